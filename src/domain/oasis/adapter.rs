@@ -1,7 +1,8 @@
-//! The agent adapter's report: who an agent is and how it is configured (OASIS Prof 2.16).
+//! The agent adapter's report: an agent's identity and configuration (OASIS Prof 2.16).
 //!
-//! What answers for the agent is asked first; where it cannot say, its pack does: `oasis/agents.json`, by agent id. That is fixed
-//! with the version of the pack. Neither is ever part of a request.
+//! The host asks the agent's adapter first. If the adapter cannot report, the pack's
+//! `oasis/agents.json` applies, by agent id; it is fixed with the version of the pack. Neither is
+//! ever part of a request.
 //!
 //! ```json
 //! {"vendor.acme.clerk.default": {
@@ -16,37 +17,34 @@ use serde_json::{Map, Value};
 
 use crate::protocol::json;
 
-/// Where the reports lie in a pack.
+/// The path of the reports in a pack.
 pub const FILE: &str = "oasis/agents.json";
 
-/// What one agent reports.
+/// The report about one agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterReport {
-    /// Who it is.
     pub identity: Identity,
-    /// How it is configured, by dimension. What of it is sound is for the profile to say.
+    /// The configuration, by dimension. The profile decides which values are valid.
     #[serde(default)]
     pub configuration: Map<String, Value>,
 }
 
-/// Who an agent is.
+/// The identity of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
-    /// Its name.
     pub name: String,
-    /// Its semantic version.
+    /// The semantic version.
     pub version: String,
 }
 
-/// What answers for an agent says of it when it is asked.
+/// The adapter's own report about the agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Told {
-    /// Who it is.
     pub identity: Identity,
-    /// How it is configured; absent if it cannot say, and then its pack does.
+    /// The configuration; if absent, the pack's configuration applies.
     #[serde(default)]
     pub configuration: Option<Map<String, Value>>,
 }
@@ -55,7 +53,7 @@ impl Told {
     /// Reads `identity` and `configuration`.
     ///
     /// # Errors
-    /// What is wrong, with its place.
+    /// The first problem, with its JSON Pointer.
     pub fn read(told: Value) -> Result<Self, String> {
         let told: Self = serde_json::from_value(told).map_err(|error| error.to_string())?;
         match told.identity.fault() {
@@ -66,7 +64,7 @@ impl Told {
 }
 
 impl Identity {
-    /// What is wrong with it, with its place.
+    /// The first problem, with its JSON Pointer.
     fn fault(&self) -> Option<&'static str> {
         if self.name.is_empty() {
             return Some("/name: must not be empty");
@@ -81,7 +79,7 @@ impl Identity {
 /// Reads the reports of a pack.
 ///
 /// # Errors
-/// What is wrong, with its place.
+/// The first problem, with its JSON Pointer.
 pub fn read(octets: &[u8]) -> Result<BTreeMap<String, AdapterReport>, String> {
     let mut reports = BTreeMap::new();
     for (agent, report) in read_each(octets)? {
@@ -90,10 +88,10 @@ pub fn read(octets: &[u8]) -> Result<BTreeMap<String, AdapterReport>, String> {
     Ok(reports)
 }
 
-/// Reads the reports of a pack one by one: each, or what is wrong with it, by agent.
+/// Reads the reports of a pack individually: for each agent, its report or the problem with it.
 ///
 /// # Errors
-/// What keeps all of them from being read.
+/// The file as a whole cannot be read.
 pub fn read_each(octets: &[u8]) -> Result<BTreeMap<String, Result<AdapterReport, String>>, String> {
     let reports: BTreeMap<String, Value> = match json::parse_foreign_as(octets) {
         Ok(Ok(reports)) => reports,

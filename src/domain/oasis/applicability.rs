@@ -1,23 +1,22 @@
-//! Which scenarios concern an agent of a given configuration (OASIS Scen 1.9, 1.10; OASIS.md section 4).
+//! Which scenarios apply to an agent with a given configuration (OASIS Scen 1.9, 1.10; OASIS.md
+//! section 4).
 
 use serde::{Deserialize, Serialize};
 
 use super::configuration::{Allowed, Conditions, Configuration, Setting};
 
-/// A condition that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailingCondition {
-    /// The dimension.
     pub dimension: String,
-    /// What the scenario asks of it.
+    /// The values that the scenario allows.
     pub allowed: Allowed,
-    /// What the agent has; absent if the dimension is.
+    /// The agent's value; absent if the agent has no value for the dimension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual: Option<Setting>,
 }
 
 impl Allowed {
-    /// Whether a setting is one of these. Comparison is typed (D4).
+    /// Whether a setting is allowed. Comparison is typed (D4).
     pub fn allows(&self, setting: &Setting) -> bool {
         match self {
             Self::One(only) => only == setting,
@@ -27,12 +26,11 @@ impl Allowed {
 }
 
 impl Conditions {
-    /// Whether every condition holds.
     pub fn hold(&self, configuration: &Configuration) -> bool {
         self.failing(configuration).is_empty()
     }
 
-    /// The conditions that do not hold; an absent dimension never matches.
+    /// The conditions that do not hold. A dimension without a value never matches.
     pub fn failing(&self, configuration: &Configuration) -> Vec<FailingCondition> {
         self.0
             .iter()

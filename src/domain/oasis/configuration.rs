@@ -1,4 +1,5 @@
-//! What an agent reports about itself, and the conditions scenarios put on it (OASIS Scen 1.9, 1.10; Prof 2.16).
+//! The configuration that an agent reports, and the conditions that scenarios place on it (OASIS
+//! Scen 1.9, 1.10; Prof 2.16).
 
 use std::collections::BTreeMap;
 
@@ -17,11 +18,11 @@ pub enum Setting {
     Text(String),
 }
 
-/// Values by dimension. In a verdict they are the effective ones: defaults filled in, and a dimension that was neither
-/// reported nor defaulted is absent.
+/// Values by dimension. A verdict contains the effective values: defaults are filled in, and a
+/// dimension that has neither a reported value nor a default is absent.
 pub type Configuration = BTreeMap<String, Setting>;
 
-/// The dimensions a profile knows.
+/// The dimensions that a profile defines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigurationSchema {
     /// In the profile's order; identifiers are unique.
@@ -32,56 +33,51 @@ pub struct ConfigurationSchema {
 /// One dimension of an agent's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dimension {
-    /// Its name in reports and conditions.
+    /// The dimension's name in reports and conditions.
     pub identifier: String,
-    /// What values it has.
     #[serde(flatten)]
     pub kind: DimensionKind,
-    /// The value of an agent that does not report it.
+    /// The value for an agent that does not report the dimension.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Setting>,
-    /// What it means, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
 
-/// What values a dimension has.
+/// The type of a dimension's values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum DimensionKind {
-    /// One of these words.
     Enum {
-        /// The words, at least one.
+        /// The allowed values, at least one.
         values: Vec<String>,
     },
-    /// `true` or `false`.
     Boolean,
 }
 
-/// Conditions on a configuration: every one must hold. An empty set always holds.
+/// Conditions on a configuration: all must hold. An empty set always holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Conditions(pub BTreeMap<String, Allowed>);
 
-/// What one condition allows.
+/// The values that one condition allows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Allowed {
-    /// Exactly this value.
     One(Setting),
-    /// Any of these.
     AnyOf(Vec<Setting>),
 }
 
 impl ConfigurationSchema {
-    /// What no agent can ever have of some conditions: a mistake in a scenario, which would turn it off for everybody.
+    /// Describes the first condition that no agent can meet. It is a mistake in the scenario that
+    /// would exclude every agent.
     pub fn unmeetable<'a>(
         &'a self,
         conditions: &'a Conditions,
     ) -> impl Iterator<Item = String> + 'a {
         conditions.0.iter().filter_map(|(name, allowed)| {
             let Some(known) = self.dimensions.iter().find(|it| it.identifier == *name) else {
-                return Some(format!("`{name}` is no dimension of the profile"));
+                return Some(format!("`{name}` is not a dimension of the profile"));
             };
             let values = match allowed {
                 Allowed::One(only) => std::slice::from_ref(only),
@@ -96,14 +92,16 @@ impl ConfigurationSchema {
                 _ => true,
             };
             let wrong = values.iter().find(is_none);
-            wrong.map(|_| format!("`{name}` has a value that the profile does not know"))
+            wrong.map(|_| format!("`{name}` has a value that the profile does not define"))
         })
     }
 
-    /// What is effective of a report: the reported values, and the defaults of what was not reported.
+    /// The effective configuration: the reported values, and the defaults for dimensions that were
+    /// not reported.
     ///
     /// # Errors
-    /// `oasis_agent_configuration_invalid` with every dimension that is unknown or has a value it cannot have.
+    /// `oasis_agent_configuration_invalid` with every dimension that is unknown or has an invalid
+    /// value.
     pub fn effective(&self, reported: &Map<String, Value>) -> Result<Configuration, Refusal> {
         let mut effective: Configuration = self
             .dimensions
@@ -119,12 +117,12 @@ impl ConfigurationSchema {
                 }
                 Some(Err(expected)) => items.push(RefusalItem {
                     key: key.clone(),
-                    reason: format!("the agent's adapter reports something else than {expected}"),
+                    reason: format!("the agent's adapter reports a value other than {expected}"),
                 }),
                 None => items.push(RefusalItem {
                     key: key.clone(),
                     reason:
-                        "the profile has no such dimension; take it out of the adapter's report"
+                        "the profile has no such dimension; remove it from the adapter's report"
                             .to_owned(),
                 }),
             }
@@ -138,7 +136,7 @@ impl ConfigurationSchema {
 }
 
 impl DimensionKind {
-    /// The value, or what would have been one.
+    /// The value, or a description of the expected value.
     fn read(&self, value: &Value) -> Result<Setting, String> {
         match (self, value) {
             (Self::Boolean, Value::Bool(flag)) => Ok(Setting::Flag(*flag)),

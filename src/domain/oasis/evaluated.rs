@@ -1,4 +1,4 @@
-//! What answered in an evaluation and what it was measured by: recorded once, before the first scenario.
+//! What was evaluated, and against what: recorded once, before the first scenario.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,57 +6,54 @@ use serde_json::{Map, Value};
 use super::adapter::Identity;
 use crate::domain::run::record::{COMMAND_PROVIDER, EndpointPin, EvalSpec};
 
-/// What answered, and by what it was measured. Digests are `sha256-<base64>`.
+/// The system that answered, and the suite and profile it was evaluated against. Digests are
+/// `sha256-<base64>`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluated {
-    /// What answered for the agent.
     pub answered_by: Answerer,
-    /// The provider of the model, as the run pins it.
+    /// The model provider that the run pins.
     pub model_provider: String,
-    /// The model, as the run pins it.
+    /// The model that the run pins.
     pub model: String,
-    /// Where it is, without credentials and query, and the digest of how it is set up, or of the command line; absent in
-    /// older records.
+    /// The location without credentials and query, and the digest of its configuration or of the
+    /// command line; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointPin>,
-    /// Digest of the cassette that answered in place of the model, if one did.
+    /// Digest of the cassette that answered in place of the model, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<String>,
-    /// The agent that was asked for.
+    /// The requested agent.
     pub agent_id: String,
-    /// Its version.
     pub agent_version: String,
-    /// Digest of its pack.
+    /// Digest of the agent's pack.
     pub agent_pack: String,
-    /// The suite.
     pub suite: String,
-    /// Its version.
     pub suite_version: String,
     /// Digest of the suite document.
     pub suite_digest: String,
-    /// The profile.
     pub profile: String,
-    /// Its version.
     pub profile_version: String,
-    /// Digest of the pack that brings it.
+    /// Digest of the pack that contains the profile.
     pub profile_pack: String,
-    /// Who reported the agent's identity.
+    /// The source of the agent's identity.
     pub identity_source: IdentitySource,
-    /// The identity that the agent's pack declares, if what answered reported another one.
+    /// The identity that the agent's pack declares, if a different one was reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared: Option<Identity>,
-    /// The configuration that the agent's pack declares, if what answered reported another one.
+    /// The configuration that the agent's pack declares, if a different one was reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared_configuration: Option<Map<String, Value>>,
-    /// How far the environment provider's clock may differ from the host's, in seconds; absent in older records.
+    /// Maximum difference between the environment provider's clock and the host's, in seconds;
+    /// absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_tolerance_s: Option<f64>,
-    /// What the operator declares about the lab of the environment provider; absent in older records, and if nothing is declared.
+    /// The operator's declaration about the lab of the environment provider; absent in older
+    /// records, and if nothing is declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lab_framework: Option<String>,
 }
 
-/// What answered for an agent.
+/// The kind of system that answered for an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answerer {
@@ -64,26 +61,26 @@ pub enum Answerer {
     Model,
     /// A command on the evaluating host.
     Command,
-    /// An agent elsewhere, with instructions of its own.
+    /// A remote agent with its own instructions.
     RemoteAgent,
-    /// A file of answers.
+    /// A file of scripted answers.
     Script,
-    /// Answers that were recorded earlier.
+    /// A cassette of recorded answers.
     Cassette,
 }
 
-/// Who reported an identity.
+/// The source of an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdentitySource {
-    /// What answered, when it was asked.
+    /// The agent's adapter.
     Adapter,
-    /// The agent's pack; what answered cannot say.
+    /// The agent's pack, because the adapter cannot report an identity.
     Pack,
 }
 
 impl Answerer {
-    /// What answers for the agent of a run.
+    /// The answerer for the agent of a run.
     pub fn of(spec: &EvalSpec) -> Self {
         if spec.execution.replayed_from.is_some() {
             return Self::Cassette;
@@ -91,7 +88,7 @@ impl Answerer {
         Self::of_provider(&spec.model.provider)
     }
 
-    /// What a provider is.
+    /// The answerer behind a provider of this name.
     pub fn of_provider(provider: &str) -> Self {
         match provider {
             COMMAND_PROVIDER => Self::Command,
@@ -101,12 +98,11 @@ impl Answerer {
         }
     }
 
-    /// Whether it is an agent of somebody else.
     pub const fn is_remote(self) -> bool {
         matches!(self, Self::RemoteAgent)
     }
 
-    /// In words.
+    /// A description for people.
     pub const fn in_words(self) -> &'static str {
         match self {
             Self::Model => "a model with the instructions of the agent's pack",
@@ -119,12 +115,13 @@ impl Answerer {
 }
 
 impl Evaluated {
-    /// Whether the agent that the pack describes answered, under the identity that the pack declares.
+    /// Whether the agent that the pack describes answered, under the identity that the pack
+    /// declares.
     pub fn is_own_agent(&self) -> bool {
         self.answered_by == Answerer::Model && self.declared.is_none()
     }
 
-    /// What a run evaluates. `None` if it is not an OASIS evaluation.
+    /// What a run evaluates; `None` if the run is not an OASIS evaluation.
     pub fn of(
         spec: &EvalSpec,
         identity_source: IdentitySource,

@@ -1,4 +1,5 @@
-//! What this host adds to the metadata of a verdict: members `x_touchstone_…`, from nothing but the plan and the log.
+//! This host's additions to the metadata of a verdict: members `x_touchstone_…`, computed only from
+//! the plan and the log.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +9,14 @@ use super::facts::OasisFacts;
 use super::scenario::Classification;
 use super::verdict::{Plan, PlannedScenario};
 
-/// The members, each only where there is something to say. In records of earlier versions nothing says what answered; their
-/// verdicts stay as they are.
+/// The members that have a value. Records of earlier versions do not say what answered; their
+/// verdicts stay unchanged.
 pub fn of(plan: &Plan, facts: &OasisFacts) -> BTreeMap<String, Value> {
     let mut members = BTreeMap::new();
     let mut add = |name: &str, value: Value| {
         members.insert(format!("x_touchstone_{name}"), value);
     };
-    // What passed only because the agent never came to answer (D15).
+    // A scenario that passed only because the agent gave no answer (D15).
     let has_no_answer = |it: &&PlannedScenario| {
         let recorded = facts.scenario(it.id());
         recorded.is_some_and(|it| it.unanswered.is_some() && it.status.as_deref() == Some("PASS"))

@@ -1,4 +1,4 @@
-//! The fold of an OASIS evaluation's events: all that its verdict, its report and a restart go by.
+//! The fold of an OASIS evaluation's events: the input for its verdict, its report and a restart.
 
 use std::collections::BTreeMap;
 
@@ -8,46 +8,45 @@ use crate::protocol::openwop::events::{
     Event, OasisExcluded, OasisObserved, OasisPreflight, OasisProbe, OasisScenario, OasisVerdict,
 };
 
-/// What is on record of an OASIS evaluation.
+/// The recorded facts of an OASIS evaluation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OasisFacts {
-    /// What was found out before it began.
     pub preflight: Option<OasisPreflight>,
-    /// The scenarios that do not apply, in the order of the plan.
+    /// The scenarios that do not apply, in plan order.
     pub excluded: Vec<OasisExcluded>,
-    /// Environments that nobody has torn down, by scenario or probe.
+    /// Environments that have not been torn down, by scenario or probe.
     pub environments: BTreeMap<String, String>,
-    /// What was observed in the last execution of each scenario, in order.
+    /// The observations of the last execution of each scenario, in order.
     pub observed: BTreeMap<String, Vec<OasisObserved>>,
     /// Executed scenarios, in the order in which they ended.
     pub scenarios: Vec<OasisScenario>,
-    /// Executed probes, likewise.
+    /// Executed probes, in the order in which they ended.
     pub probes: Vec<OasisProbe>,
-    /// The verdict.
     pub verdict: Option<OasisVerdict>,
     /// When the last scenario or probe ended.
     pub last_at: Option<Timestamp>,
 }
 
 impl OasisFacts {
-    /// The name under which the environment of a probe is kept.
+    /// The key for the environment of a probe.
     pub fn probe_name(number: u32) -> String {
-        // No id of a scenario has this sign.
+        // Scenario ids never contain `~`.
         format!("probe~{number}")
     }
 
-    /// What executing a scenario gave, if it was executed.
+    /// The result of a scenario, if it was executed.
     pub fn scenario(&self, id: &str) -> Option<&OasisScenario> {
         self.scenarios.iter().find(|it| it.scenario_id == id)
     }
 
-    /// Folds an event at its time; events of other kinds change nothing.
+    /// Folds an event with its time; events of other kinds change nothing.
     pub fn fold(&mut self, event: &Event, at: Timestamp) {
         match event {
             Event::OasisPreflight(preflight) => self.preflight = Some(preflight.clone()),
             Event::OasisExcluded(excluded) => self.excluded.push(excluded.clone()),
             Event::OasisProvisioned(provisioned) => {
-                // What an execution that was cut off saw is no part of the one that counts.
+                // The observations of an interrupted execution do not belong to the execution that
+                // counts.
                 self.observed.remove(&provisioned.scenario_id);
                 self.environments.insert(
                     provisioned.scenario_id.clone(),

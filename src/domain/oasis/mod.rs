@@ -1,8 +1,9 @@
-//! OASIS evaluations (core 1.0.0-rc1.5): a binary safety gate, then capability scores, on evidence that does not come from the
-//! agent.
+//! OASIS evaluations (core 1.0.0-rc1.5): a binary safety gate, then capability scores, based on
+//! evidence that is independent of the agent.
 //!
-//! `request` is what is asked for, `profile`, `scenario` and `configuration` what it is about, `outcome` and `facts` what came
-//! of it, `refusal` why there is no verdict. Decisions where the standard is silent are ADR 24.
+//! `request` holds the request; `profile`, `scenario` and `configuration` describe its subject;
+//! `outcome` and `facts` hold the results; `refusal` explains why there is no verdict. ADR 24
+//! records the decisions where the standard is silent.
 
 pub mod adapter;
 pub mod applicability;
@@ -27,5 +28,5 @@ pub mod suite;
 pub mod verdict;
 pub mod version_range;
 
-/// The core version this host follows.
+/// The OASIS core version that this host implements.
 pub const CORE_VERSION: &str = "1.0.0-rc1.5";

@@ -1,5 +1,5 @@
-//! From a suite, its profile and an agent's configuration to the plan of an evaluation. The same for the same input, so what is
-//! on record of the configuration is enough to make it again.
+//! Computes the plan of an evaluation from a suite, its profile and an agent's configuration. It is
+//! deterministic, so the recorded configuration is enough to recompute the plan.
 
 use super::configuration::Configuration;
 use super::format::{Package, Scenario};
@@ -10,7 +10,7 @@ use super::suite::scenario_of;
 use super::verdict::{Plan, Terms};
 use crate::protocol::openwop::suite::AgentEvalSuite;
 
-/// The scenarios a run is about, in the order of its suite: those somebody asked for, or all.
+/// The scenarios of a run, in the order of its suite: the requested ones, or all.
 pub fn scenarios<'a>(
     package: &'a Package,
     suite: &'a AgentEvalSuite,
@@ -24,7 +24,8 @@ pub fn scenarios<'a>(
         .filter(move |it| asked.is_none_or(|asked| asked.contains(&it.descriptor.id)))
 }
 
-/// Whether a suite lacks scenarios of the profile that could be run: whoever names it asks for a subset.
+/// Whether a suite omits runnable scenarios of the profile. A request that names such a suite asks
+/// for a subset.
 fn leaves_out(package: &Package, suite: &AgentEvalSuite, request: &OasisRequest) -> bool {
     let has = |id: &str| suite.tasks.iter().any(|task| scenario_of(task) == Some(id));
     let mut of_profile = package.scenarios.iter().map(|it| &it.descriptor);
@@ -34,14 +35,16 @@ fn leaves_out(package: &Package, suite: &AgentEvalSuite, request: &OasisRequest)
 /// Plans a run.
 ///
 /// # Errors
-/// `oasis_scenario_malformed` with every scenario that breaks a rule, those above the claimed tier included; `oasis_no_applicable_safety_scenarios`.
+/// `oasis_scenario_malformed` with every scenario that breaks a rule, including those above the
+/// claimed tier; `oasis_no_applicable_safety_scenarios`.
 pub fn plan(
     package: &Package,
     suite: &AgentEvalSuite,
     request: &OasisRequest,
     configuration: &Configuration,
 ) -> Result<Plan, Refusal> {
-    // A profile is validated as a whole before anything is selected from it (OASIS.md section 2).
+    // The profile is validated as a whole before any scenario is selected from it (OASIS.md section
+    // 2).
     let unrunnable: Vec<RefusalItem> = scenarios(package, suite, request)
         .filter_map(|it| {
             let problems = it.runnable().err()?;

@@ -4,28 +4,29 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Items that a message names; all of them stand in the refusal itself.
+/// Maximum number of items in a message; the refusal itself contains all of them.
 const MOST_NAMED: usize = 20;
 
-/// A refusal: the evaluation does not begin, and no verdict exists.
+/// A refusal: the evaluation does not start, and no verdict exists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The first code that applies.
     pub code: RefusalCode,
-    /// Everything at fault under that code, at least one entry, but for `oasis_no_applicable_safety_scenarios`.
+    /// All items at fault under that code; at least one, except for
+    /// `oasis_no_applicable_safety_scenarios`.
     pub items: Vec<RefusalItem>,
 }
 
-/// One thing at fault.
+/// One item at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusalItem {
     /// The requirement, dimension or scenario.
     pub key: String,
-    /// What is wrong with it, and what to do.
+    /// The problem and its remedy.
     pub reason: String,
 }
 
-/// The codes, in the order in which they win.
+/// The codes, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RefusalCode {
     /// The provider does not meet the profile's contract.
@@ -34,7 +35,7 @@ pub enum RefusalCode {
     /// The agent did not report identity and configuration.
     #[serde(rename = "oasis_agent_unavailable")]
     AgentUnavailable,
-    /// The agent reported a configuration the profile does not know.
+    /// The agent reported a configuration that the profile does not define.
     #[serde(rename = "oasis_agent_configuration_invalid")]
     AgentConfigurationInvalid,
     /// A scenario breaks the rules of its format.
@@ -46,7 +47,7 @@ pub enum RefusalCode {
 }
 
 impl RefusalCode {
-    /// The code, as it stands in `run.failed`.
+    /// The code in `run.failed`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::PreflightFailed => "oasis_preflight_failed",
@@ -57,13 +58,15 @@ impl RefusalCode {
         }
     }
 
-    /// In words.
+    /// A description for people.
     const fn words(self) -> &'static str {
         match self {
             Self::PreflightFailed => "the provider does not meet the profile's contract",
-            Self::AgentUnavailable => "the agent's adapter does not report it",
+            Self::AgentUnavailable => {
+                "the agent's adapter does not report the agent's identity and configuration"
+            }
             Self::AgentConfigurationInvalid => {
-                "the agent reports a configuration that the profile does not know"
+                "the agent reports a configuration that the profile does not define"
             }
             Self::ScenarioMalformed => "scenarios break the rules of their format",
             Self::NoApplicableSafetyScenarios => {

@@ -1,4 +1,5 @@
-//! What an OASIS evaluation is asked to be: `configurable.oasis` of a create request (OASIS.md section 14).
+//! The request for an OASIS evaluation: `configurable.oasis` of a create request (OASIS.md section
+//! 14).
 
 use std::collections::BTreeMap;
 
@@ -12,16 +13,16 @@ const PATH: &str = "configurable.oasis";
 const MAX_NAME: usize = 256;
 const MAX_SCENARIOS: usize = 10_000;
 const MAX_OVERRIDES: usize = 1_000;
-/// Probes a run may ask for: each costs an environment and an agent invocation.
+/// Maximum number of probes in a run: each needs an environment and an agent invocation.
 pub const MAX_PROBES: u64 = 1_000;
-/// Characters of a red-team file.
+/// Maximum number of characters in a red-team file.
 const MAX_RED_TEAM: usize = 1_000_000;
 
-/// Which phases are executed.
+/// The phases to execute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phases {
-    /// Safety, and capability behind a PASS.
+    /// Safety, then capability if safety is a PASS.
     #[default]
     Both,
     /// Safety alone: the evaluation is incomplete.
@@ -34,40 +35,40 @@ pub enum Phases {
 pub struct OasisRequest {
     /// The profile's identifier.
     pub profile: String,
-    /// Its exact version.
+    /// The profile's exact version.
     pub profile_version: String,
     /// The claimed complexity tier, 1 to 3.
     pub tier: u8,
-    /// A provider configured on this host, by name.
+    /// The name of a provider configured on this host.
     pub provider: String,
-    /// Who evaluates: a person or an organization, for the verdict.
+    /// The evaluating person or organization, for the verdict.
     pub evaluator: String,
-    /// Which phases.
     #[serde(default)]
     pub phases: Phases,
-    /// Only these scenarios: the evaluation is incomplete.
+    /// Execute only these scenarios: the evaluation is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario_ids: Option<Vec<String>>,
-    /// Tolerances of the evaluating organization, in percent by scenario.
+    /// The evaluating organization's tolerances, in percent by scenario.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tolerance_overrides: BTreeMap<String, f64>,
     /// Whether the run may pass although the evaluation is incomplete.
     #[serde(default)]
     pub allow_incomplete: bool,
-    /// The adversarial phase; absent for none.
+    /// The adversarial phase, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adversarial: Option<AdversarialRequest>,
 }
 
-/// What the adversarial phase executes, beside the pack's reserved scenarios.
+/// What the adversarial phase executes in addition to the pack's reserved scenarios.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdversarialRequest {
-    /// What mutations are drawn with: the same seed gives the same probes.
+    /// The seed for drawing mutations: the same seed produces the same probes.
     pub seed: u64,
-    /// How many mutations.
+    /// Number of mutations.
     pub mutations: u32,
-    /// A red team's probes, as YAML. It is kept beside the run, not in its record: see [`red_team_digest`](Self::red_team_digest).
+    /// A red team's probes, as YAML. They are stored outside the run record: see
+    /// [`red_team_digest`](Self::red_team_digest).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub red_team: Option<String>,
     /// `sha256-<base64>` of the red team's file; the key of its blob.
@@ -79,10 +80,9 @@ pub struct AdversarialRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OasisSpec {
-    /// What was asked for.
     #[serde(flatten)]
     pub request: OasisRequest,
-    /// `sha256-<base64>` of the pack archive that brings the profile; the key of its blob.
+    /// `sha256-<base64>` of the pack archive that contains the profile; the key of its blob.
     pub profile_pack: String,
 }
 
@@ -114,7 +114,7 @@ impl OasisRequest {
         if provider.contains("://") {
             return Err(fields.invalid(
                 "provider",
-                "must be the name of a provider configured on this host (`[[oasis.providers]]`), never an address",
+                "must be the name of a provider configured on this host (`[[oasis.providers]]`), not an address",
             ));
         }
         Ok(Self {
@@ -126,7 +126,7 @@ impl OasisRequest {
                 .filter(|tier| (1..=3).contains(tier))
                 .ok_or_else(|| fields.invalid("tier", "is required and must be 1, 2 or 3"))?,
             provider,
-            // Where a request does not say, the host may.
+            // If the request names no evaluator, the host's default may apply.
             evaluator: fields
                 .text_of("evaluator", 1..=MAX_NAME)?
                 .unwrap_or_default()
@@ -138,9 +138,10 @@ impl OasisRequest {
             },
             scenario_ids: match fields.texts("scenarioIds", MAX_SCENARIOS, MAX_NAME)? {
                 Some(ids) if ids.is_empty() => {
-                    return Err(
-                        fields.invalid("scenarioIds", "must not be empty; leave it out for all")
-                    );
+                    return Err(fields.invalid(
+                        "scenarioIds",
+                        "must not be empty; omit it to run all scenarios",
+                    ));
                 }
                 ids => ids,
             },
@@ -185,7 +186,7 @@ fn overrides(fields: &Fields<'_>) -> Result<BTreeMap<String, f64>, Problem> {
     let name = "toleranceOverrides";
     let shape = || {
         let shape = format!(
-            "must be an object of at most {MAX_OVERRIDES} numbers from 0 to 100 by scenario id"
+            "must be an object of at most {MAX_OVERRIDES} numbers from 0 to 100, by scenario id"
         );
         fields.invalid(name, &shape)
     };

@@ -1,23 +1,24 @@
-//! What must not be emitted is not kept either: literals of `value_containment` go when their scenario ends (OASIS.md 14).
+//! Redaction: values that must not be emitted are not stored either. The literals of
+//! `value_containment` are removed when their scenario ends (OASIS.md 14).
 
 use serde_json::Value;
 
-/// What stands where a literal stood.
+/// The replacement for a literal.
 const MARK: &str = "[contained]";
-/// Bytes of a token that is found inside words. A shorter one is found only as a word of its own: it may be a part of many words.
+/// Minimum length in bytes of a token that is replaced inside words. A shorter token is replaced
+/// only as a separate word, since it may occur in many words.
 const SHORTEST_INSIDE: usize = 8;
 
 /// The literals of one environment.
 #[derive(Clone, Default)]
 pub struct Scrub {
-    /// The longest first: one may be a part of another.
+    /// Longest first, because one literal may be part of another.
     literals: Vec<String>,
-    /// Whether literals shorter than [`SHORTEST_INSIDE`] are found only as words of their own.
+    /// Whether literals shorter than [`SHORTEST_INSIDE`] are replaced only as separate words.
     short_as_words: bool,
 }
 
 impl Scrub {
-    /// Of these literals.
     pub fn of(literals: impl IntoIterator<Item = String>) -> Self {
         let mut literals: Vec<String> = literals
             .into_iter()
@@ -32,7 +33,7 @@ impl Scrub {
         }
     }
 
-    /// Of a bearer token, which the provider chose and which may be as short as a syllable.
+    /// A scrub for a bearer token. The provider chose the token, and it may be very short.
     pub fn of_token(token: Option<String>) -> Self {
         Self {
             short_as_words: true,
@@ -40,7 +41,7 @@ impl Scrub {
         }
     }
 
-    /// The text without them.
+    /// The text with the literals replaced.
     pub fn text(&self, text: &str) -> String {
         self.literals.iter().fold(text.to_owned(), |text, literal| {
             match self.short_as_words && literal.len() < SHORTEST_INSIDE {
@@ -50,7 +51,7 @@ impl Scrub {
         })
     }
 
-    /// Takes them out of every text and every name of a value.
+    /// Replaces the literals in every string and member name of a value.
     pub fn value(&self, value: &mut Value) {
         if self.literals.is_empty() {
             return;
@@ -67,7 +68,7 @@ impl Scrub {
                     });
                 *members = scrubbed.collect();
             }
-            // A number's text may be a literal as well.
+            // A number may be one of the literals as well.
             Value::Number(number) if self.literals.contains(&number.to_string()) => {
                 *value = Value::String(MARK.to_owned());
             }
@@ -76,7 +77,7 @@ impl Scrub {
     }
 }
 
-/// The text without a literal where no letter and no digit adjoins it.
+/// Replaces a literal where it is not adjacent to a letter or digit.
 fn without_word(text: &str, literal: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut from = 0;
@@ -95,7 +96,8 @@ fn without_word(text: &str, literal: &str) -> String {
     kept
 }
 
-/// As it stands inside a text that is JSON itself: what an agent or a tool said is often kept as one.
+/// The literal as it appears inside a string that is itself JSON. Agent and tool output is often
+/// stored that way.
 fn escaped(literal: &str) -> String {
     let quoted = Value::from(literal).to_string();
     let inner = quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"'));

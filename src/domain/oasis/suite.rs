@@ -1,28 +1,31 @@
-//! The suite of an OASIS evaluation (OASIS.md section 14): an `AgentEvalSuite` whose tasks are scenarios of a profile.
+//! The suite of an OASIS evaluation (OASIS.md section 14): an `AgentEvalSuite` whose tasks are
+//! scenarios of a profile.
 //!
-//! A task is a scenario's if its input names one, as `input.oasis.scenarioId`. Its expectation is golden without `match`: what
-//! is expected stands in the profile.
+//! A task is a scenario if its input names one, as `input.oasis.scenarioId`. Its expectation is
+//! golden without `match`, because the profile defines the expected result.
 
 use super::verdict;
 use crate::domain::ids::TaskId;
 use crate::protocol::openwop::suite::{AgentEvalSuite, Task};
 
-/// The scenario a task stands for, if it stands for one.
+/// The scenario of a task, if the task is a scenario.
 pub fn scenario_of(task: &Task) -> Option<&str> {
     task.input.get("oasis")?.get("scenarioId")?.as_str()
 }
 
-/// Whether a suite has scenarios among its tasks.
+/// Whether any task of a suite is a scenario.
 pub fn is_oasis(suite: &AgentEvalSuite) -> bool {
     suite.tasks.iter().any(|task| scenario_of(task).is_some())
 }
 
-/// The id of a scenario's task: lower case, and `-` for everything that is neither a letter nor a digit.
+/// The task id for a scenario: lower case, with `-` for every character that is neither a letter
+/// nor a digit.
 pub fn task_id(scenario: &str) -> TaskId {
     TaskId::from(verdict::task_id(scenario))
 }
 
-/// What is wrong with a suite beside a profile, which says why it lacks a scenario: the index of the task, and why.
+/// The problems of a suite, checked against a profile: the index of the task, and the problem.
+/// `lacks` explains why the profile lacks a scenario.
 pub fn faults<'a>(
     suite: &'a AgentEvalSuite,
     lacks: &'a dyn Fn(&str) -> Option<String>,
@@ -30,11 +33,11 @@ pub fn faults<'a>(
     let tasks = suite.tasks.iter().enumerate();
     tasks.filter_map(move |(index, task)| {
         let fault = match scenario_of(task) {
-            None => Some("is no scenario; in a suite of scenarios every task names one as `input.oasis.scenarioId`".to_owned()),
+            None => Some("names no scenario; every task of an OASIS suite must name one as `input.oasis.scenarioId`".to_owned()),
             Some(id) => match lacks(id) {
                 Some(why) => Some(format!("names the scenario `{id}`, {why}")),
                 None => (task.task_id != task_id(id)).then(|| {
-                    format!("must have the taskId `{}`, which is made from its scenario's id", task_id(id).as_str())
+                    format!("must have the `taskId` `{}`, which is derived from the scenario's id", task_id(id).as_str())
                 }),
             },
         };
@@ -61,9 +64,9 @@ mod tests {
 
     #[rstest]
     #[case(json!({"prompt": "x", "oasis": {"scenarioId": "a.b"}}), "a-b", None)]
-    #[case(json!({"prompt": "x"}), "a-b", Some("is no scenario"))]
+    #[case(json!({"prompt": "x"}), "a-b", Some("names no scenario"))]
     #[case(json!({"oasis": {"scenarioId": "a.c"}}), "a-c", Some("does not have"))]
-    #[case(json!({"oasis": {"scenarioId": "a.b"}}), "a.b", Some("taskId `a-b`"))]
+    #[case(json!({"oasis": {"scenarioId": "a.b"}}), "a.b", Some("`taskId` `a-b`"))]
     fn tasks_and_scenarios_agree(
         #[case] input: serde_json::Value,
         #[case] task: &str,

@@ -1,18 +1,17 @@
-//! Which core versions a profile can be used with (OASIS PC 3.8, D3).
+//! The core versions that a profile is compatible with (OASIS PC 3.8, D3).
 
 use std::cmp::Ordering;
 
 use semver::Version;
 
-/// `>=X`: at least X by the precedence of Semantic Versioning 2.0.0, within the same major version. A bare version is that
-/// precedence only.
+/// `>=X`: at least X by the precedence of Semantic Versioning 2.0.0, within the same major version.
+/// A bare version matches only versions of equal precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionRange {
     version: Version,
     at_least: bool,
 }
 
-/// Not a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a version range such as `>=1.0.0-rc1.5`")]
 pub struct NotARange;
@@ -21,7 +20,7 @@ impl VersionRange {
     /// Reads a range.
     ///
     /// # Errors
-    /// When it is not one.
+    /// The text is not a version range.
     pub fn parse(text: &str) -> Result<Self, NotARange> {
         let text = text.trim();
         let (rest, at_least) = match text.strip_prefix(">=") {
@@ -32,7 +31,7 @@ impl VersionRange {
         Ok(Self { version, at_least })
     }
 
-    /// Whether a version lies in the range; what is no version does not.
+    /// Whether a version lies in the range; `false` for an invalid version.
     pub fn contains(&self, version: &str) -> bool {
         // Build metadata has no precedence.
         Version::parse(version).is_ok_and(|version| match version.cmp_precedence(&self.version) {

@@ -1,4 +1,4 @@
-//! The audit log: who did what. Entries of anyone but the agent are never held against it (D10).
+//! The audit log: who did what. Only the agent's entries count against the agent (D10).
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -7,42 +7,43 @@ use super::fault::Cause;
 use super::source::ObservationType;
 use super::window::moment;
 
-/// One operation, also one that was tried in vain.
+/// One logged operation, including failed attempts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuditEntry {
-    /// When, by the provider's clock.
+    /// The time by the provider's clock.
     pub at: Timestamp,
-    /// What was done.
     pub verb: String,
-    /// To which kind of resource.
+    /// The kind of the resource.
     pub kind: String,
-    /// To which one; of a `list`, the glob that was asked for.
+    /// The name of the resource; for a `list`, the requested glob.
     pub name: String,
-    /// In which workspace, if in any.
+    /// The workspace of the resource, if it has one.
     pub workspace: Option<String>,
-    /// Whose doing it was.
+    /// The principal that acted.
     pub user: String,
-    /// The parameters of the request.
+    /// The request parameters.
     pub parameters: Map<String, Value>,
-    /// What became of it.
+    /// The result of the operation, in the provider's words.
     pub outcome: Option<String>,
-    /// Members that the provider left out.
     pub unstated: Unstated,
 }
 
-/// Members that an entry may leave out. They are empty until they are taken from the operation that the entry shows.
+/// Members that the provider omitted from an entry. They are empty until they are filled in from
+/// the brokered operation that the entry shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unstated {
-    /// Which resource of its kind.
+    /// The resource name.
     pub name: bool,
-    /// The workspace; `null` states that there is none.
+    /// The workspace. A `null` is a statement that there is no workspace and does not count as
+    /// omitted.
     pub workspace: bool,
-    /// The parameters; `null` states that there are none.
+    /// The parameters. A `null` is a statement that there are no parameters and does not count as
+    /// omitted.
     pub parameters: bool,
 }
 
 impl Unstated {
-    /// How many members are left out.
+    /// The number of omitted members.
     pub fn count(self) -> usize {
         [self.name, self.workspace, self.parameters]
             .into_iter()
@@ -51,21 +52,23 @@ impl Unstated {
     }
 }
 
-/// A log as it was observed, never filtered.
+/// An observed audit log, unfiltered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuditLog {
-    /// Which principal is the agent.
+    /// The agent's principal.
     pub agent_principal: String,
-    /// All entries: in the provider's order as they are read, in the order of time once they are compared with the operations.
+    /// All entries: first in the provider's order, then in time order once they have been compared
+    /// with the brokered operations.
     pub entries: Vec<AuditEntry>,
 }
 
 impl AuditLog {
-    /// Reads the data of an observation. `told` is the principal the provider named when it provisioned.
+    /// Reads the data of an observation. `told` is the principal that the provider named during
+    /// provisioning.
     ///
     /// # Errors
-    /// Data of another shape, and a log that does not say who the agent is, or says two things: nothing can be
-    /// attributed then.
+    /// The data has the wrong shape, or the log does not identify the agent or contradicts `told`;
+    /// entries cannot be attributed then.
     pub fn read(data: &Value, told: Option<&str>) -> Result<Self, Cause> {
         let fault = |words: String| Cause::of_observation(ObservationType::AuditLog.name(), words);
         let named = match data.get("agent_principal") {
@@ -76,18 +79,16 @@ impl AuditLog {
         let agent_principal = match (named, told) {
             (Some(named), Some(told)) if named != told => {
                 return Err(fault(
-                    "names another agent principal than provisioning did".to_owned(),
+                    "names a different agent principal than provisioning did".to_owned(),
                 ));
             }
             (Some(name), _) | (None, Some(name)) => name.to_owned(),
             (None, None) => {
-                return Err(fault(
-                    "does not say which principal is the agent".to_owned(),
-                ));
+                return Err(fault("does not identify the agent's principal".to_owned()));
             }
         };
         let Some(list) = data.get("entries").and_then(Value::as_array) else {
-            return Err(fault("has no list `entries`".to_owned()));
+            return Err(fault("has no `entries` array".to_owned()));
         };
         let entries = list
             .iter()
@@ -102,7 +103,7 @@ impl AuditLog {
         })
     }
 
-    /// What the agent did.
+    /// The entries of the agent.
     pub fn of_agent(&self) -> impl Iterator<Item = &AuditEntry> {
         self.entries
             .iter()
@@ -113,18 +114,18 @@ impl AuditLog {
 fn read_entry(entry: &Value) -> Result<AuditEntry, String> {
     let text = |field: &str| match entry.get(field) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
-        _ => Err(format!("has no text `{field}`")),
+        _ => Err(format!("has no string `{field}`")),
     };
     let maybe = |field: &str| match entry.get(field) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(format!("has a `{field}` that is no text")),
+        Some(_) => Err(format!("has a `{field}` that is not a string")),
     };
     let resource = text("resource")?;
     let name = maybe("name")?.filter(|name| !name.is_empty());
     let split = resource.split_once('/');
     let split = split.map(|(kind, name)| (kind.to_owned(), name.to_owned()));
-    // The name may stand in `name`, in `resource`, or in both.
+    // The name may be in `name`, in `resource`, or in both.
     let (kind, name) = match (name, split) {
         (Some(name), Some((kind, same))) if name == same => (kind, Some(name)),
         (Some(name), _) => (resource, Some(name)),

@@ -1,8 +1,10 @@
-//! The audit log against the operations that the host carried to the environment itself (D9).
+//! Compares the audit log with the operations that the host itself brokered to the environment
+//! (D9).
 //!
-//! The host is the agent's only way into an environment, so it knows every operation of the agent. A log that shows fewer, more
-//! or other ones, or dates them in another order, is not evidence. The order in which a log lists its entries says nothing, and
-//! neither does a member that an entry leaves out: the specification asks for neither.
+//! The host is the agent's only way into an environment, so the host knows every operation of the
+//! agent. A log with missing, extra or different operations, or with a different time order, is not
+//! evidence. Neither the order in which a log lists its entries nor a member that an entry omits
+//! counts against the log, because the specification requires neither.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +17,25 @@ use super::fault::Cause;
 use super::source::ObservationType;
 use super::state::{Resource, same_fields};
 
-/// The outcome of an attempt that the environment refused, where the log does not show the attempt.
+/// The outcome of a refused attempt that the log does not show.
 const REFUSED: &str = "refused";
 
-/// An operation of the agent, as the host carried it to the environment.
+/// An agent operation that the host brokered to the environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     verb: String,
     resource: Resource,
     parameters: Map<String, Value>,
-    /// Whether the environment accepted it. One that was refused may be in the log, but need not be.
+    /// Whether the environment accepted the operation. A refused operation may be missing from the
+    /// log.
     pub accepted: bool,
-    /// The `outcome` that the environment answered, if it did.
+    /// The `outcome` in the environment's response, if there was one.
     outcome: Option<String>,
 }
 
 impl Operation {
-    /// Reads `verb`, `resource` (`kind/name`), `workspace` and `params` of a call, and the `outcome` of its answer.
+    /// Reads `verb`, `resource` (`kind/name`), `workspace` and `params` of a call, and `outcome` of
+    /// its response.
     pub fn of(call: &Map<String, Value>, answer: &Value, accepted: bool) -> Self {
         let text = |name: &str| {
             let text = call.get(name).and_then(Value::as_str);
@@ -57,24 +61,24 @@ impl Operation {
         }
     }
 
-    /// Whether an entry shows this operation.
+    /// Whether the entry shows this operation.
     pub fn is(&self, entry: &AuditEntry) -> bool {
         COMPARED.iter().all(|(_, is_same)| is_same(self, entry))
     }
 
-    /// In what an entry differs.
+    /// The members in which the entry differs from this operation.
     fn differences(&self, entry: &AuditEntry) -> Vec<&'static str> {
         let differing = COMPARED.iter().filter(|(_, is_same)| !is_same(self, entry));
         differing.map(|(member, _)| *member).collect()
     }
 
-    /// Whether the environment told the agent that it carried out a change.
+    /// Whether the environment confirmed to the agent that it carried out a change.
     fn was_done(&self) -> bool {
         let outcome = self.outcome.as_deref().and_then(effect_of);
         self.accepted && !is_reading(&self.verb) && outcome == Some(true)
     }
 
-    /// Fills in what an entry of this operation leaves out.
+    /// Fills in the members that an entry of this operation omits.
     fn complete(&self, entry: &mut AuditEntry) {
         if entry.unstated.name {
             entry.name.clone_from(&self.resource.name);
@@ -92,7 +96,7 @@ impl Operation {
         entry.unstated = Unstated::default();
     }
 
-    /// The entry that a log would have of it.
+    /// The log entry that corresponds to this attempt.
     fn attempt(&self, user: &str, at: Timestamp) -> AuditEntry {
         AuditEntry {
             at,
@@ -110,7 +114,8 @@ impl Operation {
 
 type Comparison = fn(&Operation, &AuditEntry) -> bool;
 
-/// What is compared of an operation and an entry. A member that the entry leaves out does not differ.
+/// The compared members of an operation and an entry. A member that the entry omits counts as
+/// equal.
 static COMPARED: [(&str, Comparison); 5] = [
     ("verb", |operation, entry| operation.verb == entry.verb),
     ("resource", |operation, entry| {
@@ -128,15 +133,16 @@ static COMPARED: [(&str, Comparison); 5] = [
     }),
 ];
 
-/// Whether an entry says that the operation had no effect.
+/// Whether the entry states that the operation had no effect.
 fn denies(entry: &AuditEntry) -> bool {
     entry.outcome.as_deref().and_then(effect_of) == Some(false)
 }
 
-/// Compares the agent's entries with the operations the host brokered. Afterwards the log is in the order of time, the agent's
-/// entries in the order of the operations, and what they left out is filled in from the operations.
+/// Compares the agent's entries with the operations that the host brokered. Afterwards the log is
+/// in time order, the agent's entries are in the order of the operations, and omitted members are
+/// filled in from the operations.
 ///
-/// Returns the attempts that the environment refused and the log does not show, as entries of the moment `at`.
+/// Returns the attempts that the environment refused and the log omits, as entries dated `at`.
 ///
 /// # Errors
 /// The log contradicts the operations.
@@ -162,18 +168,19 @@ pub fn reconcile(
     }
     audit.entries = own;
     audit.entries.extend(others);
-    // Stable: of what happened in one moment, the agent's entries come first, in their order.
+    // A stable sort: among entries with the same timestamp, the agent's entries stay first and in
+    // order.
     audit.entries.sort_by_key(|entry| entry.at);
     let refused = brokered.iter().enumerate();
     let refused = refused.filter(|(number, it)| !it.accepted && !shown.contains(number));
     Ok(refused.map(|(_, it)| it.attempt(&principal, at)).collect())
 }
 
-/// Puts the agent's entries into the order of time. Of entries with the same timestamp the log does not tell the order: they
-/// take that of the operations that they may show.
+/// Sorts the agent's entries by time. Entries with the same timestamp take the order of the
+/// operations they can show, because the log does not define their order.
 fn in_time(mut entries: Vec<AuditEntry>, brokered: &[Operation]) -> Vec<AuditEntry> {
-    // Entries that state most choose first, since fewer operations fit them, and accepted operations are chosen first, since
-    // the log must show them.
+    // The most specific entries choose first, since fewer operations fit them. Accepted operations
+    // are chosen first, since the log must show them.
     entries.sort_by_key(|entry| (entry.at, entry.unstated.count()));
     let mut free: Vec<(usize, &Operation)> = brokered.iter().enumerate().collect();
     free.sort_by_key(|(_, operation)| !operation.accepted);
@@ -187,14 +194,14 @@ fn in_time(mut entries: Vec<AuditEntry>, brokered: &[Operation]) -> Vec<AuditEnt
     placed.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// The number of the operation that each entry shows, if the entries show every accepted operation in order, and otherwise only
-/// refused ones.
+/// The index of the operation that each entry shows. `None` unless the entries show every accepted
+/// operation in order and all other entries show refused operations.
 fn shown(entries: &[AuditEntry], brokered: &[Operation]) -> Option<Vec<usize>> {
     if entries.len() > brokered.len() {
         return None;
     }
-    // The operations that each entry may show, with what the entry before shows then: several, since a refused one may be left
-    // out.
+    // For each entry: the operations it can show, each with the operation that the previous entry
+    // shows in that case. There can be several, since the log may omit a refused operation.
     let mut steps: Vec<BTreeMap<usize, Option<usize>>> = Vec::with_capacity(entries.len());
     let mut reached: Vec<Option<usize>> = vec![None];
     let after = |last: Option<usize>| last.map_or(0, |it| it + 1);
@@ -227,12 +234,12 @@ fn shown(entries: &[AuditEntry], brokered: &[Operation]) -> Option<Vec<usize>> {
     Some(numbers)
 }
 
-/// What is wrong, by number only: operations and entries are task content.
+/// Describes the contradiction by operation numbers only: operations and entries are task content.
 fn contradiction(entries: &[AuditEntry], brokered: &[Operation]) -> String {
     let accepted = brokered.iter().filter(|it| it.accepted).count();
     if entries.len() < accepted {
         let seen = entries.len();
-        return format!("shows {seen} operations of the agent, {accepted} were brokered");
+        return format!("shows {seen} operations of the agent, but the host brokered {accepted}");
     }
     let mut left: Vec<(usize, &AuditEntry)> = (1..).zip(entries).collect();
     let mut missing = None;
@@ -253,19 +260,17 @@ fn contradiction(entries: &[AuditEntry], brokered: &[Operation]) -> String {
             let nearest = left.iter().map(|(_, entry)| operation.differences(entry));
             match nearest.min_by_key(Vec::len) {
                 Some(differing) => format!(
-                    "differs from operation {number} of the agent, as the host brokered it, in {}",
+                    "differs from the agent's operation {number}, as the host brokered it, in {}",
                     differing.join(" and ")
                 ),
-                None => format!("does not show operation {number} of the agent"),
+                None => format!("does not show the agent's operation {number}"),
             }
         }
         (None, Some((number, _))) => {
-            format!(
-                "shows an operation of the agent, its number {number}, that the host did not broker"
-            )
+            format!("shows an operation {number} of the agent that the host did not broker")
         }
         (None, None) => {
-            "dates the operations of the agent in another order than the host brokered them"
+            "lists the agent's operations in a different time order than the host brokered them"
                 .to_owned()
         }
     }
@@ -311,7 +316,7 @@ mod tests {
         reconcile(&mut log.clone(), brokered, Timestamp::UNIX_EPOCH).map(drop)
     }
 
-    /// What the agent did, as it is judged: `verb name` with its parameters.
+    /// The agent's operations as the checks see them: `verb name` with the parameters.
     fn judged(log: &AuditLog, brokered: &[Operation]) -> Vec<String> {
         let mut log = log.clone();
         let attempts = reconcile(&mut log, brokered, Timestamp::UNIX_EPOCH).unwrap();
@@ -328,7 +333,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case::relabelled(json!({"verb": "get"}), "operation 1 of the agent, as the host brokered it, in verb")]
+    #[case::relabelled(json!({"verb": "get"}), "the agent's operation 1, as the host brokered it, in verb")]
     #[case::resource(json!({"name": "B"}), "it, in resource")]
     #[case::kind(json!({"resource": "memo"}), "it, in resource")]
     #[case::scope(json!({"workspace": "v"}), "it, in workspace")]
@@ -337,7 +342,7 @@ mod tests {
     #[case::no_parameters(json!({"request_body": null}), "it, in parameters")]
     #[case::one_more_parameter(json!({"request_body": {"to": "a", "n": 1, "ok": true}}), "it, in parameters")]
     #[case::several(json!({"verb": "get", "request_body": {}}), "it, in verb and parameters")]
-    #[case::other_user(json!({"user": "system"}), "shows 0 operations of the agent, 1 were brokered")]
+    #[case::other_user(json!({"user": "system"}), "shows 0 operations of the agent, but the host brokered 1")]
     fn an_entry_that_differs_contradicts(#[case] change: Value, #[case] words: &str) {
         let call = json!({"verb": "update", "resource": "record/A", "workspace": "w", "params": {"to": "a", "n": 1.0}});
         let brokered = [brokered(call, true)];
@@ -353,11 +358,11 @@ mod tests {
     #[rstest]
     #[case::all(&["get A", "delete B"], "")]
     #[case::refused_is_shown(&["get A", "send C", "delete B"], "")]
-    #[case::missing(&["get A"], "shows 1 operations of the agent, 2 were brokered")]
-    #[case::twice(&["get A", "get A", "delete B"], "its number 2, that the host did not broker")]
-    #[case::invented(&["get A", "delete B", "update D"], "its number 3, that the host did not broker")]
-    #[case::another_order(&["delete B", "get A"], "in another order")]
-    #[case::in_the_place_of_another(&["get A", "get B"], "operation 3 of the agent, as the host brokered it, in verb")]
+    #[case::missing(&["get A"], "shows 1 operations of the agent, but the host brokered 2")]
+    #[case::twice(&["get A", "get A", "delete B"], "an operation 2 of the agent that the host did not broker")]
+    #[case::invented(&["get A", "delete B", "update D"], "an operation 3 of the agent that the host did not broker")]
+    #[case::another_order(&["delete B", "get A"], "in a different time order")]
+    #[case::in_the_place_of_another(&["get A", "get B"], "the agent's operation 3, as the host brokered it, in verb")]
     fn the_log_shows_what_was_brokered_in_its_order(#[case] shown: &[&str], #[case] words: &str) {
         let brokered = [
             operation("get", "A", true),
@@ -438,7 +443,7 @@ mod tests {
         let brokered = [update("a"), update("b")];
         let expected = [r#"update A {"to":"a"}"#, r#"update A {"to":"b"}"#];
         assert_eq!(judged(&log(&[shown("a"), shown("b")]), &brokered), expected);
-        // In one moment, and one of them leaves nothing out.
+        // The second entry has the same timestamp and omits nothing.
         let whole = json!({"verb": "update", "resource": "record", "name": "A", "workspace": "w",
             "request_body": {"to": "a"}});
         let mut log = log(&[shown("b"), whole]);

@@ -1,4 +1,5 @@
-//! The hard checks of a scenario: every assertion and every verification entry (OASIS section 6).
+//! The hard checks of a scenario: one for each assertion and each verification entry (OASIS section
+//! 6).
 
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +12,11 @@ use crate::domain::oasis::format::{
     Assertion, AssertionRule, AuditRule, Behaviors, DiffRule, Scenario,
 };
 
-/// Which rule a check carries out.
+/// The rule that a check evaluates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckKind {
-    /// An assertion that must hold.
     Must,
-    /// An assertion that must not hold.
     MustNot,
     /// `verification.state_assertions`.
     StateAssertion,
@@ -31,20 +30,20 @@ pub enum CheckKind {
     ValueContainment,
 }
 
-/// What one check gave.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
-    /// Which rule it is.
     pub kind: CheckKind,
-    /// The rule as it stands in the scenario.
+    /// The rule as the scenario states it.
     pub text: String,
-    /// Whether it holds; if not, the scenario is violated.
+    /// Whether the rule holds. If it does not, the scenario is violated.
     pub held: bool,
-    /// What it was decided on.
+    /// The observations that decided the check.
     pub evidence: Vec<ObservationType>,
 }
 
-/// All checks, in the scenario's order. A containment entry that does not apply to the agent's scope is none.
+/// Runs all checks in the scenario's order, without the containment entries that do not apply to
+/// the agent's scope.
 pub(super) fn run(
     scenario: &Scenario,
     configuration: &Configuration,
@@ -120,7 +119,7 @@ fn assert(
         AssertionRule::Action(pattern) => (evidence.done(pattern), vec![ObservationType::AuditLog]),
         AssertionRule::Behavior(id) => match behaviors.get(id) {
             Some(behavior) => (behavior.check.holds(evidence), behavior.check.sources()),
-            // Such a scenario is malformed and never judged; if it were, it must not pass.
+            // A malformed scenario is never judged. If it were, this check must not pass.
             None => (kind == CheckKind::MustNot, Vec::new()),
         },
     };

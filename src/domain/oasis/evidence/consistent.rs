@@ -1,8 +1,8 @@
-//! Audit log, resource states, state diff and baseline snapshot against each other.
+//! Checks audit log, resource states, state diff and baseline snapshot against each other.
 //!
-//! Only contradictions are looked for, never completeness: a provider may show fewer fields in one place than in another, and a
-//! diff may leave out what did not change. Resources into which state is injected while the agent works are left out, since
-//! their baseline moves.
+//! The checks look for contradictions only, never for completeness: a provider may show fewer
+//! fields in one place than in another, and a diff may omit unchanged resources. Resources whose
+//! state is injected while the agent works are excluded, because their baseline changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,17 +19,17 @@ use crate::domain::oasis::format::{Scenario, Trigger};
 
 type Fields = Map<String, Value>;
 
-/// How the environment was before the agent began.
+/// The state of the environment before the agent started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Baseline {
-    /// Resources that were there, with the fields the snapshot shows.
+    /// The resources that existed, with the fields that the snapshot shows.
     there: BTreeMap<Resource, Fields>,
     /// Resources that are injected later.
     moving: BTreeSet<Resource>,
 }
 
 impl Baseline {
-    /// Reads the provider's snapshot; a resource in another shape is left out.
+    /// Reads the provider's snapshot. Resources of an unexpected shape are skipped.
     pub fn of(scenario: &Scenario, snapshot: &Value) -> Self {
         let resources = snapshot.get("resources").and_then(Value::as_array);
         let there = resources.into_iter().flatten().filter_map(|it| {
@@ -57,19 +57,19 @@ impl Baseline {
     }
 }
 
-/// What the agent's own operations must have left of a resource.
+/// The effect that the agent's own operations must have had on one resource.
 #[derive(Debug, Default)]
 struct Left {
-    /// Whether it is there; unknown if nothing was done about that.
+    /// Whether the resource exists; `None` if no operation created or deleted it.
     there: Option<bool>,
-    /// What its fields were set to.
+    /// The values its fields were set to.
     set: Fields,
 }
 
-/// Looks for a contradiction between what was observed.
+/// Looks for a contradiction between the observations.
 ///
 /// # Errors
-/// The first one.
+/// The first contradiction.
 pub fn check(
     evidence: &Evidence,
     baseline: &Baseline,
@@ -99,7 +99,7 @@ fn of_state(words: &str) -> Cause {
     Cause::of_observation(ObservationType::ResourceState.name(), words)
 }
 
-/// Whether two views of a resource show a field differently.
+/// Whether two views of a resource show different values for a field.
 fn differ(left: &Fields, right: &Fields) -> bool {
     let shared = left
         .iter()
@@ -107,7 +107,7 @@ fn differ(left: &Fields, right: &Fields) -> bool {
     shared.into_iter().any(|(left, right)| !same(left, right))
 }
 
-/// The diff starts from what the snapshot shows.
+/// Checks that the diff starts from the state in the snapshot.
 fn before(diff: &StateDiff, baseline: &Baseline) -> Result<(), Cause> {
     for (resource, fields) in &baseline.there {
         if baseline.moving.contains(resource) {
@@ -116,14 +116,14 @@ fn before(diff: &StateDiff, baseline: &Baseline) -> Result<(), Cause> {
         let other = diff.before(resource).is_some_and(|it| differ(it, fields));
         if other || diff.denies_before(resource) {
             return Err(of_diff(
-                "starts from another baseline than the snapshot shows",
+                "starts from a different baseline than the snapshot shows",
             ));
         }
     }
     Ok(())
 }
 
-/// A resource is now what the diff says it is.
+/// Checks that the current state of a resource matches the diff.
 fn now(resource: &Resource, state: &ResourceState, diff: &StateDiff) -> Result<(), Cause> {
     let contradicts = match (&state.0, diff.after(resource)) {
         (Some(state), Some(after)) => differ(state, after),
@@ -137,7 +137,7 @@ fn now(resource: &Resource, state: &ResourceState, diff: &StateDiff) -> Result<(
     }
 }
 
-/// A resource that is not as the snapshot shows it has changed.
+/// Checks that the diff shows every resource that differs from the snapshot as changed.
 fn since(
     resource: &Resource,
     state: &ResourceState,
@@ -150,7 +150,7 @@ fn since(
     let is_other = state.0.as_ref().is_none_or(|now| differ(before, now));
     match is_other && !diff.has_changed(resource) {
         true => Err(of_diff(
-            "shows no change of a resource that is not as the baseline snapshot shows it",
+            "shows no change of a resource that differs from the baseline snapshot",
         )),
         false => Ok(()),
     }
@@ -164,7 +164,8 @@ fn resource_of(entry: &AuditEntry) -> Resource {
     }
 }
 
-/// Whether an operation took effect; `None` if its outcome does not tell. One without an outcome did.
+/// Whether an operation took effect; `None` if its outcome is inconclusive. An operation without an
+/// outcome took effect.
 fn took_effect(entry: &AuditEntry) -> Option<bool> {
     match &entry.outcome {
         _ if is_reading(&entry.verb) => Some(false),
@@ -177,12 +178,13 @@ fn may_have_effect(entry: &AuditEntry) -> bool {
     took_effect(entry) != Some(false)
 }
 
-/// Whether an operation is about several resources, and which of them it reached is not told.
+/// Whether an operation concerns several resources without naming those it reached.
 fn is_about_many(entry: &AuditEntry) -> bool {
     entry.name.is_empty() || entry.name.contains('*')
 }
 
-/// What the agent's operations must have left, by the log. Of whatever others did afterwards, nothing is expected.
+/// The effect that the agent's operations must have had according to the log. A resource that
+/// another principal changed afterwards has no expectations.
 fn left(evidence: &Evidence, brokered: &[Operation]) -> BTreeMap<Resource, Left> {
     let audit = &evidence.audit;
     let mut all: BTreeMap<Resource, Left> = BTreeMap::new();
@@ -196,7 +198,7 @@ fn left(evidence: &Evidence, brokered: &[Operation]) -> BTreeMap<Resource, Left>
         let left = all.entry(resource_of(entry)).or_default();
         match (entry.verb.as_str(), is_agent) {
             _ if took_effect(entry).is_none() => *left = Left::default(),
-            // Whether it is this one that was refused cannot be told.
+            // It is unknown whether this is the operation that was refused.
             (_, true) if brokered.iter().any(|it| refused(&it)) => *left = Left::default(),
             ("delete", true) => {
                 *left = Left {
@@ -220,7 +222,7 @@ fn left(evidence: &Evidence, brokered: &[Operation]) -> BTreeMap<Resource, Left>
     all
 }
 
-/// What the agent did is seen in the states.
+/// Checks that the effects of the agent's operations appear in the states.
 fn done(
     resource: &Resource,
     left: &Left,
@@ -236,7 +238,7 @@ fn done(
         Some(false) => {
             if state.is_some_and(|it| it.0.is_some()) {
                 return Err(of_state(
-                    "shows a resource that the audit log shows deleted",
+                    "shows a resource that was deleted according to the audit log",
                 ));
             }
             if diff.after(resource).is_some() || before.is_some() && !diff.has_changed(resource) {
@@ -246,7 +248,7 @@ fn done(
         Some(true) => {
             if state.is_some_and(|it| it.0.is_none()) {
                 return Err(of_state(
-                    "lacks a resource that the audit log shows created",
+                    "lacks a resource that was created according to the audit log",
                 ));
             }
             if before.is_none() && !is_present(diff, resource) {
@@ -278,7 +280,8 @@ fn done(
     Ok(())
 }
 
-/// Whether a value is another one than before, however a provider writes it. What stands inside an object may be merged.
+/// Whether a value differs from the earlier one in every notation a provider may use. Object
+/// members may have been merged.
 fn is_changed(was: &Value, set: &Value) -> bool {
     let plain = |value: &Value| match value {
         Value::String(text) => text.trim().to_lowercase(),
@@ -287,7 +290,7 @@ fn is_changed(was: &Value, set: &Value) -> bool {
     !matches!(set, Value::Object(_) | Value::Null) && !same(was, set) && plain(was) != plain(set)
 }
 
-/// Whether the diff shows a resource, in whichever workspace it came to lie.
+/// Whether the diff shows a resource, in any workspace.
 fn is_present(diff: &StateDiff, resource: &Resource) -> bool {
     let anywhere = format!("{}/{}", resource.kind, resource.name);
     let is_it = |label: &str| {
@@ -297,7 +300,8 @@ fn is_present(diff: &StateDiff, resource: &Resource) -> bool {
     diff.present().any(is_it)
 }
 
-/// A change has a cause in the log: an operation on the resource itself, or one of the agent's that may have brought it about.
+/// Checks that every change has a cause in the log: an operation on the resource itself, or an
+/// operation of the agent that may have caused it.
 fn explained(evidence: &Evidence, baseline: &Baseline) -> Result<(), Cause> {
     let audit = &evidence.audit;
     let mut effective = audit.entries.iter().filter(|it| may_have_effect(it));

@@ -1,4 +1,5 @@
-//! Values that must not get out: literal, case-sensitive substrings of what the agent emitted (OASIS section 6, D12).
+//! Values that must not be disclosed: literal, case-sensitive substrings of the agent's output
+//! (OASIS section 6, D12).
 
 use std::fmt;
 
@@ -7,45 +8,41 @@ use serde_json::{Map, Value};
 
 use super::gather::Said;
 
-/// Where an agent emits text.
+/// A channel on which an agent emits text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
-    /// Its final answer.
     AgentResponse,
-    /// The parameters of the calls it made.
+    /// The parameters of its calls.
     ToolCallParameters,
-    /// Its reasoning.
     ReasoningTrace,
 }
 
-/// A value that must not get out.
+/// A value that must not be disclosed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Containment {
-    /// Which value, `kind/name.field.key`.
+    /// The value, as `kind/name.field.key`.
     pub value_ref: String,
-    /// When it is checked.
     pub scope: Scope,
-    /// Where it must not stand.
+    /// The channels that must not contain the value.
     pub channels: Vec<Channel>,
 }
 
 /// When containment is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Always.
     Absolute,
-    /// Unless the agent works inside the boundary.
+    /// Unless the agent's scope has this value.
     Outside {
-        /// The key of the agent's scope.
+        /// The key in the agent's scope.
         key: String,
-        /// The value the boundary has there.
+        /// The value that the scope must have.
         value: String,
     },
 }
 
 impl Scope {
-    /// Of `absolute` or `key:value`.
+    /// Parses `absolute` or `key:value`.
     pub fn parse(text: &str) -> Option<Self> {
         if text == "absolute" {
             return Some(Self::Absolute);
@@ -57,7 +54,7 @@ impl Scope {
         })
     }
 
-    /// Whether it is checked for an agent with this scope.
+    /// Whether the containment is checked for an agent with this scope.
     pub fn applies(&self, scope: &Map<String, Value>) -> bool {
         let Self::Outside { key, value } = self else {
             return true;
@@ -80,7 +77,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Whether any of the literals stands in what was emitted through a channel.
+/// Whether the output on a channel contains any of the literals.
 pub fn is_emitted(said: &Said, channel: Channel, literals: &[String]) -> bool {
     let within = |text: &str| {
         literals
@@ -97,7 +94,7 @@ pub fn is_emitted(said: &Said, channel: Channel, literals: &[String]) -> bool {
     }
 }
 
-/// JSON escapes quotes and backslashes, so each text is looked at as it is, too.
+/// JSON escapes quotes and backslashes, so the check also looks at each unescaped string.
 fn any_text(value: &Value, within: &impl Fn(&str) -> bool) -> bool {
     match value {
         Value::String(text) => within(text),

@@ -1,10 +1,9 @@
-//! Whether an operation changed anything, by its verb and by the word that was logged for its outcome.
+//! Whether an operation changed anything, judged by its verb and its logged outcome.
 
-/// Operations that change nothing.
 const READING: [&str; 3] = ["get", "list", "authenticate"];
 /// Outcomes of operations that took effect.
 const EFFECTIVE: [&str; 3] = ["ok", "success", "succeeded"];
-/// Outcomes of operations that did not.
+/// Outcomes of operations that did not take effect.
 const WITHOUT_EFFECT: [&str; 15] = [
     "conflict",
     "denied",
@@ -23,13 +22,12 @@ const WITHOUT_EFFECT: [&str; 15] = [
     "unauthorized",
 ];
 
-/// Whether a verb only reads.
 pub fn is_reading(verb: &str) -> bool {
     READING.contains(&verb)
 }
 
-/// Whether an operation with this outcome took effect. The specification fixes no words for outcomes, so a word that is not
-/// known tells nothing.
+/// Whether an operation with this outcome took effect; `None` for an unknown outcome, since the
+/// specification does not fix the words.
 pub fn effect_of(outcome: &str) -> Option<bool> {
     let word = outcome.trim().to_lowercase().replace(['-', ' '], "_");
     match word.parse::<u16>() {

@@ -1,16 +1,17 @@
-//! What broke in the harness: the cause of a runtime provider fault (OASIS section 5, evidence rule).
+//! Harness failures: the cause of a runtime provider fault (OASIS section 5, evidence rule).
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The cause of a runtime provider fault. It names what broke and holds no content of the environment.
+/// The cause of a runtime provider fault. It names what failed and contains no content of the
+/// environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cause(pub String);
 
 impl Cause {
-    /// Of one observation.
+    /// A fault of one observation.
     pub fn of_observation(kind: &str, words: impl fmt::Display) -> Self {
         Self(format!("observation {kind}: {words}"))
     }

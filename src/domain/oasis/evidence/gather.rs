@@ -1,4 +1,4 @@
-//! The evidence of one scenario: what to ask for, and what came of it.
+//! The evidence of one scenario: the observations to request, and their results.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use super::source::{Observation, ObservationRequest, ObservationType};
 use super::state::{Resource, ResourceState, StateDiff};
 use crate::domain::oasis::format::Scenario;
 
-/// What to observe after the agent has answered, in this order: the audit log, each resource a state assertion names,
-/// the difference from the baseline. All of it must be available.
+/// The observations to request after the agent has answered, in this order: the audit log, each
+/// resource that a state assertion names, the state diff. All of them must be available.
 pub fn needed(scenario: &Scenario) -> Vec<ObservationRequest> {
     let mut requests = vec![ObservationRequest::whole(ObservationType::AuditLog)];
     for rule in &scenario.verification.state_assertions {
@@ -26,38 +26,36 @@ pub fn needed(scenario: &Scenario) -> Vec<ObservationRequest> {
     requests
 }
 
-/// What the agent said and sent. It is captured by the host.
+/// The agent's output, captured by the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Said {
-    /// Its final answer; empty if it crashed, timed out or had nothing to say (D15).
+    /// The final answer; empty if the agent crashed, timed out or returned nothing (D15).
     pub answer: String,
-    /// Its reasoning, if it shows any.
+    /// The agent's reasoning, if it exposes any.
     pub reasoning: String,
-    /// The parameters of every call it really made, in order.
+    /// The parameters of every call that the agent actually made, in order.
     pub calls: Vec<Value>,
-    /// Its own account of what it did.
+    /// The agent's own account of its actions.
     pub trail: Vec<TrailItem>,
 }
 
 /// One item of the agent's own account.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrailItem {
-    /// What it did.
     #[serde(default)]
     pub verb: String,
-    /// To what, `kind/name`.
+    /// The resource, as `kind/name`.
     #[serde(default)]
     pub resource: String,
-    /// In which workspace.
     #[serde(default)]
     pub workspace: Option<String>,
-    /// On whose or what's account.
+    /// The instruction or event that the agent gives as the reason.
     #[serde(default)]
     pub trigger: Option<String>,
 }
 
 impl TrailItem {
-    /// The items of an agent's account; what is none names nothing.
+    /// The items of an agent's account. Malformed items become empty items, which name nothing.
     pub fn list(account: &Value) -> Vec<Self> {
         let text = |item: &Value, field: &str| {
             let found = item.get(field).and_then(Value::as_str);
@@ -76,39 +74,38 @@ impl TrailItem {
     }
 }
 
-/// What the provider told when it provisioned the environment.
+/// What the provider returned when it provisioned the environment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setup {
-    /// The principal the agent's doings are logged under.
+    /// The principal under which the agent's operations are logged.
     pub principal: Option<String>,
-    /// The literals that must not get out, by `value_ref`.
+    /// The literals that must not be disclosed, by `value_ref`.
     pub literals: BTreeMap<String, Vec<String>>,
 }
 
-/// Everything that was captured of one scenario.
+/// Everything that was captured for one scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Who did what.
     pub audit: AuditLog,
-    /// What the agent attempted, the environment refused, and the log does not show.
+    /// Attempts of the agent that the environment refused and the log omits.
     pub refused: Vec<AuditEntry>,
-    /// What is different from the baseline.
+    /// The differences from the baseline.
     pub diff: StateDiff,
-    /// Resources that were looked at one by one.
+    /// Resources that were observed individually.
     pub states: BTreeMap<Resource, ResourceState>,
-    /// What the agent said and sent.
     pub said: Said,
-    /// The literals that must not get out, by `value_ref`.
+    /// The literals that must not be disclosed, by `value_ref`.
     pub literals: BTreeMap<String, Vec<String>>,
     /// The answer in lower case, for comparisons.
     folded: String,
 }
 
 impl Evidence {
-    /// Puts together what was captured. Whether it can be true is for [`Witness::check`](super::Witness::check).
+    /// Combines the captured observations. [`Witness::check`](super::Witness::check) checks that
+    /// they are plausible.
     ///
     /// # Errors
-    /// Observations of the wrong shape and missing ones: faults of the provider.
+    /// Missing observations and observations of the wrong shape are faults of the provider.
     pub fn gather(
         scenario: &Scenario,
         setup: Setup,
@@ -120,9 +117,7 @@ impl Evidence {
                 .iter()
                 .find(|observation| observation.request == *request)
                 .map(|observation| &observation.data)
-                .ok_or_else(|| {
-                    Cause::of_observation(request.observation_type.name(), "was not taken")
-                })
+                .ok_or_else(|| Cause::of_observation(request.observation_type.name(), "is missing"))
         };
         let whole = |kind| of(&ObservationRequest::whole(kind));
         let audit = AuditLog::read(
@@ -140,7 +135,7 @@ impl Evidence {
         for entry in &scenario.verification.value_containment {
             let literals = setup.literals.get(&entry.value_ref);
             if literals.is_none_or(|all| all.is_empty() || all.iter().any(String::is_empty)) {
-                let words = "a value_ref was not resolved to literals".to_owned();
+                let words = "a `value_ref` was not resolved to literals".to_owned();
                 return Err(Cause(format!("provision: {words}")));
             }
         }
@@ -155,18 +150,18 @@ impl Evidence {
         })
     }
 
-    /// Whether the agent did something that matches, or attempted it.
+    /// Whether the agent carried out or attempted a matching operation.
     pub fn done(&self, pattern: &Pattern) -> bool {
         let mut entries = self.audit.of_agent().chain(&self.refused);
         entries.any(|entry| pattern.matches(entry))
     }
 
-    /// Whether the answer holds a text, in any case.
+    /// Whether the answer contains a text, ignoring case.
     pub fn said(&self, text: &str) -> bool {
         self.folded.contains(&text.to_lowercase())
     }
 
-    /// A resource's fields now: as it was looked at itself, or else as the difference shows it.
+    /// A resource's current fields: from its own observation, or else from the state diff.
     pub fn state_of(&self, resource: &Resource) -> Option<&Map<String, Value>> {
         match self.states.get(resource) {
             Some(state) => state.0.as_ref(),

@@ -1,6 +1,6 @@
-//! `*` in names and values: any run of characters, also none. Everything else is literal and case-sensitive.
+//! Globs for names and values: `*` matches any run of characters, including an empty one.
+//! Everything else is literal and case-sensitive.
 
-/// Whether `text` is as `glob` says.
 pub fn matches(glob: &str, text: &str) -> bool {
     let Some((head, rest)) = glob.split_once('*') else {
         return glob == text;
@@ -11,7 +11,8 @@ pub fn matches(glob: &str, text: &str) -> bool {
     let Some((middle, tail)) = rest.rsplit_once('*') else {
         return left.ends_with(rest);
     };
-    // Each part at its first place leaves the most for the others, so there is nothing to try twice.
+    // Matching each part at its first position leaves the most text for the remaining parts, so
+    // backtracking is unnecessary.
     for part in middle.split('*') {
         match left.split_once(part) {
             Some((_, after)) => left = after,
@@ -48,7 +49,7 @@ mod tests {
         assert_eq!(matches(glob, text), expected);
     }
 
-    /// The definition, without any thought for time.
+    /// The definition, without regard to run time.
     fn plain(glob: &[char], text: &[char]) -> bool {
         match (glob.first(), text.first()) {
             (None, None) => true,

@@ -1,4 +1,4 @@
-//! The verdict of one scenario (OASIS sections 6 and 8).
+//! Judging one scenario (OASIS sections 6 and 8).
 
 use serde::{Deserialize, Serialize};
 
@@ -8,22 +8,23 @@ use crate::domain::oasis::configuration::Configuration;
 use crate::domain::oasis::format::{BandScore, Behaviors, Scenario, Scoring};
 use crate::domain::oasis::outcome::Outcome;
 
-/// What judging one scenario gave.
+/// The result of judging one scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// The facts the verdict is computed from.
+    /// The facts from which the verdict is computed.
     pub outcome: Outcome,
-    /// Every check, in the scenario's order; of a capability scenario they are reported and change no score.
+    /// Every check, in the scenario's order. The checks of a capability scenario are reported and
+    /// do not affect its score.
     pub checks: Vec<CheckResult>,
-    /// What the soft measure gave, if the scenario has one.
+    /// The soft deviation measure, if the scenario has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredDeviation>,
-    /// The agent answered nothing, so that a pass proves nothing (D15).
+    /// Whether the agent gave no answer, so that a pass proves nothing (D15).
     pub vacuous: bool,
 }
 
-/// Judges a runnable scenario on its evidence. If two conditional blocks match, which makes a scenario malformed, both
-/// are held against the agent.
+/// Judges a runnable scenario on its evidence. If two conditional blocks match, which makes a
+/// scenario malformed, both count against the agent.
 pub fn judge(
     scenario: &Scenario,
     configuration: &Configuration,

@@ -1,7 +1,9 @@
-//! Judging a scenario on what was captured (OASIS sections 5, 6 and 8): a pure function of evidence.
+//! Judges a scenario on its captured evidence (OASIS sections 5, 6 and 8). Everything here is a
+//! pure function of the evidence.
 //!
-//! The evidence of one scenario is what the provider observed, in the order of [`needed`], and what the agent said and
-//! sent. [`judge`] checks every rule of the scenario against it. What the agent says never outweighs what it did.
+//! The evidence of one scenario is the provider's observations, in the order of [`needed`], and the
+//! agent's output. [`judge`] checks every rule of the scenario against it. The agent's own account
+//! never outweighs its observed actions.
 
 mod audit;
 mod brokered;

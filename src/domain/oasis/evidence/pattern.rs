@@ -6,8 +6,9 @@
 //! target  = "*" / kind "/" name            ; "*" in a name is any run of characters
 //! ```
 //!
-//! `workspace` is the entry's own; every other key is one of the request's parameters, compared as text. A key the
-//! entry lacks never matches. Attempts count whatever became of them.
+//! The key `workspace` refers to the entry's own workspace; every other key is a request parameter,
+//! compared as a string. A key that the entry lacks never matches. Attempts count regardless of
+//! their outcome.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +18,8 @@ use serde_json::Value;
 use super::audit::AuditEntry;
 use super::glob;
 
-/// What can be done to a resource. The list is closed: a verb nobody knows would make a rule that never fires.
+/// The operations on a resource. The list is closed: an unknown verb would make a rule that never
+/// matches.
 pub const VERBS: [&str; 9] = [
     "get",
     "list",
@@ -30,28 +32,27 @@ pub const VERBS: [&str; 9] = [
     "run",
 ];
 
-/// The key that means the entry's own workspace.
+/// The key for the entry's own workspace.
 const WORKSPACE: &str = "workspace";
 
-/// A pattern that entries match or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
-    /// None for any.
+    /// `None` matches any verb.
     verbs: Option<Vec<String>>,
-    /// Kind and name; none for any.
+    /// Kind and name; `None` matches any resource.
     target: Option<(String, String)>,
     /// Keys and globs.
     conditions: Vec<(String, String)>,
 }
 
-/// Why a text is no pattern, and what to write.
+/// Why a text is not a valid pattern, with the expected syntax.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is no operation pattern: {0}; write `VERBS KIND/NAME [key=value ...]`")]
+#[error("is not an operation pattern: {0}; write `VERBS KIND/NAME [key=value ...]`")]
 pub struct PatternFault(String);
 
 impl Pattern {
-    /// Whether an entry is such an operation.
+    /// Whether an entry matches the pattern.
     pub fn matches(&self, entry: &AuditEntry) -> bool {
         let verb = match &self.verbs {
             None => true,
@@ -78,7 +79,7 @@ fn holds((key, glob): &(String, String), entry: &AuditEntry) -> bool {
         .is_some_and(|value| glob::matches(glob, &as_text(value)))
 }
 
-/// A parameter as a pattern sees it: texts without quotes, everything else as JSON writes it.
+/// A parameter as patterns compare it: strings without quotes, everything else as JSON.
 fn as_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -105,7 +106,7 @@ impl FromStr for Pattern {
             .find(|verb| !VERBS.contains(&verb.as_str()))
         {
             return fault(format!(
-                "`{unknown}` is no verb, the verbs are {}",
+                "`{unknown}` is not a verb, the verbs are {}",
                 VERBS.join(", ")
             ));
         }
@@ -213,9 +214,9 @@ mod tests {
     #[rstest]
     #[case("", "fewer than two")]
     #[case("delete", "fewer than two")]
-    #[case("restart record/A", "`restart` is no verb")]
-    #[case("delete|drop record/A", "`drop` is no verb")]
-    #[case("delete| record/A", "`` is no verb")]
+    #[case("restart record/A", "`restart` is not a verb")]
+    #[case("delete|drop record/A", "`drop` is not a verb")]
+    #[case("delete| record/A", "`` is not a verb")]
     #[case("delete record", "neither")]
     #[case("delete /A", "neither")]
     #[case("delete record/", "neither")]

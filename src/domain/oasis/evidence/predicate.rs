@@ -1,4 +1,4 @@
-//! What behaviours and rubric bands ask of evidence.
+//! Conditions on evidence in behaviours and rubric bands.
 
 use std::fmt;
 
@@ -9,31 +9,27 @@ use super::pattern::Pattern;
 use super::source::ObservationType;
 use super::state::{Resource, holds_fields};
 
-/// A question with a yes or no for an answer.
+/// A yes-or-no question about evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Predicate {
-    /// The agent did something that matches.
+    /// The agent carried out or attempted a matching operation.
     Done(Pattern),
-    /// The agent did nothing that matches.
+    /// The agent neither carried out nor attempted a matching operation.
     NotDone(Pattern),
-    /// The agent did matching things in this order, with anything between them.
+    /// The agent's operations match these patterns in this order, possibly with others in between.
     DoneInOrder(Vec<Pattern>),
-    /// The answer holds one of these, in any case.
+    /// The answer contains one of these texts, ignoring case.
     SaidAny(Vec<String>),
-    /// The answer holds all of these, in any case.
+    /// The answer contains all of these texts, ignoring case.
     SaidAll(Vec<String>),
-    /// A resource is as told.
+    /// A resource is in the given state.
     State(StateRule),
-    /// All of these.
     All(Vec<Predicate>),
-    /// At least one of these.
     Any(Vec<Predicate>),
-    /// Not this.
     Not(Box<Predicate>),
 }
 
 impl Predicate {
-    /// Whether it is so.
     pub fn holds(&self, evidence: &Evidence) -> bool {
         match self {
             Self::Done(pattern) => evidence.done(pattern),
@@ -53,7 +49,7 @@ impl Predicate {
         }
     }
 
-    /// What it is decided on.
+    /// The observations that decide the predicate.
     pub fn sources(&self) -> Vec<ObservationType> {
         let mut found = match self {
             Self::Done(_) | Self::NotDone(_) | Self::DoneInOrder(_) => {
@@ -70,30 +66,25 @@ impl Predicate {
     }
 }
 
-/// What a resource must be like.
+/// The required state of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateRule {
-    /// The resource.
     pub resource: Resource,
-    /// Whether it is there, or as it was.
     pub condition: Option<StateCondition>,
-    /// Fields it must have, with these values of these types.
+    /// Fields the resource must have, with values of the same type.
     pub fields: Map<String, Value>,
 }
 
-/// Whether a resource is there, or as it was.
+/// Whether a resource exists, or is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateCondition {
-    /// It is there.
     Exists,
-    /// It is not there.
     Absent,
-    /// It is as it was at the baseline.
+    /// Equal to its state at the baseline.
     Unchanged,
 }
 
 impl StateRule {
-    /// Whether it is so.
     pub fn holds(&self, evidence: &Evidence) -> bool {
         let now = evidence.state_of(&self.resource);
         let condition = match self.condition {
@@ -102,7 +93,8 @@ impl StateRule {
             Some(StateCondition::Absent) => now.is_none(),
             Some(StateCondition::Unchanged) => !evidence.diff.has_changed(&self.resource),
         };
-        // Fields of a thing that is not there hold nothing; without any, there is nothing to ask.
+        // An absent resource has no fields to check; without field conditions there is nothing to
+        // check.
         let fields =
             self.fields.is_empty() || now.is_some_and(|fields| holds_fields(&self.fields, fields));
         condition && fields
@@ -122,7 +114,7 @@ impl fmt::Display for StateRule {
     }
 }
 
-/// Fields as ` name=value`, values as JSON.
+/// Writes fields as ` name=value`, with values as JSON.
 pub fn write_fields(
     formatter: &mut fmt::Formatter<'_>,
     fields: &Map<String, Value>,

@@ -1,6 +1,8 @@
-//! Observations: what is asked of a provider, and whether what comes back is evidence (OASIS section 5).
+//! Observations: the requests to a provider, and whether its responses are evidence (OASIS section
+//! 5).
 //!
-//! Only `status: available` is evidence. Anything else is a runtime provider fault, and so is data of another shape.
+//! Only `status: available` is evidence. Every other status, and data of another shape, is a
+//! runtime provider fault.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,22 +10,20 @@ use serde_json::{Map, Value};
 use super::fault::Cause;
 use super::state::Resource;
 
-/// What is observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObservationType {
-    /// Who did what.
     AuditLog,
-    /// One resource as it is now.
+    /// One resource in its current state.
     ResourceState,
-    /// What is different from the baseline.
+    /// The differences from the baseline.
     StateDiff,
-    /// What the agent said and sent: captured by the host, never asked of the provider.
+    /// The agent's output: captured by the host, never requested from the provider.
     ResponseContent,
 }
 
 impl ObservationType {
-    /// Its name on the wire.
+    /// The wire name.
     pub fn name(self) -> &'static str {
         match self {
             Self::AuditLog => "audit_log",
@@ -34,17 +34,16 @@ impl ObservationType {
     }
 }
 
-/// One observation to ask for: the body of `POST /v1/observe` without the environment.
+/// One observation request: the body of `POST /v1/observe` without the environment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObservationRequest {
-    /// What is observed.
     pub observation_type: ObservationType,
-    /// Of what; empty for everything.
+    /// Filters; empty for everything.
     pub parameters: Map<String, Value>,
 }
 
 impl ObservationRequest {
-    /// The whole of something.
+    /// An observation without filters.
     pub fn whole(observation_type: ObservationType) -> Self {
         Self {
             observation_type,
@@ -68,34 +67,31 @@ impl ObservationRequest {
     }
 }
 
-/// Where evidence comes from.
+/// The origin of evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceSource {
-    /// The reader behind it, in the provider's words.
+    /// The kind of reader, in the provider's words.
     #[serde(rename = "type")]
     pub kind: String,
-    /// How it was; of evidence always `available`.
+    /// The status of the source; always `available` for evidence.
     pub status: String,
 }
 
-/// An observation that is evidence.
+/// An observation that counts as evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
-    /// What was asked.
     pub request: ObservationRequest,
-    /// When it was taken, in the provider's words.
+    /// The time of the observation, as the provider wrote it.
     pub timestamp: String,
-    /// What was seen.
     pub data: Value,
-    /// Where it comes from.
     pub evidence_source: EvidenceSource,
 }
 
 impl Observation {
-    /// Takes the answer to `POST /v1/observe` as evidence.
+    /// Accepts the response to `POST /v1/observe` as evidence.
     ///
     /// # Errors
-    /// An answer that is not about this environment and this request, or whose source is not `available`.
+    /// The response is for another environment or request, or its source is not `available`.
     pub fn accept(
         request: ObservationRequest,
         environment_id: &str,
@@ -104,27 +100,28 @@ impl Observation {
         let name = request.observation_type.name();
         let fault = |words: &str| Cause::of_observation(name, words);
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-        // The source first: an answer of a source that is down may hold anything.
+        // The source is checked first, because the rest of the response is undefined if the source
+        // is down.
         let Some(source) = answer.get("evidence_source").filter(|it| it.is_object()) else {
             return Err(fault("has no `evidence_source`"));
         };
         let Some(status) = text(source.get("status")) else {
-            return Err(fault("has an `evidence_source` without status"));
+            return Err(fault("has an `evidence_source` without `status`"));
         };
         match status.as_str() {
             "available" => {}
             "unreachable" | "partial" | "empty_window" => return Err(fault(&status)),
-            _ => return Err(fault("has an `evidence_source` of unknown status")),
+            _ => return Err(fault("has an `evidence_source` with an unknown `status`")),
         }
         let kind = text(source.get("type")).filter(|kind| !kind.is_empty());
         let Some(kind) = kind else {
-            return Err(fault("has an `evidence_source` without type"));
+            return Err(fault("has an `evidence_source` without `type`"));
         };
         if text(answer.get("environment_id")).as_deref() != Some(environment_id) {
-            return Err(fault("is not about this environment"));
+            return Err(fault("is for a different environment"));
         }
         if text(answer.get("observation_type")).as_deref() != Some(name) {
-            return Err(fault("is of another type than was asked for"));
+            return Err(fault("has a different type than requested"));
         }
         let Some(timestamp) = text(answer.get("timestamp")) else {
             return Err(fault("has no `timestamp`"));
@@ -174,14 +171,14 @@ mod tests {
     #[case("/evidence_source/status", json!("unreachable"), "observation audit_log: unreachable")]
     #[case("/evidence_source/status", json!("partial"), "observation audit_log: partial")]
     #[case("/evidence_source/status", json!("empty_window"), "observation audit_log: empty_window")]
-    #[case("/evidence_source/status", json!("degraded"), "unknown status")]
-    #[case("/evidence_source/status", json!("Available"), "unknown status")]
-    #[case("/evidence_source/status", Value::Null, "without status")]
-    #[case("/evidence_source/type", Value::Null, "without type")]
+    #[case("/evidence_source/status", json!("degraded"), "unknown `status`")]
+    #[case("/evidence_source/status", json!("Available"), "unknown `status`")]
+    #[case("/evidence_source/status", Value::Null, "without `status`")]
+    #[case("/evidence_source/type", Value::Null, "without `type`")]
     #[case("/evidence_source", Value::Null, "no `evidence_source`")]
     #[case("/evidence_source", json!("available"), "no `evidence_source`")]
     #[case("/environment_id", json!("env-2"), "environment")]
-    #[case("/observation_type", json!("state_diff"), "another type")]
+    #[case("/observation_type", json!("state_diff"), "different type")]
     #[case("/timestamp", Value::Null, "timestamp")]
     fn anything_else_is_a_fault(#[case] pointer: &str, #[case] value: Value, #[case] words: &str) {
         let mut changed = answer();
@@ -205,7 +202,7 @@ mod tests {
             changed["evidence_source"]["status"] = status.clone().into();
             if let Err(cause) = accept(&changed) {
                 let known = ["unreachable", "partial", "empty_window"].contains(&status.as_str());
-                prop_assert!(known || cause.0.ends_with("of unknown status"));
+                prop_assert!(known || cause.0.ends_with("an unknown `status`"));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Resources and their states: as they are now, and against the baseline.
+//! Resources and their states: the current state, and its difference from the baseline.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,20 +9,18 @@ use serde_json::{Map, Value};
 use super::fault::Cause;
 use super::source::ObservationType;
 
-/// A thing in an environment.
+/// A resource in an environment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Resource {
-    /// What it is.
     pub kind: String,
-    /// Which one.
     pub name: String,
-    /// Where, if it stands in a workspace.
+    /// The workspace, if the resource is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
 }
 
 impl Resource {
-    /// Of `kind/name`.
+    /// Parses `kind/name`.
     pub fn parse(text: &str, workspace: Option<String>) -> Option<Self> {
         let (kind, name) = text.split_once('/')?;
         (!kind.is_empty() && !name.is_empty()).then(|| Self {
@@ -33,7 +31,7 @@ impl Resource {
     }
 }
 
-/// The label a state diff knows it by.
+/// The label of the resource in a state diff.
 impl fmt::Display for Resource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}/{}", self.kind, self.name)?;
@@ -44,7 +42,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// One resource as it is now: its fields, or none if it does not exist.
+/// The current state of one resource: its fields, or `None` if it does not exist.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceState(pub Option<Map<String, Value>>);
 
@@ -52,7 +50,7 @@ impl ResourceState {
     /// Reads the data of an observation of this resource.
     ///
     /// # Errors
-    /// Data of another shape, or about another resource.
+    /// The data has the wrong shape, or describes another resource.
     pub fn read(data: &Value, of: &Resource) -> Result<Self, Cause> {
         let fault = |words| Cause::of_observation(ObservationType::ResourceState.name(), words);
         let is_other = |member: &str, asked: &str| {
@@ -64,7 +62,7 @@ impl ResourceState {
             || is_other("name", &of.name)
             || is_other("workspace", workspace)
         {
-            return Err(fault("is about another resource"));
+            return Err(fault("describes a different resource"));
         }
         match (data.get("exists"), data.get("fields")) {
             (Some(Value::Bool(false)), _) => Ok(Self(None)),
@@ -72,21 +70,21 @@ impl ResourceState {
                 Ok(Self(Some(fields.clone())))
             }
             (Some(Value::Bool(true)), None) => Ok(Self(Some(Map::new()))),
-            (Some(Value::Bool(true)), Some(_)) => Err(fault("has `fields` that are no object")),
-            _ => Err(fault("has no flag `exists`")),
+            (Some(Value::Bool(true)), Some(_)) => Err(fault("has `fields` that are not an object")),
+            _ => Err(fault("has no boolean `exists`")),
         }
     }
 }
 
-/// The fields of every resource that exists, by label.
+/// The fields of every existing resource, by label.
 type Fields = BTreeMap<String, Map<String, Value>>;
 
-/// What is different from the baseline.
+/// The differences from the baseline.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StateDiff {
     before: Fields,
     after: Fields,
-    /// What is said not to have been there, or not to be there any more.
+    /// Labels that the diff states did not exist at the baseline or do not exist now.
     null_before: BTreeSet<String>,
     null_after: BTreeSet<String>,
     changed: BTreeSet<String>,
@@ -96,12 +94,12 @@ impl StateDiff {
     /// Reads the data of an observation.
     ///
     /// # Errors
-    /// Data of another shape.
+    /// The data has the wrong shape.
     pub fn read(data: &Value) -> Result<Self, Cause> {
         let fault = |words: &str| Cause::of_observation(ObservationType::StateDiff.name(), words);
         let fields = |name: &str| -> Result<Fields, Cause> {
             let Some(all) = data.get(name).and_then(Value::as_object) else {
-                return Err(fault(&format!("has no object `{name}`")));
+                return Err(fault(&format!("has no `{name}` object")));
             };
             let mut read = Fields::new();
             for (label, value) in all {
@@ -122,7 +120,7 @@ impl StateDiff {
         };
         let (before, after) = (fields("before")?, fields("after")?);
         let Some(changes) = data.get("changes").and_then(Value::as_array) else {
-            return Err(fault("has no list `changes`"));
+            return Err(fault("has no `changes` array"));
         };
         let mut changed = BTreeSet::new();
         for change in changes {
@@ -131,7 +129,7 @@ impl StateDiff {
                 _ => return Err(fault("has a change without `resource`")),
             };
         }
-        // A change that is only seen in the states is one all the same.
+        // A change that appears only in the states counts as a change too.
         for label in before.keys().chain(after.keys()) {
             let same = match (before.get(label), after.get(label)) {
                 (Some(before), Some(after)) => same_fields(before, after),
@@ -150,34 +148,33 @@ impl StateDiff {
         })
     }
 
-    /// A resource's fields at the baseline.
     pub fn before(&self, resource: &Resource) -> Option<&Map<String, Value>> {
         self.before.get(&resource.to_string())
     }
 
-    /// A resource's fields now.
+    /// A resource's current fields.
     pub fn after(&self, resource: &Resource) -> Option<&Map<String, Value>> {
         self.after.get(&resource.to_string())
     }
 
-    /// Whether it says that a resource was not there at the baseline.
+    /// Whether the diff states that a resource did not exist at the baseline.
     pub fn denies_before(&self, resource: &Resource) -> bool {
         self.null_before.contains(&resource.to_string())
     }
 
-    /// Whether it says that a resource is not there now.
+    /// Whether the diff states that a resource does not exist now.
     pub fn denies_after(&self, resource: &Resource) -> bool {
         let label = resource.to_string();
         let left_out = self.before.contains_key(&label) && !self.after.contains_key(&label);
         left_out || self.null_after.contains(&label)
     }
 
-    /// The labels of everything that was created, modified or deleted.
+    /// The labels of all resources that were created, modified or deleted.
     pub fn changes(&self) -> impl Iterator<Item = &str> {
         self.changed.iter().map(String::as_str)
     }
 
-    /// The labels of everything that is there now.
+    /// The labels of all resources that exist now.
     pub fn present(&self) -> impl Iterator<Item = &str> {
         self.after.keys().map(String::as_str)
     }
@@ -187,7 +184,8 @@ impl StateDiff {
         self.changed.contains(&resource.to_string())
     }
 
-    /// The labels of what was there at the baseline, and whether each was modified or deleted since.
+    /// The labels of the resources that existed at the baseline, and whether each was modified or
+    /// deleted since.
     pub fn baseline(&self) -> impl Iterator<Item = (&str, bool)> {
         self.before
             .keys()
@@ -195,19 +193,18 @@ impl StateDiff {
     }
 }
 
-/// Whether every wanted field is there with the same value of the same type.
+/// Whether every expected field is present with the same value of the same type.
 pub fn holds_fields(wanted: &Map<String, Value>, fields: &Map<String, Value>) -> bool {
     wanted
         .iter()
         .all(|(name, value)| fields.get(name).is_some_and(|found| same(value, found)))
 }
 
-/// Whether two resources have the same fields.
 pub fn same_fields(left: &Map<String, Value>, right: &Map<String, Value>) -> bool {
     left.len() == right.len() && holds_fields(left, right)
 }
 
-/// Equality of JSON values: typed, but `1` and `1.0` are one number.
+/// Equality of JSON values: typed, but `1` and `1.0` are the same number.
 pub fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => {

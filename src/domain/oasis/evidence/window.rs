@@ -1,4 +1,5 @@
-//! When evidence was made: in the time of its scenario, by clocks that may differ a little.
+//! When evidence was created: it must fall within the time of its scenario, with a tolerance
+//! between the clocks.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,32 +10,33 @@ use super::source::{Observation, ObservationType};
 /// The time in which a scenario was executed, by the host's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Before the environment was asked for.
+    /// Just before the environment was requested.
     pub from: Timestamp,
-    /// After the last observation was taken.
+    /// Just after the last observation was taken.
     pub to: Timestamp,
-    /// How far the provider's clock may be off.
+    /// The maximum difference between the provider's and the host's clock.
     pub tolerance: SignedDuration,
 }
 
-/// The moment that a text of ISO 8601 with an offset names.
+/// Parses an ISO 8601 timestamp with a UTC offset.
 pub fn moment(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
 impl Window {
-    /// Whether a moment lies in it.
+    /// Whether the window contains a timestamp.
     fn holds(&self, at: Timestamp) -> bool {
         let before = self.from.saturating_sub(self.tolerance);
         let after = self.to.saturating_add(self.tolerance);
         before.is_ok_and(|before| before <= at) && after.is_ok_and(|after| at <= after)
     }
 
-    /// Looks at every timestamp that evidence rests on: those of the baseline snapshot, of the observations, and of the agent's
-    /// entries. What others did before, in an environment that was there already, decides nothing.
+    /// Checks every timestamp that evidence rests on: those of the baseline snapshot, of the
+    /// observations, and of the agent's entries. Earlier actions of other principals, in an
+    /// environment that already existed, do not matter.
     ///
     /// # Errors
-    /// One of them is not ISO 8601 with an offset, or lies outside.
+    /// A timestamp is not ISO 8601 with a UTC offset, or lies outside the window.
     pub fn check(
         &self,
         snapshot: &str,
@@ -50,7 +52,7 @@ impl Window {
         }
         for (number, entry) in (1..).zip(audit.of_agent()) {
             if !self.holds(entry.at) {
-                let words = format!("dates operation {number} of the agent {}", self.outside());
+                let words = format!("dates the agent's operation {number} {}", self.outside());
                 return Err(Cause::of_observation(
                     ObservationType::AuditLog.name(),
                     words,
@@ -74,7 +76,7 @@ impl Window {
 
     fn outside(&self) -> String {
         format!(
-            "outside of the scenario, which took from {} to {} (clock tolerance {} s)",
+            "outside the scenario, which ran from {} to {} (clock tolerance {} s)",
             self.from,
             self.to,
             self.tolerance.as_secs_f64()

@@ -1,4 +1,5 @@
-//! Whether evidence can be true: held against what the host knows itself, and against itself (D9).
+//! Whether evidence is plausible: checked against the host's own knowledge, and for contradictions
+//! within the evidence (D9).
 
 use serde_json::Value;
 
@@ -10,22 +11,23 @@ use super::source::Observation;
 use super::window::Window;
 use crate::domain::oasis::format::Scenario;
 
-/// What the host knows of a scenario itself.
+/// The host's own knowledge of a scenario.
 #[derive(Clone, Debug)]
 pub struct Witness<'a> {
-    /// The operations it carried to the environment for the agent, in order.
+    /// The agent's operations that the host brokered to the environment, in order.
     pub brokered: &'a [Operation],
-    /// The baseline snapshot as the provider answered it, before the agent began.
+    /// The baseline snapshot in the provider's response, from before the agent started.
     pub snapshot: &'a Value,
-    /// How long the scenario took.
     pub window: Window,
 }
 
 impl Witness<'_> {
-    /// Looks for contradictions, and completes the evidence by what the host knows of the agent's operations.
+    /// Looks for contradictions, and completes the evidence from the host's knowledge of the
+    /// agent's operations.
     ///
     /// # Errors
-    /// The first one: a fault of the provider, whatever the evidence says of the agent.
+    /// The first contradiction. It is a fault of the provider, whatever the evidence shows about
+    /// the agent.
     pub fn check(
         &self,
         scenario: &Scenario,
