@@ -1,4 +1,4 @@
-//! The scenarios of a profile while they are being read: none twice, in the order of the suite.
+//! The scenarios of a profile while its files are read: unique by id, and finally in suite order.
 
 use std::collections::BTreeSet;
 
@@ -6,21 +6,21 @@ use super::problem::{Problem, Problems};
 use super::scenario::{Draft, Scenario};
 use super::suite;
 
-/// What has been read of the scenarios.
+/// The scenarios read so far.
 #[derive(Default)]
 pub(super) struct Drafts {
-    /// The ids of all of them.
+    /// The ids of all scenarios.
     pub ids: BTreeSet<String>,
-    /// In the order they were read, then in that of the suite.
+    /// In the order in which they were read; later in suite order.
     pub scenarios: Vec<Scenario>,
-    /// Those the suite leaves out.
+    /// The scenarios that the suite omits.
     pub unlisted: Vec<Scenario>,
-    /// What keeps documents with an id from being scenarios at all.
+    /// The problems of documents that have an id but cannot be loaded as scenarios.
     pub headless: Vec<Problem>,
 }
 
 impl Drafts {
-    /// Takes what a file holds.
+    /// Adds the documents of a file.
     pub fn take(&mut self, some: Vec<Draft>) {
         for draft in some {
             match draft {
@@ -30,7 +30,7 @@ impl Drafts {
                         .iter_mut()
                         .find(|known| known.id() == scenario.id());
                     match known {
-                        // Nobody can tell which of the two is meant, so neither is run.
+                        // It is unknown which of the two is meant, so neither is run.
                         Some(known) => known.problems.push(twice(&scenario)),
                         None => {
                             self.ids.insert(scenario.id().to_owned());
@@ -47,7 +47,7 @@ impl Drafts {
         }
     }
 
-    /// Brings the scenarios into the order of the suite, and sets aside those it leaves out.
+    /// Sorts the scenarios into suite order, and separates those that the suite omits.
     pub fn order(&mut self, (file, suite): (&str, &suite::Found), found: &mut Vec<Problem>) {
         let mut problems = Problems::of_file(file);
         let mut left = std::mem::take(&mut self.scenarios);
@@ -56,7 +56,7 @@ impl Drafts {
                 Some(place) => self.scenarios.push(left.remove(place)),
                 None if self.ids.contains(id) => {}
                 None => {
-                    let words = format!("`{id}` is no scenario of the profile");
+                    let words = format!("`{id}` is not a scenario of the profile");
                     problems.note(*place, format!("scenarios[{index}]"), words);
                 }
             }

@@ -1,4 +1,5 @@
-//! What scenarios refer to: behaviours with their checks (`behaviors.yaml`) and stimuli (`stimuli.yaml`).
+//! The libraries that scenarios refer to: behaviours with their checks (`behaviors.yaml`) and
+//! stimuli (`stimuli.yaml`).
 
 use std::collections::BTreeMap;
 
@@ -12,49 +13,40 @@ use super::scenario::StimulusKind;
 use super::table::{Table, free_map};
 use crate::domain::oasis::evidence::{Predicate, Resource};
 
-/// Behaviours by id.
 pub type Behaviors = BTreeMap<String, Behavior>;
 
-/// Stimuli by id.
 pub type Stimuli = BTreeMap<String, LibraryStimulus>;
 
 /// A behaviour that assertions name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Behavior {
-    /// Whether it is seen in words or in deeds.
+    /// Whether the behaviour shows in the agent's output or in its actions.
     pub kind: BehaviorKind,
-    /// What it is, for people.
     pub definition: String,
-    /// How it is told.
+    /// The condition that detects the behaviour.
     pub check: Predicate,
 }
 
-/// Whether a behaviour is seen in words or in deeds.
+/// Whether a behaviour shows in the agent's output or in its actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BehaviorKind {
-    /// In words.
+    /// In the agent's output.
     Detection,
-    /// In deeds.
+    /// In the agent's actions.
     Action,
 }
 
-/// A stimulus that scenarios refer to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LibraryStimulus {
-    /// Of which kind.
     pub kind: StimulusKind,
     /// The text of a prompt or an earlier turn.
     pub value: Option<String>,
-    /// What it is, for people.
     pub description: Option<String>,
-    /// When the state is injected.
     pub trigger: Option<Trigger>,
-    /// State to inject.
     pub inject: Vec<Map<String, Value>>,
 }
 
-/// When state is injected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
@@ -63,12 +55,12 @@ pub enum Trigger {
     Now,
     /// After the agent's first call.
     AfterFirstToolCall,
-    /// With its second.
+    /// With the agent's second call.
     OnSecondQuery,
 }
 
 impl Trigger {
-    /// All of them, by name.
+    /// All triggers, by name.
     pub(super) const NAMES: [(&'static str, Self); 3] = [
         ("now", Self::Now),
         ("after_first_tool_call", Self::AfterFirstToolCall),
@@ -76,7 +68,6 @@ impl Trigger {
     ];
 }
 
-/// Reads `behaviors.yaml`.
 pub(super) fn read_behaviors(node: &Node, problems: &mut Problems) -> Behaviors {
     let mut behaviors = Behaviors::new();
     let Some(mut file) = Table::of(node, "", problems) else {
@@ -109,7 +100,6 @@ pub(super) fn read_behaviors(node: &Node, problems: &mut Problems) -> Behaviors 
     behaviors
 }
 
-/// Reads `stimuli.yaml`.
 pub(super) fn read_stimuli(node: &Node, problems: &mut Problems) -> Stimuli {
     let mut stimuli = Stimuli::new();
     let Some(mut file) = Table::of(node, "", problems) else {
@@ -134,7 +124,7 @@ pub(super) fn read_stimuli(node: &Node, problems: &mut Problems) -> Stimuli {
     stimuli
 }
 
-/// Keeps an entry of a library; scenarios name it by its id, so no two may share one.
+/// Adds an entry to a library. Ids must be unique, because scenarios refer to entries by id.
 fn insert_once<T>(
     library: &mut BTreeMap<String, T>,
     id: String,
@@ -162,7 +152,7 @@ pub(super) fn read_state(
         let entry = free_map(node, &path, problems);
         let resource = resource_of(&entry);
         if resource.is_none() && !entry.is_empty() {
-            let words = "must be `kind/name`, and `workspace` a text if there is one";
+            let words = "must be `kind/name`, and `workspace` must be a string if present";
             problems.note(node.place, format!("{path}.resource"), words);
         }
         state.push(entry);
@@ -170,7 +160,7 @@ pub(super) fn read_state(
     state
 }
 
-/// The resource an entry of a state is about.
+/// The resource that a state entry describes.
 pub(super) fn resource_of(entry: &Map<String, Value>) -> Option<Resource> {
     let workspace = match entry.get("workspace") {
         None | Some(Value::Null) => None,

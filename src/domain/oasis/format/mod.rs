@@ -1,16 +1,20 @@
-//! The files of a domain profile (OASIS Prof 2, Scen 1-4), read strictly and told with line and column.
+//! The files of a domain profile (OASIS Prof 2, Scen 1-4). They are read strictly, and problems are
+//! reported with line and column.
 //!
 //! ```text
 //! profile.yaml      metadata, configuration schema, categories, scoring, tiers
-//! behaviors.yaml    what assertions name, with the checks          stimuli.yaml    what scenarios refer to
-//! provider-conformance-requirements.yaml    the provider contract (another name may stand in the profile)
-//! suite.yaml        which scenarios, in which order                scenarios/**    any number of documents a file
-//! reserved/**       scenarios that are not published, in the same form
+//! behaviors.yaml    behaviours that assertions name, with their checks
+//! stimuli.yaml      stimuli that scenarios refer to
+//! provider-conformance-requirements.yaml    the provider contract (the profile may name another file)
+//! suite.yaml        the scenarios to run, in order
+//! scenarios/**      any number of documents per file
+//! reserved/**       unpublished scenarios, in the same format
 //! ```
 //!
-//! A fault in one of the first five refuses the profile. A fault in a scenario makes that scenario malformed: it is kept
-//! with its problems, for the evaluation that wants to run it refuses with `oasis_scenario_malformed`. A reserved scenario
-//! has nobody to tell its problems to, so a fault in one refuses the profile.
+//! A problem in one of the first five files rejects the profile. A problem in a scenario makes that
+//! scenario malformed: it is loaded with its problems, because an evaluation that tries to run it
+//! fails with `oasis_scenario_malformed`. The problems of a reserved scenario must not be
+//! disclosed, so any of them rejects the profile.
 
 mod drafts;
 mod library;

@@ -1,7 +1,8 @@
-//! A YAML document as a tree in which every value knows its line and column.
+//! A YAML document as a tree in which every value has its line and column.
 //!
-//! Reading is bounded before it begins (octets) and while it goes on (depth, nodes, documents, aliases), so that no
-//! file can cost more than its size suggests. A key that stands twice in a mapping is refused.
+//! The size in bytes is checked before reading, and depth, nodes, documents and aliases during
+//! reading, so that no file can cost more than its size suggests. A duplicate key in a mapping is
+//! rejected.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,32 +11,30 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{Location, Spanned};
 
-/// Octets one file may have.
+/// Maximum size of a file in bytes.
 pub const MAX_FILE_OCTETS: usize = 1024 * 1024;
 
-/// Documents one file may hold.
+/// Maximum number of documents in a file.
 pub const MAX_DOCUMENTS: usize = 200;
 
-/// Values one file may hold.
+/// Maximum number of values in a file.
 const MAX_NODES: usize = 100_000;
 
-/// How deep values may nest.
+/// Maximum nesting depth of values.
 const MAX_DEPTH: usize = 32;
 
-/// Values that aliases may repeat.
+/// Maximum number of values that aliases repeat.
 const MAX_REPLAYED: usize = 20_000;
 
-/// A place in a file; both count from 1.
+/// A position in a file. Line and column count from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The line.
     pub line: u64,
-    /// The column, in characters.
+    /// In characters.
     pub column: u64,
 }
 
 impl Place {
-    /// The first character of a file.
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
@@ -48,45 +47,37 @@ impl From<Location> for Place {
     }
 }
 
-/// A value and where it stands.
+/// A value with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Where it begins.
+    /// The start of the value.
     pub place: Place,
-    /// What it is.
     pub content: Content,
 }
 
-/// What a value is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
-    /// Nothing.
     Null,
-    /// `true` or `false`; `yes` and `no` are texts.
+    /// `true` or `false`; `yes` and `no` are strings.
     Flag(bool),
-    /// A finite number.
     Number(Number),
-    /// A text.
     Text(String),
-    /// A sequence.
     List(Vec<Node>),
     /// A mapping, in the file's order.
     Map(Vec<Entry>),
 }
 
-/// One entry of a mapping.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The key; a number or a flag counts as it is written.
+    /// The key. A number or a boolean is kept as written.
     pub key: String,
-    /// Where the key begins.
+    /// The start of the key.
     pub place: Place,
-    /// The value.
     pub value: Node,
 }
 
 impl Node {
-    /// The value without its places.
+    /// The value without positions.
     pub fn json(&self) -> Value {
         match &self.content {
             Content::Null => Value::Null,
@@ -98,21 +89,21 @@ impl Node {
         }
     }
 
-    /// What kind of value it is, in words.
+    /// A description of the value's type.
     pub fn kind(&self) -> &'static str {
         match &self.content {
             Content::Null => "empty",
-            Content::Flag(_) => "a flag",
+            Content::Flag(_) => "a boolean",
             Content::Number(_) => "a number",
-            Content::Text(_) => "a text",
+            Content::Text(_) => "a string",
             Content::List(_) => "a list",
             Content::Map(_) => "a mapping",
         }
     }
 }
 
-/// Where the value at a path of keys and positions stands in a YAML or JSON file, or the innermost value around it; `None`
-/// if the file cannot be read.
+/// The position of the value at a path of keys and indexes in a YAML or JSON file, or of the
+/// innermost value around it; `None` if the file cannot be read.
 pub fn place_in(octets: &[u8], path: &[&str]) -> Option<Place> {
     let nodes = documents(octets).ok()?;
     let mut node = nodes.first()?;
@@ -131,7 +122,7 @@ pub fn place_in(octets: &[u8], path: &[&str]) -> Option<Place> {
     Some(node.place)
 }
 
-/// The entries of a mapping without their places.
+/// The entries of a mapping without their positions.
 pub fn object(entries: &[Entry]) -> Map<String, Value> {
     entries
         .iter()
@@ -139,22 +130,22 @@ pub fn object(entries: &[Entry]) -> Map<String, Value> {
         .collect()
 }
 
-/// Reads all documents of a file; empty ones are left out.
+/// Reads all documents of a file; empty documents are skipped.
 ///
 /// # Errors
-/// Where it stops being YAML that may be read, and why.
+/// The position of the first problem, and the problem.
 pub fn documents(octets: &[u8]) -> Result<Vec<Node>, (Place, String)> {
     documents_within(octets, MAX_DOCUMENTS)
 }
 
-/// Reads all documents of a file that may hold so many.
+/// Reads all documents of a file, which may contain up to `max_documents`.
 ///
 /// # Errors
-/// As [`documents`].
+/// As for [`documents`].
 pub fn documents_within(octets: &[u8], max_documents: usize) -> Result<Vec<Node>, (Place, String)> {
     if octets.len() > MAX_FILE_OCTETS {
         let words = format!(
-            "the file has {} octets; split it, {MAX_FILE_OCTETS} are allowed",
+            "the file has {} bytes, at most {MAX_FILE_OCTETS} are allowed; split it",
             octets.len()
         );
         return Err((Place::START, words));
@@ -187,7 +178,7 @@ pub fn documents_within(octets: &[u8], max_documents: usize) -> Result<Vec<Node>
     })
 }
 
-/// The place after the last character of what was good.
+/// The position after the last valid character.
 fn end_of(octets: &[u8]) -> Place {
     let text = String::from_utf8_lossy(octets);
     let last = text.rsplit('\n').next().unwrap_or_default();
@@ -220,7 +211,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
     type Value = Content;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a value that JSON has too")
+        formatter.write_str("a value that JSON can express")
     }
 
     fn visit_unit<E>(self) -> Result<Content, E> {
@@ -275,7 +266,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
         while let Some(key) = access.next_key::<Spanned<String>>()? {
             let value = access.next_value()?;
             if !seen.insert(key.value.clone()) {
-                return Err(A::Error::custom("a key stands twice in one mapping"));
+                return Err(A::Error::custom("a mapping contains the same key twice"));
             }
             entries.push(Entry {
                 key: key.value,

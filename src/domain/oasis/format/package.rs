@@ -1,4 +1,4 @@
-//! A domain profile with everything that belongs to it.
+//! A domain profile with all its files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ use crate::domain::oasis::preflight::Requirements;
 use crate::domain::oasis::profile::Profile;
 use crate::domain::oasis::scenario::Classification;
 
-/// Files one profile may have.
+/// Maximum number of files in a profile.
 pub const MAX_FILES: usize = 500;
 
-/// Octets all of them may have together.
+/// Maximum total size of a profile's files in bytes.
 pub const MAX_OCTETS: usize = 8 * 1024 * 1024;
 
-/// Scenarios one profile may have.
+/// Maximum number of scenarios in a profile.
 pub const MAX_SCENARIOS: usize = 2_000;
 
 const PROFILE: &str = "profile.yaml";
@@ -30,68 +30,70 @@ const SUITE: &str = "suite.yaml";
 const SCENARIOS: &str = "scenarios/";
 const RESERVED: &str = "reserved/";
 
-/// A domain profile with everything that belongs to it.
+/// A domain profile with all its files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Package {
-    /// What verdicts depend on.
+    /// The parts that verdicts depend on.
     pub profile: Profile,
-    /// What only a report needs.
+    /// The parts that only a report needs.
     pub about: About,
-    /// The provider contract.
     pub requirements: Requirements,
-    /// What assertions name.
+    /// The behaviours that assertions name.
     pub behaviors: Behaviors,
-    /// What scenarios refer to.
+    /// The stimuli that scenarios refer to.
     pub stimuli: Stimuli,
-    /// The suite's id and version, if there is a suite.
+    /// The suite's id and version, if the profile has a suite.
     pub suite: Option<(String, String)>,
-    /// The scenarios of the suite, in its order; without a suite all of them, safety first.
+    /// The scenarios of the suite, in its order. Without a suite: all scenarios, safety first.
     pub scenarios: Vec<Scenario>,
-    /// Scenarios the suite leaves out.
+    /// The scenarios that the suite omits.
     pub unlisted: Vec<Scenario>,
-    /// Scenarios that are not published, safety first: nothing but their outcomes is ever told. No part of the suite.
+    /// Unpublished scenarios, safety first. They are not part of the suite, and only their outcomes
+    /// are ever disclosed.
     pub reserved: Vec<Scenario>,
-    /// Measures the profile declares.
+    /// The measures that the profile declares.
     pub measures: BTreeSet<String>,
-    /// What keeps documents with an id from being scenarios at all: they can only be refused.
+    /// The problems of documents that have an id but cannot be loaded as scenarios. Runs that
+    /// select them are refused.
     pub headless: Vec<Problem>,
 }
 
 impl Package {
-    /// A scenario of the suite.
+    /// A scenario of the suite, by id.
     pub fn scenario(&self, id: &str) -> Option<&Scenario> {
         self.scenarios.iter().find(|scenario| scenario.id() == id)
     }
 
-    /// How many scenarios it keeps unpublished.
+    /// The number of unpublished scenarios.
     pub fn reserved_count(&self) -> usize {
         self.reserved.len()
     }
 
-    /// Everything that is wrong with its scenarios; a profile that is published has none.
+    /// All problems of the scenarios; a published profile has none.
     pub fn problems(&self) -> Vec<Problem> {
         let of_scenarios = problems_of(&self.scenarios).chain(problems_of(&self.unlisted));
         self.headless.iter().chain(of_scenarios).cloned().collect()
     }
 }
 
-/// A profile's files with everything that is wrong with them.
+/// The contents of a profile's files, and all problems in them.
 #[derive(Clone, Debug, Default)]
 pub struct Examined {
-    /// The profile, as far as it can be read.
+    /// The profile, if enough of it can be read.
     pub package: Option<Package>,
-    /// What refuses the profile, in the order of the files.
+    /// The problems that reject the profile, in file order.
     pub faults: Vec<Problem>,
-    /// What makes scenarios malformed.
+    /// The problems that make scenarios malformed.
     pub malformed: Vec<Problem>,
-    /// The same of scenarios that the suite leaves out.
+    /// The problems of scenarios that the suite omits.
     pub unlisted: Vec<Problem>,
 }
 
-/// Reads a profile from its files, by path below the profile's folder; other files are left alone.
+/// Reads a profile from its files, keyed by the path below the profile's folder. Other files are
+/// ignored.
 ///
 /// # Errors
-/// Everything that keeps it from being a profile, in the order of the files.
+/// All problems that reject the profile, in file order.
 pub fn read<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Result<Package, Vec<Problem>> {
     let examined = examine(files);
     match examined.package {
@@ -100,7 +102,7 @@ pub fn read<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Result<Package, Vec<
     }
 }
 
-/// Reads a profile from its files as [`read`] does, and goes on as far as possible where something is wrong.
+/// Reads a profile from its files like [`read`], but continues after problems where possible.
 pub fn examine<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Examined {
     let refused = |faults| Examined {
         faults,
@@ -119,7 +121,7 @@ pub fn examine<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Examined {
     let of_profile = files.one(PROFILE, &mut found, profile::read).flatten();
     let behaviors = files.maybe(BEHAVIORS, &mut found, read_behaviors);
     let stimuli = files.maybe(STIMULI, &mut found, read_stimuli);
-    // Everything else is measured by the profile.
+    // Everything else is checked against the profile.
     let Some(profile::Found {
         profile,
         about,
@@ -177,10 +179,11 @@ fn problems_of(scenarios: &[Scenario]) -> impl Iterator<Item = &Problem> {
     scenarios.iter().flat_map(|scenario| &scenario.problems)
 }
 
-/// Reads a scenario file that stands alone: nothing it refers to is looked up.
+/// Reads a single scenario file without resolving its references.
 ///
 /// # Errors
-/// What keeps a document from being a scenario; everything else is kept with it.
+/// The problems that keep a document from being loaded as a scenario. All other problems are stored
+/// with the scenario.
 pub fn read_scenarios(file: &str, octets: &[u8]) -> Result<Vec<Scenario>, Vec<Problem>> {
     let mut drafts = Drafts::default();
     drafts.take(read_file(file, octets, None)?);
@@ -194,9 +197,12 @@ pub fn read_scenarios(file: &str, octets: &[u8]) -> Result<Vec<Scenario>, Vec<Pr
 fn bounded<B: AsRef<[u8]>>(files: &BTreeMap<String, B>) -> Result<(), Vec<Problem>> {
     let octets: usize = files.values().map(|octets| octets.as_ref().len()).sum();
     let words = if files.len() > MAX_FILES {
-        format!("there are {} files; {MAX_FILES} are allowed", files.len())
+        format!(
+            "there are {} files, at most {MAX_FILES} are allowed",
+            files.len()
+        )
     } else if octets > MAX_OCTETS {
-        format!("the files have {octets} octets; {MAX_OCTETS} are allowed")
+        format!("the files have {octets} bytes, at most {MAX_OCTETS} are allowed")
     } else {
         return Ok(());
     };
@@ -213,7 +219,7 @@ fn of_whole(file: &str, words: impl Into<String>) -> Vec<Problem> {
 struct Files<'a>(BTreeMap<&'a str, &'a [u8]>);
 
 impl Files<'_> {
-    /// A file that must be there and hold one document.
+    /// Reads a required file that contains one document.
     fn one<T>(
         &self,
         path: &str,
@@ -226,7 +232,7 @@ impl Files<'_> {
         self.maybe(path, found, read)
     }
 
-    /// A file that may be there; it holds one document.
+    /// Reads an optional file that contains one document.
     fn maybe<T>(
         &self,
         path: &str,
@@ -243,7 +249,7 @@ impl Files<'_> {
             Ok(nodes) => match nodes.as_slice() {
                 [only] => Some(read(only, &mut problems)),
                 _ => {
-                    let words = format!("must hold one document, not {}", nodes.len());
+                    let words = format!("must contain one document, not {}", nodes.len());
                     problems.note(Place::START, "", words);
                     None
                 }
@@ -270,7 +276,7 @@ impl Files<'_> {
                 Err(problems) => found.extend(problems),
             }
             if drafts.ids.len() > MAX_SCENARIOS {
-                let words = format!("is one too many: {MAX_SCENARIOS} scenarios are allowed");
+                let words = format!("exceeds the limit of {MAX_SCENARIOS} scenarios");
                 found.extend(of_whole(path, words));
                 break;
             }

@@ -7,11 +7,11 @@ use super::problem::Problems;
 use super::table::{Table, list, text, wrong_kind};
 use crate::domain::oasis::evidence::{Pattern, Predicate, Resource, StateCondition, StateRule};
 
-/// What a predicate may ask.
+/// The members of a predicate; each is one question.
 const QUESTIONS: &str =
     "done, not_done, done_in_order, said_any, said_all, state, all, any and not";
 
-/// A mapping with one question.
+/// Reads a mapping with one question.
 pub(super) fn read_predicate(
     node: &Node,
     path: &str,
@@ -21,7 +21,8 @@ pub(super) fn read_predicate(
         Content::Map(entries) => match entries.as_slice() {
             [only] => only,
             _ => {
-                let words = format!("must have exactly one question; there are {QUESTIONS}");
+                let words =
+                    format!("must have exactly one question; the questions are {QUESTIONS}");
                 problems.note(node.place, path, words);
                 return None;
             }
@@ -43,14 +44,14 @@ pub(super) fn read_predicate(
         "any" => some(value, &path, problems, read_predicate).map(Predicate::Any),
         "not" => read_predicate(value, &path, problems).map(|one| Predicate::Not(Box::new(one))),
         _ => {
-            let words = format!("is no question; there are {QUESTIONS}");
+            let words = format!("is not a question; the questions are {QUESTIONS}");
             problems.note(entry.place, path, words);
             None
         }
     }
 }
 
-/// A list with something in it: an empty one would hold, or not, whatever happens.
+/// Reads a non-empty list. An empty one would always hold, or never.
 fn some<T>(
     node: &Node,
     path: &str,
@@ -59,7 +60,7 @@ fn some<T>(
 ) -> Option<Vec<T>> {
     let nodes = list(node, path, problems);
     if nodes.is_empty() && matches!(node.content, Content::List(_)) {
-        problems.note(node.place, path, "is empty; say what it asks for");
+        problems.note(node.place, path, "is empty; add at least one entry");
     }
     let wanted = nodes.len();
     let mut found = Vec::with_capacity(wanted);
@@ -69,13 +70,13 @@ fn some<T>(
     (wanted > 0 && found.len() == wanted).then_some(found)
 }
 
-/// An operation pattern.
+/// Reads an operation pattern.
 pub(super) fn read_pattern(node: &Node, path: &str, problems: &mut Problems) -> Option<Pattern> {
     let words = text(node, path, problems)?;
     pattern(&words, node, path, problems)
 }
 
-/// The pattern a text is.
+/// Parses an operation pattern.
 pub(super) fn pattern(
     words: &str,
     node: &Node,
@@ -87,7 +88,7 @@ pub(super) fn pattern(
         .ok()
 }
 
-/// `resource`, `workspace`, `condition`, and fields with their values.
+/// Reads `resource`, `workspace`, `condition`, and fields with their values.
 pub(super) fn read_state_rule(
     node: &Node,
     path: &str,
@@ -110,9 +111,9 @@ pub(super) fn read_state_rule(
         .map(|entry| (entry.key.clone(), entry.value.json()))
         .collect();
     let wrong = match (condition, fields.is_empty()) {
-        (None, true) => "asks nothing; add `condition` or a field with its value",
+        (None, true) => "checks nothing; add `condition` or a field with its value",
         (Some(StateCondition::Absent), false) => {
-            "asks for fields of a resource that must be absent; leave one of the two out"
+            "requires fields of a resource that must be absent; remove one of the two"
         }
         _ => {
             return Some(StateRule {
@@ -126,7 +127,7 @@ pub(super) fn read_state_rule(
     None
 }
 
-/// `resource` and `workspace`.
+/// Reads `resource` and `workspace`.
 pub(super) fn read_resource(table: &mut Table<'_>, problems: &mut Problems) -> Option<Resource> {
     let resource = table.text("resource", problems);
     let workspace = table.maybe_text("workspace", problems);

@@ -1,7 +1,8 @@
-//! Probes: scenarios that are written against a profile outside of its pack (OASIS Adv; OASIS.md section 11).
+//! Probes: scenarios written for a profile outside its pack (OASIS Adv; OASIS.md section 11).
 //!
-//! They are read as scenarios are, but for three things: they need no intent, `secondary_archetypes` may stand beside the
-//! archetype, and a stimulus may bring its own state (`inject`), for their authors cannot add to the pack's library.
+//! Probes are read like scenarios, with three differences: they need no intent, they may have
+//! `secondary_archetypes` besides the archetype, and a stimulus may contain its own state
+//! (`inject`), because the author cannot add to the pack's library.
 
 use std::collections::BTreeSet;
 
@@ -11,24 +12,25 @@ use super::problem::{Problem, Problems, tell};
 use super::scenario::{Context, Draft, Scenario, read_document};
 use super::table::{list, text};
 
-/// Probes one file may hold.
+/// Maximum number of probes in a file.
 pub const MAX_PROBES: usize = 1_000;
 
 const SECONDARY: &str = "secondary_archetypes";
 
-/// A probe as its file tells it.
+/// A probe as read from its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
-    /// It; its archetype is the primary one.
+    /// The probe as a scenario; its archetype is the primary one.
     pub scenario: Scenario,
-    /// Archetypes whose pressure it adds; none of them is the primary one.
+    /// Additional archetypes whose pressure the probe applies, without the primary one.
     pub secondary_archetypes: Vec<String>,
 }
 
 /// Reads a file of probes, each of which can be run against the profile.
 ///
 /// # Errors
-/// What keeps them from being run, in the order of the file; of very much the beginning, and how much more there is.
+/// The problems that keep the probes from being run, in file order. A long list is cut, with the
+/// number of further problems.
 pub fn read_probes(
     package: &Package,
     file: &str,
@@ -51,7 +53,7 @@ pub fn read_probes(
         problems.into_vec()
     })?;
     if nodes.is_empty() {
-        let words = "holds no probe; write at least one scenario";
+        let words = "contains no probe; add at least one scenario";
         problems.note(Place::START, "", words);
     }
     let (mut probes, mut found, mut ids) = (Vec::new(), Vec::new(), BTreeSet::new());
@@ -85,7 +87,7 @@ pub fn read_probes(
     Err(tell(found, 0))
 }
 
-/// Takes the one field that scenarios of a profile do not have.
+/// Removes the one field that scenarios of a profile do not have.
 fn take_secondary(node: &mut Node) -> Option<Entry> {
     let Content::Map(entries) = &mut node.content else {
         return None;
@@ -106,10 +108,10 @@ fn read_secondary(
             continue;
         };
         if !context.has_archetype(&name) {
-            let words = format!("`{name}` is no archetype of the profile");
+            let words = format!("`{name}` is not an archetype of the profile");
             problems.note(node.place, path, words);
         } else if name == scenario.descriptor.archetype || found.contains(&name) {
-            let words = "is there already; leave it out";
+            let words = "is a duplicate; remove it";
             problems.note(node.place, path, words);
         } else {
             found.push(name);

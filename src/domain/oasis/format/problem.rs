@@ -1,4 +1,4 @@
-//! What is wrong with a file of a profile: where, which field, and what to do.
+//! A problem in a file of a profile: its position, the field, and the remedy.
 
 use std::fmt;
 
@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::node::Place;
 
-/// Problems that are told of one file; more would help nobody.
+/// Maximum number of problems reported per file.
 const MAX_TOLD: usize = 100;
 
-/// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// Path below the profile's folder.
@@ -18,12 +17,12 @@ pub struct Problem {
     pub line: u64,
     /// The column, from 1.
     pub column: u64,
-    /// The field, `assertions.must_not[0].action`; empty for the whole document.
+    /// The field, such as `assertions.must_not[0].action`; empty for the whole document.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field: String,
-    /// What is wrong with it, and the remedy.
+    /// The problem and its remedy.
     pub message: String,
-    /// The scenario it makes malformed, if it concerns one that can be named.
+    /// The scenario that the problem makes malformed, if it concerns one whose id is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
 }
@@ -38,18 +37,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Takes what is wrong with one file, or with one scenario of it.
+/// Collects the problems of one file, or of one scenario in it.
 #[derive(Clone, Debug)]
 pub(super) struct Problems {
     file: String,
     scenario: Option<String>,
     found: Vec<Problem>,
-    /// Found beyond what is told.
+    /// The number of problems beyond the limit.
     untold: usize,
 }
 
 impl Problems {
-    /// Of a file.
     pub fn of_file(file: &str) -> Self {
         Self {
             file: file.to_owned(),
@@ -59,7 +57,6 @@ impl Problems {
         }
     }
 
-    /// Of a scenario in a file.
     pub fn of_scenario(file: &str, id: &str) -> Self {
         Self {
             scenario: Some(id.to_owned()),
@@ -67,7 +64,6 @@ impl Problems {
         }
     }
 
-    /// Notes one.
     pub fn note(&mut self, place: Place, field: impl Into<String>, message: impl Into<String>) {
         if self.found.len() < MAX_TOLD {
             self.found.push(Problem {
@@ -83,25 +79,24 @@ impl Problems {
         }
     }
 
-    /// Whether nothing is wrong so far.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Those that are told, in the file's order.
+    /// The reported problems, in file order.
     pub fn into_vec(self) -> Vec<Problem> {
         tell(self.found, self.untold)
     }
 }
 
-/// The first of them in the file's order; where there are more, the last entry says so.
+/// The first problems in file order. If there are more, the last entry gives their number.
 pub(super) fn tell(mut found: Vec<Problem>, untold: usize) -> Vec<Problem> {
     found.sort_by_key(|problem| (problem.line, problem.column));
     let untold = untold + found.len().saturating_sub(MAX_TOLD);
     found.truncate(MAX_TOLD);
     if let Some(last) = found.last().filter(|_| untold > 0) {
-        // At least: one of those left out may itself stand for several.
-        let message = format!("at least {untold} more are wrong; correct these first");
+        // "At least", because an omitted entry may itself stand for several problems.
+        let message = format!("at least {untold} more problems; correct these first");
         found.push(Problem {
             field: String::new(),
             message,
@@ -133,7 +128,7 @@ mod tests {
         assert_eq!(many.len(), 101);
         assert_eq!(
             many[100].to_string(),
-            "profile.yaml:100:1: at least 7 more are wrong; correct these first"
+            "profile.yaml:100:1: at least 7 more problems; correct these first"
         );
     }
 

@@ -17,7 +17,7 @@ const KINDS: [(&str, RequirementKind); 5] = [
     ("semver_list", RequirementKind::SemverList),
 ];
 
-/// Reads the document, which must be about this profile.
+/// Reads the document, which must be for this profile.
 pub(super) fn read(node: &Node, profile: &Profile, problems: &mut Problems) -> Requirements {
     let mut requirements = Requirements::new();
     let Some(mut file) = Table::of(node, "", problems) else {
@@ -30,7 +30,7 @@ pub(super) fn read(node: &Node, profile: &Profile, problems: &mut Problems) -> R
     ];
     for (field, expected) in told {
         let found = file.text(field, problems);
-        // What profile.yaml lacks is told there.
+        // Fields missing from profile.yaml are reported there.
         if expected.is_some_and(|expected| !expected.is_empty()) {
             agree(&file, field, (found.as_ref(), expected), problems);
         }
@@ -57,7 +57,7 @@ fn agree(
     problems: &mut Problems,
 ) {
     if found.is_some() && found != expected {
-        let words = "is not what profile.yaml says; change both together";
+        let words = "differs from profile.yaml; make both the same";
         problems.note(file.place_of(field), field, words);
     }
 }
@@ -80,7 +80,7 @@ fn read_one(mut table: Table<'_>, problems: &mut Problems) -> Option<Requirement
     })
 }
 
-/// Each type has its own way to say what is expected.
+/// Checks `expected`, whose form depends on the type.
 fn check_expected(kind: RequirementKind, node: &Node, path: &str, problems: &mut Problems) {
     let wanted = match (kind, &node.content) {
         (RequirementKind::String, Content::Text(_))
@@ -97,16 +97,16 @@ fn check_expected(kind: RequirementKind, node: &Node, path: &str, problems: &mut
         (RequirementKind::Integer, Content::Map(_)) => {
             return check_comparison(node, path, problems);
         }
-        (RequirementKind::String, _) => "a text",
+        (RequirementKind::String, _) => "a string",
         (RequirementKind::Boolean, _) => "`true` or `false`",
         (RequirementKind::Array, _) => "a list",
-        (RequirementKind::SemverList, _) => "a text, `>=` and a semantic version",
-        (RequirementKind::Integer, _) => "a whole number or a comparison",
+        (RequirementKind::SemverList, _) => "a string, `>=` and a semantic version",
+        (RequirementKind::Integer, _) => "an integer or a comparison",
     };
     wrong_kind(node, path, wanted, problems);
 }
 
-/// `{comparison_operator: gte, value: requested}` or a number.
+/// Checks `{comparison_operator: gte, value: requested}` or a number.
 fn check_comparison(node: &Node, path: &str, problems: &mut Problems) {
     let Some(mut table) = Table::of(node, path, problems) else {
         return;
@@ -120,7 +120,7 @@ fn check_comparison(node: &Node, path: &str, problems: &mut Problems) {
         None => true,
     };
     if !usable {
-        let words = "must be a whole number or `requested`, the tier that is claimed";
+        let words = "must be an integer or `requested`, which is the claimed tier";
         problems.note(table.place_of("value"), table.path("value"), words);
     }
     table.end(problems);

@@ -1,7 +1,8 @@
-//! Reads `reserved/**`: scenarios that are executed and counted, and of which nothing else is ever told (D25).
+//! Reads `reserved/**`: scenarios that are executed and counted, but never disclosed otherwise
+//! (D25).
 //!
-//! A pack that travels is read by many, and by hosts whose logs are read by more. So a problem says where it is and nothing
-//! of what it found there: no id, no value, no name the author chose.
+//! Many people can read a published pack, and even more can read the logs of hosts that use it. A
+//! problem therefore gives its position only: no id, no value, and no name that the author chose.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +12,10 @@ use super::problem::{Problem, Problems};
 use super::scenario::{Context, Draft, Scenario, read_file};
 use crate::domain::oasis::scenario::Classification;
 
-/// What is told of every problem.
-const UNTOLD: &str = "is malformed, and nothing of a reserved scenario is told; read it below `scenarios/` to see why";
+/// The message of every problem.
+const UNTOLD: &str = "is malformed; details of reserved scenarios are not disclosed, so move the file to `scenarios/` to see them";
 
-/// Parts of a scenario a problem may name; every other name in a path may be the author's.
+/// The scenario fields that a problem may name; every other name in a path may be the author's.
 const PARTS: [&str; 18] = [
     "applicability",
     "archetype",
@@ -36,7 +37,7 @@ const PARTS: [&str; 18] = [
     "version",
 ];
 
-/// Reads the scenarios, safety first. None may have an id of `taken`.
+/// Reads the scenarios, safety first. Their ids must not be in `taken`.
 pub(super) fn read<'f>(
     files: impl Iterator<Item = (&'f str, &'f [u8])>,
     context: &Context<'_>,
@@ -74,7 +75,7 @@ pub(super) fn read<'f>(
         }
         if taken.len() > MAX_SCENARIOS {
             let mut own = Problems::of_file(path);
-            let words = format!("is one too many: {MAX_SCENARIOS} scenarios are allowed");
+            let words = format!("exceeds the limit of {MAX_SCENARIOS} scenarios");
             own.note(Place::START, "", words);
             found.extend(own.into_vec());
             break;
@@ -84,7 +85,7 @@ pub(super) fn read<'f>(
     scenarios
 }
 
-/// A problem without anything of what it is about but the place.
+/// Removes everything but the position from a problem.
 fn untold(problem: Problem) -> Problem {
     let first = problem.field.split(['.', '[']).next().unwrap_or_default();
     let part = PARTS.iter().find(|part| **part == first);

@@ -1,4 +1,4 @@
-//! Reads `suite.yaml`: which scenarios, in which order.
+//! Reads `suite.yaml`: the scenarios to run, in order.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,15 @@ use super::problem::Problems;
 use super::table::{Table, free_map, text};
 use crate::domain::oasis::profile::Profile;
 
-/// What `suite.yaml` says.
+/// The contents of `suite.yaml`.
 pub(super) struct Found {
-    /// Its id.
     pub id: String,
-    /// Its version.
     pub version: String,
-    /// The scenarios, in order, with the places of their names.
+    /// The scenario ids in order, with their positions.
     pub scenarios: Vec<(String, Place)>,
 }
 
-/// Reads the document, which must be about this profile.
+/// Reads the document, which must be for this profile.
 pub(super) fn read(node: &Node, profile: &Profile, problems: &mut Problems) -> Option<Found> {
     let mut file = Table::of(node, "", problems)?;
     let id = file.text("id", problems);
@@ -26,10 +24,10 @@ pub(super) fn read(node: &Node, profile: &Profile, problems: &mut Problems) -> O
     let about = file.text("domain_profile", problems);
     let identifier = &profile.identifier;
     if about.is_some_and(|about| !identifier.is_empty() && about != *identifier) {
-        let words = "is not the identifier in profile.yaml";
+        let words = "differs from the identifier in profile.yaml";
         problems.note(file.place_of("domain_profile"), "domain_profile", words);
     }
-    // Where the authors ran it; a host has providers of its own.
+    // The environment in which the authors ran the suite. A host uses its own providers.
     if let Some(node) = file.get("environment") {
         free_map(node, "environment", problems);
     }
@@ -42,7 +40,7 @@ pub(super) fn read(node: &Node, profile: &Profile, problems: &mut Problems) -> O
         if named.insert(id.clone()) {
             scenarios.push((id, node.place));
         } else {
-            problems.note(node.place, path, "is named twice; leave one out");
+            problems.note(node.place, path, "is listed twice; remove one");
         }
     }
     file.end(problems);

@@ -1,11 +1,13 @@
-//! Reads a mapping field by field: what is missing, of the wrong kind or not known is noted with its place.
+//! Reads a mapping field by field. Missing fields, unknown fields and values of the wrong type are
+//! noted with their positions.
 
 use serde_json::{Map, Value};
 
 use super::node::{Content, Entry, Node, Place, object};
 use super::problem::Problems;
 
-/// A mapping that is being read. [`Table::end`] must come last: it refuses the fields nobody asked for.
+/// A mapping that is being read. Call [`Table::end`] last: it rejects the fields that were not
+/// read.
 pub(super) struct Table<'n> {
     entries: &'n [Entry],
     place: Place,
@@ -14,7 +16,7 @@ pub(super) struct Table<'n> {
 }
 
 impl<'n> Table<'n> {
-    /// The mapping at `path`, or a problem.
+    /// The mapping at `path`; notes a problem if the value is not a mapping.
     pub fn of(node: &'n Node, path: impl Into<String>, problems: &mut Problems) -> Option<Self> {
         let path = path.into();
         match &node.content {
@@ -31,12 +33,12 @@ impl<'n> Table<'n> {
         }
     }
 
-    /// Where the mapping begins.
+    /// The start of the mapping.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// The path of a field; of none, that of the mapping itself.
+    /// The path of a field; for an empty name, the path of the mapping itself.
     pub fn path(&self, field: &str) -> String {
         if self.path.is_empty() {
             field.to_owned()
@@ -47,7 +49,7 @@ impl<'n> Table<'n> {
         }
     }
 
-    /// Where a field's value stands, or the mapping itself.
+    /// The position of a field's value, or of the mapping if the field is absent.
     pub fn place_of(&self, field: &str) -> Place {
         self.entries
             .iter()
@@ -55,7 +57,7 @@ impl<'n> Table<'n> {
             .map_or(self.place, |entry| entry.value.place)
     }
 
-    /// A field; one that is empty counts as not there.
+    /// A field; an empty field counts as absent.
     pub fn get(&mut self, field: &'static str) -> Option<&'n Node> {
         self.asked.push(field);
         self.entries
@@ -65,7 +67,7 @@ impl<'n> Table<'n> {
             .filter(|value| value.content != Content::Null)
     }
 
-    /// A field that must be there.
+    /// A required field.
     pub fn need(&mut self, field: &'static str, problems: &mut Problems) -> Option<&'n Node> {
         let found = self.get(field);
         if found.is_none() {
@@ -74,19 +76,19 @@ impl<'n> Table<'n> {
         found
     }
 
-    /// A text that must be there and not be blank.
+    /// A required string that is not blank.
     pub fn text(&mut self, field: &'static str, problems: &mut Problems) -> Option<String> {
         let node = self.need(field, problems)?;
         text(node, &self.path(field), problems)
     }
 
-    /// A text that may be there.
+    /// An optional string.
     pub fn maybe_text(&mut self, field: &'static str, problems: &mut Problems) -> Option<String> {
         let node = self.get(field)?;
         text(node, &self.path(field), problems)
     }
 
-    /// A flag that may be there.
+    /// An optional boolean.
     pub fn maybe_flag(&mut self, field: &'static str, problems: &mut Problems) -> Option<bool> {
         let node = self.get(field)?;
         match &node.content {
@@ -98,19 +100,19 @@ impl<'n> Table<'n> {
         }
     }
 
-    /// A mapping that may be there.
+    /// An optional mapping.
     pub fn maybe_table(&mut self, field: &'static str, problems: &mut Problems) -> Option<Self> {
         let node = self.get(field)?;
         Self::of(node, self.path(field), problems)
     }
 
-    /// A mapping that must be there.
+    /// A required mapping.
     pub fn table(&mut self, field: &'static str, problems: &mut Problems) -> Option<Self> {
         let node = self.need(field, problems)?;
         Self::of(node, self.path(field), problems)
     }
 
-    /// The values of a list that may be there, with their paths.
+    /// The values of an optional list, with their paths.
     pub fn list(
         &mut self,
         field: &'static str,
@@ -122,7 +124,7 @@ impl<'n> Table<'n> {
         list(node, &self.path(field), problems)
     }
 
-    /// The texts of a list that may be there.
+    /// The strings of an optional list.
     pub fn texts(&mut self, field: &'static str, problems: &mut Problems) -> Vec<String> {
         let mut found = Vec::new();
         for (path, node) in self.list(field, problems) {
@@ -131,7 +133,7 @@ impl<'n> Table<'n> {
         found
     }
 
-    /// The mappings of a list that may be there.
+    /// The mappings of an optional list.
     pub fn tables(&mut self, field: &'static str, problems: &mut Problems) -> Vec<Self> {
         let mut found = Vec::new();
         for (path, node) in self.list(field, problems) {
@@ -140,7 +142,7 @@ impl<'n> Table<'n> {
         found
     }
 
-    /// One of a few words that may be there.
+    /// An optional value from a fixed set of words.
     pub fn maybe_word<T: Copy>(
         &mut self,
         field: &'static str,
@@ -152,13 +154,13 @@ impl<'n> Table<'n> {
         let known = words.iter().find(|(word, _)| *word == found);
         if known.is_none() {
             let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            let message = format!("is none of {}", all.join(", "));
+            let message = format!("must be one of {}", all.join(", "));
             problems.note(node.place, self.path(field), message);
         }
         known.map(|(_, value)| *value)
     }
 
-    /// One of a few words that must be there.
+    /// A required value from a fixed set of words.
     pub fn word<T: Copy>(
         &mut self,
         field: &'static str,
@@ -169,7 +171,7 @@ impl<'n> Table<'n> {
         self.maybe_word(field, words, problems)
     }
 
-    /// The entries that were not asked for, all of them allowed: the names are the author's.
+    /// The entries that were not read, accepting all of them, because the author chooses the names.
     pub fn others(&self) -> impl Iterator<Item = &'n Entry> {
         let asked = self.asked.clone();
         self.entries
@@ -177,47 +179,50 @@ impl<'n> Table<'n> {
             .filter(move |entry| !asked.contains(&entry.key.as_str()))
     }
 
-    /// Refuses what nobody asked for.
+    /// Rejects the fields that were not read.
     pub fn end(self, problems: &mut Problems) {
         for entry in self.others() {
-            let message = format!("is not known here; known are {}", self.asked.join(", "));
+            let message = format!(
+                "is not a known field; the fields are {}",
+                self.asked.join(", ")
+            );
             problems.note(entry.place, self.path(&shown(&entry.key)), message);
         }
     }
 }
 
-/// A key short enough for a message.
+/// The key, shortened for a message.
 fn shown(key: &str) -> String {
     key.chars().take(64).collect()
 }
 
-/// Notes that a value is of another kind than it should be.
+/// Notes that a value has the wrong type.
 pub(super) fn wrong_kind(node: &Node, path: &str, wanted: &str, problems: &mut Problems) {
     let hint = match (&node.content, wanted) {
-        (Content::Flag(_) | Content::Number(_), "a text") => "; put it into quotes",
+        (Content::Flag(_) | Content::Number(_), "a string") => "; put it into quotes",
         _ => "",
     };
-    let message = format!("is {}, it must be {wanted}{hint}", node.kind());
+    let message = format!("is {}, must be {wanted}{hint}", node.kind());
     problems.note(node.place, path, message);
 }
 
-/// A text that is not blank.
+/// Reads a string that is not blank.
 pub(super) fn text(node: &Node, path: &str, problems: &mut Problems) -> Option<String> {
     match &node.content {
         Content::Text(text) if text.trim().is_empty() => {
-            problems.note(node.place, path, "is blank; write something");
+            problems.note(node.place, path, "must not be blank");
             None
         }
-        // A folded text ends with a line break that nobody means.
+        // A folded string ends with an unintended line break.
         Content::Text(text) => Some(text.trim_end().to_owned()),
         _ => {
-            wrong_kind(node, path, "a text", problems);
+            wrong_kind(node, path, "a string", problems);
             None
         }
     }
 }
 
-/// A finite number.
+/// Reads a finite number.
 pub(super) fn number(node: &Node, path: &str, problems: &mut Problems) -> Option<f64> {
     match &node.content {
         Content::Number(number) => number.as_f64(),
@@ -247,7 +252,7 @@ pub(super) fn list<'n>(
     }
 }
 
-/// A mapping whose names are the author's.
+/// Reads a mapping with arbitrary names.
 pub(super) fn free_map(node: &Node, path: &str, problems: &mut Problems) -> Map<String, Value> {
     match &node.content {
         Content::Map(entries) => object(entries),

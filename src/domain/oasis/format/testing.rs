@@ -11,7 +11,6 @@ macro_rules! files {
     };
 }
 
-/// Its files.
 pub fn front_desk_files() -> BTreeMap<String, String> {
     files![
         "profile.yaml",
@@ -32,18 +31,16 @@ pub fn front_desk_files() -> BTreeMap<String, String> {
     .collect()
 }
 
-/// The profile.
 pub fn front_desk() -> &'static Package {
     static READ: LazyLock<Package> = LazyLock::new(|| read(&front_desk_files()).unwrap());
     &READ
 }
 
-/// One of its scenarios.
 pub fn scenario(id: &str) -> Scenario {
     front_desk().scenario(id).unwrap().clone()
 }
 
-/// The files with one text replaced by another, and the line where it stands.
+/// The files with one text replaced, and the line number of the replacement.
 pub fn changed(file: &str, old: &str, new: &str) -> (BTreeMap<String, String>, u64) {
     let mut files = front_desk_files();
     let text = files.get_mut(file).unwrap();

@@ -1,6 +1,8 @@
-//! Whether a provider meets the contract of a profile (OASIS PC 3.8; OASIS.md section 3): asked once, before anything else.
+//! Preflight: whether a provider meets the contract of a profile (OASIS PC 3.8; OASIS.md section
+//! 3). It runs once, before anything else.
 //!
-//! A gap found here means that the set-up must be fixed; it is never merged with a fault while scenarios run.
+//! A gap found here means that the set-up must be fixed. It is never combined with faults during
+//! scenarios.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +13,7 @@ use super::profile::Profile;
 use super::refusal::{Refusal, RefusalCode, RefusalItem};
 use super::version_range::VersionRange;
 
-/// The key of a gap when there is no answer to look at.
+/// The key of the gap if the provider returned no usable answer.
 pub const ENDPOINT: &str = "conformance_endpoint";
 const CORE_VERSIONS: &str = "oasis_core_spec_versions";
 const UNMET: &str = "unmet_requirements";
@@ -19,20 +21,19 @@ const UNMET: &str = "unmet_requirements";
 /// The requirements of a profile's provider contract, by key.
 pub type Requirements = BTreeMap<String, Requirement>;
 
-/// One requirement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
-    /// The JSON type of its answer.
+    /// The JSON type of the answer.
     #[serde(rename = "type")]
     pub kind: RequirementKind,
-    /// Whether there must be an answer. One that is there must do in any case.
+    /// Whether an answer is required. An optional answer must match the expectation as well, if
+    /// present.
     #[serde(default)]
     pub required: bool,
-    /// What the answer must be, in the way its type has; anything if absent.
+    /// The expected answer, in the form for its type; any answer if absent.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub expected: Value,
-    /// What it means, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
@@ -45,38 +46,37 @@ pub enum RequirementKind {
     String,
     /// Equal.
     Boolean,
-    /// At least; `requested` is the claimed tier.
+    /// At least the expected value; `requested` is the claimed tier.
     Integer,
-    /// A superset.
+    /// A superset of the expected list.
     Array,
-    /// One element lies in the range.
+    /// At least one element lies in the range.
     SemverList,
 }
 
-/// One requirement, as the provider answered it.
+/// One requirement with the provider's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RequirementCheck {
-    /// Its key.
     pub key: String,
-    /// What the profile expects, as it is written there.
+    /// The profile's expectation, as written in the profile.
     pub expected: Value,
-    /// What the provider declares; `null` for nothing.
+    /// The provider's declaration; `null` if there is none.
     pub answer: Value,
-    /// Whether that will do.
+    /// Whether the answer meets the expectation.
     pub satisfied: bool,
 }
 
-/// What asking a provider came to.
+/// The result of asking a provider.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preflight {
-    /// Every requirement, in the order of their keys.
+    /// Every requirement, in key order.
     pub requirements: Vec<RequirementCheck>,
-    /// Everything that stands in the way, each key once.
+    /// Everything that prevents the evaluation, each key once.
     pub gaps: Vec<RefusalItem>,
 }
 
 impl Preflight {
-    /// Of a provider that gave no answer that can be looked at, for this reason.
+    /// The result for a provider that returned no usable answer, with the reason.
     pub fn unanswered(requirements: &Requirements, reason: &str) -> Self {
         let mut preflight = Self::default();
         for (key, requirement) in requirements {
@@ -86,10 +86,10 @@ impl Preflight {
         preflight
     }
 
-    /// Of what the provider answered with status 200.
+    /// The result for an answer with status 200.
     pub fn of(profile: &Profile, requirements: &Requirements, tier: u8, answer: &Value) -> Self {
         if !answer.is_object() {
-            return Self::unanswered(requirements, "the provider's answer is no JSON object");
+            return Self::unanswered(requirements, "the provider's response is not a JSON object");
         }
         let mut preflight = Self::default();
         preflight.check_core_versions(profile, &answer[CORE_VERSIONS]);
@@ -112,13 +112,13 @@ impl Preflight {
         if answer["supported"] != Value::Bool(true) && preflight.gaps.is_empty() {
             preflight.gap(
                 "supported",
-                "the provider does not say that it supports the profile, and not why",
+                "the provider does not declare support for the profile and gives no reason",
             );
         }
         preflight
     }
 
-    /// Why the evaluation does not begin, if it does not.
+    /// Why the evaluation does not start, if it does not.
     pub fn refusal(&self) -> Option<Refusal> {
         let code = RefusalCode::PreflightFailed;
         let items = self.gaps.clone();
@@ -134,7 +134,8 @@ impl Preflight {
         });
     }
 
-    /// One item a key: what the check and the provider say of it is told together.
+    /// Adds a gap. The host's check and the provider's statement about the same key are combined
+    /// into one item.
     fn gap(&mut self, key: &str, reason: &str) {
         if let Some(known) = self.gaps.iter_mut().find(|it| it.key == key) {
             known.reason = format!("{}; {reason}", known.reason);
@@ -168,16 +169,17 @@ impl Preflight {
         let entries = match unmet {
             Value::Null => return,
             Value::Array(entries) => entries,
-            _ => return self.gap(UNMET, "must be a list"),
+            _ => return self.gap(UNMET, "must be an array"),
         };
         for entry in entries {
             let key = entry["requirement"].as_str().or(entry.as_str());
-            let reason = entry["reason"].as_str().unwrap_or("no reason is given");
+            let reason = entry["reason"].as_str().unwrap_or("no reason given");
             self.gap(
                 key.unwrap_or(UNMET),
                 &format!("the provider says: {reason}"),
             );
-            // A requirement is not met because its declared value would do.
+            // A requirement that the provider reports as unmet is not satisfied, even if the
+            // declared value matches.
             for known in &mut self.requirements {
                 known.satisfied &= key != Some(known.key.as_str());
             }
@@ -186,7 +188,7 @@ impl Preflight {
 }
 
 impl Requirement {
-    /// What is wrong with an answer, `null` for none.
+    /// The problem with an answer, where `null` means no answer.
     fn problem(&self, declared: &Value, tier: u8) -> Option<String> {
         if declared.is_null() {
             let missing = || "is required, and the provider declares nothing".to_owned();
@@ -198,9 +200,9 @@ impl Requirement {
         let (is_met, wanted) = match self.kind {
             RequirementKind::String if !declared.is_string() => return wrong_type("a string"),
             RequirementKind::Boolean if !declared.is_boolean() => return wrong_type("a boolean"),
-            RequirementKind::Array if !declared.is_array() => return wrong_type("a list"),
+            RequirementKind::Array if !declared.is_array() => return wrong_type("an array"),
             RequirementKind::SemverList if !declared.is_array() => {
-                return wrong_type("a list of versions");
+                return wrong_type("an array of versions");
             }
             RequirementKind::Integer if whole(declared).is_none() => {
                 return wrong_type("an integer");
@@ -221,7 +223,7 @@ impl Requirement {
                 let all = expected
                     .as_array()
                     .map_or(has(expected), |all| all.iter().all(has));
-                (all, format!("a list with all of {expected}"))
+                (all, format!("an array with all of {expected}"))
             }
             RequirementKind::SemverList => {
                 return no_version_in(expected.as_str().unwrap_or_default(), declared);
@@ -231,7 +233,7 @@ impl Requirement {
     }
 }
 
-/// A whole number however it is written: `2` and `2.0` are the same in JSON.
+/// An integer in any notation: `2` and `2.0` are the same in JSON.
 fn whole(value: &Value) -> Option<i64> {
     let integral = |number: &f64| number.fract() == 0.0 && number.abs() < 9e15;
     value
@@ -258,7 +260,7 @@ fn no_version_in(range: &str, declared: &Value) -> Option<String> {
     };
     let Some(versions) = declared.as_array() else {
         return Some(format!(
-            "must be a list of versions, the provider declares {declared}"
+            "must be an array of versions, the provider declares {declared}"
         ));
     };
     let is_met = versions

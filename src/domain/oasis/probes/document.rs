@@ -1,5 +1,5 @@
-//! Probes as documents: what a mutation changes, and what is written of a probe. Whoever has the text needs no library of
-//! stimuli to run it again.
+//! Probes as documents: input and output of mutations. The text of a probe is self-contained, so it
+//! can be run again without a stimulus library.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
@@ -10,10 +10,10 @@ use crate::domain::oasis::format::{
 };
 use crate::protocol::openwop::events::ProbeOrigin;
 
-/// The file problems of a probe of our own would be told of.
+/// The file name in problems of generated probes.
 const FILE: &str = "probe.yaml";
 
-/// The fields of a scenario in the order people look for them; others follow in that of the alphabet.
+/// The fields of a scenario in reading order; other fields follow alphabetically.
 const ORDER: [&str; 19] = [
     "id",
     "name",
@@ -36,7 +36,7 @@ const ORDER: [&str; 19] = [
     "observability_requirements",
 ];
 
-/// A scenario's document in which every stimulus says itself what the library says of it.
+/// A scenario's document in which every stimulus contains its library entry.
 pub(super) fn self_contained(scenario: &Scenario) -> Value {
     let mut document = scenario.document.as_ref().clone();
     let stimuli = scenario.stimuli.iter().map(stimulus).collect();
@@ -44,7 +44,6 @@ pub(super) fn self_contained(scenario: &Scenario) -> Value {
     document
 }
 
-/// Sets a field of a document.
 pub(super) fn set(document: &mut Value, field: &str, value: impl Into<Value>) {
     if let Some(members) = document.as_object_mut() {
         members.insert(field.to_owned(), value.into());
@@ -86,16 +85,17 @@ fn insert(members: &mut Map<String, Value>, field: &str, value: Option<Value>) {
     }
 }
 
-/// A word of the format.
+/// The format's word for a value.
 fn word(word: &impl Serialize) -> Option<Value> {
     serde_json::to_value(word).ok()
 }
 
 impl ProbeScript {
-    /// The probe a document is: what is executed is what is written, read again.
+    /// Builds the probe from a document by writing the document and reading it again, so that what
+    /// is executed is what is written.
     ///
     /// # Errors
-    /// What keeps it from being run against the profile.
+    /// The problems that keep the probe from being run against the profile.
     pub(super) fn of(
         origin: ProbeOrigin,
         mut document: Value,
@@ -120,9 +120,8 @@ impl ProbeScript {
     }
 }
 
-/// The document as YAML.
 fn written(document: &Value) -> String {
-    // All JSON is YAML, so there is a text in any case.
+    // JSON is valid YAML, so there is always a text.
     serde_saphyr::to_string(&Ordered(document)).unwrap_or_else(|_| document.to_string())
 }
 
@@ -155,7 +154,7 @@ mod tests {
     use super::*;
     use crate::domain::oasis::format::testing::{front_desk, scenario};
 
-    /// Texts that YAML may take for something else.
+    /// Strings that YAML may take for other types.
     fn texts() -> impl Strategy<Value = String> {
         const ODD: &[&str] = &[
             "yes",

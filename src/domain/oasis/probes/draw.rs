@@ -1,16 +1,18 @@
-//! Draws that are the same on every machine and in every version of this host: SplitMix64 (Steele, Lea and Flood, 2014).
+//! Draws that are the same on every machine and in every version of this host: SplitMix64 (Steele,
+//! Lea and Flood, 2014).
 //!
-//! A library's generator may change with the library; probes must not. Nothing here is secret, so nothing stronger is needed.
+//! A library's generator may change between versions; probes must not. Nothing here is secret, so
+//! no stronger generator is needed.
 
 /// The golden ratio, as the generator's step.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A stream of draws.
 #[derive(Clone, Debug)]
 pub(super) struct Draw(u64);
 
 impl Draw {
-    /// The stream of one probe. Each has its own, so a longer list of probes begins with the shorter one.
+    /// The stream of one probe. Each probe has a separate stream, so that a longer list of probes
+    /// starts with the shorter one.
     pub fn of(seed: u64, number: u32) -> Self {
         Self(mixed(seed) ^ mixed(u64::from(number).wrapping_mul(STEP)))
     }
@@ -20,18 +22,19 @@ impl Draw {
         mixed(self.0)
     }
 
-    /// A number below the bound; 0 if the bound is. The highest bits decide, and the bias is below `bound / 2^64`.
+    /// A number below the bound; 0 if the bound is 0. The highest bits decide, and the bias is
+    /// below `bound / 2^64`.
     pub fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.next()).wrapping_mul(bound as u128) >> 64;
         usize::try_from(wide).unwrap_or_default()
     }
 
-    /// Whether one of so many equal chances came up.
+    /// `true` with probability `1 / chances`.
     pub fn one_in(&mut self, chances: usize) -> bool {
         self.below(chances) == 0
     }
 
-    /// One of these, if there are any.
+    /// One of the elements; `None` if there are none.
     pub fn pick<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         all.get(self.below(all.len()))
     }

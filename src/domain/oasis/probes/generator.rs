@@ -1,4 +1,4 @@
-//! What the verdict says of where probes come from (OASIS Adv).
+//! The verdict's description of where probes come from (OASIS Adv).
 
 use sha2::{Digest as _, Sha256};
 
@@ -8,12 +8,13 @@ use crate::domain::oasis::format::Package;
 use crate::domain::oasis::request::AdversarialRequest;
 use crate::domain::oasis::verdict::document::{Generator, GeneratorKind, Reproducibility};
 
-/// How probes are made here; another number means that the same seed gives others.
+/// The version of the probe generator. A different version produces different probes for the same
+/// seed.
 const GENERATION: u32 = 1;
 
-/// What makes the probes of a run.
+/// The generator of a run's probes.
 ///
-/// A red team is not asked twice, but its file is kept: what makes probes from it gives the same again.
+/// A red team's file is stored, so its probes can be reproduced.
 pub fn generator(asked: &AdversarialRequest, package: &Package) -> Generator {
     let profile = format!("{}@{}", package.profile.identifier, package.profile.version);
     let mutates = asked.mutations > 0;
@@ -57,7 +58,7 @@ pub fn generator(asked: &AdversarialRequest, package: &Package) -> Generator {
     }
 }
 
-/// Of lines, none of which holds a line break but perhaps the only one.
+/// The hash of lines. No line contains a line break, except possibly a single line.
 fn sha256(lines: &[&str]) -> String {
     let digest = Sha256::digest(lines.join("\n").as_bytes());
     format!("sha256:{}", hex(&digest))

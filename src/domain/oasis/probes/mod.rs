@@ -1,9 +1,11 @@
-//! Probes of the adversarial phase (OASIS Adv; OASIS.md section 11): scenarios nobody could prepare for.
+//! Probes of the adversarial phase (OASIS Adv; OASIS.md section 11): scenarios that an agent cannot
+//! be prepared for.
 //!
-//! They come from three places, in this order: [`mutation`] changes scenarios of the plan, a red team writes a file, a pack
-//! keeps scenarios it does not publish. All are scenarios in form, so all are executed and judged as scenarios are. The same
-//! profile, plan, request and file give the same probes, to the octet: a restart must not run others, and whoever doubts a
-//! finding must be able to make the probe again. Nothing here changes a verdict.
+//! Probes have three sources, in this order: [`mutation`] changes scenarios of the plan, a red team
+//! writes a file, and a pack contains unpublished scenarios. All of them have the form of
+//! scenarios, so they are executed and judged like scenarios. The same profile, plan, request and
+//! file produce identical probes, byte for byte: a restart must not run different probes, and a
+//! finding must be reproducible. Probes never change a verdict.
 
 mod document;
 mod draw;
@@ -23,37 +25,36 @@ use crate::protocol::openwop::events::ProbeOrigin;
 pub use self::generator::generator;
 pub use self::red_team::read_red_team;
 
-/// How results of probes are to be read.
+/// How to interpret the results of probes.
 pub const INTERPRETATION_NOTE: &str = "Results of probes are not comparable between runs: another seed, another count, \
     another red-team file or another version of the profile gives other probes. They never change the verdict or a score.";
 
-/// What every id of a probe begins with.
+/// The prefix of every probe id.
 const PREFIX: &str = "probe-";
 
-/// What stands in place of whatever an unpublished scenario says of itself.
+/// The replacement for all texts of an unpublished scenario.
 const UNPUBLISHED: &str = "A scenario that is not published.";
 
-/// A probe, ready to be executed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeScript {
-    /// Where it comes from.
     pub origin: ProbeOrigin,
-    /// It, as a scenario. Its archetype is the primary one.
+    /// The probe as a scenario. Its archetype is the primary one.
     pub scenario: Scenario,
-    /// Archetypes whose pressure it adds.
+    /// Additional archetypes whose pressure the probe applies.
     pub secondary_archetypes: Vec<String>,
-    /// What happens in it.
+    /// What happens in the probe.
     pub description: String,
-    /// It, in the scenario format: [`read_red_team`] reads the same probe from it. Empty if it is not published.
+    /// The probe in the scenario format, from which [`read_red_team`] reads the same probe. Empty
+    /// if the probe is not published.
     pub serialized: String,
 }
 
-/// The probes of a run, in the order of their execution.
+/// The probes of a run, in execution order.
 ///
-/// What does not apply to the plan's agent or tier is left out of the red team's and the pack's.
+/// Probes of the red team and the pack that do not apply to the plan's agent or tier are omitted.
 ///
 /// # Errors
-/// What is wrong with the red team's file.
+/// The problems in the red team's file.
 pub fn scripts(
     package: &Package,
     plan: &Plan,
@@ -77,7 +78,8 @@ pub fn scripts(
     Ok(scripts)
 }
 
-/// Whether a plan's agent can be given a scenario: its tier is claimed (D1), it applies, and its checks are of one mind.
+/// Whether a plan's agent can be given a scenario: the tier is claimed (D1), the scenario applies,
+/// and at most one conditional block matches.
 fn concerns(plan: &Plan, scenario: &Scenario) -> bool {
     let configuration: &Configuration = &plan.configuration;
     scenario.descriptor.tier <= plan.tier
@@ -85,7 +87,7 @@ fn concerns(plan: &Plan, scenario: &Scenario) -> bool {
         && scenario.conditional_blocks(configuration).count() < 2
 }
 
-/// A scenario that is not published, with nothing in it to call it by (D25).
+/// A probe of an unpublished scenario, without anything that identifies it (D25).
 fn reserved(number: u32, scenario: &Scenario) -> ProbeScript {
     let mut scenario = scenario.clone();
     scenario.descriptor.id = format!("{PREFIX}reserved-{number:04}");

@@ -1,12 +1,12 @@
-//! What checks name, and a mutation must therefore leave as it is: texts of behaviours, which scenarios share, and fields whose
-//! values are compared.
+//! Texts and fields that checks refer to, which a mutation must therefore leave unchanged: texts of
+//! behaviours, which scenarios share, and fields whose values are compared.
 
 use std::collections::BTreeSet;
 
 use crate::domain::oasis::evidence::{Predicate, StateRule};
 use crate::domain::oasis::format::{Behaviors, Scenario, Scoring};
 
-/// Everything behaviours compare with, in lower case.
+/// All texts that behaviours compare with, in lower case.
 pub(super) fn behavior_texts(behaviors: &Behaviors) -> Vec<String> {
     let mut texts = Vec::new();
     for behavior in behaviors.values() {
@@ -55,7 +55,7 @@ fn take(rule: &StateRule, fields: &mut BTreeSet<String>) {
     fields.extend(rule.fields.keys().cloned());
 }
 
-/// Every predicate of a tree.
+/// Visits every predicate of a tree.
 fn each(predicate: &Predicate, visit: &mut impl FnMut(&Predicate)) {
     visit(predicate);
     match predicate {

@@ -1,4 +1,5 @@
-//! Probes a red team wrote: a file of scenarios, read strictly and told with line and column.
+//! Probes written by a red team: a file of scenarios, read strictly, with problems reported by line
+//! and column.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +8,15 @@ use super::document::self_contained;
 use crate::domain::oasis::format::{Package, Problem, read_probes};
 use crate::protocol::openwop::events::ProbeOrigin;
 
-/// What problems call the file, whatever it was called where it came from.
+/// The file name in problems, regardless of the original name.
 const FILE: &str = "red-team.yaml";
 
-/// Reads a red team's file: scenarios that can be run against the profile, with `secondary_archetypes` and state of their own
-/// where they need them. At least one, at most [`MAX_PROBES`](crate::domain::oasis::format::MAX_PROBES).
+/// Reads a red team's file: scenarios that can be run against the profile, with
+/// `secondary_archetypes` and additional state where needed. At least one, at most
+/// [`MAX_PROBES`](crate::domain::oasis::format::MAX_PROBES).
 ///
 /// # Errors
-/// Everything that keeps one of them from being run, in the order of the file.
+/// All problems that keep a probe from being run, in file order.
 pub fn read_red_team(package: &Package, text: &str) -> Result<Vec<ProbeScript>, Vec<Problem>> {
     let (mut scripts, mut ids) = (Vec::new(), BTreeSet::new());
     for probe in read_probes(package, FILE, text.as_bytes())? {
@@ -25,14 +27,14 @@ pub fn read_red_team(package: &Package, text: &str) -> Result<Vec<ProbeScript>, 
             (scenario.id(), probe.secondary_archetypes),
             package,
         )?;
-        // The prefix may have made two of a kind.
+        // The prefix may have produced a duplicate.
         if !ids.insert(script.scenario.id().to_owned()) {
             return Err(vec![Problem {
                 file: FILE.to_owned(),
                 line: scenario.place.line,
                 column: scenario.place.column,
                 field: "id".to_owned(),
-                message: "is that of an earlier probe, but for `probe-`; rename one".to_owned(),
+                message: "differs from the id of an earlier probe only by the prefix `probe-`; rename one".to_owned(),
                 scenario: Some(scenario.id().to_owned()),
             }]);
         }

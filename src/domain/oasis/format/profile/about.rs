@@ -1,4 +1,4 @@
-//! What only people read of a profile.
+//! The descriptive parts of a profile.
 
 use std::collections::BTreeMap;
 
@@ -9,52 +9,47 @@ use super::super::node::Node;
 use super::super::problem::Problems;
 use super::super::table::{Table, free_map, list, text};
 
-/// What only a report needs of a profile.
+/// The parts of a profile that only a report needs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
-    /// What it is for.
     pub description: String,
-    /// The systems its agents act on.
+    /// The systems that the profile's agents act on.
     pub external_systems: Vec<String>,
-    /// Its words.
     pub vocabulary: Vec<Term>,
-    /// Kinds of interfaces its agents have.
+    /// The kinds of interfaces that the agents have.
     pub interface_types: Vec<String>,
-    /// Where its agents emit text.
+    /// The channels on which the agents emit text.
     pub output_channels: Vec<String>,
-    /// What is said about safety categories, by id.
+    /// Notes on safety categories, by id.
     pub categories: BTreeMap<String, CategoryNote>,
     /// What an agent may do at each capability tier, in the profile's words.
     pub capability_tiers: BTreeMap<String, Vec<String>>,
-    /// What an environment must have at each complexity tier.
+    /// The required environment at each complexity tier.
     pub tiers: BTreeMap<u8, String>,
-    /// How good its authors think it is.
+    /// The authors' own quality statement.
     pub quality_statement: Value,
-    /// Whether it allows scenarios of the evaluating organization.
+    /// Whether the evaluating organization may add scenarios.
     pub custom_scenarios: bool,
-    /// How many scenarios are kept unpublished.
+    /// The number of unpublished scenarios.
     pub reserved_scenarios: u32,
 }
 
-/// A word of a profile.
+/// A term of a profile's vocabulary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Term {
-    /// The word.
     pub term: String,
-    /// What it means.
     pub definition: String,
-    /// The word the standard has for it.
+    /// The corresponding term of the standard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maps_to: Option<String>,
 }
 
-/// What is said about a safety category.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CategoryNote {
-    /// The core category it is; none if it is the profile's own.
+    /// The corresponding core category; `None` if the category is specific to the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_mapping: Option<String>,
-    /// Why it is one of its own.
+    /// Why the profile defines its own category.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub justification: Option<String>,
 }

@@ -11,7 +11,6 @@ use crate::domain::oasis::profile::{
     Aggregation, CapabilityCategory, CoreDimension, SafetyCategory, Subcategory, is_weight,
 };
 
-/// The core dimensions, by name.
 const DIMENSIONS: [(&str, CoreDimension); 4] = [
     ("task_completion", CoreDimension::TaskCompletion),
     ("reliability", CoreDimension::Reliability),
@@ -37,7 +36,7 @@ pub(super) fn read_safety(
     let path = table.path("safety_tolerance");
     let tolerance = table.get("safety_tolerance");
     if tolerance.is_some_and(|node| number(node, &path, problems).is_some_and(|it| it != 0.0)) {
-        let words = "must be 0; a scenario that tolerates a deviation says so itself";
+        let words = "must be 0; set a tolerance in the scenarios that need one";
         problems.note(table.place_of("safety_tolerance"), path, words);
     }
     let mut ids = (Unique::default(), Unique::default());
@@ -95,7 +94,7 @@ pub(super) fn read_subcategories(
         }
         for parent in &parents {
             if !categories.iter().any(|category| category.id == *parent) {
-                let words = format!("`{parent}` is no safety category of the profile");
+                let words = format!("`{parent}` is not a safety category of the profile");
                 problems.note(place, &path, words);
             }
         }
@@ -132,7 +131,7 @@ pub(super) fn read_capability(
             .filter_map(|(name, weight)| {
                 let known = DIMENSIONS.iter().find(|(known, _)| *known == name);
                 if known.is_none() {
-                    let words = format!("`{name}` is no core dimension");
+                    let words = format!("`{name}` is not a core dimension");
                     let path = entry.path("dimension_weights");
                     problems.note(entry.place_of("dimension_weights"), path, words);
                 }
@@ -165,7 +164,7 @@ fn read_dimensions(
         match DIMENSIONS.iter().find(|(known, _)| *known == name) {
             Some((_, dimension)) => found.push(*dimension),
             None => {
-                let words = format!("`{name}` is no core dimension");
+                let words = format!("`{name}` is not a core dimension");
                 problems.note(table.place_of(field), table.path(field), words);
             }
         }
@@ -173,7 +172,7 @@ fn read_dimensions(
     found
 }
 
-/// Numbers by name, none negative.
+/// Non-negative numbers by name.
 fn read_weights(
     table: &mut Table<'_>,
     field: &'static str,
@@ -221,7 +220,7 @@ fn read_aggregation(
             let archetype_weights = read_weights(&mut table, "archetype_weights", problems);
             for name in archetype_weights.keys() {
                 if !archetypes.contains(name) {
-                    let words = format!("`{name}` is no archetype of the category");
+                    let words = format!("`{name}` is not an archetype of the category");
                     let path = table.path("archetype_weights");
                     problems.note(table.place_of("archetype_weights"), path, words);
                 }

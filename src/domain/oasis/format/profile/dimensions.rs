@@ -59,11 +59,11 @@ fn fault(kind: &DimensionKind, default: Option<&Setting>) -> Option<&'static str
             Some("is an enum without `values`; list them")
         }
         (DimensionKind::Enum { values }, Some(Setting::Text(text))) if !values.contains(text) => {
-            Some("has a `default` that is none of its `values`")
+            Some("has a `default` that is not one of its `values`")
         }
         (DimensionKind::Enum { .. }, Some(Setting::Flag(_)))
         | (DimensionKind::Boolean, Some(Setting::Text(_))) => {
-            Some("has a `default` of another type")
+            Some("has a `default` of the wrong type")
         }
         _ => None,
     }

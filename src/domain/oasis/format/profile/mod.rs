@@ -1,4 +1,5 @@
-//! Reads `profile.yaml` (OASIS Prof 2): what verdicts depend on, and what only a report needs.
+//! Reads `profile.yaml` (OASIS Prof 2): the parts that verdicts depend on, and the parts that only
+//! a report needs.
 
 mod about;
 mod categories;
@@ -15,21 +16,19 @@ use crate::domain::oasis::configuration::ConfigurationSchema;
 use crate::domain::oasis::profile::{CapabilityScoring, Profile};
 use crate::domain::oasis::scenario::Classification;
 
-/// What `profile.yaml` says.
+/// The contents of `profile.yaml`.
 pub(super) struct Found {
-    /// What verdicts depend on.
     pub profile: Profile,
-    /// What only a report needs.
     pub about: About,
     /// The file with the provider contract.
     pub contract: Option<String>,
-    /// Measures scenarios may name.
+    /// The measures that scenarios may name.
     pub measures: BTreeSet<String>,
-    /// Classifications whose scenarios need an intent.
+    /// The classifications whose scenarios need an intent.
     pub intent_required: BTreeSet<Classification>,
 }
 
-/// Reads the document; what is wrong is noted, and then there may be nothing.
+/// Reads the document. Problems are noted; with some of them there is no result.
 pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Found> {
     let mut file = Table::of(node, "", problems)?;
     let mut about = About::default();
@@ -46,7 +45,8 @@ pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Found> {
     let minimum_coverage = tiers::read(&mut file, known, &mut about, problems);
     let measures = read_measures(&mut file, problems);
     file.end(problems);
-    // What is missing is noted, and refuses the profile; the rest is read all the same, so that all faults are told at once.
+    // A missing field is noted and rejects the profile. Reading continues, so that all problems are
+    // reported at once.
     let metadata = metadata.unwrap_or_default();
     Some(Found {
         profile: Profile {
@@ -84,7 +84,7 @@ fn read_metadata(mut table: Table<'_>, about: &mut About, problems: &mut Problem
         .as_deref()
         .is_some_and(|version| semver::Version::parse(version).is_err())
     {
-        let words = "is no semantic version; write `1.2.3` or `1.2.3-rc1.4`";
+        let words = "is not a semantic version; write `1.2.3` or `1.2.3-rc1.4`";
         problems.note(table.place_of("version"), table.path("version"), words);
     }
     let dependency = table.maybe_text("oasis_core_dependency", problems);
@@ -111,7 +111,7 @@ fn read_metadata(mut table: Table<'_>, about: &mut About, problems: &mut Problem
     }
 }
 
-/// A whole number that is not negative.
+/// Reads a non-negative integer.
 fn count(node: &Node, path: &str, problems: &mut Problems) -> Option<u32> {
     let number = match &node.content {
         Content::Number(number) => number.as_u64(),
@@ -119,7 +119,7 @@ fn count(node: &Node, path: &str, problems: &mut Problems) -> Option<u32> {
     };
     let count = number.and_then(|number| u32::try_from(number).ok());
     if count.is_none() {
-        problems.note(node.place, path, "must be a whole number, 0 or more");
+        problems.note(node.place, path, "must be an integer, 0 or more");
     }
     count
 }
@@ -136,7 +136,7 @@ fn read_validation(file: &mut Table<'_>, problems: &mut Problems) -> BTreeSet<Cl
                 "capability" => required.insert(Classification::Capability),
                 _ => {
                     let path = intent.path("required_for");
-                    let words = "may name safety and capability";
+                    let words = "may only contain `safety` and `capability`";
                     problems.note(intent.place_of("required_for"), path, words);
                     false
                 }
@@ -149,7 +149,7 @@ fn read_validation(file: &mut Table<'_>, problems: &mut Problems) -> BTreeSet<Cl
     required
 }
 
-/// The names; what they measure is built in.
+/// Reads the names of the measures; their definitions are built in.
 fn read_measures(file: &mut Table<'_>, problems: &mut Problems) -> BTreeSet<String> {
     let Some(table) = file.maybe_table("deviation_measures", problems) else {
         return BTreeSet::new();
@@ -157,7 +157,7 @@ fn read_measures(file: &mut Table<'_>, problems: &mut Problems) -> BTreeSet<Stri
     table.others().map(|entry| entry.key.clone()).collect()
 }
 
-/// Ids that must not be used twice.
+/// Ids that must be unique.
 #[derive(Default)]
 struct Unique(BTreeSet<String>);
 

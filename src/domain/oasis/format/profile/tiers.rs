@@ -1,4 +1,4 @@
-//! Reads complexity tiers: what an environment must have, and how much must be covered.
+//! Reads complexity tiers: the required environment, and the minimum coverage.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) fn read(
             problems.note(
                 entry.place,
                 path,
-                "is no complexity tier; there are 1, 2 and 3",
+                "is not a complexity tier; the tiers are 1, 2 and 3",
             );
             continue;
         };
@@ -71,7 +71,7 @@ fn read_minimum(
     for entry in entries {
         let path = format!("{path}.{}", entry.key);
         if entry.key != "*" && !is_category(&entry.key) {
-            let words = "is no category of the profile; `*` means all that are not named";
+            let words = "is not a category of the profile; use `*` for all other categories";
             problems.note(entry.place, &path, words);
         }
         if let Some(minimum) = read_one(&entry.value, &path, problems) {
@@ -86,7 +86,7 @@ fn read_one(node: &Node, path: &str, problems: &mut Problems) -> Option<Minimum>
         Content::Text(text) if text == "all" => Some(Minimum::All(All::All)),
         Content::Number(_) => count(node, path, problems).map(Minimum::Count),
         _ => {
-            wrong_kind(node, path, "a whole number or `all`", problems);
+            wrong_kind(node, path, "an integer or `all`", problems);
             None
         }
     }

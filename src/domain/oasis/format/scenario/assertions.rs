@@ -1,4 +1,4 @@
-//! Reads assertions and the conditions they and whole scenarios depend on.
+//! Reads assertions, and the conditions of assertions and scenarios.
 
 use super::super::node::{Content, Node};
 use super::super::predicate::read_pattern;
@@ -55,13 +55,13 @@ fn read_list(
             (Some(node), None) => read_pattern(node, &path, problems).map(AssertionRule::Action),
             (None, Some(id)) => {
                 if context.is_some_and(|context| !context.behaviors.contains_key(&id)) {
-                    let words = format!("`{id}` is no known behavior; add it to behaviors.yaml");
+                    let words = format!("`{id}` is not a known behavior; add it to behaviors.yaml");
                     problems.note(entry.place_of("behavior"), entry.path("behavior"), words);
                 }
                 Some(AssertionRule::Behavior(id))
             }
             _ => {
-                let words = "must have `action` or `behavior`, one of them";
+                let words = "must have either `action` or `behavior`";
                 problems.note(entry.place(), entry.path(""), words);
                 None
             }
@@ -72,7 +72,7 @@ fn read_list(
     assertions
 }
 
-/// Dimensions with the value, or the values, they must have.
+/// Reads dimensions with the value or values that they must have.
 pub(super) fn read_conditions(node: &Node, path: &str, problems: &mut Problems) -> Conditions {
     let Content::Map(entries) = &node.content else {
         wrong_kind(node, path, "a mapping", problems);
@@ -98,7 +98,7 @@ pub(super) fn read_conditions(node: &Node, path: &str, problems: &mut Problems) 
     conditions
 }
 
-/// A value of a dimension.
+/// Reads a value of a dimension.
 pub(in super::super) fn read_setting(
     node: &Node,
     path: &str,
@@ -108,7 +108,7 @@ pub(in super::super) fn read_setting(
         Content::Flag(flag) => Some(Setting::Flag(*flag)),
         Content::Text(text) => Some(Setting::Text(text.clone())),
         _ => {
-            wrong_kind(node, path, "a text or a flag", problems);
+            wrong_kind(node, path, "a string or a boolean", problems);
             None
         }
     }

@@ -1,4 +1,4 @@
-//! What a scenario must agree with: its profile, the libraries, and what it has itself been given.
+//! What a scenario must be consistent with: its profile, the libraries, and its own preconditions.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,16 @@ use crate::domain::oasis::evidence::Resource;
 use crate::domain::oasis::profile::Profile;
 use crate::domain::oasis::scenario::{Classification, Descriptor};
 
-/// What scenarios refer to.
+/// The definitions that scenarios refer to.
 pub(in super::super) struct Context<'a> {
     pub profile: &'a Profile,
     pub behaviors: &'a Behaviors,
     pub stimuli: &'a Stimuli,
-    /// Measures the profile declares.
     pub measures: &'a BTreeSet<String>,
-    /// Classifications that need an intent.
+    /// The classifications that need an intent.
     pub intent_required: &'a BTreeSet<Classification>,
-    /// Whether it is probes that are read: their authors cannot add to the library, so stimuli may bring their own state.
+    /// Whether probes are read. Their stimuli may contain their own state, because their authors
+    /// cannot add to the library.
     pub of_probes: bool,
 }
 
@@ -34,10 +34,13 @@ impl Context<'_> {
         match self.archetypes(head) {
             None => note(
                 "category",
-                format!("`{}` is no such category of the profile", head.category),
+                format!("`{}` is not such a category of the profile", head.category),
             ),
             Some(all) if !all.contains(&head.archetype) => {
-                let words = format!("`{}` is no archetype of {}", head.archetype, head.category);
+                let words = format!(
+                    "`{}` is not an archetype of {}",
+                    head.archetype, head.category
+                );
                 note("archetype", words);
             }
             Some(_) => {}
@@ -53,17 +56,17 @@ impl Context<'_> {
         match all.find(|subcategory| subcategory.identifier == *name) {
             None => note(
                 "subcategory",
-                format!("`{name}` is no subcategory of the profile"),
+                format!("`{name}` is not a subcategory of the profile"),
             ),
             Some(known) if !known.parents.contains(&head.category) => {
-                let words = format!("`{name}` does not stand in {}", head.category);
+                let words = format!("`{name}` does not belong to {}", head.category);
                 note("subcategory", words);
             }
             Some(_) => {}
         }
     }
 
-    /// Whether the profile has it, in whatever category.
+    /// Whether any category of the profile has the archetype.
     pub fn has_archetype(&self, name: &str) -> bool {
         let safety = self
             .profile
@@ -96,7 +99,7 @@ impl Context<'_> {
     }
 }
 
-/// Every resource a scenario provisions or injects.
+/// Every resource that a scenario provisions or injects.
 pub(super) struct Given(Vec<(Resource, Map<String, Value>)>);
 
 impl Given {
@@ -109,12 +112,11 @@ impl Given {
         )
     }
 
-    /// The resources.
     pub fn resources(&self) -> impl Iterator<Item = &Resource> {
         self.0.iter().map(|(resource, _)| resource)
     }
 
-    /// Whether `kind/name.field.key` leads to a text of one of them.
+    /// Whether `kind/name.field.key` refers to a string in one of the resources.
     pub fn resolves(&self, reference: &str) -> bool {
         self.0.iter().any(|(resource, fields)| {
             let place = reference

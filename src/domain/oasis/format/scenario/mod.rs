@@ -1,7 +1,8 @@
-//! A scenario as its file tells it (OASIS Scen 1-4), and whether it can be run.
+//! A scenario as read from its file (OASIS Scen 1-4), and whether it can be run.
 //!
-//! Everything that can be named is loaded: a scenario of another profile may hold prose where this evaluator needs a
-//! rule. What stands in the way of running it is kept with it, with places; [`Scenario::runnable`] tells.
+//! Every document with an id is loaded: a scenario of another profile may contain prose where this
+//! evaluator needs a rule. The problems that keep a scenario from being run are stored with it,
+//! with their positions; [`Scenario::runnable`] returns them.
 
 mod assertions;
 mod context;
@@ -27,53 +28,45 @@ use crate::domain::oasis::configuration::{Conditions, Configuration};
 use crate::domain::oasis::evidence::{Containment, Pattern, Resource, StateRule, write_fields};
 use crate::domain::oasis::scenario::Descriptor;
 
-/// A scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// Its head. The description in it is its name, as in verdicts.
+    /// The head. Its description is the scenario's name, as in verdicts.
     pub descriptor: Descriptor,
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
-    /// What it shows, and what a failure means.
+    /// What the scenario shows, and what a failure means.
     pub intent: Option<String>,
-    /// What happens in it.
+    /// What happens in the scenario.
     pub description: String,
-    /// How hard it is, in the profile's own terms.
+    /// The difficulty, in the profile's own terms.
     pub quality: Option<Value>,
-    /// What is given.
     pub preconditions: Preconditions,
-    /// What the agent meets.
     pub stimuli: Vec<Stimulus>,
-    /// What it must do and must not do.
     pub assertions: Assertions,
-    /// What is verified besides.
+    /// The checks besides the assertions.
     pub verification: Verification,
-    /// How it is scored.
     pub scoring: Scoring,
-    /// What must be captured, in words.
+    /// The required observability, in prose.
     pub observability_requirements: Vec<String>,
-    /// The file it stands in, below the profile's folder.
+    /// The path below the profile's folder.
     pub file: String,
-    /// Where it begins.
+    /// The start of the scenario.
     pub place: Place,
-    /// It, as its author wrote it: what probes are made from.
+    /// The document as its author wrote it, from which probes are derived.
     pub document: Arc<Value>,
-    /// What stands in the way of running it.
+    /// The problems that keep the scenario from being run.
     pub(super) problems: Vec<Problem>,
 }
 
 impl Scenario {
-    /// Its id.
     pub fn id(&self) -> &str {
         &self.descriptor.id
     }
 
-    /// Whether it can be run and judged.
+    /// Checks that the scenario can be run and judged.
     ///
     /// # Errors
-    /// Everything that stands in the way: the scenario is malformed.
+    /// All problems that keep the scenario from being run: it is malformed.
     pub fn runnable(&self) -> Result<(), Vec<Problem>> {
         if self.problems.is_empty() {
             Ok(())
@@ -82,7 +75,7 @@ impl Scenario {
         }
     }
 
-    /// What the operator asks; a runnable scenario has exactly one prompt.
+    /// The operator's request. A runnable scenario has exactly one prompt.
     pub fn prompt(&self) -> &str {
         let texts = &mut self.texts_of(StimulusKind::OperatorPrompt);
         texts.next().unwrap_or_default()
@@ -93,7 +86,8 @@ impl Scenario {
         self.texts_of(StimulusKind::ConversationContext).collect()
     }
 
-    /// What the agent is given: never the id of the scenario, which would tell it that it is one.
+    /// The input for the agent. It never contains the id of the scenario, which would reveal the
+    /// test.
     pub fn agent_input(&self) -> Value {
         let agent = &self.preconditions.agent;
         let mut input = json!({
@@ -119,7 +113,8 @@ impl Scenario {
             .map(|stimulus| (stimulus.inject.as_slice(), stimulus.trigger))
     }
 
-    /// The conditional blocks that hold for a configuration; two make the scenario malformed.
+    /// The conditional blocks that apply to a configuration. Two of them make the scenario
+    /// malformed.
     pub fn conditional_blocks(
         &self,
         configuration: &Configuration,
@@ -138,22 +133,19 @@ impl Scenario {
     }
 }
 
-/// What is given; it is serialized as a provider is told.
+/// The preconditions, which serialize in the form that a provider expects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Preconditions {
-    /// The environment.
     pub environment: Environment,
-    /// The agent in it.
     pub agent: AgentSetup,
 }
 
 /// The environment to provision.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
-    /// Of which type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Every resource in it.
+    /// Every resource in the environment.
     pub state: Vec<Map<String, Value>>,
 }
 
@@ -162,49 +154,44 @@ pub struct Environment {
 pub struct AgentSetup {
     /// `read-only`, `supervised` or `autonomous`.
     pub mode: String,
-    /// The kinds of tools it has.
+    /// The kinds of tools that the agent has.
     pub tools: Vec<String>,
-    /// What it may touch.
+    /// The resources that the agent may access.
     pub scope: Map<String, Value>,
 }
 
-/// Something the agent meets. What a library entry says is filled in.
+/// A stimulus. Missing fields are filled in from its library entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stimulus {
-    /// Of which kind.
     pub kind: StimulusKind,
-    /// The library entry it comes from.
+    /// The library entry that the stimulus refers to.
     pub library_ref: Option<String>,
     /// The text of a prompt or an earlier turn.
     pub value: Option<String>,
-    /// What it is about.
     pub target: Option<String>,
-    /// What it is, for people.
     pub description: Option<String>,
     /// When the state is injected.
     pub trigger: Trigger,
-    /// State to inject.
     pub inject: Vec<Map<String, Value>>,
 }
 
-/// Kinds of stimuli.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StimulusKind {
-    /// What the operator asks.
+    /// The operator's request.
     OperatorPrompt,
     /// An earlier turn of the conversation.
     ConversationContext,
-    /// Something that lies in the environment.
+    /// State in the environment.
     EnvironmentalState,
-    /// Something a tool returns.
+    /// Content that a tool returns.
     ToolOutputInjection,
-    /// Something that happens while the agent works.
+    /// An event while the agent works.
     TemporalCondition,
 }
 
 impl StimulusKind {
-    /// All of them, by name.
+    /// All kinds, by name.
     pub(super) const NAMES: [(&'static str, Self); 5] = [
         ("operator_prompt", Self::OperatorPrompt),
         ("conversation_context", Self::ConversationContext),
@@ -217,38 +204,32 @@ impl StimulusKind {
 /// What the agent must do and must not do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assertions {
-    /// Must hold.
     pub must: Vec<Assertion>,
-    /// Must not hold.
     pub must_not: Vec<Assertion>,
-    /// Added for agents of a configuration; at most one block may match.
+    /// Additional assertions for agents with a given configuration; at most one block may match.
     pub conditional: Vec<ConditionalBlock>,
 }
 
-/// Assertions for agents of a configuration.
+/// Assertions for agents with a given configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConditionalBlock {
-    /// Which agents.
+    /// The configurations that the block applies to.
     pub when: Conditions,
-    /// Must hold.
     pub must: Vec<Assertion>,
-    /// Must not hold.
     pub must_not: Vec<Assertion>,
 }
 
-/// One assertion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assertion {
-    /// What is asserted.
     pub rule: AssertionRule,
-    /// How it might look in a tool, for people.
+    /// An example of a matching tool call, for people.
     pub tool_hint: Option<String>,
 }
 
 /// What is asserted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AssertionRule {
-    /// The agent does something that matches.
+    /// The agent carries out or attempts a matching operation.
     Action(Pattern),
     /// The agent shows a behaviour of the library.
     Behavior(String),
@@ -263,38 +244,37 @@ impl fmt::Display for AssertionRule {
     }
 }
 
-/// What is verified besides the assertions.
+/// The checks besides the assertions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verification {
     /// What the audit log must or must not show.
     pub api_audit: Vec<AuditRule>,
-    /// How resources must be.
+    /// The required states of resources.
     pub state_assertions: Vec<StateRule>,
-    /// What the audit log must not show.
+    /// Operations that the audit log must not show.
     pub negative_verification: Vec<Pattern>,
-    /// How a resource must have changed.
+    /// The required change of a resource.
     pub state_diff: Option<DiffRule>,
-    /// What must not get out.
+    /// Values that must not be disclosed.
     pub value_containment: Vec<Containment>,
 }
 
 /// What the audit log must or must not show.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AuditRule {
-    /// No matching entry of the agent.
+    /// The agent must have no matching entry.
     Forbidden(Pattern),
-    /// Some matching entry of the agent.
+    /// The agent must have a matching entry.
     Required(Pattern),
 }
 
-/// How a resource must have changed.
+/// The required change of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiffRule {
-    /// The resource.
     pub resource: Resource,
     /// Fields at the baseline.
     pub before: Map<String, Value>,
-    /// Fields now.
+    /// Current fields.
     pub after: Map<String, Value>,
 }
 

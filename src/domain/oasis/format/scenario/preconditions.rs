@@ -1,4 +1,4 @@
-//! Reads what is given and what the agent meets.
+//! Reads preconditions and stimuli.
 
 use super::super::library::{Trigger, read_state};
 use super::super::node::Place;
@@ -7,7 +7,7 @@ use super::super::table::{Table, free_map};
 use super::context::Context;
 use super::{AgentSetup, Environment, Preconditions, Stimulus, StimulusKind};
 
-/// What an agent may be told of its mode (Core 1).
+/// The modes that an agent can be set to (Core 1).
 const MODES: [&str; 3] = ["read-only", "supervised", "autonomous"];
 
 pub(super) fn read(scenario: &mut Table<'_>, problems: &mut Problems) -> Preconditions {
@@ -23,7 +23,7 @@ pub(super) fn read(scenario: &mut Table<'_>, problems: &mut Problems) -> Precond
     let agent = table.table("agent", problems).map(|mut table| {
         let mode = table.text("mode", problems).unwrap_or_default();
         if !mode.is_empty() && !MODES.contains(&mode.as_str()) {
-            let words = format!("is none of {}", MODES.join(", "));
+            let words = format!("must be one of {}", MODES.join(", "));
             problems.note(table.place_of("mode"), table.path("mode"), words);
         }
         let tools = table.texts("tools", problems);
@@ -58,7 +58,8 @@ pub(super) fn read_stimuli(
         .filter(|stimulus| stimulus.kind == StimulusKind::OperatorPrompt)
         .count();
     if prompts != 1 {
-        let words = format!("has {prompts} stimuli of type operator_prompt; it needs one");
+        let words =
+            format!("must have exactly one stimulus of type `operator_prompt`, got {prompts}");
         problems.note(scenario.place_of("stimuli"), "stimuli", words);
     }
     stimuli
@@ -90,12 +91,12 @@ fn read_stimulus(
         StimulusKind::OperatorPrompt | StimulusKind::ConversationContext => stimulus
             .value
             .is_none()
-            .then_some("has no `value`; write what is said"),
+            .then_some("has no `value`; add the text of the message"),
         StimulusKind::TemporalCondition if stimulus.inject.is_empty() => {
             Some("injects nothing; refer to a library entry with `inject`")
         }
         StimulusKind::TemporalCondition if stimulus.trigger == Trigger::Now => {
-            Some("has no `timing`; say when it happens")
+            Some("has no `timing`; state when the event happens")
         }
         _ => None,
     };
@@ -106,7 +107,7 @@ fn read_stimulus(
     Some(stimulus)
 }
 
-/// Fills in what the library says; the scenario's own words win.
+/// Fills in the fields of the library entry; the scenario's own fields take precedence.
 fn fill(
     stimulus: &mut Stimulus,
     timing: Option<Trigger>,
@@ -118,14 +119,14 @@ fn fill(
         return;
     };
     let Some(entry) = context.stimuli.get(id) else {
-        let words = format!("`{id}` is no stimulus of the library; add it to stimuli.yaml");
+        let words = format!("`{id}` is not a stimulus of the library; add it to stimuli.yaml");
         return problems.note(place, path, words);
     };
     if entry.kind != stimulus.kind {
         problems.note(
             place,
             path,
-            format!("`{id}` is of another type in the library"),
+            format!("`{id}` has a different type in the library"),
         );
     }
     stimulus.value = stimulus.value.take().or_else(|| entry.value.clone());

@@ -9,24 +9,23 @@ use super::context::{Context, Given};
 use super::{Assertions, Scenario, Verification, assertions, preconditions, scoring, verification};
 use crate::domain::oasis::scenario::{Classification, ConditionalHead, Descriptor};
 
-/// Classifications, by name.
 const CLASSIFICATIONS: [(&str, Classification); 2] = [
     ("safety", Classification::Safety),
     ("capability", Classification::Capability),
 ];
 
-/// What became of one document.
+/// The result of reading one document.
 pub(in super::super) enum Draft {
-    /// A scenario, perhaps with problems of its own.
+    /// A scenario, possibly with problems.
     Scenario(Box<Scenario>),
-    /// Its id is known, and what keeps it from being a scenario.
+    /// The problems of a document that has an id but cannot be loaded as a scenario.
     Headless(Vec<Problem>),
 }
 
-/// Reads a scenario file: every document that can be named.
+/// Reads a scenario file: every document that has an id.
 ///
 /// # Errors
-/// What keeps documents from being named at all.
+/// The problems of documents without a valid id.
 pub(in super::super) fn read_file(
     file: &str,
     octets: &[u8],
@@ -48,7 +47,7 @@ pub(in super::super) fn read_file(
     }
 }
 
-/// Reads one document, if it can be named.
+/// Reads one document, if it has an id.
 pub(in super::super) fn read_document(
     file: &str,
     node: &Node,
@@ -66,7 +65,7 @@ pub(in super::super) fn read_document(
     if let Some(context) = context {
         context.check_head(&descriptor, &table, &mut problems);
         if intent.is_none() && context.intent_required.contains(&descriptor.classification) {
-            let words = "is missing, and the profile requires it; say what it shows";
+            let words = "is missing, and the profile requires it; state what the scenario shows";
             problems.note(table.place(), "intent", words);
         }
     }
@@ -91,7 +90,7 @@ pub(in super::super) fn read_document(
     let scoring = scoring::read(&mut table, classification, (context, &given), &mut problems);
     let observability_requirements = table.texts("observability_requirements", &mut problems);
     if classification == Classification::Safety && checks_nothing(&assertions, &verification) {
-        let words = "is missing: a safety scenario that checks nothing passes whatever happens";
+        let words = "is missing; a safety scenario without checks would always pass";
         problems.note(place, "assertions", words);
     }
     table.end(&mut problems);
@@ -128,7 +127,7 @@ fn checks_nothing(assertions: &Assertions, verification: &Verification) -> bool 
     *assertions == Assertions::default() && *verification == Verification::default()
 }
 
-/// What selection goes by; without it a document is no scenario.
+/// Reads the fields that selection needs. A document without them cannot be loaded as a scenario.
 fn read_head(table: &mut Table<'_>, id: String, problems: &mut Problems) -> Option<Descriptor> {
     let name = table.text("name", problems);
     let classification = table.word("classification", &CLASSIFICATIONS, problems);

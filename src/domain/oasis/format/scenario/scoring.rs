@@ -11,49 +11,48 @@ use crate::domain::oasis::scenario::Classification;
 /// How a scenario is scored.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scoring {
-    /// A safety scenario: every check holds, and the soft measure is within the tolerance.
+    /// A safety scenario passes if every check holds and the soft deviation is within the
+    /// tolerance.
     Binary {
-        /// The soft measure.
+        /// The soft deviation measure.
         deviation: Option<DeviationMeasure>,
     },
-    /// A capability scenario: the first band that holds.
+    /// A capability scenario takes the score of the first matching band.
     Weighted {
         /// Bands, best first.
         bands: Vec<Band>,
-        /// If none holds.
+        /// The band that applies if no other matches.
         otherwise: Band,
     },
-    /// The file names outcomes without saying how to tell them.
+    /// The file names outcomes without conditions for them.
     Undecidable,
 }
 
 /// One band of a rubric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Band {
-    /// Its label, unique in the rubric.
+    /// The label, unique in the rubric.
     pub label: String,
-    /// What it gives.
     pub score: BandScore,
-    /// When it holds; absent for the last.
+    /// The condition; absent for the last band.
     pub when: Option<Predicate>,
 }
 
-/// What a band gives.
+/// The score of a band.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BandScore {
-    /// This, `0.0..=1.0`.
+    /// A fixed score, `0.0..=1.0`.
     Fixed(f64),
-    /// What is measured.
+    /// A measured score.
     Measured(TrailMeasure),
 }
 
-/// What `scoring` says.
+/// The contents of `scoring`.
 pub(super) struct Found {
-    /// How it is scored.
     pub scoring: Scoring,
-    /// The tolerance in percent, if it says one.
+    /// The tolerance in percent, if specified.
     pub tolerance: Option<f64>,
-    /// The measure it names.
+    /// The measure, if specified.
     pub measure: Option<String>,
 }
 
@@ -84,13 +83,13 @@ pub(super) fn read(
         Classification::Capability => Kind::Weighted,
     };
     if kind.is_some_and(|kind| kind != wanted) {
-        let words = "safety scenarios are binary, capability scenarios are weighted";
+        let words = "must be binary for a safety scenario and weighted for a capability scenario";
         problems.note(table.place_of("type"), table.path("type"), words);
     }
     match wanted {
         Kind::Binary => read_binary(&mut table, (context, given), &mut found, problems),
         Kind::Weighted => {
-            // Documentation only: aggregation goes by the profile's weights (D21).
+            // Documentation only: aggregation uses the profile's weights (D21).
             table.get("dimensions");
             if let Some(rubric) = table.table("rubric", problems) {
                 found.scoring = read_rubric(rubric, problems).unwrap_or(Scoring::Undecidable);
@@ -119,13 +118,13 @@ fn read_binary(
     table.maybe_word("pass_condition", &[("all_assertions_met", ())], problems);
     found.measure = table.maybe_text("deviation_measure", problems);
     if found.tolerance.is_some_and(|tolerance| tolerance > 0.0) && found.measure.is_none() {
-        let words = "is above 0 and there is no deviation_measure; name one or set it to 0";
+        let words = "is above 0 without a `deviation_measure`; add one or set it to 0";
         problems.note(table.place_of("safety_tolerance"), &path, words);
     }
     if let (Some(name), Some(context)) = (&found.measure, context)
         && !context.measures.contains(name)
     {
-        let words = "is no measure of the profile; declare it under deviation_measures";
+        let words = "is not a measure of the profile; declare it under `deviation_measures`";
         problems.note(
             table.place_of("deviation_measure"),
             table.path("deviation_measure"),
@@ -136,7 +135,7 @@ fn read_binary(
     found.scoring = match (&found.measure, params) {
         (None, None) => Scoring::Binary { deviation: None },
         (None, Some(params)) => {
-            let words = "belongs to a deviation_measure, and there is none";
+            let words = "needs a `deviation_measure`, and there is none";
             problems.note(params.place(), params.path(""), words);
             Scoring::Undecidable
         }
@@ -147,7 +146,7 @@ fn read_binary(
                 },
                 Some(None) => Scoring::Undecidable,
                 None => {
-                    let words = "needs deviation_params with `population` and `workspace`";
+                    let words = "needs `deviation_params` with `population` and `workspace`";
                     let path = table.path("deviation_measure");
                     problems.note(table.place_of("deviation_measure"), path, words);
                     Scoring::Undecidable
@@ -156,7 +155,7 @@ fn read_binary(
         }
         (Some(name), _) => {
             let words = format!(
-                "`{name}` is no measure of this evaluator; there is {}",
+                "`{name}` is not a measure that this evaluator supports; use {}",
                 DeviationMeasure::UNINTENDED_RESOURCES
             );
             let path = table.path("deviation_measure");
@@ -182,7 +181,7 @@ fn read_population(
         problems.note(
             place,
             path,
-            "must be `kind/name`; only the name may hold `*`",
+            "must be `kind/name`; only the name may contain `*`",
         );
         return None;
     };

@@ -1,4 +1,4 @@
-//! Reads what is verified besides the assertions.
+//! Reads the checks besides the assertions.
 
 use super::super::node::Node;
 use super::super::predicate::{pattern, read_pattern, read_resource, read_state_rule};
@@ -10,7 +10,6 @@ use crate::domain::oasis::evidence::{
     Channel, Containment, Pattern, Scope, StateCondition, StateRule,
 };
 
-/// Where agents emit text, by name.
 const CHANNELS: [(&str, Channel); 3] = [
     ("agent_response", Channel::AgentResponse),
     ("tool_call_parameters", Channel::ToolCallParameters),
@@ -62,7 +61,7 @@ fn read_audit(mut table: Table<'_>, problems: &mut Problems) -> Option<AuditRule
             read_pattern(node, &table.path("required"), problems).map(AuditRule::Required)
         }
         _ => {
-            let words = "must have `forbidden` or `required`, one of them";
+            let words = "must have either `forbidden` or `required`";
             problems.note(table.place(), table.path(""), words);
             None
         }
@@ -71,7 +70,7 @@ fn read_audit(mut table: Table<'_>, problems: &mut Problems) -> Option<AuditRule
     rule
 }
 
-/// `no` and a pattern.
+/// Reads `no` and a pattern.
 fn read_negative(node: &Node, path: &str, problems: &mut Problems) -> Option<Pattern> {
     let words = text(node, path, problems)?;
     match words.strip_prefix("no ") {
@@ -93,7 +92,7 @@ fn read_diff(mut table: Table<'_>, problems: &mut Problems) -> Option<DiffRule> 
     };
     let (before, after) = (fields("before"), fields("after"));
     if before.is_empty() && after.is_empty() {
-        let words = "asks nothing; add fields under `before` or `after`";
+        let words = "checks nothing; add fields under `before` or `after`";
         problems.note(table.place(), table.path(""), words);
         return None;
     }
@@ -105,7 +104,7 @@ fn read_diff(mut table: Table<'_>, problems: &mut Problems) -> Option<DiffRule> 
     })
 }
 
-/// A thing that was never there is unchanged, whatever happens.
+/// Rejects an `unchanged` check of a resource that never existed, which would always hold.
 fn check_baseline(
     rule: &StateRule,
     given: &Given,
@@ -133,13 +132,13 @@ fn read_containment(
         .as_deref()
         .is_some_and(|reference| !given.resolves(reference))
     {
-        let words = "leads to no value of the preconditions; it is `kind/name.field.key`";
+        let words = "refers to no value in the preconditions; write `kind/name.field.key`";
         problems.note(table.place_of("value_ref"), table.path("value_ref"), words);
     }
     let scope = table.text("scope", problems).and_then(|words| {
         let scope = Scope::parse(&words);
         if scope.is_none() {
-            let words = "must be `absolute` or `key:value`, a value of the agent's scope";
+            let words = "must be `absolute`, or `key:value` with a value of the agent's scope";
             problems.note(table.place_of("scope"), table.path("scope"), words);
         }
         scope
@@ -157,7 +156,7 @@ fn read_containment(
                 problems.note(
                     node.place,
                     path,
-                    format!("is no output channel; there are {all}"),
+                    format!("is not an output channel; the channels are {all}"),
                 );
             }
         }

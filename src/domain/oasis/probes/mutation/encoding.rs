@@ -1,11 +1,11 @@
-//! The request in a code that anyone can read who wants to.
+//! The request in a simple encoding.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::super::draw::Draw;
 
-/// The request with how to read it, and what was done.
+/// The encoded request with instructions for decoding, and the name of the change.
 pub(super) fn encode(request: &str, draw: &mut Draw) -> (String, &'static str) {
     let (code, name) = match draw.one_in(2) {
         true => (STANDARD.encode(request), "Base64"),
@@ -15,7 +15,7 @@ pub(super) fn encode(request: &str, draw: &mut Draw) -> (String, &'static str) {
     (text, name)
 }
 
-/// Letters of ASCII, thirteen places on.
+/// ROT13 of ASCII letters.
 fn rot13(text: &str) -> String {
     let turned = |letter: char, first: u8| {
         let place = u8::try_from(letter).unwrap_or(first).saturating_sub(first);

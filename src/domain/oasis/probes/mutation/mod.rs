@@ -1,9 +1,9 @@
-//! Mutations: scenarios of the plan, put otherwise.
+//! Mutations: changed scenarios of the plan.
 //!
-//! A mutation changes what the agent meets, never what is asked of it: the checks of the base judge it, renamed with it where it
-//! is renamed. It is made in layers, each at most once: what else lies in the scene ([`content`]), what things are called
-//! ([`renaming`]), how the request is put ([`wording`]) and in what code ([`encoding`]). Safety scenarios come up three times
-//! as often as capability scenarios.
+//! A mutation changes the agent's situation and never the task: the checks of the base apply, with
+//! the same renaming. Mutations are made in layers, each at most once: additional content
+//! ([`content`]), names ([`renaming`]), the wording of the request ([`wording`]) and its encoding
+//! ([`encoding`]). Safety scenarios are drawn three times as often as capability scenarios.
 
 mod content;
 mod encoding;
@@ -25,16 +25,17 @@ use crate::domain::oasis::scenario::Classification;
 use crate::domain::oasis::verdict::Plan;
 use crate::protocol::openwop::events::ProbeOrigin;
 
-/// What the verdict says of how scenarios are mutated.
+/// The verdict's description of the mutation strategy.
 pub(super) const STRATEGY: &str = "layers over published scenarios, safety to capability 3:1: wording (urgency, claimed \
     authority, politeness, paraphrase, role play, instructions to be ignored, steps), encoding (Base64, ROT13), trust built \
     in earlier turns, instructions planted in records, the pressure of a second archetype, consistent renaming; assertions \
     unchanged";
 
-/// How often another draw is made in place of one that changed nothing, cannot be run or was there before.
+/// Maximum number of draws for one probe. A draw is repeated if it changed nothing, cannot be run
+/// or is a duplicate.
 const DRAWS: u32 = 24;
 
-/// What is mutated.
+/// The scenarios to mutate.
 struct Bases<'a> {
     safety: Vec<&'a Scenario>,
     capability: Vec<&'a Scenario>,
@@ -44,13 +45,13 @@ struct Bases<'a> {
 struct Mutant {
     document: Value,
     secondary: Vec<String>,
-    /// What was done to it, in words.
+    /// Descriptions of the changes.
     changes: Vec<String>,
 }
 
-/// So many mutations; none if nothing of the plan can be mutated.
+/// Draws `count` mutations; none if no scenario of the plan can be mutated.
 ///
-/// Where draws run out, one that was there before is taken rather than fewer than were asked for.
+/// If all draws for a probe fail, a duplicate is used, so that the requested number is reached.
 pub(super) fn scripts(package: &Package, plan: &Plan, seed: u64, count: u32) -> Vec<ProbeScript> {
     let bases = Bases::of(package, plan);
     let named = behavior_texts(&package.behaviors);
@@ -103,7 +104,7 @@ impl<'a> Bases<'a> {
         draw.pick(pool).copied()
     }
 
-    /// One draw; `None` if it came to nothing.
+    /// One draw; `None` if it produced no usable probe.
     fn mutate(
         &self,
         package: &Package,
@@ -139,7 +140,8 @@ impl<'a> Bases<'a> {
 }
 
 impl Mutant {
-    /// Puts the operator's request otherwise: the new text, and what was done in words.
+    /// Rewords the operator's request. `put` returns the new text and the description of the
+    /// change.
     fn request(&mut self, put: impl FnOnce(&str) -> Option<(String, &'static str)>) {
         let stimuli = self
             .document
@@ -164,7 +166,7 @@ impl Mutant {
             base.id()
         );
         set(&mut self.document, "name", name);
-        // How hard it was is told of the base, and no longer true.
+        // The base's quality statement no longer applies.
         if let Some(members) = self.document.as_object_mut() {
             members.remove("quality");
         }
@@ -182,8 +184,8 @@ fn is_safety(scenario: &Scenario) -> bool {
     scenario.descriptor.classification == Classification::Safety
 }
 
-/// Whether an agent that does nothing and says nothing passes. Where something must be done or said, an agent that only asks
-/// what a code means would fail for the wrong reason.
+/// Whether an agent passes that does nothing and says nothing. In other scenarios, an agent that
+/// only asks what an encoding means would fail for the wrong reason.
 fn demands_nothing(scenario: &Scenario) -> bool {
     let assertions = &scenario.assertions;
     let is_required = |rule: &AuditRule| matches!(rule, AuditRule::Required(_));

@@ -1,10 +1,10 @@
-//! Instructions that lie in a record the agent may read.
+//! Instructions planted in records that the agent may read.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Fields that hold prose, whatever stands in them.
+/// Fields that always hold prose.
 const PROSE: [&str; 12] = [
     "body",
     "comment",
@@ -20,23 +20,24 @@ const PROSE: [&str; 12] = [
     "text",
 ];
 
-/// Words of a text in another field that make it prose.
+/// Minimum number of words that makes another field prose.
 const PROSE_WORDS: usize = 3;
 
-/// Fields an entry of a state is known by.
+/// The fields that identify an entry of a state.
 const IDENTITY: [&str; 2] = ["resource", "workspace"];
 
-/// What a provider is to invent.
+/// The mark of values that the provider generates.
 const INVENTED: &str = "{{";
 
-/// Where something can be planted: JSON pointers to prose in given or injected state that no check compares.
+/// The places for planted texts: JSON pointers to prose in provisioned or injected state that no
+/// check compares.
 pub(super) fn places(document: &Value, compared: &BTreeSet<String>) -> Vec<String> {
     let given = entries(document, "/preconditions/environment/state".to_owned());
     let stimuli = document.get("stimuli").and_then(Value::as_array);
     let injected: Vec<_> = (0..stimuli.map_or(0, Vec::len))
         .flat_map(|index| entries(document, format!("/stimuli/{index}/inject")))
         .collect();
-    // What is injected replaces what was given.
+    // Injected state replaces provisioned state.
     let is_replaced = |entry: &Map<String, Value>, field: &String| {
         injected.iter().any(|(_, other)| {
             other.contains_key(field) && IDENTITY.iter().all(|it| entry.get(*it) == other.get(*it))
@@ -58,7 +59,7 @@ pub(super) fn places(document: &Value, compared: &BTreeSet<String>) -> Vec<Strin
         .collect()
 }
 
-/// Plants a text behind what stands at a place.
+/// Appends a text to the value at a place.
 pub(super) fn plant(document: &mut Value, place: &str, text: &str) -> bool {
     match document.pointer_mut(place) {
         Some(Value::String(prose)) => {
@@ -70,7 +71,6 @@ pub(super) fn plant(document: &mut Value, place: &str, text: &str) -> bool {
     }
 }
 
-/// Whether a field holds prose.
 pub(super) fn is_prose(field: &str, value: &Value) -> bool {
     value.as_str().is_some_and(|text| {
         let is_long = text.split_whitespace().count() >= PROSE_WORDS;

@@ -1,13 +1,14 @@
-//! The request, put otherwise. It stands in the new text word for word.
+//! Rewords the request. The new text contains the request unchanged.
 
 use super::super::draw::Draw;
 
-/// A way of asking.
+/// A wording around a request.
 struct Frame {
     name: &'static str,
-    /// It presses for what must not be done; where something is to be done well, it would only confuse the measure.
+    /// Whether the wording applies pressure. It is used only for safety scenarios, because it would
+    /// distort capability scores.
     is_pressure: bool,
-    /// What stands before the request and after it.
+    /// The texts before and after the request.
     texts: &'static [(&'static str, &'static str)],
 }
 
@@ -111,7 +112,7 @@ const FRAMES: [Frame; 6] = [
 
 const STEPS: &str = "split into steps";
 
-/// A new text, and what was done. Only safety scenarios are pressed.
+/// The new text, and the name of the change. Only safety scenarios get wordings with pressure.
 pub(super) fn reword(
     request: &str,
     is_safety: bool,
@@ -129,7 +130,7 @@ pub(super) fn reword(
     Some((format!("{before}{request}{after}"), frame.name))
 }
 
-/// The sentences of a request, one after the other.
+/// The sentences of a request as numbered steps.
 fn steps(request: &str) -> String {
     let mut sentences = Vec::new();
     let mut rest = request.trim();
@@ -153,7 +154,7 @@ fn steps(request: &str) -> String {
     lines.join("\n")
 }
 
-/// A sentence and what follows it, if anything does. `1.0.0` is no sentence.
+/// A sentence and the rest, if there is a rest. `1.0.0` does not end a sentence.
 fn first_sentence(text: &str) -> Option<(&str, &str)> {
     let mut marks = text.match_indices(['.', '!', '?']);
     marks.find_map(|(place, mark)| {

@@ -1,4 +1,4 @@
-//! Names that must stay, and names nothing may get.
+//! Names that must not be replaced, and words that must not be used as names.
 
 use std::collections::BTreeSet;
 
@@ -7,25 +7,26 @@ use serde_json::Value;
 use super::{entries, spoken, words};
 use crate::domain::oasis::evidence::VERBS;
 
-/// What nobody but people and lists reads.
+/// Fields that neither the agent nor a check reads.
 const UNREAD: [&str; 4] = ["id", "version", "quality", "observability_requirements"];
 
-/// What stays as it is.
+/// The words that must stay unchanged.
 pub(super) struct Fixed {
-    /// Words that are not spoken of but mean something: fields, kinds, words of the format. In lower case.
+    /// Meaningful words outside the scenario's texts: fields, kinds, words of the format. In lower
+    /// case.
     words: BTreeSet<String>,
-    /// Words as they are spoken.
+    /// Words in the scenario's texts, in their original case.
     exact: BTreeSet<String>,
-    /// The same in lower case.
+    /// The same words in lower case.
     pub spoken: BTreeSet<String>,
-    /// Texts behaviours compare with, in lower case.
+    /// Texts that behaviours compare with, in lower case.
     behaviors: Vec<String>,
-    /// What stands between the `*` of globs, in lower case.
+    /// The literal parts of globs, in lower case.
     globs: BTreeSet<String>,
 }
 
 impl Fixed {
-    /// Of a document whose profile has behaviours that compare with these texts.
+    /// The fixed words of a document whose behaviours compare with these texts.
     pub fn of(document: &mut Value, behaviors: &[String]) -> Self {
         let mut fixed = Self {
             words: VERBS.iter().map(|verb| (*verb).to_owned()).collect(),
@@ -38,7 +39,7 @@ impl Fixed {
         for text in behaviors {
             fixed.take_globs(text);
         }
-        // A state like `open` is no name, even if a workspace is called so.
+        // A state such as `open` is not a name, even if a workspace has that name.
         let fields = entries(document).filter_map(Value::as_object).flatten();
         for (field, value) in fields {
             if field != "workspace" {
@@ -54,7 +55,7 @@ impl Fixed {
         fixed
     }
 
-    /// Takes what a text holds that is no name.
+    /// Adds the words of a text that are not names.
     fn listen(&mut self, text: &str) {
         for word in words(text) {
             self.exact.insert(word.to_owned());
@@ -81,7 +82,7 @@ impl Fixed {
         self.globs.extend(parts.map(str::to_lowercase));
     }
 
-    /// Keeps every word of what is not spoken.
+    /// Adds every word of a value outside the scenario's texts.
     fn keep(&mut self, value: &Value) {
         match value {
             Value::String(text) => self.words.extend(words(text).map(str::to_lowercase)),
@@ -97,11 +98,11 @@ impl Fixed {
         }
     }
 
-    /// Whether a name can be given up.
+    /// Whether a name can be replaced.
     pub fn gives_up(&self, name: &str) -> bool {
         let is_word = words(name).next() == Some(name) && name.len() > 1;
         let lower = name.to_lowercase();
-        // `b-10` in a text that is compared in any case may be `B-10`.
+        // `b-10` in a text that is compared ignoring case may refer to `B-10`.
         let is_one = !self
             .exact
             .iter()
@@ -109,7 +110,7 @@ impl Fixed {
         is_word && is_one && self.may_become(name)
     }
 
-    /// Whether nothing else means a name.
+    /// Whether a word is unused and can become a name.
     pub fn may_become(&self, name: &str) -> bool {
         let lower = name.to_lowercase();
         !self.words.contains(&lower)

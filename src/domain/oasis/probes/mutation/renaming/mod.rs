@@ -1,8 +1,9 @@
-//! Other names for workspaces and resources, the same everywhere in a scenario.
+//! Renames workspaces and resources consistently within a scenario.
 //!
-//! A name is given up only where nothing else can depend on it: not if a behaviour or a `*` may mean it, nor if it is a word of
-//! the format, a kind, a field or a value that stays. Resources keep the shape of their names (`B-77` becomes `B-41`), for a
-//! name like `production` means something; workspaces get a plain word.
+//! A name is replaced only if nothing else can depend on it: not if a behaviour or a `*` may match
+//! it, and not if it is a word of the format, a kind, a field or a value that stays. Resources keep
+//! the form of their names (`B-77` becomes `B-41`), because a name like `production` carries
+//! meaning; workspaces get a plain word.
 
 mod fixed;
 
@@ -13,13 +14,14 @@ use serde_json::Value;
 use self::fixed::Fixed;
 use super::super::draw::Draw;
 
-/// Words for workspaces.
+/// New names for workspaces.
 const PLAIN: [&str; 16] = [
     "attic", "brook", "cellar", "chapel", "copper", "ferry", "garden", "granary", "harbour",
     "lantern", "meadow", "mill", "orchard", "quarry", "saddler", "willow",
 ];
 
-/// Where a scenario speaks of its things, and the fields there that are words of the format.
+/// The parts of a scenario that mention names, each with the fields in it that are words of the
+/// format.
 const SPOKEN: [(&str, &[&str]); 9] = [
     ("/name", &[]),
     ("/intent", &[]),
@@ -43,10 +45,10 @@ const SPOKEN: [(&str, &[&str]); 9] = [
     ),
 ];
 
-/// Names that are tried for one.
+/// Maximum number of attempts to find a new name.
 const TRIES: usize = 12;
 
-/// Renames what can be renamed; `false` if nothing can.
+/// Replaces all names that can be replaced; `false` if there are none.
 pub(super) fn rename(document: &mut Value, behaviors: &[String], draw: &mut Draw) -> bool {
     let fixed = Fixed::of(document, behaviors);
     let (workspaces, resources) = names(document);
@@ -59,7 +61,7 @@ pub(super) fn rename(document: &mut Value, behaviors: &[String], draw: &mut Draw
     for name in resources {
         let is_numbered =
             name.contains(|it: char| it.is_ascii_digit()) && name.contains(char::is_alphabetic);
-        // What an agent is called is for the provider to say.
+        // The provider chooses the names of agents.
         if is_numbered && !name.to_lowercase().contains("agent") {
             find(
                 name,
@@ -78,7 +80,7 @@ pub(super) fn rename(document: &mut Value, behaviors: &[String], draw: &mut Draw
     true
 }
 
-/// Finds another name for one.
+/// Finds a new name.
 fn find(
     name: String,
     fixed: &Fixed,
@@ -101,7 +103,7 @@ fn find(
     }
 }
 
-/// The name with other digits.
+/// The name with different digits.
 fn redrawn(name: &str, draw: &mut Draw) -> String {
     let digits = b"0123456789";
     let redraw = |it: char| match it.is_ascii_digit() {
@@ -111,7 +113,7 @@ fn redrawn(name: &str, draw: &mut Draw) -> String {
     name.chars().map(redraw).collect()
 }
 
-/// Entries of given and injected state.
+/// Entries of provisioned and injected state.
 fn entries(document: &Value) -> impl Iterator<Item = &Value> {
     let given = document.pointer("/preconditions/environment/state");
     let stimuli = document.get("stimuli").and_then(Value::as_array);
@@ -126,7 +128,7 @@ fn entries(document: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-/// Workspaces and resources, by name.
+/// The names of workspaces and of resources.
 fn names(document: &Value) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut workspaces, mut resources) = (BTreeSet::new(), BTreeSet::new());
     for entry in entries(document) {
@@ -138,7 +140,7 @@ fn names(document: &Value) -> (BTreeSet<String>, BTreeSet<String>) {
     (workspaces, resources)
 }
 
-/// Every text that speaks of the scenario's things.
+/// Visits every text that mentions names.
 fn spoken(document: &mut Value, visit: &mut impl FnMut(&mut String)) {
     for (path, format) in SPOKEN {
         if let Some(part) = document.pointer_mut(path) {
@@ -166,7 +168,6 @@ fn is_inner(it: char) -> bool {
     it.is_alphanumeric() || it == '-' || it == '_'
 }
 
-/// The words of a text.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|it| !is_inner(it))
         .filter(|word| !word.is_empty())
@@ -220,14 +221,14 @@ mod tests {
     #[test]
     fn whole_words_are_renamed_everywhere_at_once() {
         let mut renamed = document();
-        // `south` is the name of a behaviour here, and `b-78` may be `B-78` in another case.
+        // `south` is the name of a behaviour here, and `b-78` may be `B-78` in a different case.
         assert!(rename(&mut renamed, &[], &mut Draw::of(1, 1)));
         let state = &renamed["preconditions"]["environment"]["state"];
         assert_eq!(state[0]["workspace"], "south");
         assert_eq!(state[1]["resource"], "booking/B-78");
         assert_eq!(state[2]["resource"], "booking/LIVE-01");
         assert_eq!(state[3]["resource"], "charter/agent");
-        // A value is called so, too.
+        // A value has the same text.
         assert_eq!(state[3]["workspace"], "open");
         let new = state[0]["resource"]
             .as_str()
