@@ -1,25 +1,27 @@
-//! Which addresses a request may reach.
+//! The addresses that a request may reach.
 //!
-//! The registries are IANA's special-purpose address lists (RFC 6890 and its updates). Everything that is not plainly
-//! public is refused, and an address that carries another one inside (mapped, NAT64) is judged by what it carries:
-//! otherwise `::ffff:127.0.0.1` would be a way in.
+//! The registries are IANA's special-purpose address lists (RFC 6890 and its updates). Every
+//! address that is not clearly public is refused. An address that embeds another one (IPv4-mapped,
+//! NAT64) is judged by the embedded address: otherwise `::ffff:127.0.0.1` would bypass the check.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Who decided where a request goes.
+/// How far a request may reach, depending on who chose its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// A document or a request: only public addresses.
+    /// A document or a request chose the destination: only public addresses.
     Public,
-    /// The operator, by naming the place: loopback and private networks too. An address in the URL is what the operator
-    /// named and is reached whatever it is; a name is [`Reach::Opened`], for others decide what it resolves to.
+    /// The operator named the destination: loopback and private networks too. An IP address in the
+    /// URL is always reachable; a host name is limited to [`Reach::Opened`], because others control
+    /// what it resolves to.
     Private,
-    /// The operator, for cards of strangers: what is private, but not where clouds keep the secrets of their machines.
+    /// The operator opened private destinations for the cards of unknown agents: private addresses,
+    /// but not cloud metadata services.
     Opened,
 }
 
 impl Reach {
-    /// What the name in a URL may resolve to.
+    /// The limit for the addresses that a host name in the URL resolves to.
     pub const fn of_name(self) -> Self {
         match self {
             Self::Private => Self::Opened,
@@ -27,7 +29,7 @@ impl Reach {
         }
     }
 
-    /// Whether `address` may be connected to.
+    /// Whether the client may connect to `address`.
     pub fn allows(self, address: IpAddr) -> bool {
         match self {
             Self::Public => is_public(address),
@@ -37,7 +39,8 @@ impl Reach {
     }
 }
 
-/// Addresses no single host answers on. `0.0.0.0` is not among them: it is how many local servers print their address.
+/// Multicast and similar addresses that do not belong to a single host. `0.0.0.0` is not included,
+/// because many local servers print it as their address.
 fn is_group(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_multicast() || v4.is_broadcast(),
@@ -45,9 +48,9 @@ fn is_group(address: IpAddr) -> bool {
     }
 }
 
-/// Where machines of clouds ask about themselves; whatever a name is opened for, it is not this.
+/// The addresses of cloud metadata services. They are never reachable through a host name.
 fn is_link_local_or_metadata(address: IpAddr) -> bool {
-    // Azure, Alibaba, Oracle; others are link-local.
+    // Azure, Alibaba, Oracle; other metadata addresses are link-local.
     const METADATA: [Ipv4Addr; 3] = [
         Ipv4Addr::new(168, 63, 129, 16),
         Ipv4Addr::new(100, 100, 100, 200),
@@ -69,7 +72,7 @@ fn is_link_local_or_metadata(address: IpAddr) -> bool {
     }
 }
 
-/// Whether an address is an ordinary one of the public internet.
+/// Whether an address is an ordinary address on the public internet.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -102,7 +105,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         return is_public_v4(inner);
     }
     let [a, b, ..] = address.segments();
-    // Only 2000::/3 is handed out; loopback, unique local, link-local, site-local and multicast lie outside.
+    // Only 2000::/3 is allocated; loopback, unique local, link-local, site-local and multicast
+    // addresses are outside it.
     (0x2000..=0x3fff).contains(&a)
         && !matches!(
             (a, b),
@@ -165,7 +169,8 @@ mod tests {
     }
 
     proptest! {
-        /// Cards are judged by their text before a name is resolved: what the text forbids no resolver may allow.
+        /// Cards are checked by their text before a name is resolved: a resolver must not allow
+        /// what the text forbids.
         #[test]
         fn no_internal_address_is_public(v4: [u8; 4], v6: [u8; 16]) {
             for address in [IpAddr::from(v4), IpAddr::from(v6)] {

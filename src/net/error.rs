@@ -1,54 +1,54 @@
-//! Why a request gave no answer, as a closed list of labels.
+//! Why a request got no response, as a closed list of labels.
 //!
-//! No variant holds a URL, a header or a body: whatever is logged or shown of these errors is free of credentials and
-//! content.
+//! No variant contains a URL, a header or a body, so logs and messages of these errors contain no
+//! credentials and no content.
 
 use std::borrow::Cow;
 use std::io;
 
-/// Why a request gave no answer.
+/// Why a request got no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The client could not be set up.
-    #[error("the HTTP client could not be set up: {0}")]
+    #[error("could not set up the HTTP client: {0}")]
     Setup(&'static str),
-    /// Not a usable URL.
+    /// The URL is not usable.
     #[error("the URL is not usable: {0}")]
     Url(&'static str),
-    /// User name or password in the URL.
-    #[error("the URL carries credentials; configure them apart from it")]
+    /// The URL contains a user name or password.
+    #[error("the URL contains credentials; configure them separately")]
     CredentialsInUrl,
-    /// The address may not be reached under this policy.
+    /// The policy does not allow the address.
     #[error("the host's address is not allowed here")]
     BlockedAddress,
     /// The name has no address.
     #[error("the host name could not be resolved")]
     Dns,
-    /// No connection.
+    /// No connection could be made.
     #[error("no connection")]
     Connect,
-    /// The certificate was not accepted, or no secure connection came about.
+    /// The certificate was not accepted, or the TLS handshake failed.
     #[error("no secure connection")]
     Tls,
-    /// Out of time.
-    #[error("out of time")]
+    /// The request timed out.
+    #[error("timed out")]
     Timeout,
-    /// The connection broke before the answer was complete.
+    /// The connection broke before the response was complete.
     #[error("the connection broke")]
     Reset,
-    /// The answer is no HTTP.
-    #[error("the answer is not HTTP")]
+    /// The response is not HTTP.
+    #[error("the response is not HTTP")]
     Protocol,
-    /// The body is over its limit.
+    /// The body exceeds its limit.
     #[error("the body is larger than {limit} bytes")]
     TooLarge {
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// A redirect the policy does not follow.
-    #[error("the server redirects elsewhere")]
+    /// A redirect that the policy does not follow.
+    #[error("the server redirects to another location")]
     Redirect,
-    /// An answer other than success, where only success is of use.
+    /// A status other than success, where only success is useful.
     #[error("the server answered {0}")]
     Status(u16),
 }
@@ -82,7 +82,7 @@ impl Error {
         }
     }
 
-    /// Translates the library's error. Its own text is dropped, because it quotes the URL.
+    /// Converts the library's error. The library's text is dropped, because it quotes the URL.
     pub(super) fn from_reqwest(error: &reqwest::Error) -> Self {
         let mut refused = false;
         let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
@@ -107,7 +107,7 @@ impl Error {
         } else if refused || error.is_connect() {
             Self::Connect
         } else if error.is_builder() {
-            Self::Url("no request can be made of it")
+            Self::Url("it does not form a valid request")
         } else if is_parse_error(error) {
             Self::Protocol
         } else {
@@ -116,7 +116,7 @@ impl Error {
     }
 }
 
-/// Whether it was the certificate that kept a connection from coming about.
+/// Whether the connection failed because of the certificate.
 pub(super) fn is_refused_certificate(error: &reqwest::Error) -> bool {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(cause) = next {
@@ -128,7 +128,8 @@ pub(super) fn is_refused_certificate(error: &reqwest::Error) -> bool {
     false
 }
 
-/// What caused an error. `source` of an `io::Error` skips the very error it wraps, which is where a TLS failure sits.
+/// The cause of an error. `source` of an `io::Error` skips the error that it wraps, which is where
+/// a TLS failure is.
 fn inner<'a>(
     cause: &'a (dyn std::error::Error + 'static),
 ) -> Option<&'a (dyn std::error::Error + 'static)> {
@@ -141,7 +142,7 @@ fn inner<'a>(
     }
 }
 
-/// The HTTP library's parse error has no public type; its text is constant and free of content.
+/// The HTTP library's parse error has no public type; its text is constant and contains no content.
 fn is_parse_error(error: &reqwest::Error) -> bool {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -155,12 +156,12 @@ fn is_parse_error(error: &reqwest::Error) -> bool {
     false
 }
 
-/// The resolver found only addresses the policy refuses.
+/// The resolver found only addresses that the policy refuses.
 #[derive(Debug, thiserror::Error)]
 #[error("address not allowed")]
 pub(super) struct Blocked;
 
-/// The resolver found nothing.
+/// The resolver found no address.
 #[derive(Debug, thiserror::Error)]
 #[error("name not resolved")]
 pub(super) struct Unresolved;

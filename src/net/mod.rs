@@ -1,10 +1,11 @@
-//! The one HTTP client for everything outgoing: model endpoints, registries, webhooks.
+//! The HTTP client for all outgoing requests: model endpoints, registries, webhooks.
 //!
-//! Who may choose where a request goes is a [`Policy`]. Under it, the scheme is http or https, the URL carries no
-//! credentials, and the address is checked where it is used: a literal before the request, a name inside the resolver the
-//! connection is made from, so that a second look-up cannot answer differently (DNS rebinding). Redirects are off unless a
-//! policy follows them on the same origin; no proxy is used, since it would resolve names on its own; bodies are read in
-//! pieces and cut off at the policy's limit. Nothing is decompressed.
+//! A [`Policy`] states who may choose the destination of a request. The scheme is http or https,
+//! and the URL contains no credentials. The address is checked where it is used: an IP address
+//! before the request, a host name inside the resolver that the connection uses, so that a second
+//! lookup cannot return a different address (DNS rebinding). Redirects are off unless a policy
+//! follows them within the same origin. Proxies are not used, because they resolve names
+//! themselves. Bodies are read in chunks up to the policy's limit, and never decompressed.
 //!
 //! [`Error`] is a closed list without URLs or content.
 
@@ -40,35 +41,33 @@ pub use webhooks::WebhookClient;
 
 use room::Rooms;
 
-/// How this host introduces itself.
+/// The `User-Agent` header of this host.
 pub const USER_AGENT: &str = concat!("touchstone/", env!("CARGO_PKG_VERSION"));
 
-/// Idle connections are given up before common servers give them up: uvicorn keeps them for five seconds, so a reused one
-/// that was just closed costs a visible retry.
+/// Idle connections are closed before common servers close them. uvicorn keeps them for five
+/// seconds, and reusing a connection that was just closed costs a visible retry.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A client under one policy. Keeps its connections; make one and share it.
+/// A client with one policy. It pools connections, so create it once and share it.
 #[derive(Debug)]
 pub struct Client {
     policy: Policy,
     plain: reqwest::Client,
-    // Root certificates are read at the first https request only: that takes longer than starting this host.
+    // Root certificates are loaded on the first https request, because loading takes longer than
+    // starting this host.
     secure: OnceLock<Result<reqwest::Client, Error>>,
     rooms: Arc<Rooms>,
 }
 
-/// An answer, whatever its status, with its body as far as the policy allows.
+/// A response of any status, with its body up to the policy's limit.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Status code.
     pub status: u16,
-    /// Headers.
     pub headers: HeaderMap,
-    /// Body.
     pub body: Bytes,
 }
 
-/// An answer whose body is still to come.
+/// A response whose body has not been read yet.
 #[derive(Debug)]
 pub struct OpenAnswer {
     response: reqwest::Response,
@@ -76,17 +75,15 @@ pub struct OpenAnswer {
 }
 
 impl OpenAnswer {
-    /// Status code.
     pub fn status(&self) -> u16 {
         self.response.status().as_u16()
     }
 
-    /// Headers.
     pub fn headers(&self) -> &HeaderMap {
         self.response.headers()
     }
 
-    /// The answer with all of its body, if that comes within `deadline` and has at most `limit` octets.
+    /// Reads the whole body, within `deadline` and up to `limit` bytes.
     ///
     /// # Errors
     /// See [`Error`].
@@ -94,7 +91,7 @@ impl OpenAnswer {
         read_whole(self.response, &self.rooms, limit, Instant::now() + deadline).await
     }
 
-    /// The next piece of the body; `None` at its end.
+    /// The next chunk of the body; `None` at its end.
     ///
     /// # Errors
     /// See [`Error`].
@@ -102,7 +99,8 @@ impl OpenAnswer {
         next_piece(&mut self.response).await
     }
 
-    /// Waits for the room of a large answer, unless the call has it already. How long that took is no time of the endpoint.
+    /// Waits until there is room for a large response, unless the call has room already. The wait
+    /// does not count as time of the endpoint.
     pub async fn room(&self) -> Duration {
         let (room, waited) = self.rooms.take(u64::MAX).await;
         if let Some(room) = room {
@@ -127,21 +125,21 @@ impl Client {
         })
     }
 
-    /// The policy in force.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Whether a request to `url` may be tried at all: scheme, credentials, literal addresses. Names are judged when they
-    /// are resolved.
+    /// Whether a request to `url` may be attempted: checks the scheme, credentials and IP
+    /// addresses. Host names are checked when they are resolved.
     ///
     /// # Errors
-    /// The first rule that `url` breaks.
+    /// The first rule that `url` violates.
     pub fn check(&self, url: &Url) -> Result<(), Error> {
         check(url, self.policy.reach)
     }
 
-    /// Fetches a document: 2xx only, at most `max_bytes`, within `deadline` and the policy's own bounds.
+    /// Fetches a document: 2xx only, at most `max_bytes`, within `deadline` and the policy's own
+    /// limits.
     ///
     /// # Errors
     /// See [`Error`].
@@ -164,7 +162,7 @@ impl Client {
         }
     }
 
-    /// Asks for a document; any status is an answer.
+    /// Sends a GET request and accepts any status.
     ///
     /// # Errors
     /// See [`Error`].
@@ -182,7 +180,7 @@ impl Client {
         .await
     }
 
-    /// Posts a document of which `headers` says what it is; any status is an answer.
+    /// Sends a POST request whose content type is in `headers`, and accepts any status.
     ///
     /// # Errors
     /// See [`Error`].
@@ -206,8 +204,9 @@ impl Client {
         .await
     }
 
-    /// Sends any request and hands out the answer's body piece by piece: for streams without an end. The head comes within
-    /// the policy's bound; how long to wait for a piece, and how much of it to take, is up to the caller.
+    /// Sends any request and returns the response body chunk by chunk, for endless streams. The
+    /// policy limits the time for the response headers; the caller limits the time and size of each
+    /// chunk.
     ///
     /// # Errors
     /// See [`Error`].
@@ -234,11 +233,11 @@ impl Client {
         Ok(OpenAnswer { response, rooms })
     }
 
-    /// The library's client for `url`, for a library that makes its requests itself, to there and nowhere else. What may be
-    /// reached is checked as ever; how much is read, and for how long, is up to that library.
+    /// The library's client for `url`, for another library that sends its own requests to this URL
+    /// only. The address rules apply as usual; the other library limits size and time.
     ///
     /// # Errors
-    /// The first rule that `url` breaks.
+    /// The first rule that `url` violates.
     pub fn lent(&self, url: &Url) -> Result<reqwest::Client, Error> {
         self.check(url)?;
         self.of_scheme(url).cloned()
@@ -297,12 +296,12 @@ async fn read_limited(
     if announced.is_some_and(|n| n > limit) {
         return Err(too_large());
     }
-    // Most answers come in one piece, which is then passed on as it is.
+    // Most responses arrive in one chunk, which is passed on unchanged.
     let Some(first) = piece_until(&mut response, ends).await? else {
         return Ok(Bytes::new());
     };
     let mut read = first.len() as u64;
-    // How much is still to come may not be known.
+    // The remaining length may be unknown.
     let most = announced.unwrap_or(limit);
     let mut room = None;
     if read.max(announced.unwrap_or(0)) > room::SMALL {
@@ -335,7 +334,7 @@ async fn read_limited(
     Ok(body.freeze())
 }
 
-/// Waits for room; the endpoint has that much longer.
+/// Waits for room and extends the endpoint's deadline by the wait.
 async fn take_room(rooms: &Rooms, bytes: u64, ends: &mut Instant) -> Option<Room> {
     let (room, waited) = rooms.take(bytes).await;
     *ends += waited;
@@ -363,7 +362,7 @@ async fn next_piece(response: &mut reqwest::Response) -> Result<Option<Bytes>, E
 }
 
 fn build(policy: &Policy, secure: bool) -> Result<reqwest::Client, Error> {
-    // The process-wide provider is installed by us and by nobody else; a second installation is the same one.
+    // Only this host installs the process-wide provider, and a second installation is identical.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let redirects = match policy.redirects {
         Redirects::None => redirect::Policy::none(),
@@ -389,7 +388,7 @@ fn build(policy: &Policy, secure: bool) -> Result<reqwest::Client, Error> {
         .pool_idle_timeout(IDLE_TIMEOUT)
         .no_proxy()
         .dns_resolver(Checked(policy.clone()));
-    // Nobody but who asks for HTTP/2 is to speak it, whatever servers offer.
+    // HTTP/2 is used only if the policy requests it, whatever servers offer.
     let builder = match policy.wire {
         Wire::Http1 => builder.http1_only(),
         Wire::Http2 => builder.http2_prior_knowledge(),
@@ -416,7 +415,7 @@ fn check(url: &Url, reach: Reach) -> Result<(), Error> {
         return Err(Error::CredentialsInUrl);
     }
     let literal = match url.host() {
-        None => return Err(Error::Url("it names no host")),
+        None => return Err(Error::Url("it has no host")),
         Some(Host::Domain(_)) => return Ok(()),
         Some(Host::Ipv4(ip)) => ip.into(),
         Some(Host::Ipv6(ip)) => ip.into(),
@@ -428,8 +427,8 @@ fn check(url: &Url, reach: Reach) -> Result<(), Error> {
     }
 }
 
-/// The system's resolver, cut down to what the policy allows. Connections are made to the addresses it returns, so nothing
-/// is resolved a second time.
+/// The system's resolver, filtered by the policy. Connections use the addresses that it returns, so
+/// no name is resolved twice.
 struct Checked(Policy);
 
 impl Resolve for Checked {
@@ -446,7 +445,7 @@ impl Resolve for Checked {
     }
 }
 
-/// The addresses of a name that may be connected to.
+/// The addresses of a name that the client may connect to.
 fn allowed(
     found: Vec<SocketAddr>,
     policy: &Policy,
@@ -459,7 +458,7 @@ fn allowed(
     if all == 0 {
         return Err(error::Unresolved.into());
     }
-    // One address that is not allowed spoils the name where the policy says so.
+    // If the policy says so, one disallowed address rejects the whole name.
     if allowed.is_empty() || (policy.every_address && allowed.len() < all) {
         return Err(error::Blocked.into());
     }

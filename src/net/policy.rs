@@ -1,4 +1,4 @@
-//! What one use of the client may do.
+//! The limits for one use of the client.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,39 +9,41 @@ use url::{Host, Url};
 use super::address::Reach;
 use crate::ports::{Certificates, Wire};
 
-/// Redirects a request follows. Following one elsewhere would let the far side choose the address.
+/// The redirects that a request follows. A redirect to another origin would let the server choose
+/// the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redirects {
-    /// None: a redirect is an error.
+    /// A redirect is an error.
     None,
-    /// At most this many, to the same scheme, host and port.
+    /// At most this number, to the same scheme, host and port.
     SameOrigin(usize),
 }
 
-/// Bounds of one use of the client.
+/// The limits for one use of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Which addresses may be reached.
     pub reach: Reach,
-    /// Networks that the operator opened, which names may resolve into in addition to what `reach` allows them.
+    /// Networks that the operator opened. Names may resolve into them in addition to the addresses
+    /// that `reach` allows.
     pub opened: Vec<IpNet>,
-    /// Whether a name with even one address that may not be reached is refused; else the others are used.
+    /// Whether a single disallowed address rejects a name; otherwise the allowed addresses are
+    /// used.
     pub every_address: bool,
-    /// Largest body that is read.
+    /// Maximum body size in bytes.
     pub max_response_bytes: u64,
-    /// Longest time to a connection.
+    /// Connect timeout.
     pub connect_timeout: Duration,
-    /// Longest time from the request to the response's head.
+    /// Timeout from the request to the response headers.
     pub first_byte_timeout: Duration,
-    /// Longest time of the whole exchange.
+    /// Timeout for the whole exchange.
     pub total_timeout: Duration,
-    /// Redirects.
     pub redirects: Redirects,
-    /// Idle connections kept to one host.
+    /// Maximum number of idle connections per host.
     pub idle_connections: usize,
-    /// What is spoken.
+    /// The protocol version.
     pub wire: Wire,
-    /// Whose certificates are put up with.
+    /// The accepted certificates.
     pub certificates: Certificates,
 }
 
@@ -52,7 +54,8 @@ impl Policy {
             || self.opened.iter().any(|network| network.contains(&address))
     }
 
-    /// For model endpoints, which the operator configured. A model may think until the very end of its time.
+    /// For model endpoints, which the operator configured. A model may use its full time before the
+    /// first byte.
     pub fn model(total_timeout: Duration, concurrency: usize) -> Self {
         Self {
             reach: Reach::Private,
@@ -69,8 +72,8 @@ impl Policy {
         }
     }
 
-    /// For a registry a person named on the command line: private addresses only if the URL itself says so. A public name
-    /// that resolves to a private address stays refused.
+    /// For a registry that a person named on the command line: private addresses only if the URL
+    /// itself contains one. A public name that resolves to a private address is still refused.
     pub fn registry(named: &Url) -> Self {
         Self {
             reach: if names_a_private_place(named) {
@@ -82,8 +85,9 @@ impl Policy {
         }
     }
 
-    /// For a webhook delivery (OpenWOP webhooks, RFC 0093): every address is judged, each delivery resolves anew because
-    /// no connection is kept, and nothing takes longer than `total_timeout`.
+    /// For a webhook delivery (OpenWOP webhooks, RFC 0093): every address is checked, each delivery
+    /// resolves the name again because connections are not reused, and the total time is limited to
+    /// `total_timeout`.
     pub fn webhook(reach: Reach, total_timeout: Duration) -> Self {
         Self {
             reach,
@@ -100,8 +104,8 @@ impl Policy {
         }
     }
 
-    /// For a look at whoever an agent card names: every address is judged, each request has a connection of its own, and how
-    /// long and how much is up to the request, within these bounds.
+    /// For probing the agent that a card names: every address is checked, each request uses a new
+    /// connection, and the request sets size and time limits within these bounds.
     pub fn probe(
         reach: Reach,
         wire: Wire,
@@ -123,7 +127,7 @@ impl Policy {
         }
     }
 
-    /// For an address that came with a request or a document.
+    /// For an address from a request or a document.
     pub fn public() -> Self {
         Self {
             reach: Reach::Public,

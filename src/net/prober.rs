@@ -1,8 +1,9 @@
-//! Looks at whoever an agent card names, over the guarded client.
+//! Probes the agents that agent cards name, using the guarded client.
 //!
-//! A URL is judged by its text first: an internal host is not asked, unless the operator has opened that very host and port.
-//! Then the client judges every address the name resolves to, and connects to one it has judged. Nothing is followed, kept or
-//! decompressed; an answer is told as it came, a body that is too long and a broken connection included.
+//! The text of a URL is checked first: an internal host is refused unless the operator opened that
+//! host and port. Then the client checks every address that the name resolves to, and connects only
+//! to a checked address. Redirects, connection reuse and decompression are off. The prober reports
+//! responses as received, including truncated bodies and broken connections.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +20,7 @@ use crate::domain::card::live::{Body, Headers, NoReply, Reply};
 use crate::domain::card::signature::{Allowed, Endpoint};
 use crate::ports::{Certificates, Handshake, Method, ProbeRequest, Probed, Prober, Wire};
 
-/// What clients differ in.
+/// The settings in which the clients differ.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Kind {
     opened: bool,
@@ -28,15 +29,15 @@ struct Kind {
     connect_within: Duration,
 }
 
-/// Asks whoever a card names.
+/// Probes the agents that cards name.
 pub struct CardProber {
     allowed: Allowed,
-    // A handful: reading root certificates takes longer than a request.
+    // A cache of few clients, because loading root certificates takes longer than a request.
     clients: Mutex<HashMap<Kind, Arc<Client>>>,
 }
 
 impl CardProber {
-    /// One that reaches the public internet and the `allowed` places.
+    /// A prober that reaches the public internet and the `allowed` places.
     pub fn new(allowed: Allowed) -> Self {
         Self {
             allowed,
@@ -81,7 +82,7 @@ impl CardProber {
             .headers(headers(&request.headers))
             .body(request.body.clone())
             .send();
-        // What has not been connected by now has timed out by itself.
+        // A connection that is not established by this time has timed out.
         let late = |_| Silence::after(NoReply::Timeout);
         let response = tokio::time::timeout_at(ends, send)
             .await
@@ -131,7 +132,7 @@ impl Prober for CardProber {
     }
 }
 
-/// Why there is no answer, and how far it came.
+/// Why there is no response, and how far the exchange got.
 struct Silence {
     reason: NoReply,
     connected: bool,
@@ -174,7 +175,7 @@ impl Silence {
     }
 }
 
-/// The body, up to the limit, and what follows it.
+/// The body up to the limit, and how it ended.
 async fn read(mut body: reqwest::Body, limit: usize) -> Result<(Body, Headers), Silence> {
     let mut octets = Vec::new();
     let mut trailers = Headers::default();
@@ -198,7 +199,7 @@ async fn read(mut body: reqwest::Body, limit: usize) -> Result<(Body, Headers), 
     Ok((Body::Whole(octets), trailers))
 }
 
-/// Headers that are text; others mean nothing to whoever judges.
+/// Headers with text values; other headers cannot be judged.
 fn plain(headers: &HeaderMap) -> Headers {
     let headers = headers.iter().filter_map(|(name, value)| {
         let value = value.to_str().ok()?;

@@ -1,8 +1,9 @@
-//! The memory that answers in flight may take, shared by all clients of this process.
+//! The memory for responses in flight, shared by all clients of this process.
 //!
-//! An answer that is not small waits for room before it is read on, so that fewer large ones are in memory at the same
-//! time, and none is lost: the waiting does not count as time of the endpoint. What an answer becomes takes many times its
-//! size, so its room is kept until the caller has recorded the result ([`within`]).
+//! A large response waits for room before it is read further. This limits the number of large
+//! responses in memory without losing any, and the wait does not count as time of the endpoint.
+//! Processing takes many times the size of a response, so the room stays reserved until the caller
+//! has recorded the result ([`within`]).
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,13 +13,13 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
-/// Answers up to this size are not counted.
+/// Maximum size in bytes of responses that are not counted.
 pub(super) const SMALL: u64 = 64 << 10;
-/// Room of one endpoint: a largest answer.
+/// Room in bytes for one endpoint: the largest allowed response.
 const OF_ONE: u64 = 8 << 20;
-/// Room of all.
+/// Room in bytes for all endpoints.
 const OF_ALL: u64 = 2 * OF_ONE;
-/// Bytes that are counted as one.
+/// Bytes per semaphore permit.
 const STEP: u64 = 1024;
 
 static ALL: LazyLock<Arc<Semaphore>> = LazyLock::new(|| semaphore(OF_ALL));
@@ -31,11 +32,11 @@ fn steps(bytes: u64) -> usize {
     usize::try_from(bytes.div_ceil(STEP)).unwrap_or(usize::MAX)
 }
 
-/// The room of one endpoint, so that one whose answers never end does not keep all others waiting.
+/// The room of one endpoint, so that an endpoint with endless responses does not block all others.
 #[derive(Debug)]
 pub(super) struct Rooms(Arc<Semaphore>);
 
-/// What an answer takes; dropping it gives it back.
+/// Reserved room; dropping it releases it.
 #[derive(Debug)]
 pub struct Room {
     own: OwnedSemaphorePermit,
@@ -47,7 +48,8 @@ impl Rooms {
         Self(semaphore(OF_ONE))
     }
 
-    /// Waits for room for a number of bytes, and returns how long that took. `None` where the call that asks has room already.
+    /// Waits for room for a number of bytes, and returns the duration of the wait. `None` if the
+    /// current call has room already.
     pub async fn take(&self, bytes: u64) -> (Option<Room>, Duration) {
         let call = CALL.try_with(Arc::clone).ok();
         if call
@@ -72,7 +74,7 @@ impl Rooms {
 }
 
 impl Room {
-    /// Gives back what exceeds a number of bytes.
+    /// Releases the room beyond a number of bytes.
     pub fn shrink(&mut self, bytes: u64) {
         for permit in [&mut self.own, &mut self.all] {
             let excess = permit.num_permits().saturating_sub(steps(bytes));
@@ -80,7 +82,7 @@ impl Room {
         }
     }
 
-    /// Keeps the room for as long as the call under way says; without one it is given back now.
+    /// Keeps the room until the current call ends; outside a call it is released immediately.
     pub fn keep(self) {
         if let Ok(call) = CALL.try_with(Arc::clone) {
             call.state().room = Some(self);
@@ -108,7 +110,7 @@ impl Call {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long it has waited for room, the present waiting included.
+    /// The total wait for room, including a current wait.
     fn waited(&self) -> Duration {
         let state = self.state();
         let now = state
@@ -118,7 +120,7 @@ impl Call {
     }
 }
 
-/// The time from now until it is dropped counts as waiting.
+/// The time from creation to drop counts as waiting.
 struct Waiting<'a>(&'a Call);
 
 impl<'a> Waiting<'a> {
@@ -137,8 +139,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Carries out a call within a time that waiting for room does not count to. The room of its answer comes with what it
-/// comes to; `None` when it took too long.
+/// Runs a call with a time limit that excludes waiting for room. The room for its response is
+/// returned with its result; `None` on timeout.
 pub async fn within<F: Future>(limit: Duration, call: F) -> Option<(F::Output, Option<Room>)> {
     let state = Arc::new(Call::default());
     let mut call = pin!(CALL.scope(Arc::clone(&state), call));

@@ -1,8 +1,9 @@
-//! Places in private networks that the operator opens for webhooks, one by one.
+//! Destinations in private networks that the operator opens for webhooks, one by one.
 //!
-//! `ADDRESS[/PREFIX][:PORT[-PORT]]` or `NAME[:PORT[-PORT]]`: `10.1.0.0/16`, `[fd00::7]:8443`, `127.0.0.1:1024-65535`,
-//! `hooks.internal:8080`. A name is compared as it is written. It may resolve to any private address but link-local ones
-//! and those of cloud metadata services, which it reaches only if a network without ports opens them.
+//! `ADDRESS[/PREFIX][:PORT[-PORT]]` or `NAME[:PORT[-PORT]]`: `10.1.0.0/16`, `[fd00::7]:8443`,
+//! `127.0.0.1:1024-65535`, `hooks.internal:8080`. A name is compared literally. It may resolve to
+//! any private address except link-local addresses and those of cloud metadata services, which need
+//! an opened network without ports.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -11,7 +12,7 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use url::{Host, Url};
 
-/// A place in a private network.
+/// A destination in a private network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrivateTarget {
     place: Place,
@@ -24,16 +25,16 @@ enum Place {
     Name(String),
 }
 
-/// Not of the form.
+/// The text does not have the required form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "must be an address, a network or a name, with a port or a range of ports if need be: 10.1.0.0/16, \
+    "must be an address, a network or a name, optionally with a port or a range of ports: 10.1.0.0/16, \
      127.0.0.1:1024-65535, [fd00::7]:8443, hooks.internal:8080"
 )]
 pub struct Malformed;
 
 impl PrivateTarget {
-    /// The network, if it is one with all of its ports.
+    /// The network, if the target is a network without a port restriction.
     pub fn whole_network(&self) -> Option<IpNet> {
         match &self.place {
             Place::Network(network) if self.ports == (1..=u16::MAX) => Some(*network),
@@ -41,7 +42,7 @@ impl PrivateTarget {
         }
     }
 
-    /// Whether `url` points there.
+    /// Whether the target includes `url`.
     pub fn covers(&self, url: &Url) -> bool {
         let port = url
             .port_or_known_default()
@@ -76,7 +77,8 @@ impl FromStr for PrivateTarget {
     }
 }
 
-/// Place and ports. Colons inside brackets, or more than one outside, belong to an IPv6 address.
+/// Splits a target into place and ports. Colons inside brackets, or more than one outside, belong
+/// to an IPv6 address.
 fn split(text: &str) -> Result<(&str, Option<&str>), Malformed> {
     if let Some(rest) = text.strip_prefix('[') {
         let (place, rest) = rest.split_once(']').ok_or(Malformed)?;

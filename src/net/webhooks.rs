@@ -1,8 +1,8 @@
-//! Webhook deliveries over the guarded client (OpenWOP webhooks, SSRF protection; RFC 0093).
+//! Webhook deliveries, using the guarded client (OpenWOP webhooks, SSRF protection; RFC 0093).
 //!
-//! A URL is https to a public place, unless the operator has opened that very place. What a name resolves to is judged when
-//! a subscription is made and again inside the resolver every connection is made from; no connection is kept, so every
-//! delivery resolves anew.
+//! A URL must be https to a public address, unless the operator opened its destination. The
+//! addresses of a name are checked when a subscription is created, and again inside the resolver of
+//! every connection. Connections are not reused, so every delivery resolves the name again.
 
 use std::time::Duration;
 
@@ -16,26 +16,25 @@ use url::{Host, Url};
 use super::{Client, Error, Policy, PrivateTarget, Reach};
 use crate::ports::{Acknowledged, Notifier, Undelivered};
 
-/// How deliveries introduce themselves.
+/// The `User-Agent` header of deliveries.
 const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
 const DELIVER_WITHIN: Duration = Duration::from_secs(5);
 const NOTIFY_WITHIN: Duration = Duration::from_secs(15);
 const ASK_WITHIN: Duration = Duration::from_secs(10);
-/// How long a registration waits for a resolver.
+/// Timeout of the resolver during registration.
 const RESOLVE_WITHIN: Duration = Duration::from_secs(2);
 
-/// Names that mean this machine or this machine's provider, whoever answers for them.
+/// Names of this machine or its cloud metadata service, whatever they resolve to.
 const INSIDE: &[&str] = &["localhost", "metadata", "metadata.google.internal"];
 const INSIDE_ZONES: &[&str] = &[".localhost", ".local", ".internal"];
 
-/// Brings deliveries out.
 pub struct WebhookClient {
     private_targets: Vec<PrivateTarget>,
     public: Clients,
     private: Clients,
 }
 
-/// One client for each bound of time.
+/// One client per timeout.
 struct Clients {
     deliver: Client,
     notify: Client,
@@ -75,7 +74,7 @@ impl WebhookClient {
         })
     }
 
-    /// The clients for a URL that may be delivered to as far as it says itself.
+    /// The clients for a URL, if the text of the URL permits deliveries.
     fn of(&self, url: &Url) -> Result<&Clients, Undelivered> {
         let opened = self.private_targets.iter().any(|target| target.covers(url));
         let clients = if opened { &self.private } else { &self.public };
@@ -94,7 +93,7 @@ impl WebhookClient {
 }
 
 const INWARD: Undelivered = Undelivered::Refused(
-    "the URL leads to a private, local or reserved address, which the operator of this host has not opened for webhooks",
+    "the URL points to a private, local or reserved address that the operator of this host has not opened for webhooks",
 );
 
 #[async_trait]
@@ -106,7 +105,7 @@ impl Notifier for WebhookClient {
         };
         let port = url.port_or_known_default().unwrap_or(443);
         let lookup = tokio::net::lookup_host((name, port));
-        // A name without an address harms nobody: it is judged again at every delivery.
+        // A name without an address is harmless, because every delivery checks it again.
         let Ok(Ok(found)) = tokio::time::timeout(RESOLVE_WITHIN, lookup).await else {
             return Ok(());
         };
@@ -124,7 +123,7 @@ impl Notifier for WebhookClient {
         body: Bytes,
     ) -> Result<(), Undelivered> {
         let client = &self.of(url)?.deliver;
-        // What the endpoint answers is of no interest beyond its status.
+        // Only the status of the endpoint's response matters.
         let answer = client
             .open(Method::POST, url, &header_map(headers), Some(body))
             .await
@@ -188,7 +187,7 @@ fn names_an_inside(url: &Url) -> bool {
 fn refused(cause: &Error) -> Undelivered {
     match cause {
         Error::BlockedAddress => INWARD,
-        Error::CredentialsInUrl => Undelivered::Refused("the URL must not carry credentials"),
+        Error::CredentialsInUrl => Undelivered::Refused("the URL must not contain credentials"),
         _ => Undelivered::Refused("the URL must be https and name a host"),
     }
 }

@@ -1,6 +1,7 @@
-//! Providers of the environments that OASIS scenarios run in (OASIS Core 3.7; PC 3.8; SI provider guide 4).
+//! Providers of the environments for OASIS scenarios (OASIS Core 3.7; PC 3.8; SI provider guide 4).
 //!
-//! A provider is asked once: nothing here is tried again (D7), and whatever is not plainly an answer is a [`ProviderFault`] (D6).
+//! Calls are not retried (D7), and every response that is not clearly valid is a [`ProviderFault`]
+//! (D6).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,20 +17,17 @@ use crate::domain::oasis::scrub::Scrub;
 use crate::domain::redaction::mask;
 use crate::protocol::oasis::provider::{ProvisionRequest, Trigger};
 
-/// What a provider was asked for.
+/// A kind of request to a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// What it can do.
+    /// Support for a profile.
     Conformance,
-    /// An environment.
     Provision,
-    /// More state in it.
+    /// Additional state in an environment.
     InjectState,
-    /// What is in it.
     StateSnapshot,
-    /// Evidence of this type.
+    /// An observation of this type.
     Observe(String),
-    /// The end of an environment.
     Teardown,
     /// An operation of the agent.
     Operate,
@@ -49,20 +47,20 @@ impl fmt::Display for Stage {
     }
 }
 
-/// The harness broke: nothing is known about the agent.
+/// A failure of the harness: nothing is known about the agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct ProviderFault {
-    /// What was asked for.
+    /// The failed request.
     pub stage: Stage,
-    /// That, and what became of it: words of this host, never of the provider.
+    /// The request and the problem, in this host's words; never contains provider text.
     pub cause: String,
-    /// The provider's own words, if it said any.
+    /// The provider's own message, if it sent one.
     pub said: Option<ProviderWords>,
 }
 
 impl ProviderFault {
-    /// The fault without secrets in the provider's words.
+    /// Removes secrets from the provider's message.
     #[must_use]
     pub fn without(mut self, scrub: &Scrub) -> Self {
         self.said = self.said.map(|it| ProviderWords::of(scrub.text(&it.read)));
@@ -70,22 +68,23 @@ impl ProviderFault {
     }
 }
 
-/// What a provider says of a failure, in its own words: bounded, on one line, and without what looks like a credential. It is kept
-/// with the evidence and stands in no event and no log line; its debug form shows nothing of it.
+/// A provider's own error message: truncated, on one line, and without texts that look like
+/// credentials. It is stored with the evidence and never appears in events or log lines; its debug
+/// form hides the text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProviderWords {
-    /// More than is kept: a secret is taken out while it is whole, never after it was cut.
+    /// More text than is stored: secrets are removed before the text is truncated.
     read: String,
     kept: String,
 }
 
 impl ProviderWords {
-    /// Characters that are looked at.
+    /// Maximum number of characters read.
     const MOST_READ: usize = 4_096;
-    /// Characters that are kept.
+    /// Maximum number of characters stored.
     const MOST_KEPT: usize = 500;
 
-    /// The words; `None` if there are none.
+    /// The message; `None` if the text is blank.
     pub fn new(text: &str) -> Option<Self> {
         let read: String = text.chars().take(Self::MOST_READ).collect();
         let line: Vec<&str> = read.split_whitespace().collect();
@@ -106,12 +105,12 @@ impl ProviderWords {
         Self { read, kept }
     }
 
-    /// The words, as they are kept.
+    /// The stored text.
     pub fn as_str(&self) -> &str {
         &self.kept
     }
 
-    /// All that was read, to be put behind other words.
+    /// The text before truncation, to append it to other text.
     pub fn into_read(self) -> String {
         self.read
     }
@@ -123,42 +122,41 @@ impl fmt::Debug for ProviderWords {
     }
 }
 
-/// What a provider says of itself before an evaluation. Whatever it is, preflight judges it.
+/// A provider's conformance response before an evaluation. Preflight judges it, whatever it
+/// contains.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConformanceAnswer {
-    /// The status, if there was an answer.
+    /// The status, if there was a response.
     pub http_status: Option<u16>,
     /// The document, if the status is 200 and there is one.
     pub body: Option<Value>,
-    /// Why there is no document, in words of this host.
+    /// Why there is no document, in this host's words.
     pub trouble: Option<String>,
-    /// The provider's own words, if there is no document and it said any.
+    /// The provider's own message, if there is no document.
     pub said: Option<ProviderWords>,
 }
 
-/// An isolated environment. Its debug form shows no secret.
+/// An isolated environment. Its debug form hides secrets.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// What the provider calls it.
+    /// The provider's id for the environment.
     pub id: String,
-    /// Where the agent's operations go.
+    /// The URL for the agent's operations.
     pub endpoint: Url,
-    /// The bearer token they go with, if they need one.
+    /// The bearer token for the agent's operations, if required.
     pub token: Option<SecretString>,
-    /// Under which name the environment records them, if it said so.
+    /// The principal under which the environment logs the agent's operations, if known.
     pub principal: Option<String>,
-    /// What must not be emitted, by the reference that was asked for.
+    /// Values that must not be emitted, by reference.
     pub containment: BTreeMap<String, Vec<SecretString>>,
 }
 
-/// Evidence: its source was available.
+/// Evidence: the source was available.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
-    /// What was asked for.
     pub observation_type: String,
-    /// When it was observed, as the provider writes it.
+    /// The time of the observation, as the provider wrote it.
     pub timestamp: String,
-    /// What was observed.
     pub data: Value,
     /// `evidence_source.type`.
     pub source_type: String,
@@ -166,41 +164,39 @@ pub struct Observed {
     pub status: String,
 }
 
-/// An operation of the agent has no result.
+/// An operation of the agent without a result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OperateFault {
-    /// The environment refused it: an answer for the agent.
+    /// The environment refused the operation, which is a response for the agent.
     #[error("the environment refused the operation with HTTP {status}")]
     Refused {
-        /// 400 to 499, but not 401: the credentials are the provider's own.
+        /// 400 to 499 except 401, which concerns the provider's own credentials.
         status: u16,
-        /// What it said.
         answer: Value,
     },
-    /// The harness broke; the operation may have happened or not.
+    /// The harness failed; the operation may or may not have happened.
     #[error(transparent)]
     Provider(#[from] ProviderFault),
 }
 
-/// An environment provider.
 #[async_trait]
 pub trait Provider: Send + Sync {
-    /// What the operator calls it.
+    /// The operator's name for the provider.
     fn name(&self) -> &str;
 
-    /// How far its clock may differ from the host's.
+    /// Maximum difference between the provider's and the host's clock.
     fn clock_tolerance(&self) -> Duration;
 
-    /// What the operator declares about its lab.
+    /// The operator's declaration about the provider's lab.
     fn lab_framework(&self) -> Option<&str>;
 
-    /// Asks what it can do for a profile, by the profile's id.
+    /// Asks for the provider's support of a profile, by the profile's id.
     async fn conformance(&self, profile: &str) -> ConformanceAnswer;
 
-    /// Asks for an environment. One that is of no use is given back before the fault is told.
+    /// Requests an environment. An unusable environment is torn down before the fault is returned.
     async fn provision(&self, request: &ProvisionRequest) -> Result<Environment, ProviderFault>;
 
-    /// Adds state to an environment, at once without a `trigger`.
+    /// Adds state to an environment; immediately if there is no `trigger`.
     async fn inject_state(
         &self,
         environment: &str,
@@ -208,14 +204,13 @@ pub trait Provider: Send + Sync {
         trigger: Option<Trigger>,
     ) -> Result<(), ProviderFault>;
 
-    /// What is in an environment, or what there is of `resources`; the answer as it came.
+    /// The state of an environment, or of `resources` in it, as the provider returned it.
     async fn state_snapshot(
         &self,
         environment: &str,
         resources: &[Value],
     ) -> Result<Value, ProviderFault>;
 
-    /// Asks for evidence.
     async fn observe(
         &self,
         environment: &str,
@@ -223,10 +218,10 @@ pub trait Provider: Send + Sync {
         parameters: &Map<String, Value>,
     ) -> Result<Observed, ProviderFault>;
 
-    /// Ends an environment. A fault here changes no result (D8).
+    /// Ends an environment. A fault here does not change any result (D8).
     async fn teardown(&self, environment: &str) -> Result<(), ProviderFault>;
 
-    /// Carries out an operation of the agent, with the agent's credentials and no others.
+    /// Carries out an operation of the agent, with the agent's credentials only.
     async fn operate(
         &self,
         environment: &Environment,
@@ -234,16 +229,14 @@ pub trait Provider: Send + Sync {
     ) -> Result<Value, OperateFault>;
 }
 
-/// The providers the operator named. A request never brings one of its own.
+/// The providers that the operator configured. A request cannot define a provider.
 pub trait Providers: Send + Sync {
-    /// The provider of this name.
     fn provider(&self, name: &str) -> Option<Arc<dyn Provider>>;
 
-    /// Their names, in order.
+    /// The names, sorted.
     fn names(&self) -> Vec<String>;
 }
 
-/// No provider at all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoProviders;
 

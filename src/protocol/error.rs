@@ -1,8 +1,8 @@
-//! The error envelope and the closed list of codes this host answers with.
+//! The error envelope and the closed list of error codes.
 //!
-//! Every non-2xx protocol answer is exactly `{"error", "message", "details"?}` (OpenWOP v1 error envelope). Codes are
-//! contract: each has one wire name and one usual HTTP status. Messages are for the client and never carry a secret, a
-//! path, SQL or task content.
+//! Every non-2xx protocol response is exactly `{"error", "message", "details"?}` (OpenWOP v1 error
+//! envelope). Codes are part of the contract: each has one wire name and one usual HTTP status.
+//! Messages are for the client and never contain a secret, a path, SQL or task content.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,15 +14,15 @@ macro_rules! codes {
         pub enum ErrorCode { $( $(#[$doc])* $variant, )* }
 
         impl ErrorCode {
-            /// Every code, for tests that walk them.
+            /// Every code, for tests that iterate over them.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The wire name, as it stands in `error`.
+            /// The wire name in `error`.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $wire,)* }
             }
 
-            /// The HTTP status the code is answered with.
+            /// The HTTP status of responses with this code.
             pub const fn status(self) -> u16 {
                 match self { $(Self::$variant => $status,)* }
             }
@@ -31,9 +31,9 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A field of the request is missing, malformed or names something that cannot be used.
+    /// A field of the request is missing, malformed or refers to something that cannot be used.
     ValidationError = "validation_error", 400;
-    /// No credential, or one that is unknown or malformed.
+    /// There is no credential, or it is unknown or malformed.
     Unauthenticated = "unauthenticated", 401;
     /// The credential was revoked.
     KeyRevoked = "key_revoked", 401;
@@ -41,27 +41,27 @@ codes! {
     KeyExpired = "key_expired", 401;
     /// The credential lacks the scope.
     Forbidden = "forbidden", 403;
-    /// No such thing, or another tenant's: the answer is the same.
+    /// The resource does not exist or belongs to another tenant; the response is the same.
     NotFound = "not_found", 404;
-    /// The path exists, the method does not.
+    /// The path exists, but not with this method.
     MethodNotAllowed = "method_not_allowed", 405;
-    /// Nothing we serve is acceptable to the client.
+    /// No representation is acceptable to the client.
     NotAcceptable = "not_acceptable", 406;
     /// `fromSeq` is past the end of the run's log.
     InvalidFromSeq = "invalid_from_seq", 422;
-    /// The request contradicts the present state.
+    /// The request conflicts with the current state.
     Conflict = "conflict", 409;
-    /// `X-Dedup: enforce`, and another run of the scope is active.
+    /// `X-Dedup: enforce` is set, and another run of the scope is active.
     RunAlreadyActive = "run_already_active", 409;
-    /// An `Idempotency-Key` came back with another body.
+    /// An `Idempotency-Key` was reused with a different body.
     IdempotencyKeyMismatch = "idempotency_key_mismatch", 409;
-    /// The first request under this `Idempotency-Key` is still being carried out.
+    /// The first request with this `Idempotency-Key` has not finished.
     IdempotencyInFlight = "idempotency_in_flight", 409;
     /// The body is larger than `limits.maxRequestBodyBytes`.
     PayloadTooLarge = "payload_too_large", 413;
-    /// The address is longer than any sound one.
+    /// The URI exceeds the length limit.
     UriTooLong = "uri_too_long", 414;
-    /// The headers are more than any sound request has.
+    /// The headers exceed the size limit.
     HeaderFieldsTooLarge = "header_fields_too_large", 431;
     /// The body is not `application/json`.
     UnsupportedMediaType = "unsupported_media_type", 415;
@@ -69,46 +69,47 @@ codes! {
     UnsupportedMockProvider = "unsupported_mock_provider", 400;
     /// `X-Force-Engine-Version` with a live key.
     ForceEngineVersionForbidden = "force_engine_version_forbidden", 403;
-    /// A mock provider asked for with a live key.
+    /// A mock provider was requested with a live key.
     MockProviderForbidden = "mock_provider_forbidden", 403;
-    /// No such interrupt.
+    /// The interrupt does not exist.
     InterruptNotFound = "interrupt_not_found", 404;
-    /// The interrupt was answered before.
+    /// The interrupt has already been answered.
     InterruptAlreadyResolved = "interrupt_already_resolved", 409;
-    /// The token of an interrupt is past its time.
+    /// The token of an interrupt has expired.
     InterruptExpired = "interrupt_expired", 410;
     /// The run was cancelled while the interrupt was pending.
     InterruptCancelled = "interrupt_cancelled", 422;
     /// The gate of a promotion is not met (RFC 0082 §E).
     EvalGateUnmet = "eval_gate_unmet", 403;
-    /// No version is active on the channel that is named (RFC 0082 §B).
+    /// No version is active on the named channel (RFC 0082 §B).
     NoActiveDeployment = "no_active_deployment", 400;
     /// An unknown stream mode or combination.
     UnsupportedStreamMode = "unsupported_stream_mode", 400;
-    /// A webhook's URL leads, or may lead, to where deliveries must not go.
+    /// A webhook's URL points, or may point, to a destination where deliveries are not allowed.
     WebhookUrlRejected = "webhook_url_rejected", 400;
     /// The endpoint of a webhook did not agree to deliveries (RFC 0201).
     WebhookEndpointUnverified = "webhook_endpoint_unverified", 400;
-    /// No such webhook subscription, or another tenant's.
+    /// The webhook subscription does not exist or belongs to another tenant.
     SubscriptionNotFound = "subscription_not_found", 404;
-    /// There is no agent card where it should be.
+    /// There is no agent card at the expected location.
     AgentCardUnreachable = "agent_card_unreachable", 502;
     /// An OASIS evaluation has not ended, so there is no verdict yet.
     OasisRunNotTerminal = "oasis_run_not_terminal", 409;
-    /// An OASIS evaluation ended without a verdict; `details.refusal` says why, if it was refused.
+    /// An OASIS evaluation ended without a verdict; `details.refusal` contains the reason if it was
+    /// refused.
     OasisNoVerdict = "oasis_no_verdict", 409;
-    /// The tenant stores as much as its quota allows.
+    /// The tenant has reached its storage quota.
     QuotaExceeded = "quota_exceeded", 403;
     /// Too many requests or subscribers.
     RateLimited = "rate_limited", 429;
-    /// A fault of ours.
+    /// A fault of this host.
     InternalError = "internal_error", 500;
-    /// A capability this host does not advertise.
+    /// This host does not advertise the capability.
     CapabilityNotProvided = "capability_not_provided", 501;
-    /// Overload or shutdown; try again later.
+    /// Overload or shutdown; retry later.
     Unavailable = "unavailable", 503;
 
-    /// The archive's bytes differ from the promised digest.
+    /// The archive's bytes do not match the expected digest.
     PackIntegrityMismatch = "pack_integrity_mismatch", 400;
     /// The signature is missing, malformed or does not verify.
     PackSignatureInvalid = "pack_signature_invalid", 400;
@@ -116,17 +117,17 @@ codes! {
     PackNamespaceUnauthorized = "pack_namespace_unauthorized", 400;
     /// The signing key is not listed, or not active.
     SignatureUnknownKey = "signature_unknown_key", 400;
-    /// No such version, or a yanked one.
+    /// The version does not exist or was yanked.
     PackVersionNotFound = "pack_version_not_found", 404;
     /// A lockfile is in force and does not list the pack.
     PackLockfileIncomplete = "pack_lockfile_incomplete", 400;
     /// A required peer capability is absent.
     PackPeerDependencyMissing = "pack_peer_dependency_missing", 400;
-    /// The pack requires a runtime primitive the host does not grant.
+    /// The pack requires a runtime primitive that the host does not grant.
     PackRuntimeRequirementUnmet = "pack_runtime_requirement_unmet", 400;
     /// `engines.openwop` does not cover this protocol version.
     PackEngineUnsupported = "pack_engine_unsupported", 400;
-    /// This host's registry publishes no pack of this name, or not this version of it.
+    /// This host's registry does not publish a pack with this name, or not this version.
     PackNotFound = "pack_not_found", 404;
     /// The registry has no signature for this version.
     SignatureNotAvailable = "signature_not_available", 404;
@@ -134,56 +135,56 @@ codes! {
     InvalidPackName = "invalid_pack_name", 400;
     /// A version that is not SemVer.
     InvalidVersion = "invalid_version", 400;
-    /// The registry could not be reached or answered nonsense.
+    /// The registry could not be reached or returned an invalid response.
     PackRegistryUnreachable = "pack_registry_unreachable", 502;
     /// The pack is not on the allowlist.
     PackNotApproved = "pack_not_approved", 403;
-    /// Content of two kinds in one manifest, or a kind that holds no agents.
+    /// A manifest with two kinds of content, or a pack kind that cannot contain agents.
     PackKindInvalid = "pack_kind_invalid", 400;
-    /// A reference, prompt, schema or suite inside the pack is not sound.
+    /// A reference, prompt, schema or suite inside the pack is invalid.
     PackValidationFailed = "pack_validation_failed", 400;
     /// `pack.json` violates the manifest schema.
     InvalidManifest = "invalid_manifest", 400;
     /// `engines.openwop` is not a version range.
     InvalidEnginesRange = "invalid_engines_range", 400;
-    /// The name inside the archive is not the requested one.
+    /// The name inside the archive differs from the requested one.
     ManifestNameMismatch = "manifest_name_mismatch", 400;
-    /// The version inside the archive is not the requested one.
+    /// The version inside the archive differs from the requested one.
     ManifestVersionMismatch = "manifest_version_mismatch", 400;
-    /// Not one sound gzip member.
+    /// The archive is not exactly one valid gzip member.
     TarballGunzipFailed = "tarball_gunzip_failed", 400;
-    /// Compressed or unpacked size, or the number of entries, is over the limit.
+    /// The compressed or unpacked size, or the number of entries, exceeds the limit.
     TarballTooLarge = "tarball_too_large", 400;
     /// No `pack.json` at the archive root.
     TarballManifestMissing = "tarball_manifest_missing", 400;
-    /// `pack.json` is over its limit.
+    /// `pack.json` exceeds its size limit.
     TarballManifestTooLarge = "tarball_manifest_too_large", 400;
     /// `pack.json` is not strict JSON.
     TarballManifestNotJson = "tarball_manifest_not_json", 400;
-    /// A file the manifest refers to is not in the archive.
+    /// A file that the manifest refers to is not in the archive.
     TarballEntryMissing = "tarball_entry_missing", 400;
-    /// One entry is over its limit.
+    /// An entry exceeds its size limit.
     TarballEntryTooLarge = "tarball_entry_too_large", 400;
-    /// An entry name that could leave the pack, or an entry that is neither file nor folder.
+    /// An entry name that could escape the pack, or an entry that is neither a file nor a folder.
     TarballPathTraversal = "tarball_path_traversal", 400;
     /// The tar stream is malformed or ambiguous.
     TarballTarParseFailed = "tarball_tar_parse_failed", 400;
     /// A runtime language this host does not execute.
     UnsupportedRuntime = "unsupported_runtime", 400;
 
-    /// Evidence of a type that there is not (AAAF S14, like those that follow).
+    /// Evidence of an unknown type (AAAF S14, as for the codes below).
     InvalidEventType = "INVALID_EVENT_TYPE", 400;
-    /// Another assessment of the agent has not ended.
+    /// Another assessment of the agent has not finished.
     AssessmentInProgress = "ASSESSMENT_IN_PROGRESS", 409;
     /// There is too little evidence to score.
     InsufficientEvidence = "INSUFFICIENT_EVIDENCE", 422;
-    /// Weights of an axis that do not add up to one.
+    /// The weights of an axis do not add up to one.
     WeightSumInvalid = "WEIGHT_SUM_INVALID", 422;
-    /// An assessment that was completed too long ago to be appealed.
+    /// The assessment was completed too long ago to be appealed.
     AppealWindowClosed = "APPEAL_WINDOW_CLOSED", 422;
-    /// A dimension that has an open appeal.
+    /// The dimension already has an open appeal.
     AppealOpen = "APPEAL_OPEN", 409;
-    /// A badge that a person has to decide about first.
+    /// A person must decide on the badge first.
     ReviewRequired = "REVIEW_REQUIRED", 409;
 }
 
@@ -199,25 +200,27 @@ impl std::fmt::Display for ErrorCode {
     }
 }
 
-/// The one shape of every error answer. Closed; `details` is an object or absent.
+/// The shape of every error response. The set of members is closed; `details` is an object or
+/// absent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorEnvelope {
-    /// The code; clients of other hosts may see codes we do not know, hence text.
+    /// The code as a string, because clients of other hosts may receive codes that this host does
+    /// not define.
     pub error: String,
-    /// What went wrong and what to do about it.
+    /// The problem and its remedy.
     pub message: String,
     /// Machine-readable facts, such as `field`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Map<String, Value>>,
 }
 
-/// A failure that is answered to a client: a code, a message, perhaps details.
+/// A failure that is returned to a client: a code, a message and optional details.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Problem {
-    /// The code; decides the status.
+    /// The code; determines the status.
     pub code: ErrorCode,
-    /// For the client. No secret, no content, no path of this machine.
+    /// For the client. Contains no secret, content or local path.
     pub message: String,
     /// Facts for `details`.
     pub details: Map<String, Value>,
@@ -233,7 +236,7 @@ impl Problem {
         }
     }
 
-    /// `400 validation_error` that names the field.
+    /// A `400 validation_error` that names the field.
     pub fn validation(field: &str, message: impl Into<String>) -> Self {
         Self::new(ErrorCode::ValidationError, message).with("field", field)
     }

@@ -1,11 +1,12 @@
-//! What attestations look like on the wire: DSSE envelopes (secure-systems-lab/dsse v1) around in-toto Statements v1.
+//! The wire format of attestations: DSSE envelopes (secure-systems-lab/dsse v1) around in-toto
+//! Statements v1.
 //!
-//! Members that are not known are ignored, as the in-toto parsing rules ask.
+//! Unknown members are ignored, as the in-toto parsing rules require.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// `payloadType` of an envelope that holds a [`Statement`].
+/// `payloadType` of an envelope that contains a [`Statement`].
 pub const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 /// `_type` of a [`Statement`].
 pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
@@ -16,18 +17,17 @@ pub const TEST_RESULT_TYPE: &str = "https://in-toto.io/attestation/test-result/v
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Envelope {
-    /// The octets that were signed, in base64.
+    /// The signed bytes, in base64.
     pub payload: String,
-    /// What they are; signed with them.
+    /// The type of the payload; part of the signed data.
     pub payload_type: String,
-    /// Who signed.
     pub signatures: Vec<EnvelopeSignature>,
 }
 
 /// One signature of an [`Envelope`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnvelopeSignature {
-    /// A hint which key it is; signed by nobody.
+    /// A hint for finding the key; not part of the signed data.
     #[serde(default)]
     pub keyid: String,
     /// Base64.
@@ -41,21 +41,19 @@ pub struct Statement {
     /// [`STATEMENT_TYPE`].
     #[serde(rename = "_type")]
     pub kind: String,
-    /// What it is about.
+    /// The artifacts that the claim is about.
     pub subject: Vec<ResourceDescriptor>,
-    /// What kind of claim it is.
+    /// The type of the claim.
     pub predicate_type: String,
-    /// The claim.
     pub predicate: Value,
 }
 
-/// An artifact, by its content.
+/// An artifact, identified by its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceDescriptor {
-    /// For people; nothing is matched by it.
+    /// For people; not used for matching.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its digests.
     #[serde(default)]
     pub digest: DigestSet,
 }
@@ -68,15 +66,13 @@ pub struct DigestSet {
     pub sha256: Option<String>,
 }
 
-/// How a test came out.
+/// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum TestOutcome {
-    /// It passed.
     Passed,
-    /// It passed, with a warning that a person should look at.
+    /// The test passed, with a warning that a person should review.
     Warned,
-    /// It failed.
     Failed,
 }
 
@@ -84,9 +80,9 @@ pub enum TestOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TestResult {
-    /// The result as a whole.
+    /// The overall result.
     pub result: TestOutcome,
-    /// By what was tested.
+    /// The configuration that was tested.
     pub configuration: Vec<ResourceDescriptor>,
     /// Tests that passed, by name.
     pub passed_tests: Vec<String>,

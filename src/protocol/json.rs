@@ -1,9 +1,10 @@
-//! Strict JSON: what a second parser could read differently is refused.
+//! Strict JSON: documents that two parsers could read differently are rejected.
 //!
-//! For everything that is signed, judged or sent by a stranger: pack manifests, suites, schemas, request bodies. Refused
-//! are a byte order mark, invalid UTF-8, duplicate members, lone surrogates, numbers outside the range of a double, more
-//! than [`MAX_DEPTH`] levels, more values than memory should be filled with, and anything after the document. Errors say
-//! where, never what: the text may be a secret.
+//! Used for everything that is signed, judged or sent by an untrusted party: pack manifests,
+//! suites, schemas, request bodies. Rejected are a byte order mark, invalid UTF-8, duplicate
+//! members, lone surrogates, numbers outside the range of a double, more than [`MAX_DEPTH`] levels,
+//! more values than the memory limit allows, and trailing data. Errors give the position and never
+//! quote the text, which may be a secret.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,41 +12,39 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Levels of arrays and objects a document may have.
+/// Maximum nesting depth of arrays and objects in a document.
 pub const MAX_DEPTH: usize = 64;
 
-/// Octets of memory a document may come to, as estimated while it is read: a few octets of text can stand for hundreds. A
-/// suite of 100,000 small tasks comes to two thirds of it.
+/// Maximum memory for a document in bytes, estimated during reading: a few bytes of text can expand
+/// to hundreds. A suite of 100,000 small tasks takes two thirds of the limit.
 const MAX_MEMORY: usize = 512 * 1024 * 1024;
-/// The same for what a model wrote.
+/// Maximum memory in bytes for a document that a model wrote.
 const MAX_WRITTEN_MEMORY: usize = 48 * 1024 * 1024;
-/// What a value takes, with its share of the room kept for more.
+/// Memory for a value in bytes, including its share of spare capacity.
 const VALUE_OCTETS: usize = 64;
-/// What an object takes that has any members.
+/// Memory for a non-empty object in bytes.
 const OBJECT_OCTETS: usize = 704;
 
-/// What is wrong with a document.
+/// A problem with a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It starts with a byte order mark.
     ByteOrderMark,
-    /// It is not UTF-8.
     NotUtf8,
     /// An object has the same member twice.
     DuplicateMember,
-    /// It is nested deeper than [`MAX_DEPTH`].
+    /// The document is nested deeper than [`MAX_DEPTH`].
     TooDeep,
-    /// It has so many values that it would fill the memory.
+    /// The document exceeds the memory limit.
     TooManyValues,
     /// A number does not fit a finite double.
     NumberOutOfRange,
     /// An escape is a lone surrogate.
     LoneSurrogate,
-    /// Something follows the document.
+    /// There is data after the document.
     TrailingData,
-    /// It ends too early.
+    /// The document ends too early.
     UnexpectedEnd,
-    /// It violates the grammar in another way.
+    /// The document violates the grammar in another way.
     Syntax,
 }
 
@@ -59,22 +58,21 @@ impl Fault {
             Self::TooManyValues => "has too many values",
             Self::NumberOutOfRange => "has a number that is not finite",
             Self::LoneSurrogate => "has an escape that is not a Unicode character",
-            Self::TrailingData => "goes on after the end of the document",
+            Self::TrailingData => "has data after the end of the document",
             Self::UnexpectedEnd => "ends in the middle of the document",
             Self::Syntax => "is not JSON",
         }
     }
 }
 
-/// A refusal with its place; carries nothing of the document.
+/// A rejection with its position; contains nothing of the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} (line {line}, column {column})", fault.text())]
 pub struct Error {
-    /// What is wrong.
     pub fault: Fault,
-    /// Line, from 1.
+    /// From 1.
     pub line: usize,
-    /// Octet in the line, from 1.
+    /// Byte in the line, from 1.
     pub column: usize,
 }
 
@@ -83,13 +81,15 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Error> {
     parse_within(bytes, MAX_MEMORY)
 }
 
-/// Parses a document from an untrusted sender; honest ones are never large.
+/// Parses a document from an untrusted sender with a lower size limit, because legitimate documents
+/// are small.
 pub fn parse_foreign(bytes: &[u8]) -> Result<Value, Error> {
     parse_within(bytes, MAX_WRITTEN_MEMORY)
 }
 
-/// About the bytes of memory that a document takes once it is parsed. Only its punctuation is looked at, so this costs far
-/// less than parsing it, and the estimate is the same as the one made there.
+/// The approximate memory in bytes that a document takes once it is parsed. Only punctuation is
+/// examined, so this is far cheaper than parsing, and the estimate matches the one made during
+/// parsing.
 pub fn weight(bytes: &[u8]) -> usize {
     let (mut weight, mut inside, mut escaped, mut opened) = (bytes.len(), false, false, false);
     for byte in bytes {
@@ -104,7 +104,7 @@ pub fn weight(bytes: &[u8]) -> usize {
         }
         let octets = match byte {
             b' ' | b'\n' | b'\r' | b'\t' => continue,
-            // An object takes its node once it has a member.
+            // An object allocates its node with its first member.
             b'"' if opened => OBJECT_OCTETS,
             b',' | b'[' | b'{' => VALUE_OCTETS,
             _ => 0,
@@ -116,8 +116,8 @@ pub fn weight(bytes: &[u8]) -> usize {
     weight
 }
 
-/// Parses what a model wrote, where of repeated members the last one counts; bounded in depth, so that an event that holds
-/// it can be read again, and in memory.
+/// Parses text that a model wrote. The last of several duplicate members counts. Depth is limited
+/// so that an event that contains the document can be read again, and memory is limited too.
 pub fn parse_written(text: &str) -> Option<Value> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let room = Cell::new(MAX_WRITTEN_MEMORY);
@@ -168,22 +168,23 @@ fn parse_within(bytes: &[u8], memory: usize) -> Result<Value, Error> {
 
 /// Parses strictly into a wire type.
 ///
-/// The outer error is the grammar's, the inner one the type's.
+/// The outer error is for invalid JSON, the inner one for a mismatch with the type.
 pub fn parse_as<T: serde::de::DeserializeOwned>(
     bytes: &[u8],
 ) -> Result<Result<T, serde_json::Error>, Error> {
     parse(bytes).map(serde_json::from_value)
 }
 
-/// Compact JSON with sorted keys: the form outputs are compared and documents are digested in.
+/// Compact JSON with sorted keys: the form in which outputs are compared and documents are hashed.
 ///
 /// Keys sort by code point, and integers keep every digit, unlike in RFC 8785.
 pub fn canonical_text(value: &Value) -> String {
-    // `serde_json::Map` is a sorted map as long as nothing turns on its `preserve_order`; a test watches that.
+    // `serde_json::Map` is a sorted map unless the feature `preserve_order` is on; a test checks
+    // this.
     value.to_string()
 }
 
-/// [`parse_as`] for a document as [`parse_foreign`] takes it.
+/// [`parse_as`] with the limits of [`parse_foreign`].
 pub fn parse_foreign_as<T: serde::de::DeserializeOwned>(
     bytes: &[u8],
 ) -> Result<Result<T, serde_json::Error>, Error> {
@@ -196,7 +197,7 @@ const TOO_MANY: &str = "too many values";
 const NOT_FINITE: &str = "number is not finite";
 
 fn locate(error: &serde_json::Error) -> Error {
-    // serde_json tells its faults apart only in words.
+    // serde_json distinguishes its errors only by their text.
     let words = error.to_string();
     let fault = if words.starts_with(DUPLICATE) {
         Fault::DuplicateMember
@@ -224,9 +225,9 @@ fn locate(error: &serde_json::Error) -> Error {
 #[derive(Clone, Copy)]
 struct Level<'a> {
     depth: usize,
-    /// Memory that is left for the document.
+    /// Remaining memory for the document, in bytes.
     room: &'a Cell<usize>,
-    /// Whether members may repeat.
+    /// Whether duplicate members are allowed.
     repeats: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The calls to a provider, each with what it means that it was made in vain.
+//! The calls to a provider, each with the fault that it raises on failure.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Provider for HttpProvider {
         let answer = self.ask(profile).await;
         let http_status = answer.as_ref().ok().map(|answer| answer.status);
         let body = answer.map_err(Trouble::from).and_then(|answer| {
-            // PC 3.8: this one answer must be 200, not any success.
+            // PC 3.8: this response must have status 200; other 2xx statuses do not count.
             if answer.status == 200 {
                 self.document(&answer)
             } else {
@@ -68,7 +68,7 @@ impl Provider for HttpProvider {
         match self.environment(request, answer) {
             Ok(environment) => Ok(environment),
             Err(trouble) => {
-                // Whoever asked never learns of the environment, so nobody else can give it back.
+                // The caller never learns of the environment, so it has to be torn down here.
                 if let Some(made) = made {
                     let _ = self.teardown(&made).await;
                 }
@@ -143,7 +143,7 @@ impl Provider for HttpProvider {
         match (answer.status, document) {
             (200..=299, Ok(result)) => Ok(result),
             (200..=299, Err(fault)) => Err(told(fault.into()).into()),
-            // The credentials are the provider's, not the agent's: that they are refused says nothing about the agent.
+            // The provider issued the credentials, so their rejection says nothing about the agent.
             (401, _) => Err(told(Trouble::Credentials).into()),
             (status @ 400..=499, Ok(answer)) => Err(OperateFault::Refused { status, answer }),
             (status, _) => {

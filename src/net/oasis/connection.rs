@@ -1,4 +1,5 @@
-//! The wire to one provider: where calls go, with what, and what their answers must be.
+//! The connection to one provider: the destination and headers of calls, and the rules for
+//! responses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +30,7 @@ pub struct HttpProvider {
     headers: HeaderMap,
     clock_tolerance: Duration,
     lab_framework: Option<String>,
-    /// A provider that repeats the evaluator's token does not get it into any log.
+    /// Removes the evaluator's token if the provider repeats it, so that it reaches no log.
     scrub: Scrub,
 }
 
@@ -42,10 +43,10 @@ impl fmt::Debug for HttpProvider {
 }
 
 impl HttpProvider {
-    /// Sets it up.
+    /// Sets up the connection.
     ///
     /// # Errors
-    /// It cannot be used.
+    /// The provider cannot be used.
     pub fn new(access: ProviderAccess) -> Result<Self, SetupError> {
         let name = access.name;
         let unusable = |cause| SetupError::Net {
@@ -77,29 +78,29 @@ impl HttpProvider {
         })
     }
 
-    /// What the operator calls it.
+    /// The operator's name for the provider.
     pub(super) fn called(&self) -> &str {
         &self.name
     }
 
-    /// How far its clock may differ from the host's.
+    /// Maximum difference between the provider's and the host's clock.
     pub(super) fn tolerance(&self) -> Duration {
         self.clock_tolerance
     }
 
-    /// What the operator declares about its lab.
+    /// The operator's declaration about the provider's lab.
     pub(super) fn lab(&self) -> Option<&str> {
         self.lab_framework.as_deref()
     }
 
-    /// What it can do for a profile; any status is an answer.
+    /// Asks for the provider's support of a profile; accepts any status.
     pub(super) async fn ask(&self, profile: &str) -> Result<Answer, Error> {
         let mut url = self.places.below("conformance")?;
         url.query_pairs_mut().append_pair("profile", profile);
         self.client.get(&url, &self.headers).await
     }
 
-    /// One call of the evaluator. A success is any 2xx with a document.
+    /// A call of the evaluator. Success is any 2xx status with a document.
     pub(super) async fn call(
         &self,
         call: &str,
@@ -114,14 +115,14 @@ impl HttpProvider {
         }
     }
 
-    /// The document of an answer to the evaluator.
+    /// The document in a response to the evaluator.
     pub(super) fn document(&self, answer: &Answer) -> Result<Value, Trouble> {
         let mut document = json::parse_foreign(&answer.body)?;
         self.scrub.value(&mut document);
         Ok(document)
     }
 
-    /// What a provider says of a failure in an answer without a document of its own: its error, or its text.
+    /// The provider's error message in a failed response: its error member, or its text.
     pub(super) fn words_of(&self, body: &[u8]) -> Option<ProviderWords> {
         match json::parse_foreign(body) {
             Ok(document) => self.words_in(&document),
@@ -129,7 +130,7 @@ impl HttpProvider {
         }
     }
 
-    /// What a document says of a failure.
+    /// The error message in a document.
     fn words_in(&self, document: &Value) -> Option<ProviderWords> {
         const MEMBERS: [&str; 4] = ["error", "message", "reason", "detail"];
         let said = |value: &Value| {
@@ -215,7 +216,7 @@ impl HttpProvider {
         if answer.observation_type != request.observation_type {
             return Err(Trouble::OtherObservation);
         }
-        // D6: anything but a source that says it is available is a fault, never an empty observation.
+        // D6: every status other than `available` is a fault, never an empty observation.
         let Object(source) = answer.evidence_source.ok_or(Trouble::NoSource)?;
         let status = source.status.ok_or(Trouble::NoStatus)?;
         if let Some(trouble) = Trouble::of_source(status, said) {
@@ -230,7 +231,8 @@ impl HttpProvider {
         })
     }
 
-    /// Why a source is not available, in the provider's words; a status that no version of the protocol has is among them.
+    /// The provider's explanation of an unavailable source, including a status that no version of
+    /// the protocol defines.
     fn words_of_source(&self, answer: &Value) -> Option<ProviderWords> {
         let source = answer.get("evidence_source")?;
         let status = source.get("status").and_then(Value::as_str)?;
@@ -248,7 +250,7 @@ impl HttpProvider {
     ) -> Result<Value, Trouble> {
         let answer = self.call("state-snapshot", &request).await?;
         let head: StateSnapshotResponse = match provider::read(&answer) {
-            // The contract has no word for it here; providers say it all the same.
+            // The contract defines no error status here, but providers send one anyway.
             Err(_) if answer.get("status").is_some_and(|it| it == "error") => {
                 return Err(Trouble::Declined(self.words_in(&answer)));
             }
@@ -282,7 +284,7 @@ fn plain() -> HeaderMap {
     HeaderMap::from_iter([(ACCEPT, json.clone()), (CONTENT_TYPE, json)])
 }
 
-/// Headers of a document with a bearer token, if a header can carry it.
+/// Headers of a document with a bearer token, if the token is valid in a header.
 fn bearing(token: &SecretString) -> Option<HeaderMap> {
     let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret())).ok()?;
     value.set_sensitive(true);

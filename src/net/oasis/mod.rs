@@ -1,11 +1,12 @@
-//! Environment providers over the guarded client (OASIS section 5; PC 3.8).
+//! Environment providers, using the guarded client (OASIS section 5; PC 3.8).
 //!
-//! The operator names a provider, and with it every place that may be asked: its own origin and the origins listed beside it.
-//! An agent's endpoint that leads elsewhere is a fault, whatever it is. The evaluator's token goes to the provider only, the
-//! agent's to its endpoint only.
+//! The operator names a provider and thereby all permitted destinations: the provider's origin and
+//! the origins listed with it. An agent endpoint with any other origin is a fault. The evaluator's
+//! token is sent only to the provider, and the agent's token only to the agent endpoint.
 //!
-//! Nothing is tried again (D7), no redirect is followed, and no call rides on a connection that another one left behind: what a
-//! server closes in between would look like evidence that is missing, and end an evaluation.
+//! Calls are not retried (D7), redirects are not followed, and connections are not reused: a
+//! connection that the server closes between calls would look like missing evidence and end the
+//! evaluation.
 
 mod calls;
 mod connection;
@@ -23,57 +24,49 @@ pub use self::connection::HttpProvider;
 use super::Error;
 use crate::ports::oasis::{Provider, Providers};
 
-/// Where a provider is, and how it is asked.
+/// The address of a provider, and the settings for calls.
 #[derive(Clone, Debug)]
 pub struct ProviderAccess {
-    /// What the operator calls it.
+    /// The operator's name for the provider.
     pub name: String,
-    /// Its address: `/v1/…` is below it.
+    /// The base URL; calls go to `/v1/…` below it.
     pub url: Url,
     /// The evaluator's bearer token.
     pub token: Option<SecretString>,
-    /// Longest time of one call.
+    /// Timeout of one call.
     pub timeout: Duration,
-    /// Octets of an answer at most.
+    /// Maximum size of a response in bytes.
     pub max_response_bytes: u64,
-    /// How far its clock may differ from the host's.
+    /// Maximum difference between the provider's and the host's clock.
     pub clock_tolerance: Duration,
-    /// Where agents' endpoints may be, beside the origin of `url`.
+    /// Permitted origins of agent endpoints, in addition to the origin of `url`.
     pub agent_origins: Vec<Origin>,
-    /// What the operator declares about its lab.
+    /// The operator's declaration about the provider's lab.
     pub lab_framework: Option<String>,
 }
 
 /// A provider cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// The address, or the client.
+    /// The address is invalid, or the client could not be set up.
     #[error("the OASIS provider `{name}` cannot be used: {cause}")]
-    Net {
-        /// Which.
-        name: String,
-        /// Why.
-        cause: Error,
-    },
-    /// The token cannot stand in a header.
+    Net { name: String, cause: Error },
+    /// The token is not valid in a header.
     #[error(
-        "the OASIS provider `{name}` cannot be used: its token holds characters a header cannot carry"
+        "the OASIS provider `{name}` cannot be used: its token contains characters that are not allowed in a header"
     )]
-    Token {
-        /// Which.
-        name: String,
-    },
+    Token { name: String },
 }
 
-/// The providers of a configuration.
+/// The configured providers.
 #[derive(Clone, Debug, Default)]
 pub struct HttpProviders(BTreeMap<String, Arc<HttpProvider>>);
 
 impl HttpProviders {
-    /// Sets all of them up; none is asked anything yet.
+    /// Sets up all providers without contacting them.
     ///
     /// # Errors
-    /// The first one that cannot be used.
+    /// The first provider that cannot be used.
     pub fn new(accesses: Vec<ProviderAccess>) -> Result<Self, SetupError> {
         let named = |access: ProviderAccess| {
             let name = access.name.clone();

@@ -1,19 +1,19 @@
-//! Where a provider may be asked, and where it may send an agent.
+//! The permitted destinations: for calls to a provider, and for the agent's operations.
 
 use url::{Origin, Url};
 
 use super::trouble::Trouble;
 use crate::net::{Error, Reach, check};
 
-/// The places the operator named for one provider.
+/// The destinations that the operator permitted for one provider.
 pub(super) struct Places {
-    /// Ends in a slash, so that what is relative to it is below it.
+    /// Ends with a slash, so that relative URLs are below it.
     base: Url,
     agents: Vec<Origin>,
 }
 
 impl Places {
-    /// A provider at `url` whose agents may be sent to its origin and to those of `agents`.
+    /// A provider at `url` whose agent endpoints may have its origin or one of `agents`.
     pub(super) fn new(url: Url, agents: Vec<Origin>) -> Result<Self, Error> {
         check(&url, Reach::Private)?;
         let mut base = url;
@@ -24,7 +24,7 @@ impl Places {
         Ok(Self { base, agents })
     }
 
-    /// Where a call goes.
+    /// The URL of a call.
     pub(super) fn below(&self, call: &str) -> Result<Url, Error> {
         let mut url = self.base.clone();
         url.path_segments_mut()
@@ -34,8 +34,8 @@ impl Places {
         Ok(url)
     }
 
-    /// Where an agent's operations go, if the operator said that they may. The provider's word alone is not enough: it would
-    /// make this host reach places of the provider's choosing.
+    /// The URL for the agent's operations, if the operator permitted its origin. The provider's
+    /// response alone is not enough: the provider could make this host contact arbitrary addresses.
     pub(super) fn agent(&self, endpoint: &str) -> Result<Url, Trouble> {
         let url = self.base.join(endpoint).map_err(|_| Trouble::Endpoint)?;
         check(&url, Reach::Private).map_err(|_| Trouble::Endpoint)?;
@@ -90,7 +90,7 @@ mod tests {
     #[case::other_port_of_a_name("http://desk.example/ops")]
     #[case::metadata("http://169.254.169.254/latest")]
     fn an_agent_may_be_sent_nowhere_else(#[case] endpoint: &str) {
-        let refused = Err("agent_endpoint leads to an origin that is not allowed".to_owned());
+        let refused = Err("agent_endpoint has an origin that is not allowed".to_owned());
         assert_eq!(agent(endpoint), refused);
     }
 
@@ -101,7 +101,7 @@ mod tests {
     #[case::no_host("http://")]
     #[case::group("http://224.0.0.1/")]
     fn an_endpoint_no_request_can_be_made_to_is_refused(#[case] endpoint: &str) {
-        let refused = Err("agent_endpoint is no usable URL".to_owned());
+        let refused = Err("agent_endpoint is not a usable URL".to_owned());
         assert_eq!(agent(endpoint), refused);
     }
 

@@ -1,27 +1,28 @@
-//! What can be wrong with a provider's answer, as a closed list of phrases without anything a provider said (OASIS section 5, D6).
-//! What it said beside them is carried along and shown by no phrase.
+//! Problems with a provider's response, as a closed list of phrases without provider content (OASIS
+//! section 5, D6). The provider's own message is passed on separately and is not part of any
+//! phrase.
 
 use crate::net;
 use crate::ports::oasis::{ProviderFault, ProviderWords, Stage};
 use crate::protocol::json;
 use crate::protocol::oasis::provider::{EvidenceStatus, Misfit};
 
-/// Why an answer is none.
+/// Why a response is not usable.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
     #[error("timed out")]
     TimedOut,
     #[error("connection lost")]
     Lost,
-    /// Every other way in which there is no answer.
+    /// All other failures to get a response.
     #[error("{0}")]
     NoAnswer(net::Error),
     #[error("HTTP {0}")]
     Status(u16, Option<ProviderWords>),
     #[error("not JSON")]
     NotJson,
-    /// Another parser might read something else.
-    #[error("not strict JSON, it {0}")]
+    /// Another parser might read the document differently.
+    #[error("not strict JSON: the document {0}")]
     NotStrict(json::Error),
     #[error(transparent)]
     Misfit(#[from] Misfit),
@@ -29,9 +30,9 @@ pub(super) enum Trouble {
     Declined(Option<ProviderWords>),
     #[error("a status that belongs to another call")]
     OtherStatus,
-    #[error("the answer is about another environment")]
+    #[error("the response is for a different environment")]
     OtherEnvironment,
-    #[error("the answer is another observation")]
+    #[error("the response is for a different observation")]
     OtherObservation,
     #[error("no evidence source")]
     NoSource,
@@ -39,22 +40,22 @@ pub(super) enum Trouble {
     NoStatus,
     #[error("{0}")]
     Unavailable(&'static str, Option<ProviderWords>),
-    #[error("a value_ref is not resolved")]
+    #[error("a `value_ref` is not resolved")]
     Unresolved,
-    #[error("agent_endpoint is no usable URL")]
+    #[error("agent_endpoint is not a usable URL")]
     Endpoint,
-    #[error("agent_endpoint leads to an origin that is not allowed")]
+    #[error("agent_endpoint has an origin that is not allowed")]
     Origin,
-    #[error("agent_credentials.token holds characters a header cannot carry")]
+    #[error("agent_credentials.token contains characters that are not allowed in a header")]
     Token,
-    #[error("the environment does not take the credentials it came with")]
+    #[error("the environment rejects the credentials that were issued with it")]
     Credentials,
     #[error("the request could not be written")]
     Unwritable,
 }
 
 impl Trouble {
-    /// What it means that this was asked for in vain.
+    /// The provider fault for this problem at a stage.
     pub(super) fn at(self, stage: &Stage) -> ProviderFault {
         let cause = format!("{stage}: {self}");
         ProviderFault {
@@ -67,7 +68,7 @@ impl Trouble {
         }
     }
 
-    /// What a source says that is not available; a word nobody knows is not repeated.
+    /// The problem with an unavailable source. An unknown status is not repeated.
     pub(super) fn of_source(status: EvidenceStatus, said: Option<ProviderWords>) -> Option<Self> {
         let phrase = match status {
             EvidenceStatus::Available => return None,

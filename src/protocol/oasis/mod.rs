@@ -1,4 +1,4 @@
-//! OASIS documents that travel between this host and others.
+//! OASIS documents exchanged between this host and others.
 
 pub mod provider;
 mod reading;

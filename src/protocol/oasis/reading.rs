@@ -1,4 +1,5 @@
-//! How answers of strangers are read: as strictly as a schema would, with the place of what does not fit.
+//! Reads responses of untrusted parties as strictly as a schema would, and reports the position of
+//! a mismatch.
 
 use std::fmt::{self, Write as _};
 use std::marker::PhantomData;
@@ -9,10 +10,10 @@ use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::Segment;
 
-/// An answer is not as its contract has it.
+/// A response that does not match its contract.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Misfit {
-    /// JSON Pointer to the member that is missing or wrong; empty for the whole.
+    /// JSON Pointer to the missing or wrong member; empty for the whole document.
     pub pointer: String,
 }
 
@@ -27,7 +28,7 @@ impl fmt::Display for Misfit {
 }
 
 impl Misfit {
-    /// A member of the whole is missing or wrong.
+    /// A top-level member is missing or wrong.
     pub fn at(member: &str) -> Self {
         Self {
             pointer: format!("/{member}"),
@@ -37,14 +38,16 @@ impl Misfit {
     fn of(error: &serde_path_to_error::Error<serde_json::Error>) -> Self {
         let mut pointer = String::new();
         for segment in error.path() {
-            // Every name on the way is one of ours: members nobody knows are passed over before anything in them is read.
+            // Every name on the path is defined here: unknown members are ignored before their
+            // contents are read.
             let _ = match segment {
                 Segment::Seq { index } => write!(pointer, "/{index}"),
                 Segment::Map { key } => write!(pointer, "/{key}"),
                 Segment::Enum { .. } | Segment::Unknown => Ok(()),
             };
         }
-        // The library tells a member that is missing only in words; the name in them is ours, too.
+        // The library reports a missing member only in its text; the name in the text is defined
+        // here, too.
         let words = error.inner().to_string();
         let missing = words.strip_prefix("missing field `");
         if let Some((name, _)) = missing.and_then(|rest| rest.split_once('`')) {
@@ -54,10 +57,10 @@ impl Misfit {
     }
 }
 
-/// Reads an answer.
+/// Reads a response.
 ///
 /// # Errors
-/// The first place where it does not fit.
+/// The first position that does not match.
 pub fn read<'de, T: Deserialize<'de>>(
     answer: impl Deserializer<'de, Error = serde_json::Error>,
 ) -> Result<T, Misfit> {
@@ -66,7 +69,8 @@ pub fn read<'de, T: Deserialize<'de>>(
         .map_err(|error| Misfit::of(&error))
 }
 
-/// What is read from an object only. The readers that are derived for a type take a list of its members' values as well.
+/// A type that is read from an object only. Derived readers also accept an array of the members'
+/// values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object<T>(pub T);
 
@@ -88,7 +92,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// A text of at least one character that is a secret.
+/// A secret string of at least one character.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Literal(pub SecretString);
@@ -118,7 +122,8 @@ pub(super) fn filled_if_there<'de, D: Deserializer<'de>>(
     filled(reader).map(Some)
 }
 
-/// Unlike an `Option`'s own reader this one takes no `null`: the contract has members that may be missing, and none that may be null.
+/// Unlike the reader of `Option`, this one rejects `null`: the contract has optional members, but
+/// none of them may be null.
 pub(super) fn if_there<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     reader: D,
 ) -> Result<Option<T>, D::Error> {

@@ -1,4 +1,4 @@
-//! Annotations (RFC 0056): what people and supervisors say about a run, an event or a node.
+//! Annotations (RFC 0056): statements of people and supervisors about a run, an event or a node.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,72 +9,65 @@ use crate::domain::ids::{EventId, RunId, TaskId};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotation {
-    /// Its id.
     pub annotation_id: String,
-    /// What it is about.
     pub target: AnnotationTarget,
-    /// What it says.
     pub signal: AnnotationSignal,
-    /// Who said it.
+    /// The author.
     pub actor: Actor,
-    /// In words; content of people, masked where it looks like a credential.
+    /// Free text written by people, masked where it looks like a credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// When.
     pub created_at: Timestamp,
 }
 
-/// What an annotation is about.
+/// The subject of an annotation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AnnotationTarget {
-    /// The run.
     pub run_id: RunId,
-    /// One of its events.
+    /// An event of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<EventId>,
-    /// One of its nodes; a task of an eval run.
+    /// A node of the run; for an eval run, a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<TaskId>,
 }
 
-/// What an annotation says; the member its kind names is there.
+/// The signal of an annotation; the member that `kind` names is present.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AnnotationSignal {
-    /// What kind of signal it is.
     pub kind: SignalKind,
     /// 1 to 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<u8>,
-    /// What it should have been; content of people.
+    /// The corrected result, written by people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correction: Option<String>,
-    /// A word to sort by.
+    /// A keyword for filtering.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
 
-/// The kinds of signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SignalKind {
-    /// How good it is.
+    /// A quality rating.
     Rating,
-    /// What it should have been.
+    /// A corrected result.
     Correction,
-    /// A word to sort by.
+    /// A keyword for filtering.
     Label,
-    /// That somebody should look at it.
+    /// A request for review.
     Flag,
 }
 
 impl SignalKind {
-    /// All of them, as discovery lists them.
+    /// All kinds, as discovery lists them.
     pub const ALL: [Self; 4] = [Self::Rating, Self::Correction, Self::Label, Self::Flag];
 }
 
-/// Who said it.
+/// The author of an annotation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Actor {

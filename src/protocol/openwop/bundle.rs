@@ -1,4 +1,4 @@
-//! `RunDebugBundle` (OpenWOP debug-bundle): all there is to know of one run, without what was said in it.
+//! `RunDebugBundle` (OpenWOP debug-bundle): everything about one run except task content.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -16,51 +16,46 @@ pub const BUNDLE_VERSION: &str = "1.0";
 pub struct DebugBundle {
     /// [`BUNDLE_VERSION`].
     pub bundle_version: &'static str,
-    /// When it was made.
     pub generated_at: Timestamp,
-    /// Who made it.
+    /// The host that created the bundle.
     pub host: BundleHost,
-    /// The snapshot, with the inputs; the content in it masked.
+    /// The snapshot, with the inputs; content is masked.
     pub run: Map<String, Value>,
-    /// The log from its beginning; the content in it masked.
+    /// The log from the start; content is masked.
     pub events: Vec<Box<RawValue>>,
-    /// What people said about the run (RFC 0056); their words masked.
+    /// Annotations of the run (RFC 0056); free text is masked.
     pub annotations: Vec<Annotation>,
-    /// Spans; this host hands its own to a collector and keeps none.
+    /// Spans. Always empty: this host exports spans to a collector and does not store them.
     pub spans: [Value; 0],
-    /// Sums.
     pub metrics: BundleMetrics,
     /// Whether anything was masked.
     pub redaction_applied: bool,
-    /// How: always `mask`.
+    /// Always `mask`.
     pub redaction_mode: &'static str,
-    /// Not everything is in it.
+    /// Whether parts are missing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// What it was cut to.
+    /// The limit that caused the truncation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated_reason: Option<CutTo>,
-    /// How many events the log has, if not all of them are in it.
+    /// The number of events in the log, if the bundle does not contain all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated_original_count: Option<u64>,
 }
 
-/// Who made a bundle.
+/// The host that created a bundle.
 #[derive(Debug, Serialize)]
 pub struct BundleHost {
-    /// The implementation.
     pub name: &'static str,
-    /// Its version.
     pub version: &'static str,
-    /// Whose it is.
     pub vendor: &'static str,
 }
 
-/// Sums of a run.
+/// Totals of a run.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleMetrics {
-    /// What its model calls came to.
+    /// The total cost of the model calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openwop_cost: Option<Value>,
     /// Tasks or nodes.
@@ -69,16 +64,16 @@ pub struct BundleMetrics {
     pub event_count: usize,
 }
 
-/// Why a bundle does not hold everything.
+/// Why a bundle is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum CutTo {
-    /// The caller asked for so many events.
+    /// The caller limited the number of events.
     #[serde(rename = "events_truncated_to_max_events")]
     MaxEvents,
-    /// A bundle is not larger than this.
+    /// The size limit of bundles.
     #[serde(rename = "events_truncated_to_size_cap")]
     SizeCap,
-    /// The annotations alone take more than their share.
+    /// The annotations alone exceed their share of the limit.
     #[serde(rename = "annotations_truncated_to_size_cap")]
     Annotations,
 }

@@ -1,10 +1,11 @@
-//! Deployments (OpenWOP agent-deployment, agent-deployment-transition; RFC 0082): the record and the request that moves it.
+//! Deployments (OpenWOP agent-deployment, agent-deployment-transition; RFC 0082): the record, and
+//! the request that changes it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::{AgentId, RunId};
 
-/// Where a version of an agent stands.
+/// The state of an agent version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeploymentState {
@@ -12,11 +13,11 @@ pub enum DeploymentState {
     Draft,
     /// Being evaluated.
     Test,
-    /// Waits for production.
+    /// Waiting for production.
     Staged,
-    /// Serves.
+    /// Serving traffic.
     Active,
-    /// Withdrawn for a while.
+    /// Temporarily withdrawn.
     Paused,
     /// No new traffic; existing pins are honoured. Final.
     Deprecated,
@@ -25,7 +26,7 @@ pub enum DeploymentState {
 }
 
 impl DeploymentState {
-    /// All of them, in the order of a life.
+    /// All states, in lifecycle order.
     pub const ALL: &'static [Self] = &[
         Self::Draft,
         Self::Test,
@@ -64,24 +65,24 @@ impl std::fmt::Display for DeploymentState {
     }
 }
 
-/// What may be done to a version.
+/// A change to the state of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransitionKind {
     /// One step towards production, or back into it.
     Promote,
-    /// Out of production for a while.
+    /// Temporary withdrawal from production.
     Pause,
-    /// Out of production for good; pins stay honoured.
+    /// Permanent withdrawal from production; existing pins are honoured.
     Deprecate,
-    /// Out of production for good, with the version before it in its place.
+    /// Permanent withdrawal from production, replaced by the previous version.
     Rollback,
-    /// Another share of the traffic.
+    /// A different share of the traffic.
     AdjustCanary,
 }
 
 impl TransitionKind {
-    /// All of them.
+    /// All transitions.
     pub const ALL: &'static [Self] = &[
         Self::Promote,
         Self::Pause,
@@ -113,29 +114,28 @@ impl std::fmt::Display for TransitionKind {
     }
 }
 
-/// The record of one version of an agent. Closed and content-free.
+/// The record of one version of an agent. The set of members is closed, and the record contains no
+/// task content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentDeployment {
-    /// The agent.
     pub agent_id: AgentId,
-    /// The version, which is its pack's.
+    /// The version of the agent's pack.
     pub version: String,
-    /// Where it stands.
     pub state: DeploymentState,
-    /// Share of channel traffic it takes, 0..=100; only of an active version.
+    /// Share of channel traffic, 0..=100; only for an active version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_percent: Option<u8>,
-    /// The version that took its place when it was rolled back.
+    /// The version that replaced this one in a rollback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_pointer: Option<String>,
-    /// Channels that resolve to it.
+    /// Channels that resolve to this version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<String>,
-    /// The eval run its last promotion rested on.
+    /// The eval run that the last promotion was based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval_run_id: Option<RunId>,
-    /// The approval gate that granted its last transition.
+    /// The approval gate that granted the last transition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_gate_id: Option<String>,
 }
@@ -144,20 +144,17 @@ pub struct AgentDeployment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TransitionRequest {
-    /// The version it is about.
     pub version: String,
-    /// What is to be done.
     pub transition: TransitionKind,
-    /// The state a promotion leads to.
+    /// The target state of a promotion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to_state: Option<DeploymentState>,
-    /// The channel it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
     /// The share of traffic, 0..=100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_percent: Option<u8>,
-    /// The evidence.
+    /// The eval run that serves as evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval_run_id: Option<RunId>,
     /// A short label.

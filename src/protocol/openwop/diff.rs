@@ -1,36 +1,34 @@
-//! `RunDiffResponse` (RFC 0054): what two runs did differently.
+//! `RunDiffResponse` (RFC 0054): the differences between two runs.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::domain::ids::RunId;
 
-/// The differences of two runs.
+/// The differences between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunDiff {
-    /// The run the request is about.
+    /// The requested run.
     pub a: RunId,
     /// The run it is compared with.
     pub b: RunId,
-    /// Sequence of the first difference; `null` where there is none.
+    /// Sequence number of the first difference; `null` if there is none.
     pub diverged_at_seq: Option<u64>,
-    /// By sequence.
+    /// By sequence number.
     pub event_diffs: Vec<EventDiff>,
-    /// What differs in the two snapshots, by member: `{"a": …, "b": …}`.
+    /// Differences between the two snapshots, by member: `{"a": …, "b": …}`.
     pub state_diff: Map<String, Value>,
-    /// Only a beginning was compared or is shown.
+    /// Only the first part of the logs was compared or is shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
-/// How the two logs differ at one sequence.
+/// The difference at one sequence number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventDiff {
-    /// The sequence.
     pub seq: u64,
-    /// What is different.
     pub op: DiffOp,
     /// The event of `a`; absent for `added`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,14 +38,14 @@ pub struct EventDiff {
     pub b_event: Option<Value>,
 }
 
-/// What is different at a sequence.
+/// The kind of difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiffOp {
-    /// Only `b` has it.
+    /// Only `b` has the event.
     Added,
-    /// Only `a` has it.
+    /// Only `a` has the event.
     Removed,
-    /// Both have it, and it differs.
+    /// Both have the event, and the events differ.
     Changed,
 }

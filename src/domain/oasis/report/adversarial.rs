@@ -1,4 +1,5 @@
-//! Adversarial verification, apart from everything else (Rep 2.7; section 11): its results change no verdict and no score.
+//! Adversarial verification, separate from the rest of the report (Rep 2.7; section 11): its
+//! results change no verdict and no score.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,12 +7,10 @@ use super::facts::{Facts, Fault, Probe};
 use super::statement;
 use crate::domain::oasis::verdict::document::AdversarialVerification;
 
-/// Adversarial verification.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Adversarial {
-    /// Whether it was done.
     pub performed: bool,
-    /// How its results are to be read, if there are any.
+    /// How to interpret the results, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interpretation: Option<String>,
     /// Generator, counts, results and failed probes, as in the verdict.
@@ -20,7 +19,7 @@ pub struct Adversarial {
     /// The provider fault that ended this phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<Fault>,
-    /// Probes one by one. Reserved scenarios are only counted.
+    /// The individual probes. Reserved scenarios are only counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<Probe>,
 }

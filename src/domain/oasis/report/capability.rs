@@ -1,4 +1,4 @@
-//! Capability: by category with its archetypes, by dimension with what contributes to it (Rep 2.4).
+//! Capability: by category with archetypes, and by dimension with contributors (Rep 2.4).
 
 use serde::{Deserialize, Serialize};
 
@@ -10,17 +10,16 @@ use crate::domain::oasis::profile::{Aggregation, CapabilityCategory, CoreDimensi
 use crate::domain::oasis::scenario::Classification;
 use crate::domain::oasis::verdict::document::{Capability, Status};
 
-/// Capability. Nothing is scored unless safety is PASS.
+/// Capability. There are scores only if safety is PASS.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CapabilitySummary {
-    /// The tier every score below belongs to.
+    /// The tier that every score belongs to.
     pub tier: u8,
-    /// What that means for comparing them.
+    /// The consequence of the tier for comparisons of scores.
     pub statement: String,
     /// Why there are no scores, if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_evaluated_because: Option<String>,
-    /// By dimension.
     pub dimensions: Vec<DimensionScore>,
     /// By category, in the profile's order.
     pub categories: Vec<CategoryScore>,
@@ -28,80 +27,71 @@ pub struct CapabilitySummary {
     pub scenarios: Vec<ScenarioScore>,
 }
 
-/// A core dimension.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DimensionScore {
-    /// Which.
     pub dimension: CoreDimension,
-    /// 0 to 1; absent if no scored category has a weight for it.
+    /// 0 to 1; absent if no scored category has a weight for the dimension.
     pub score: Option<f64>,
-    /// The tier it belongs to.
+    /// The tier that the score belongs to.
     pub tier: u8,
-    /// The categories it comes from.
+    /// The categories that contribute to the score.
     pub contributors: Vec<Contributor>,
 }
 
-/// A category's part in a dimension.
+/// A category's contribution to a dimension.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contributor {
-    /// The category.
     pub category: String,
-    /// Its score, 0 to 1.
+    /// The category's score, 0 to 1.
     pub score: f64,
-    /// Its weight in the profile.
+    /// The weight in the profile.
     pub weight: f64,
-    /// Its weight among those that are scored, 0 to 1.
+    /// The weight relative to all scored categories, 0 to 1.
     pub share: f64,
 }
 
-/// A capability category.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CategoryScore {
-    /// Its id.
     pub category: String,
-    /// 0 to 1; absent if nothing in it was evaluated.
+    /// 0 to 1; absent if no scenario of the category was evaluated.
     pub score: Option<f64>,
-    /// The tier it belongs to.
+    /// The tier that the score belongs to.
     pub tier: u8,
-    /// How archetypes become one score.
+    /// How the archetype scores are combined.
     pub aggregation: String,
-    /// Its archetypes that are scored.
+    /// The scored archetypes.
     pub archetypes: Vec<ArchetypeScore>,
-    /// The dimensions it is reported under.
+    /// The dimensions under which the category is reported.
     pub maps_to_dimensions: Vec<CoreDimension>,
 }
 
-/// A capability archetype.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArchetypeScore {
-    /// Its id.
     pub archetype: String,
-    /// The mean of its scenarios, 0 to 1.
+    /// The mean score of the scenarios, 0 to 1.
     pub score: f64,
-    /// How many those are.
+    /// The number of scenarios.
     pub scenarios: usize,
-    /// Its weight in the category; absent where the lowest counts.
+    /// The weight in the category; absent if the lowest score counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
 }
 
-/// A capability scenario that was scored.
+/// A scored capability scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioScore {
-    /// Its id.
     pub scenario_id: String,
-    /// Its category.
     pub category: String,
-    /// Its archetype.
     pub archetype: String,
     /// 0 to 1.
     pub score: f64,
-    /// The tier it belongs to.
+    /// The tier that the score belongs to.
     pub tier: u8,
-    /// The label of the rubric's band.
+    /// The label of the rubric band.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band: Option<String>,
-    /// Added by the evaluating organization: reported, in no aggregate (D23).
+    /// Added by the evaluating organization. The score is reported, but not part of any aggregate
+    /// (D23).
     pub custom: bool,
 }
 
@@ -155,14 +145,13 @@ fn why_not(facts: &Facts) -> &'static str {
     let verdict = &facts.verdict;
     match verdict.safety {
         Status::Pass => "Phase 2 was not run.",
-        Status::Fail => "Capability is scored only behind a safety PASS, and safety is FAIL.",
+        Status::Fail => "Capability is scored only after a safety PASS, and safety is FAIL.",
         Status::ProviderFailure => {
-            "A runtime provider fault ended the run; scores are given only behind a safety PASS."
+            "A runtime provider fault ended the run; capability is scored only after a safety PASS."
         }
     }
 }
 
-/// The capability scenarios that have a score.
 fn scored(facts: &Facts) -> impl Iterator<Item = (&ScenarioFacts, f64, Option<&str>)> {
     of_phase(facts, Classification::Capability).filter_map(|scenario| match &scenario.state {
         State::Executed(execution) => Some((scenario, execution.score?, execution.band.as_deref())),

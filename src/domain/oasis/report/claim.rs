@@ -1,4 +1,4 @@
-//! Whether the evaluation is a claim of conformance, and of what (Rep 3.2, 3.3).
+//! Whether the evaluation is a claim of conformance, and what it claims (Rep 3.2, 3.3).
 
 use serde::{Deserialize, Serialize};
 
@@ -9,14 +9,13 @@ use crate::domain::oasis::configuration::Configuration;
 use crate::domain::oasis::evaluated::{Answerer, IdentitySource};
 use crate::domain::oasis::verdict::document::Status;
 
-/// Whether the evaluation is a claim of conformance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConformanceClaim {
-    /// The claim; none of an incomplete evaluation, where the evaluator raised a tolerance, and where a substitute for the pack's
-    /// agent answered that did not say who it is.
+    /// The claim. There is none if the evaluation is incomplete, if the evaluator raised a
+    /// tolerance, or if a substitute for the pack's agent answered without identifying itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
-    /// Why there is none.
+    /// Why there is no claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld_because: Vec<Reason>,
 }
@@ -24,21 +23,16 @@ pub struct ConformanceClaim {
 /// A claim of conformance, whatever the verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// The profile.
     pub domain_profile: String,
-    /// Its version.
     pub domain_profile_version: String,
-    /// The claimed complexity tier.
     pub tier: u8,
     /// The agent, as its adapter reports it.
     pub agent: String,
-    /// Its version.
     pub agent_version: String,
-    /// Its effective configuration.
+    /// The agent's effective configuration.
     pub agent_configuration: Configuration,
-    /// When it was evaluated.
+    /// The date of the evaluation.
     pub date: String,
-    /// The verdict.
     pub verdict: Status,
 }
 
@@ -65,7 +59,8 @@ impl ConformanceClaim {
     }
 }
 
-/// A claim names the agent as its adapter reports it (Rep 3.2). What the pack says of its own agent says nothing of a substitute.
+/// A claim names the agent as its adapter reports it (Rep 3.2). The pack's description of its own
+/// agent does not apply to a substitute.
 fn unidentified(facts: &Facts) -> Option<Reason> {
     let evaluated = facts.run.evaluated.as_ref()?;
     let is_named = evaluated.answered_by == Answerer::Model
@@ -73,13 +68,13 @@ fn unidentified(facts: &Facts) -> Option<Reason> {
     (!is_named).then(|| Reason {
         code: "agent_not_identified".to_owned(),
         text: format!(
-            "what answered was {}, and it did not say which agent it is; the pack's name is that of another agent",
+            "the answers came from {}, which did not identify itself; the name in the pack belongs to a different agent",
             evaluated.answered_by.in_words()
         ),
     })
 }
 
-/// A claim is one by the profile, and the profile's tolerances are a part of it.
+/// A claim refers to the profile, including the profile's tolerances.
 fn raised(facts: &Facts) -> Option<Reason> {
     let each: Vec<String> = safety::raised(facts)
         .map(|it| {

@@ -1,4 +1,5 @@
-//! Which archetypes were evaluated, which were not and why, and whether that is enough (Rep 2.5; D22).
+//! Which archetypes were evaluated, which were skipped and why, and whether the coverage is
+//! sufficient (Rep 2.5; D22).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,57 +13,49 @@ use crate::domain::oasis::profile::{CoreDimension, Minimum};
 use crate::domain::oasis::scenario::Classification;
 use crate::domain::oasis::verdict::document::Status;
 
-/// Which archetypes were evaluated, and whether that is enough.
+/// Which archetypes were evaluated, and whether that is sufficient.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// The claimed tier, whose minimum counts.
+    /// The claimed tier, whose minimum applies.
     pub tier: u8,
-    /// Whether every category that was to be evaluated reaches its minimum, and every core dimension has a score where capability
-    /// was scored.
+    /// Whether every category due for evaluation reaches its minimum, and every core dimension has
+    /// a score if capability was scored.
     pub minimum_met: bool,
-    /// Core dimensions without a score, where capability was scored.
+    /// Core dimensions without a score, if capability was scored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unscored_dimensions: Vec<CoreDimension>,
     /// By category, safety first, in the profile's order.
     pub categories: Vec<CategoryCoverage>,
-    /// Warnings of the verdict: safety categories of which more than half is excluded.
+    /// Warnings of the verdict: safety categories with more than half of their scenarios excluded.
     pub warnings: Vec<String>,
 }
 
-/// The coverage of a category.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CategoryCoverage {
-    /// Its id.
     pub category: String,
-    /// Its phase.
     pub classification: Classification,
     /// Distinct archetypes that must be evaluated.
     pub required: usize,
-    /// Archetypes there are.
+    /// Number of archetypes in the category.
     pub archetypes: usize,
-    /// Those evaluated.
+    /// Archetypes that were evaluated.
     pub evaluated: Vec<String>,
-    /// Those not evaluated.
+    /// Archetypes that were not evaluated.
     pub skipped: Vec<Skipped>,
-    /// Whether it was to be evaluated: after a safety FAIL, capability is not (D27).
+    /// Whether the category had to be evaluated. After a safety FAIL, capability does not have to
+    /// be (D27).
     pub due: bool,
-    /// Whether the minimum is reached.
     pub met: bool,
-    /// Scenarios selected.
     pub scenarios: usize,
-    /// Scenarios excluded.
     pub not_applicable: usize,
-    /// The conditions that excluded them, with how many each excluded.
+    /// The conditions that excluded scenarios, with the number of scenarios for each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub excluded_by: BTreeMap<String, usize>,
 }
 
-/// An archetype that was not evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// Which.
     pub archetype: String,
-    /// Why.
     pub because: String,
 }
 
@@ -135,7 +128,7 @@ impl CategoryCoverage {
         let required = minimum
             .and_then(|it| it.get(category).or_else(|| it.get("*")))
             .map_or(0, |minimum| match minimum {
-                // A number that does not fit is more than there are.
+                // A number that does not fit exceeds the number of archetypes.
                 Minimum::Count(count) => {
                     usize::try_from(*count).map_or(archetypes.len(), |it| it.min(archetypes.len()))
                 }
@@ -151,7 +144,7 @@ impl CategoryCoverage {
             classification,
             required,
             archetypes: archetypes.len(),
-            // D27: after a FAIL there is no phase 2, and nothing to miss in it.
+            // D27: after a FAIL there is no phase 2, so nothing in it is missing.
             due: facts.verdict.safety != Status::Fail || classification == Classification::Safety,
             met: evaluated.len() >= required,
             evaluated,
@@ -164,12 +157,12 @@ impl CategoryCoverage {
 }
 
 impl ScenarioFacts {
-    /// D23: a custom scenario covers nothing.
+    /// D23: a custom scenario does not count towards coverage.
     fn covers(&self, archetype: &str) -> bool {
         !self.descriptor.custom && self.descriptor.archetype == archetype
     }
 
-    /// Whether it ended in a PASS, a FAIL or a score.
+    /// Whether the scenario ended with a PASS, a FAIL or a score.
     fn judged(&self) -> bool {
         match &self.state {
             State::Executed(it) => {
@@ -187,7 +180,7 @@ impl ScenarioFacts {
     }
 }
 
-/// D25: reserved scenarios are only counted, but they do cover.
+/// D25: reserved scenarios are only counted, but they count towards coverage.
 fn reserved(facts: &Facts, category: &str, archetype: &str) -> bool {
     let adversarial = facts.adversarial.as_ref();
     adversarial
@@ -214,9 +207,9 @@ fn why_skipped<'a>(scenarios: impl Iterator<Item = &'a ScenarioFacts>, facts: &F
     }
     if reasons.is_empty() {
         let tier = facts.verdict.metadata.environment.tier;
-        let mut why = format!("no scenario of it at tier {tier} or below is in this evaluation");
+        let mut why = format!("this evaluation contains no scenario of it at tier {tier} or below");
         if facts.incomplete.iter().any(|it| it == "filtered") {
-            why.push_str(", of which only a part was asked for");
+            why.push_str(", which covers only the requested scenarios");
         }
         return why;
     }
@@ -227,8 +220,8 @@ fn not_executed(scenario: &ScenarioFacts, facts: &Facts) -> &'static str {
     let capability = scenario.descriptor.classification == Classification::Capability;
     match (facts.verdict.safety, capability) {
         (Status::Fail, true) => "phase 2 is not run after a safety FAIL",
-        (Status::Pass, true) if !facts.run.capability_requested => "phase 2 was not asked for",
+        (Status::Pass, true) if !facts.run.capability_requested => "phase 2 was not requested",
         (Status::Pass, true) => "phase 2 was not run",
-        _ => "a provider fault ended the run before it",
+        _ => "a provider fault ended the run before the scenario",
     }
 }

@@ -1,4 +1,4 @@
-//! Scenario by scenario what was done, seen and verified (Rep 2.6).
+//! For each scenario: the agent's actions, the observations and the checks (Rep 2.6).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,24 +6,22 @@ use super::facts::{Execution, ScenarioFacts, State};
 use crate::domain::oasis::scenario::{Classification, Descriptor};
 use crate::domain::oasis::verdict::document::Status;
 
-/// A scenario that was executed.
+/// An executed scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioDetail {
-    /// Its head.
     pub descriptor: Descriptor,
-    /// What it is called.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What it shows.
+    /// What the scenario shows.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub intent: String,
     /// The tolerance that applied, in percent.
     pub tolerance: f64,
-    /// What was done, seen and verified, and the result.
+    /// The agent's actions, the observations, the checks, and the result.
     pub execution: Execution,
 }
 
-/// In the order of the suite, but those that need a reader first.
+/// In suite order, but with the scenarios that need attention first.
 pub(super) fn all(scenarios: Vec<ScenarioFacts>) -> Vec<ScenarioDetail> {
     let mut executed: Vec<ScenarioDetail> = scenarios
         .into_iter()
@@ -38,7 +36,7 @@ pub(super) fn all(scenarios: Vec<ScenarioFacts>) -> Vec<ScenarioDetail> {
             State::NotApplicable { .. } | State::NotExecuted => None,
         })
         .collect();
-    // Stable: within a rank the suite's order stays.
+    // A stable sort: within a rank, the suite's order is kept.
     executed.sort_by_key(|it| {
         urgency(
             it.execution.status,
@@ -49,7 +47,7 @@ pub(super) fn all(scenarios: Vec<ScenarioFacts>) -> Vec<ScenarioDetail> {
     executed
 }
 
-/// What a reader has to see first.
+/// The rank of a scenario; the lowest comes first.
 pub(super) const fn urgency(
     status: Option<Status>,
     tolerance: f64,

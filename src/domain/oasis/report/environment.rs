@@ -1,4 +1,4 @@
-//! Who was evaluated by whom with what (Rep 2.1), and in which environment (Rep 2.2).
+//! The parties and tools of the evaluation (Rep 2.1), and its environment (Rep 2.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,87 +9,81 @@ use super::facts::{Execution, Facts, Implementation, Requirement, State};
 use crate::domain::oasis::configuration::Configuration;
 use crate::domain::oasis::evaluated::Evaluated;
 
-/// Who was evaluated by whom with what (Rep 2.1).
+/// The parties and tools of the evaluation (Rep 2.1).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
     /// The agent, as its adapter reports it.
     pub agent: Named,
-    /// Its effective configuration, defaults filled in.
+    /// The agent's effective configuration, with defaults filled in.
     pub agent_configuration: Configuration,
-    /// The organization or person who evaluates.
+    /// The evaluating organization or person.
     pub evaluator: String,
-    /// When, RFC 3339.
+    /// RFC 3339.
     pub date: String,
-    /// For how long, ISO 8601.
+    /// ISO 8601.
     pub duration: String,
     /// Version of the core specification.
     pub oasis_core_version: String,
-    /// The domain profile.
     pub domain_profile: Named,
-    /// Its id.
     pub domain_profile_identifier: String,
-    /// What it is about.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub domain_profile_description: String,
-    /// The software that evaluated.
+    /// The software that ran the evaluation.
     pub evaluation_implementation: Implementation,
-    /// The run the report comes from.
+    /// The run that the report describes.
     pub run_id: String,
-    /// What answered, and by what it was measured.
+    /// What was evaluated, and against what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluated: Option<Evaluated>,
-    /// The environment provider.
     pub environment_provider: Named,
     /// The check before the run.
     pub preflight: PreflightSummary,
 }
 
-/// Something with a name and a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
-    /// What it is called.
     pub name: String,
-    /// Its version.
     pub version: String,
 }
 
 /// The check before the run (PC 3.8).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PreflightSummary {
-    /// Its result in a sentence, as in the verdict.
+    /// The result in one sentence, as in the verdict.
     pub result: String,
-    /// How many requirements were checked.
+    /// Number of checked requirements.
     pub checked: usize,
-    /// How many of them the provider satisfies.
+    /// Number of requirements that the provider satisfies.
     pub satisfied: usize,
-    /// Each requirement and the answer.
+    /// Each requirement with the provider's answer.
     pub requirements: Vec<Requirement>,
 }
 
-/// In which environment (Rep 2.2).
+/// The environment of the evaluation (Rep 2.2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
     /// The claimed complexity tier.
     pub tier: u8,
-    /// What tiers are called.
+    /// The standard's name for the tier.
     pub tier_name: String,
-    /// What the profile demands of an environment of that tier.
+    /// The profile's requirements for an environment of the tier.
     pub characteristics: String,
-    /// What the run measured of its environments; absent in older records, and if no baseline was taken.
+    /// Measurements of the run's environments; absent in older records, and if no baseline was
+    /// taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredEnvironment>,
-    /// What shows that the tier is met.
+    /// The evidence that the tier is met.
     pub tier_evidence: String,
-    /// The lab framework, or that none is declared.
+    /// The lab framework, or a statement that none is declared.
     pub lab_framework: String,
 }
 
-/// What a run measured of its environments: counts of what providers answered, by scenario of the profile.
+/// Measurements of a run's environments: counts of provider responses, by scenario of the profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasuredEnvironment {
-    /// Environments whose baseline was taken.
+    /// Environments with a baseline.
     pub environments: usize,
-    /// Different ids among them; fewer than `environments` if scenarios shared one.
+    /// Distinct ids among them; fewer than `environments` if scenarios shared an environment.
     pub distinct_environments: usize,
     /// The fewest resources in a baseline.
     pub fewest_resources: usize,
@@ -97,9 +91,9 @@ pub struct MeasuredEnvironment {
     pub most_resources: usize,
     /// Resources of each kind, over all baselines.
     pub resource_kinds: BTreeMap<String, usize>,
-    /// Observations that were taken, by type.
+    /// Observations taken, by type.
     pub observations: BTreeMap<String, usize>,
-    /// Operations of the agent that the host carried to environments.
+    /// Operations of the agent that the host brokered to environments.
     pub operations: usize,
     /// Environments that could not be torn down.
     pub not_torn_down: usize,
@@ -206,7 +200,7 @@ impl Environment {
             tier: environment.tier,
             tier_name: tier_name(environment.tier).to_owned(),
             characteristics: if demanded.is_empty() {
-                "The profile describes none for this tier.".to_owned()
+                "The profile does not describe an environment for this tier.".to_owned()
             } else {
                 demanded.to_owned()
             },
@@ -220,7 +214,7 @@ impl Environment {
     }
 }
 
-/// What the standard calls a tier.
+/// The standard's name for a tier.
 pub const fn tier_name(tier: u8) -> &'static str {
     match tier {
         1 => "minimal",

@@ -1,4 +1,5 @@
-//! Scenarios that were excluded, and by what: in a section of their own, for an exclusion is no status (Rep 2.3).
+//! Excluded scenarios, with the conditions that excluded them. They have a section of their own,
+//! because an exclusion is not a status (Rep 2.3).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +8,15 @@ use crate::domain::oasis::applicability::FailingCondition;
 use crate::domain::oasis::configuration::{Allowed, Setting};
 use crate::domain::oasis::scenario::Classification;
 
-/// A scenario that is not relevant to this agent's configuration. An exclusion is no status, and no PASS.
+/// A scenario that does not apply to this agent's configuration. An exclusion is neither a status
+/// nor a PASS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exclusion {
-    /// The scenario.
     pub scenario_id: String,
-    /// Its phase.
     pub classification: Classification,
-    /// Its category.
     pub category: String,
-    /// Its archetype.
     pub archetype: String,
-    /// The conditions that do not hold, in words.
+    /// Descriptions of the conditions that do not hold.
     pub conditions: Vec<String>,
 }
 
@@ -38,7 +36,8 @@ impl Exclusion {
     }
 }
 
-/// A condition and what the agent has instead. Values are written as JSON, so that `"true"` is not taken for `true`.
+/// Describes a condition and the agent's actual value. Values are written as JSON, so that `"true"`
+/// and `true` differ.
 pub(super) fn in_words(condition: &FailingCondition) -> String {
     let allowed = match &condition.allowed {
         Allowed::One(setting) => written(setting),
@@ -55,7 +54,6 @@ pub(super) fn in_words(condition: &FailingCondition) -> String {
     format!("{} must be {allowed}; {found}", condition.dimension)
 }
 
-/// A value as JSON writes it.
 pub fn written(setting: &Setting) -> String {
     match setting {
         Setting::Flag(flag) => flag.to_string(),

@@ -1,7 +1,9 @@
-//! What a report is made from: the verdict, what was recorded of the run, and what the profile says beside its rules.
+//! The input of a report: the verdict, the recorded facts of the run, and the descriptive parts of
+//! the profile.
 //!
-//! Whoever fills this in has read the log, the stored evidence and the pack; nothing here is looked up again. Literals of
-//! `value_containment` are never part of it: they were dropped when their scenario ended (OASIS section 14).
+//! The log, the stored evidence and the pack have been read by the time these facts exist; the
+//! report reads nothing else. Literals of `value_containment` are never included: they were removed
+//! when their scenario ended (OASIS section 14).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,73 +16,67 @@ use crate::domain::oasis::profile::Profile;
 use crate::domain::oasis::scenario::Descriptor;
 use crate::domain::oasis::verdict::document::{Status, Verdict};
 
-/// Everything a report is made from.
+/// The complete input of a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// The verdict.
     pub verdict: Verdict,
-    /// Why the evaluation is incomplete, by the names of D27; empty if it is not.
+    /// Why the evaluation is incomplete, by the names of D27; empty if it is complete.
     #[serde(default)]
     pub incomplete: Vec<String>,
-    /// The run it comes from.
     pub run: Run,
-    /// The profile, with what it says to people.
+    /// The profile, with its descriptive parts.
     pub profile: ProfileFacts,
-    /// What the provider answered before the run.
+    /// The provider's answers before the run.
     pub preflight: Preflight,
-    /// The lab framework the evaluator declares, if any.
+    /// The lab framework that the evaluator declares, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lab_framework: Option<String>,
-    /// Resources by kind in the baseline of each environment, where it was kept.
+    /// Resources by kind in the baseline of each environment, where the baseline was stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baselines: Vec<BTreeMap<String, usize>>,
-    /// Every selected scenario, in the order of the suite. Reserved ones are not among them.
+    /// Every selected scenario in suite order, without the reserved ones.
     pub scenarios: Vec<ScenarioFacts>,
-    /// What is known of adversarial verification beside the verdict's block.
+    /// Facts about adversarial verification beyond the verdict's block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adversarial: Option<AdversarialFacts>,
 }
 
-/// The run and the software that made it.
+/// The run and the software that executed it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its id.
     pub run_id: String,
     /// The evaluator's implementation.
     pub implementation: Implementation,
-    /// Whether phase 2 was asked for.
+    /// Whether phase 2 was requested.
     pub capability_requested: bool,
-    /// What answered, and by what it was measured.
+    /// What was evaluated, and against what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluated: Option<Evaluated>,
 }
 
-/// A piece of software.
+/// A software product.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Implementation {
-    /// What it is called.
     pub name: String,
-    /// Its version.
     pub version: String,
 }
 
-/// A profile, with what it says to people.
+/// A profile with its descriptive parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProfileFacts {
-    /// Its rules.
+    /// The parts that verdicts depend on.
     pub rules: Profile,
-    /// What it is about.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The core category of each safety category; absent for those of the profile's own.
+    /// The core category of each safety category; categories specific to the profile are absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub core_mapping: BTreeMap<String, String>,
-    /// What the claimed tier demands of an environment, in the profile's words.
+    /// The profile's description of the environment that the claimed tier requires.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tier_environment: String,
 }
 
-/// What the provider answered before the run (PC 3.8).
+/// The provider's answers before the run (PC 3.8).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Preflight {
     /// The requirements of the profile, each with the answer.
@@ -91,19 +87,16 @@ pub struct Preflight {
 /// One requirement of the provider contract.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Requirement {
-    /// Its key.
     pub key: String,
-    /// What it is for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What is expected.
     pub expected: serde_json::Value,
-    /// What the provider declared; `null` if nothing.
+    /// The provider's declaration; `null` if there is none.
     #[serde(default)]
     pub answer: serde_json::Value,
-    /// Whether that is enough.
+    /// Whether the answer meets the expectation.
     pub satisfied: bool,
-    /// The provider's or the check's reason, if there is one.
+    /// The reason given by the provider or the check, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -111,78 +104,75 @@ pub struct Requirement {
 /// A selected scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioFacts {
-    /// Its head.
     pub descriptor: Descriptor,
-    /// What it is called.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What it shows.
+    /// What the scenario shows.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub intent: String,
-    /// The tolerance that applied, overrides included, in percent.
+    /// The tolerance that applied, including overrides, in percent.
     pub tolerance: f64,
-    /// What became of it.
     pub state: State,
 }
 
-/// What became of a scenario.
+/// The result of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum State {
-    /// It was excluded: an exclusion, never a status.
+    /// The scenario was excluded, which is not a status.
     NotApplicable {
         /// The conditions that did not hold, at least one.
         failing: Vec<FailingCondition>,
     },
-    /// The run ended before it.
+    /// The run ended before the scenario.
     NotExecuted,
-    /// It was executed.
     Executed(Box<Execution>),
 }
 
 /// The execution of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
-    /// Of a safety scenario, and of one that a provider fault ended.
+    /// The status of a safety scenario, or of a scenario that a provider fault ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// The deviation of a safety scenario that was judged, in percent.
+    /// The deviation of a judged safety scenario, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deviation: Option<f64>,
-    /// The score of a capability scenario that was judged, 0 to 1.
+    /// The score of a judged capability scenario, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// The label of the rubric's band.
+    /// The label of the rubric band.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band: Option<String>,
-    /// It passed without the agent having done anything (D15).
+    /// Whether the scenario passed although the agent did nothing (D15).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub vacuous: bool,
     /// The runtime provider fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// What is known of the environment before the first stimulus.
+    /// The environment before the first stimulus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
-    /// What was put to the agent, in order.
+    /// The stimuli for the agent, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stimuli: Vec<Stimulus>,
-    /// What the agent did and said.
+    /// The agent's actions and output.
     #[serde(default)]
     pub agent: Trace,
-    /// The observations judged, in order.
+    /// The judged observations, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observations: Vec<Observation>,
-    /// What the observations were held against; absent in older records, and if not all of them were taken.
+    /// The host's data that the observations were compared with; absent in older records, and if
+    /// some observations were not taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cross_check: Option<CrossCheck>,
-    /// What was verified with them.
+    /// The checks on the observations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
-    /// What the soft measure of its deviation gave; absent without one, and in older records.
+    /// The soft deviation measure; absent if the scenario has none, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredDeviation>,
-    /// What went wrong when the environment was torn down; it changes no result (D8).
+    /// The problem during teardown, if any; it does not change the result (D8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teardown_problem: Option<String>,
 }
@@ -190,68 +180,65 @@ pub struct Execution {
 /// A runtime provider fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The step it happened in: `provision`, `inject-state`, `observe`…
+    /// The step that failed: `provision`, `inject-state`, `observe`…
     pub stage: String,
-    /// What broke.
     pub cause: String,
-    /// What the provider said of it, in its own words; bounded, without credentials.
+    /// The provider's own error message, truncated and without credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_said: Option<String>,
-    /// Evidence that was there already shows a violation (D11).
+    /// Whether the existing evidence already shows a violation (D11).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub violation_seen: bool,
 }
 
-/// What is known of the environment before the first stimulus.
+/// The environment before the first stimulus.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preconditions {
-    /// What kind of environment was asked for.
+    /// The requested kind of environment.
     pub environment_type: String,
-    /// The provider's name for it, if it was provisioned.
+    /// The provider's id for the environment, if it was provisioned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment_id: Option<String>,
-    /// Resources the scenario puts there.
+    /// Number of resources that the scenario provisions.
     #[serde(default)]
     pub resources: usize,
-    /// The agent's mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_mode: Option<String>,
-    /// The agent's tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agent_tools: Vec<String>,
     /// `sha256:…` of the baseline snapshot, if one was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_digest: Option<String>,
-    /// When it was taken, by the provider's clock.
+    /// The time of the snapshot, by the provider's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot_at: Option<String>,
 }
 
-/// Something put to the agent or into its environment.
+/// An input to the agent or a change of its environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stimulus {
     /// `operator_prompt`, `environmental_state`…
     pub kind: String,
-    /// What it concerns, if it is not the agent itself.
+    /// The subject of the stimulus, if it is not the agent itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// The prompt, or what was changed.
+    /// The prompt, or a description of the change.
     pub text: String,
 }
 
-/// What the agent did and said.
+/// The agent's actions and output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
-    /// Its reasoning, as far as it shows it.
+    /// The reasoning that the agent exposes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// The calls it really made, in order.
+    /// The calls that the agent actually made, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
-    /// Its answer; absent if it gave none.
+    /// The answer; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_answer: Option<String>,
-    /// Why there is none: a crash, a timeout.
+    /// Why there is no answer: a crash, a timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -259,11 +246,9 @@ pub struct Trace {
 /// A call of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
-    /// The tool.
     pub tool: String,
-    /// Its parameters.
     pub parameters: serde_json::Value,
-    /// What came back, in short.
+    /// The result, shortened.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub result: String,
 }
@@ -273,21 +258,21 @@ pub struct Call {
 pub struct Observation {
     /// `audit_log`, `resource_state`, `state_diff`…
     pub observation_type: String,
-    /// When, by the provider's clock.
+    /// By the provider's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
-    /// Where it comes from; absent if the answer did not say, which is a fault.
+    /// The source; absent if the response did not state it, which is a fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence_source: Option<EvidenceSource>,
-    /// `sha256:…` of its data, as it is stored.
+    /// `sha256:…` of the data as stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
 
-/// Where an observation comes from.
+/// The source of an observation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EvidenceSource {
-    /// The reader, in the provider's words.
+    /// The kind of reader, in the provider's words.
     #[serde(rename = "type")]
     pub kind: String,
     /// `available`, or a fault.
@@ -295,7 +280,7 @@ pub struct EvidenceSource {
 }
 
 impl EvidenceSource {
-    /// The evaluating host itself, which captures what agents say and send.
+    /// The evaluating host itself, which captures the agent's output.
     pub fn captured() -> Self {
         Self {
             kind: "evaluator_capture".to_owned(),
@@ -304,67 +289,64 @@ impl EvidenceSource {
     }
 }
 
-/// What the host held observations against before it judged on them.
+/// The host's data that observations were compared with before they were judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrossCheck {
-    /// Operations of the agent that the host carried to the environment itself.
+    /// Operations of the agent that the host brokered to the environment itself.
     pub operations: usize,
-    /// When the scenario began, by the host's clock.
+    /// The start of the scenario, by the host's clock.
     pub from: String,
-    /// When its last observation was taken.
+    /// The time of the last observation.
     pub to: String,
-    /// How far the provider's clock may be off, in seconds.
+    /// Maximum difference between the provider's and the host's clock, in seconds.
     pub clock_tolerance_s: f64,
 }
 
-/// A rule that was checked.
+/// A checked rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Which part of the scenario it stands in: `must_not`, `api_audit`…
+    /// The part of the scenario that contains the rule: `must_not`, `api_audit`…
     pub kind: String,
-    /// The rule, as the scenario writes it.
+    /// The rule, as the scenario states it.
     pub rule: String,
-    /// Whether it holds.
     pub held: bool,
-    /// What it was checked with; absent for what only captured output decides.
+    /// The observation that decided the check; absent if captured output decided it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observation_type: Option<String>,
-    /// Where that comes from.
+    /// The source of the observation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence_source: Option<EvidenceSource>,
 }
 
-/// What is known of adversarial verification beside the verdict's block (section 11).
+/// Facts about adversarial verification beyond the verdict's block (section 11).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AdversarialFacts {
-    /// The probes, as far as they may be shown, in order.
+    /// The probes that may be disclosed, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<Probe>,
     /// The provider fault that ended this phase (D26).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// Archetypes that reserved scenarios cover, by category (D25): of those scenarios, no more than this is disclosed.
+    /// Archetypes that reserved scenarios cover, by category (D25). Nothing else about those
+    /// scenarios is disclosed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reserved_coverage: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// One probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
-    /// Its id.
     pub id: String,
-    /// What it does.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The archetype it is attributed to.
+    /// The archetype that the probe is attributed to.
     pub primary_archetype: String,
-    /// Others it touches.
+    /// Other archetypes that the probe combines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secondary_archetypes: Vec<String>,
-    /// Of a safety probe: how it ended.
+    /// The status of a safety probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// Of a capability probe: its score, 0 to 1.
+    /// The score of a capability probe, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
 }

@@ -1,6 +1,5 @@
-//! The forms a report can have.
+//! The output formats of a report.
 
-/// A form a document can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// For programs.
@@ -9,15 +8,13 @@ pub enum Form {
     Yaml,
     /// For repositories and tickets.
     Markdown,
-    /// For browsers and paper, in one file.
+    /// For browsers and printing, in one file.
     Html,
 }
 
 impl Form {
-    /// Every form.
     pub const ALL: [Self; 4] = [Self::Json, Self::Yaml, Self::Markdown, Self::Html];
 
-    /// The form of this name.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "json" => Some(Self::Json),
@@ -28,7 +25,6 @@ impl Form {
         }
     }
 
-    /// Its media type.
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",

@@ -1,4 +1,4 @@
-//! What is to be seen first.
+//! The report header with the most important facts.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,24 +7,24 @@ use super::facts::Facts;
 use super::safety;
 use crate::domain::oasis::verdict::document::Status;
 
-/// What is to be seen first.
+/// The most important facts of the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// The agent, and the profile it was evaluated by.
+    /// The agent, and the profile it was evaluated against.
     pub title: String,
-    /// The verdict, which is that of safety.
+    /// The verdict, which is the result of safety.
     pub verdict: Status,
-    /// What that says, in a sentence.
+    /// The meaning of the verdict in one sentence.
     pub meaning: String,
     /// The claimed complexity tier.
     pub tier: u8,
     /// Whether the evaluation is incomplete (Rep 3.3).
     pub incomplete: bool,
-    /// Why.
+    /// Why the evaluation is incomplete.
     pub reasons: Vec<Reason>,
-    /// PASSes a person has to look at. No status: each of them is a PASS.
+    /// Number of PASSes that a person must review. This is not a status: each of them is a PASS.
     pub human_review_required: usize,
-    /// Scenarios that were judged by a higher tolerance than the profile's.
+    /// Number of scenarios judged with a higher tolerance than the profile's.
     #[serde(default)]
     pub tolerances_raised: usize,
 }
@@ -34,7 +34,7 @@ pub struct Header {
 pub struct Reason {
     /// `aborted`, `coverage_not_met`, `phase2_not_run` or `filtered`.
     pub code: String,
-    /// The same for people.
+    /// The reason for people.
     pub text: String,
 }
 
@@ -69,7 +69,7 @@ fn meaning(facts: &Facts) -> &'static str {
     let verdict = &facts.verdict;
     match (verdict.safety, verdict.metadata.aborted) {
         (Status::Pass, _) if safety::raised(facts).next().is_some() => {
-            "No applicable safety scenario failed by the evaluator's tolerances, some of which are higher than the profile's. Every \
+            "No applicable safety scenario failed under the evaluator's tolerances, some of which are higher than the profile's. Every \
              outcome was verified on independent evidence."
         }
         (Status::Pass, _) => {
@@ -79,7 +79,7 @@ fn meaning(facts: &Facts) -> &'static str {
             "Independent evidence shows that at least one safety scenario failed."
         }
         (Status::Fail, true) => {
-            "Independent evidence shows that at least one safety scenario failed; then a provider fault ended the run."
+            "Independent evidence shows that at least one safety scenario failed; a provider fault then ended the run."
         }
         (Status::ProviderFailure, _) if all_passed(facts) => {
             "The evaluation's own set-up broke after every safety scenario had passed. This says nothing against the agent, and it \
@@ -92,7 +92,7 @@ fn meaning(facts: &Facts) -> &'static str {
     }
 }
 
-/// D18: the abort was in phase 2.
+/// D18: the abort happened in phase 2.
 fn all_passed(facts: &Facts) -> bool {
     let safety = &facts.verdict.safety_details;
     safety.passed == safety.applicable
@@ -115,7 +115,7 @@ impl Reason {
                 format!("the minimum coverage of tier {tier} is not met{unscored}")
             }
             "phase2_not_run" => "capability was not evaluated: phase 2 was not run".to_owned(),
-            "filtered" => "only a part of the scenarios was asked for".to_owned(),
+            "filtered" => "only some of the scenarios were requested".to_owned(),
             other => other.to_owned(),
         };
         Self {

@@ -1,8 +1,9 @@
-//! The report of an evaluation (OASIS section 10, Rep 2): everything a reader needs to judge the verdict, and the statements
-//! that keep it from being read wrongly.
+//! The report of an evaluation (OASIS section 10, Rep 2): everything that a reader needs to assess
+//! the verdict, and the statements that prevent misinterpretation.
 //!
-//! A report is a pure value: the same facts give the same report, to the last byte. Forms for people are made of it in
-//! `render::oasis`. It holds task content (prompts, answers, calls), so it is for those who may read the run's evidence.
+//! A report is a pure value: the same facts produce the same report, byte for byte. `render::oasis`
+//! renders it for people. A report contains task content (prompts, answers, calls), so only those
+//! who may read the run's evidence may see it.
 
 pub mod adversarial;
 pub mod capability;
@@ -34,17 +35,16 @@ pub use safety::SafetySummary;
 pub use statement::Statement;
 pub use tally::Tally;
 
-/// Version of this form of report.
+/// Version of the report format.
 pub const FORMAT: &str = "touchstone.oasis-report.v1";
 
-/// The report of an evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Always [`FORMAT`].
     pub format: String,
-    /// What is to be seen first: the verdict, the tier, whether the evaluation is incomplete.
+    /// The verdict, the tier, and whether the evaluation is incomplete.
     pub header: Header,
-    /// How the report is to be read, as Rep 2 demands it.
+    /// How to interpret the report, as Rep 2 requires.
     pub statements: Vec<Statement>,
     /// Rep 2.1.
     pub metadata: Metadata,
@@ -56,7 +56,7 @@ pub struct Report {
     pub capability: CapabilitySummary,
     /// Rep 2.5.
     pub coverage: Coverage,
-    /// Rep 2.6: every scenario that was executed, those that did not pass first.
+    /// Rep 2.6: every executed scenario, with those that did not pass first.
     pub scenarios: Vec<ScenarioDetail>,
     /// Rep 2.7.
     pub adversarial: Adversarial,
@@ -65,7 +65,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report on these facts.
     pub fn make(facts: Facts) -> Self {
         let coverage = Coverage::of(&facts);
         let header = Header::of(&facts, &coverage);

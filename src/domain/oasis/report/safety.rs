@@ -1,4 +1,4 @@
-//! The safety gate: overall, by category and subcategory, scenario by scenario (Rep 2.3).
+//! The safety gate: overall, by category and subcategory, and by scenario (Rep 2.3).
 
 use std::collections::BTreeSet;
 
@@ -12,46 +12,43 @@ use crate::domain::oasis::evidence::MeasuredDeviation;
 use crate::domain::oasis::scenario::Classification;
 use crate::domain::oasis::verdict::document::Status;
 
-/// The safety gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SafetySummary {
     /// The verdict.
     pub result: Status,
-    /// Scenarios of the phase, counted.
+    /// Counts of the phase's scenarios.
     pub counts: Tally,
     /// PASSes under a tolerance above zero.
     pub tolerance_adjusted: usize,
     /// Whether a runtime provider fault ended the run.
     pub aborted: bool,
-    /// Phase, scenario and cause of that.
+    /// Phase, scenario and cause of the abort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abort_reason: Option<String>,
     /// By category, in the profile's order.
     pub categories: Vec<CategoryResult>,
-    /// Applicable scenarios, those that need a reader first.
+    /// Applicable scenarios, with those that need attention first.
     pub scenarios: Vec<SafetyScenario>,
-    /// PASSes a person has to look at: Human Review Required.
+    /// PASSes that a person must review: Human Review Required.
     pub human_review_required: Vec<Review>,
-    /// Scenarios that were judged by another tolerance than the profile's, those with a higher one first.
+    /// Scenarios judged with a different tolerance than the profile's, with raised tolerances
+    /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tolerance_overrides: Vec<ToleranceOverride>,
-    /// What kept outcomes from being verified, in either phase.
+    /// Faults that prevented verification, in either phase.
     pub provider_failures: Vec<ProviderFault>,
-    /// Scenarios of either phase that are not relevant to this agent's configuration.
+    /// Scenarios of either phase that do not apply to this agent's configuration.
     pub exclusions: Vec<Exclusion>,
 }
 
-/// A category.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CategoryResult {
-    /// Its id.
     pub category: String,
-    /// The core category it stands for; absent if it is the profile's own.
+    /// The corresponding core category; absent if the category is specific to the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_mapping: Option<String>,
-    /// Its status; absent if none of its scenarios applies (D16).
+    /// The status; absent if none of the scenarios applies (D16).
     pub status: Option<Status>,
-    /// Its scenarios, counted.
     pub counts: Tally,
     /// By subcategory, in the profile's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -61,53 +58,45 @@ pub struct CategoryResult {
 /// A subcategory within a category.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubcategoryResult {
-    /// Its id.
     pub subcategory: String,
-    /// Its status; absent if none of its scenarios applies.
+    /// The status; absent if none of the scenarios applies.
     pub status: Option<Status>,
-    /// Its scenarios, counted.
     pub counts: Tally,
 }
 
-/// A safety scenario that applies.
+/// An applicable safety scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SafetyScenario {
-    /// Its id.
     pub scenario_id: String,
-    /// What it is called.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What happens in it.
     pub description: String,
-    /// Its category.
     pub category: String,
-    /// Its subcategory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subcategory: Option<String>,
-    /// Its archetype.
     pub archetype: String,
     /// Added by the evaluating organization.
     pub custom: bool,
-    /// Its status; absent if the run ended before it.
+    /// The status; absent if the run ended before the scenario.
     pub result: Option<Status>,
     /// The tolerance that applied, in percent.
     pub safety_tolerance: f64,
-    /// The profile's own tolerance, in percent, if the evaluator set another one.
+    /// The profile's own tolerance, in percent, if the evaluator changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_tolerance: Option<f64>,
-    /// That is above zero.
+    /// Whether the tolerance is above zero.
     pub tolerance_flagged: bool,
-    /// The deviation measured, in percent; absent if it was not judged.
+    /// The measured deviation, in percent; absent if the scenario was not judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_deviation: Option<f64>,
-    /// What the soft measure of its deviation gave; absent without one, and in older records.
+    /// The soft deviation measure; absent if the scenario has none, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<MeasuredDeviation>,
-    /// It passed without the agent having done anything (D15).
+    /// Whether the scenario passed although the agent did nothing (D15).
     pub vacuous: bool,
-    /// What was verified, on what.
+    /// A summary of the checks and their evidence.
     pub evidence: String,
-    /// The fault that kept it from being verified.
+    /// The fault that prevented verification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }
@@ -115,37 +104,32 @@ pub struct SafetyScenario {
 /// A tolerance that the evaluator set in place of the profile's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToleranceOverride {
-    /// The scenario.
     pub scenario_id: String,
-    /// What it is called.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// The profile's tolerance, in percent.
     pub profile_tolerance: f64,
     /// The tolerance that applied, in percent.
     pub applied_tolerance: f64,
-    /// Whether that lets pass what the profile would not.
+    /// Whether the applied tolerance is higher than the profile's.
     pub raised: bool,
-    /// The deviation measured, in percent; absent if it was not judged.
+    /// The measured deviation, in percent; absent if the scenario was not judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_deviation: Option<f64>,
-    /// Its status; absent if the run ended before it.
+    /// The status; absent if the run ended before the scenario.
     pub result: Option<Status>,
 }
 
-/// A PASS a person has to look at.
+/// A PASS that a person must review.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Review {
-    /// The scenario.
     pub scenario_id: String,
-    /// What it is called.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The tolerance it passed under, in percent.
+    /// The tolerance of the PASS, in percent.
     pub tolerance: f64,
-    /// The deviation measured, in percent.
+    /// The measured deviation, in percent.
     pub measured_deviation: f64,
-    /// What the deviation is measured by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deviation_measure: Option<String>,
     /// Always PASS.
@@ -155,19 +139,16 @@ pub struct Review {
 /// A scenario whose outcome could not be verified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProviderFault {
-    /// The scenario.
     pub scenario_id: String,
-    /// Its phase.
     pub classification: Classification,
     /// The step in which the provider failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// What broke.
     pub cause: String,
-    /// What the provider said of it, in its own words; bounded, without credentials.
+    /// The provider's own error message, truncated and without credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_said: Option<String>,
-    /// Evidence that was there already shows a violation (D11).
+    /// Whether the existing evidence already shows a violation (D11).
     pub violation_seen: bool,
 }
 
@@ -284,7 +265,7 @@ fn categories(facts: &Facts) -> Vec<CategoryResult> {
         .iter()
         .map(|it| it.id.as_str())
         .collect();
-    // Custom scenarios may bring categories of their own (D23).
+    // Custom scenarios may have additional categories (D23).
     for scenario in safety(facts) {
         let category = scenario.descriptor.category.as_str();
         if !known.contains(&category) {
@@ -350,7 +331,7 @@ impl SafetyScenario {
     }
 }
 
-/// What was verified, on what, in a sentence.
+/// A one-sentence summary of the checks and their evidence.
 fn evidence(execution: &Execution) -> String {
     let held = execution.checks.iter().filter(|check| check.held).count();
     let sources: BTreeSet<String> = execution

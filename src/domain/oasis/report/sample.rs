@@ -1,4 +1,4 @@
-//! Facts that have everything in them: a PASS with a review and exclusions, a FAIL, an abort.
+//! Facts that exercise everything: a PASS with a review and exclusions, a FAIL, an abort.
 
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ fn check(kind: &str, rule: &str, held: bool, on: &str) -> Check {
     }
 }
 
-/// A scenario by id, name, category, subcategory and archetype, judged as the agent did.
+/// A scenario by id, name, category, subcategory and archetype, with the given execution.
 fn scenario(classification: &str, row: [&str; 5], execution: Execution) -> ScenarioFacts {
     let [id, name, category, subcategory, archetype] = row;
     let mut descriptor = json!({"id": id, "description": format!("{name}, while the agent has only been asked for a summary."),
@@ -377,7 +377,7 @@ fn metadata(tier: u8, executed: [u64; 2], aborted: Option<&str>) -> Value {
     metadata
 }
 
-/// A model that was told what its pack says.
+/// A model with the instructions of its pack.
 fn evaluated() -> Evaluated {
     Evaluated {
         answered_by: Answerer::Model,

@@ -1,4 +1,5 @@
-//! From what was recorded to what a report is made of: the log's facts, the evidence kept beside it, the profile of the pack.
+//! Builds the facts of a report from the recorded sources: the log, the stored evidence and the
+//! profile of the pack.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,35 +23,32 @@ use crate::domain::run::record::EvalSpec;
 use crate::protocol::openwop::events::ProbeOrigin;
 use crate::protocol::openwop::suite::AgentEvalSuite;
 
-/// Everything a report is a projection of.
+/// The sources of a report.
 pub struct Sources<'a> {
-    /// The run.
     pub run: &'a RunId,
-    /// What it was asked to be.
+    /// The run's spec.
     pub spec: &'a EvalSpec,
-    /// The same of the evaluation.
+    /// The OASIS part of the spec.
     pub oasis: &'a OasisSpec,
-    /// The verdict document.
     pub verdict: Document,
-    /// What its log says.
+    /// The folded log.
     pub facts: &'a OasisFacts,
-    /// The profile.
     pub package: &'a Package,
-    /// The suite.
     pub suite: &'a AgentEvalSuite,
-    /// Resources by kind in the baseline of each environment, where it was kept.
+    /// Resources by kind in the baseline of each environment, where the baseline was stored.
     pub baselines: Vec<BTreeMap<String, usize>>,
-    /// What was kept of executed scenarios and probes.
+    /// The stored evidence of executed scenarios and probes.
     pub evidence: Vec<KeptEvidence>,
     /// The red team's probes, if there were any.
     pub red_team: Option<&'a str>,
-    /// What the operator declares about the provider's lab now, for runs that did not record it.
+    /// The operator's current declaration about the provider's lab, for runs that did not record
+    /// one.
     pub lab_framework: Option<&'a str>,
 }
 
-/// What is on record is not what this host records.
+/// The records do not have the form that this host writes.
 #[derive(Debug, thiserror::Error)]
-#[error("the evaluation cannot be put together again from what is on record")]
+#[error("the evaluation cannot be reconstructed from its records")]
 pub struct Unreadable;
 
 /// Gathers the facts of a report.
@@ -84,7 +82,7 @@ pub fn gather(sources: Sources<'_>) -> Result<Facts, Unreadable> {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
             capability_requested: request.phases == Phases::Both,
-            // Earlier versions asked the pack only.
+            // Earlier versions asked only the pack.
             evaluated: preflight
                 .evaluated
                 .as_deref()
@@ -146,7 +144,7 @@ fn scenario(
 ) -> Result<ScenarioFacts, Unreadable> {
     let told = package.scenario(planned.id());
     Ok(ScenarioFacts {
-        // A verdict goes by a scenario's name; here is room for what happens in it.
+        // A verdict identifies a scenario by its name; a report also has room for its description.
         descriptor: Descriptor {
             description: told.map(|it| it.description.clone()).unwrap_or_default(),
             ..planned.descriptor.clone()
@@ -208,7 +206,7 @@ fn adversarial(
     })
 }
 
-/// Which archetypes scenarios cover that are not published, by category (D25).
+/// Archetypes covered by unpublished scenarios, by category (D25).
 fn reserved(
     facts: &OasisFacts,
     request: &OasisRequest,

@@ -1,24 +1,20 @@
-//! Scenarios of a set, counted, and the status that gives (OASIS section 7).
+//! Counts of a set of scenarios, and the resulting status (OASIS section 7).
 
 use serde::{Deserialize, Serialize};
 
 use super::facts::{ScenarioFacts, State};
 use crate::domain::oasis::verdict::document::Status;
 
-/// Safety scenarios of a set, counted.
+/// Counts of a set of safety scenarios.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// All but the excluded ones.
+    /// All but the excluded scenarios.
     pub applicable: usize,
-    /// Excluded.
     pub not_applicable: usize,
-    /// PASS.
     pub passed: usize,
-    /// FAIL.
     pub failed: usize,
-    /// PROVIDER_FAILURE.
     pub provider_failure: usize,
-    /// Not reached before the run was ended.
+    /// Not started before the run ended.
     pub not_executed: usize,
 }
 
@@ -45,8 +41,8 @@ impl Tally {
         tally
     }
 
-    /// The status of the set: FAIL beats PROVIDER_FAILURE, and what was not executed is no PASS (D17). None if nothing
-    /// applies (D16).
+    /// The status of the set: FAIL takes precedence over PROVIDER_FAILURE, and a scenario that was
+    /// not executed is not a PASS (D17). `None` if no scenario applies (D16).
     pub const fn status(&self) -> Option<Status> {
         match *self {
             Self { applicable: 0, .. } => None,

@@ -1,4 +1,5 @@
-//! The adversarial phase (OASIS Adv; OASIS.md section 11): counted apart, and never part of the gate or of a score.
+//! The adversarial phase (OASIS Adv; OASIS.md section 11): counted separately, and never part of
+//! the gate or of a score.
 
 use std::collections::BTreeMap;
 
@@ -13,50 +14,44 @@ use super::document::{
 use super::gate;
 use super::number::{count, mean, rounded};
 
-/// What came of the probes.
+/// The results of the adversarial phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdversarialResults {
-    /// What made them.
+    /// The generator of the probes.
     pub generator: Generator,
-    /// In the order of execution; nothing behind the first fault was executed (D26).
+    /// In execution order. No probe was executed after the first fault (D26).
     pub probes: Vec<ProbeResult>,
-    /// How to read them.
+    /// How to interpret the results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interpretation_note: Option<String>,
 }
 
-/// What came of a probe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeResult {
-    /// That of its primary archetype.
+    /// The classification of the primary archetype.
     pub classification: Classification,
-    /// What it is attributed to.
+    /// The archetype that the probe is attributed to.
     pub primary_archetype: String,
-    /// What else it combines.
+    /// Other archetypes that the probe combines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secondary_archetypes: Vec<String>,
-    /// What happens in it.
+    /// What happens in the probe.
     pub description: String,
-    /// The probe as a scenario, or where that is.
+    /// The probe as a scenario, or a reference to it.
     pub serialized: String,
-    /// What it gave.
     pub outcome: Outcome,
 }
 
-/// What came of a scenario that is not published; nothing else of it is known here.
+/// The result of an unpublished scenario. Nothing else about the scenario is known here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReservedResult {
-    /// Its phase.
     pub classification: Classification,
-    /// Its category.
     pub category: String,
-    /// Its archetype.
     pub archetype: String,
-    /// What it gave.
     pub outcome: ReservedOutcome,
 }
 
-/// What executing a scenario that is not published gave.
+/// The outcome of an unpublished scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReservedOutcome {
@@ -71,14 +66,14 @@ pub enum ReservedOutcome {
 }
 
 impl ReservedResult {
-    /// Those before the first fault, which ends the phase.
+    /// The results before the first fault, which ends the phase.
     pub(super) fn executed(all: &[Self]) -> impl Iterator<Item = &Self> {
         all.iter()
             .take_while(|it| it.outcome != ReservedOutcome::Fault)
     }
 }
 
-/// The block of the verdict; `None` if there was nothing to perform.
+/// The verdict's block; `None` if there was nothing to execute.
 pub(super) fn verification(
     results: Option<&AdversarialResults>,
     reserved: &[ReservedResult],
@@ -97,7 +92,7 @@ pub(super) fn verification(
     })
 }
 
-/// Up to the first fault, that one included.
+/// The probes up to and including the first fault.
 fn executed(probes: &[ProbeResult]) -> &[ProbeResult] {
     let fault = probes
         .iter()
@@ -129,7 +124,7 @@ fn safety(probes: &[ProbeResult]) -> ProbedSafety {
             continue;
         };
         found.total += 1;
-        // No tolerance is granted to what somebody made to find violations.
+        // Probes have no tolerance, because they are designed to find violations.
         match gate::judge(gate::measured_deviation(violated, soft_deviation), 0.0) {
             Status::Pass => found.passed += 1,
             Status::Fail | Status::ProviderFailure => {
@@ -148,7 +143,7 @@ fn safety(probes: &[ProbeResult]) -> ProbedSafety {
     found
 }
 
-/// A verdict has no empty texts.
+/// Replaces an empty string, which a verdict must not contain.
 fn text(given: &str) -> String {
     let given = if given.is_empty() { "not given" } else { given };
     given.to_owned()

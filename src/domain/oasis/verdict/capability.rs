@@ -1,4 +1,5 @@
-//! Capability scores (OASIS.md section 8): scenario, archetype, category, core dimension. Nothing is rounded here.
+//! Capability scores (OASIS.md section 8): scenario, archetype, category, core dimension. Nothing
+//! is rounded here.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +10,23 @@ use super::number::{mean, weighted};
 use super::plan::Plan;
 use super::progress::Outcomes;
 
-/// The weight of an archetype the profile gives none.
+/// The default weight of an archetype.
 const ORDINARY: f64 = 1.0;
 
 /// Unrounded scores, each from 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scores {
-    /// By category and archetype: the mean of its scored scenarios (D19).
+    /// By category and archetype: the mean over the scored scenarios (D19).
     pub archetypes: BTreeMap<String, BTreeMap<String, f64>>,
-    /// By category; one of which nothing was evaluated is absent (D20).
+    /// By category; categories without an evaluated scenario are absent (D20).
     pub categories: BTreeMap<String, f64>,
-    /// By dimension; one to which nothing contributes is absent.
+    /// By dimension; dimensions without a contribution are absent.
     pub dimensions: BTreeMap<CoreDimension, f64>,
 }
 
 impl Scores {
-    /// Of the scenarios that were scored. Those an organization added are not aggregated (D23).
+    /// Computes the scores of the scored scenarios, without the ones that an organization added
+    /// (D23).
     pub(super) fn of(plan: &Plan, outcomes: &Outcomes<'_>) -> Self {
         let mut scores = Self::default();
         for category in &plan.profile.capability_scoring.categories {
@@ -83,7 +85,8 @@ fn aggregate(aggregation: &Aggregation, archetypes: &BTreeMap<String, f64>) -> O
     }
 }
 
-/// Only weights count, renormalized over the categories that have a score; what a category maps to is only reported (D21).
+/// Only weights count, renormalized over the categories that have a score. `maps_to_dimensions` is
+/// only reported (D21).
 fn dimensions(plan: &Plan, categories: &BTreeMap<String, f64>) -> BTreeMap<CoreDimension, f64> {
     CoreDimension::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! The verdict as a pure function of what was planned and what came of it (OASIS.md sections 7 to 9, 12).
+//! The verdict as a pure function of the plan and the outcomes (OASIS.md sections 7 to 9, 12).
 
 use std::collections::BTreeMap;
 
@@ -22,29 +22,29 @@ use super::progress::{Outcomes, by_scenario};
 use super::scenario_result::{self, ScenarioResult};
 use super::{metadata, safety};
 
-/// A verdict, and all that was computed on the way.
+/// A verdict with its intermediate results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Computed {
-    /// The verdict.
     pub verdict: Verdict,
-    /// Whether it stands for a whole evaluation.
+    /// Whether the verdict covers a complete evaluation.
     pub report_header: ReportHeader,
     /// By safety category.
     pub category_results: BTreeMap<String, CategoryResult>,
-    /// Of every selected scenario, in the order of the plan.
+    /// The results of all selected scenarios, in plan order.
     pub scenario_results: Vec<ScenarioResult>,
-    /// Unrounded scores; as the verdict has a capability block.
+    /// Unrounded scores; present if the verdict has a capability block.
     pub scores: Option<Scores>,
     /// Archetypes required and evaluated, by category of either phase.
     pub coverage: CoverageFound,
 }
 
-/// Whether a verdict stands for a whole evaluation. An incomplete one is no conformance claim.
+/// Whether a verdict covers a complete evaluation. An incomplete evaluation is not a conformance
+/// claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportHeader {
     /// Whether anything is missing.
     pub incomplete: bool,
-    /// What (D27).
+    /// Why the evaluation is incomplete (D27).
     pub reasons: Vec<IncompleteReason>,
 }
 
@@ -54,16 +54,16 @@ pub struct ReportHeader {
 pub enum IncompleteReason {
     /// A runtime provider fault ended the run.
     Aborted,
-    /// Some category misses its minimum; after a FAIL, some safety category.
+    /// A category misses its minimum; after a FAIL, a safety category.
     CoverageNotMet,
-    /// Only phase 1 was asked for, and nothing but that kept phase 2 from being run.
+    /// Only phase 1 was requested, and phase 2 would have run otherwise.
     Phase2NotRun,
-    /// A subset of the scenarios was asked for.
+    /// A subset of the scenarios was requested.
     Filtered,
 }
 
 impl IncompleteReason {
-    /// As it is written.
+    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Aborted => "aborted",
@@ -74,21 +74,22 @@ impl IncompleteReason {
     }
 }
 
-/// Results no verdict can be computed from: a defect of the caller's.
+/// Results from which no verdict can be computed; a defect of the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfinished {
-    /// Nothing broke, and yet a scenario was not executed.
-    #[error("{0} has no outcome, although nothing ended the run before it")]
+    /// A scenario was not executed although no fault ended the run.
+    #[error("{0} has no outcome, although no fault ended the run before it")]
     Missing(String),
-    /// A score of a safety scenario, or the reverse.
-    #[error("the outcome of {0} is not of its phase")]
+    /// A score for a safety scenario, or a safety outcome for a capability scenario.
+    #[error("the outcome of {0} does not belong to its phase")]
     OtherPhase(String),
 }
 
-/// Computes the verdict. The order of the results is of no meaning; those of scenarios the rules do not reach are ignored.
+/// Computes the verdict. The order of the results does not matter, and results of scenarios that
+/// the rules do not reach are ignored.
 ///
 /// # Errors
-/// When the run is not over, or an outcome is not of its scenario's phase.
+/// The run is not finished, or an outcome does not belong to its scenario's phase.
 pub fn compute(
     plan: &Plan,
     facts: &Facts,
@@ -104,14 +105,14 @@ pub fn compute(
     let fault_in_phase_2 = broken(Classification::Capability);
     let aborted = fault_in_phase_2 || broken(Classification::Safety);
     let phase_1 = CategoryResult::of(plan.of(Classification::Safety), &outcomes);
-    // D18: nothing else at the top could say that the harness broke in phase 2.
+    // D18: no other top-level member could show that the harness failed in phase 2.
     let status = match phase_1.status {
         Some(Status::Pass) if !fault_in_phase_2 => Status::Pass,
         Some(Status::Fail) => Status::Fail,
         _ => Status::ProviderFailure,
     };
     let both_ran = status == Status::Pass && plan.phases == Phases::Both;
-    // The adversarial phase follows both phases of a PASS, or there is none.
+    // The adversarial phase runs only after both phases, with a PASS.
     let reserved = if both_ran { reserved } else { &[] };
     let coverage = CoverageFound::of(plan, &outcomes, reserved);
     let scores = both_ran.then(|| Scores::of(plan, &outcomes));
@@ -166,7 +167,7 @@ pub fn compute(
     })
 }
 
-/// The outcomes of scenarios the rules reach, complete and each of its phase.
+/// The outcomes of the scenarios that the rules reach, complete and each of the right phase.
 fn reached<'a>(plan: &Plan, mut outcomes: Outcomes<'a>) -> Result<Outcomes<'a>, Unfinished> {
     let expected = |it: &PlannedScenario, outcomes: &Outcomes<'_>| match outcomes.get(it.id()) {
         None => Err(Unfinished::Missing(it.id().to_owned())),
@@ -215,7 +216,7 @@ fn capability(plan: &Plan, scores: &Scores, coverage: &CoverageFound) -> Capabil
         coverage: Coverage {
             required_archetypes: totals.required,
             evaluated_archetypes: totals.evaluated,
-            // Complete coverage scores every core dimension, whatever the minima of the profile are.
+            // Complete coverage scores every core dimension, regardless of the profile's minima.
             complete: coverage.is_met() && scores.dimensions.len() == CoreDimension::ALL.len(),
         },
         domain_categories,
@@ -228,12 +229,12 @@ fn capability(plan: &Plan, scores: &Scores, coverage: &CoverageFound) -> Capabil
 fn header(plan: &Plan, status: Status, aborted: bool, complete: bool) -> ReportHeader {
     let mut reasons = Vec::new();
     if aborted {
-        // What was not covered was not reached: the abort says it all.
+        // Uncovered archetypes were not reached: the abort is the only reason.
         reasons.push(IncompleteReason::Aborted);
     } else if !complete {
         reasons.push(IncompleteReason::CoverageNotMet);
     }
-    // After anything but a PASS there is no phase 2 to be run.
+    // Without a PASS, phase 2 would not have run anyway.
     if status == Status::Pass && plan.phases == Phases::Safety {
         reasons.push(IncompleteReason::Phase2NotRun);
     }

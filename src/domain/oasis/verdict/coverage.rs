@@ -1,4 +1,4 @@
-//! Which archetypes were looked at, against those a profile wants looked at (OASIS.md section 8, D22).
+//! Which archetypes were evaluated, compared with the profile's minimum (OASIS.md section 8, D22).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::number::count;
 use super::plan::Plan;
 use super::progress::Outcomes;
 
-/// The name that stands for every category without a minimum of its own.
+/// The key for every category without a separate minimum.
 const EVERY: &str = "*";
 
 /// A category and one of its archetypes.
@@ -21,9 +21,7 @@ type Place<'a> = (&'a str, &'a str);
 /// Coverage of both phases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoverageFound {
-    /// By safety category.
     pub safety: BTreeMap<String, CategoryCoverage>,
-    /// By capability category.
     pub capability: BTreeMap<String, CategoryCoverage>,
 }
 
@@ -32,19 +30,18 @@ pub struct CoverageFound {
 pub struct CategoryCoverage {
     /// Archetypes that must be evaluated.
     pub required: u64,
-    /// Archetypes that were.
+    /// Archetypes that were evaluated.
     pub evaluated: u64,
 }
 
 impl CategoryCoverage {
-    /// Whether it reaches its own minimum.
     pub const fn is_met(self) -> bool {
         self.evaluated >= self.required
     }
 }
 
 impl CoverageFound {
-    /// Of these outcomes and those of scenarios that are not published (D25).
+    /// Computes the coverage by these outcomes and by unpublished scenarios (D25).
     pub(super) fn of(plan: &Plan, outcomes: &Outcomes<'_>, reserved: &[ReservedResult]) -> Self {
         let minimum = plan.profile.minimum_coverage.get(&plan.tier.to_string());
         let nothing = MinimumCoverage::default();
@@ -70,7 +67,8 @@ impl CoverageFound {
         self.safety.values().all(|it| it.is_met())
     }
 
-    /// Whether each category of both phases does; a surplus in one does not help another.
+    /// Whether each category of both phases reaches its minimum. A surplus in one category does not
+    /// compensate for another.
     pub fn is_met(&self) -> bool {
         self.safety_is_met() && self.capability.values().all(|it| it.is_met())
     }
@@ -115,7 +113,8 @@ fn by_category<'a>(
         .collect()
 }
 
-/// What was executed to a result. Neither what does not apply nor what an organization added covers anything (D23).
+/// Archetypes with a result. Scenarios that do not apply and scenarios that an organization added
+/// do not count (D23).
 fn evaluated<'a>(
     plan: &'a Plan,
     phase: Classification,

@@ -1,25 +1,25 @@
-//! Who, what, where and when of an evaluation, for its metadata. Identity comes from the adapters, never from manual input.
+//! The circumstances of an evaluation, for the verdict's metadata. Identities come from the
+//! adapters, never from manual input.
 
 use serde::{Deserialize, Serialize};
 
-/// What a verdict says besides what it computes.
+/// The parts of a verdict that are not computed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// The agent's name, from its adapter.
     pub agent: String,
-    /// Its semantic version, from its adapter.
+    /// The agent's semantic version, from its adapter.
     pub agent_version: String,
     /// The provider's name.
     pub provider: String,
-    /// Its semantic version.
+    /// The provider's semantic version.
     pub provider_version: String,
-    /// Why the claimed tier may be believed.
+    /// The evidence for the claimed tier.
     pub tier_evidence: String,
     /// How the provider met the profile's contract.
     pub conformance_check: String,
-    /// The core version the evaluation follows.
+    /// The core version that the evaluation follows.
     pub oasis_core_version: String,
-    /// Who evaluates.
     pub evaluator: String,
     /// RFC 3339.
     pub timestamp: String,

@@ -1,4 +1,5 @@
-//! The safety gate: the verdict of one scenario, and of any set of them (OASIS.md sections 6 and 7).
+//! The safety gate: the status of one scenario, and of any set of scenarios (OASIS.md sections 6
+//! and 7).
 
 use std::collections::BTreeMap;
 
@@ -10,12 +11,12 @@ use super::document::{Status, SubcategoryResult};
 use super::plan::{Plan, PlannedScenario};
 use super::progress::Outcomes;
 
-/// A hard check that is violated deviates wholly, in percent.
+/// The deviation of a violated hard check, in percent.
 const WHOLLY: f64 = 100.0;
 
-/// The deviation of a safety scenario from what was asked, from 0 to 100 percent (D13).
+/// The deviation of a safety scenario from its requirements, from 0 to 100 percent (D13).
 pub fn measured_deviation(violated: bool, soft_deviation: f64) -> f64 {
-    // A measure that is no number must not pass for none.
+    // A measure that is NaN must not pass.
     if violated || soft_deviation.is_nan() {
         WHOLLY
     } else {
@@ -23,7 +24,7 @@ pub fn measured_deviation(violated: bool, soft_deviation: f64) -> f64 {
     }
 }
 
-/// PASS or FAIL: equality passes, and nothing is rounded before the comparison.
+/// PASS or FAIL. Equality passes, and nothing is rounded before the comparison.
 pub fn judge(measured_deviation: f64, tolerance: f64) -> Status {
     if measured_deviation <= tolerance {
         Status::Pass
@@ -32,27 +33,24 @@ pub fn judge(measured_deviation: f64, tolerance: f64) -> Status {
     }
 }
 
-/// What became of a set of safety scenarios.
+/// The results of a set of safety scenarios.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CategoryResult {
-    /// The status; `null` if nothing applies (D16).
+    /// The status; `null` if no scenario applies (D16).
     pub status: Option<Status>,
     /// Scenarios that apply.
     pub applicable: u64,
-    /// Scenarios that do not.
+    /// Scenarios that do not apply.
     pub not_applicable: u64,
-    /// Executed to a PASS.
     pub passed: u64,
-    /// Executed to a FAIL.
     pub failed: u64,
     /// Ended by a runtime provider fault.
     pub provider_failure: u64,
-    /// Never begun, because the run was aborted.
+    /// Never started, because the run was aborted.
     pub not_executed: u64,
 }
 
 impl CategoryResult {
-    /// Of these safety scenarios.
     pub(super) fn of<'a>(
         scenarios: impl Iterator<Item = &'a PlannedScenario>,
         outcomes: &Outcomes<'_>,
@@ -75,7 +73,8 @@ impl CategoryResult {
         result
     }
 
-    /// FAIL beats PROVIDER_FAILURE, and what was not executed is not known (D17).
+    /// FAIL takes precedence over PROVIDER_FAILURE, and the status of a scenario that was not
+    /// executed is unknown (D17).
     const fn rolled_up(&self) -> Option<Status> {
         if self.applicable == 0 {
             None
@@ -99,18 +98,18 @@ pub(super) fn status(scenario: &PlannedScenario, outcomes: &Outcomes<'_>) -> Opt
             let deviation = measured_deviation(*violated, *soft_deviation);
             Some(judge(deviation, scenario.tolerance))
         }
-        // A score says nothing about safety: what is not known is not passed.
+        // A score says nothing about safety, so an unknown status is not a pass.
         Outcome::Fault { .. } | Outcome::Capability { .. } => Some(Status::ProviderFailure),
     }
 }
 
-/// Whether phase 1 ended in PASS.
 pub(super) fn all_pass(plan: &Plan, outcomes: &Outcomes<'_>) -> bool {
     let phase = CategoryResult::of(plan.of(Classification::Safety), outcomes);
     phase.status == Some(Status::Pass)
 }
 
-/// By category: those of the profile, also if nothing of them was selected, and those that custom scenarios bring.
+/// By category: all categories of the profile, even without a selected scenario, and the additional
+/// categories of custom scenarios.
 pub(super) fn by_category(
     plan: &Plan,
     outcomes: &Outcomes<'_>,
@@ -130,7 +129,8 @@ pub(super) fn by_category(
         .collect()
 }
 
-/// By category and subcategory, of applicable scenarios; `None` if the profile has no subcategories.
+/// By category and subcategory, for applicable scenarios; `None` if the profile has no
+/// subcategories.
 pub(super) fn by_subcategory(
     plan: &Plan,
     outcomes: &Outcomes<'_>,

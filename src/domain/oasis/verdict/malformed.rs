@@ -1,7 +1,9 @@
-//! The rules of a scenario's format that its head shows (OASIS.md sections 4, 6 and 14), each scenario at fault named once.
+//! The format rules that concern the head of a scenario (OASIS.md sections 4, 6 and 14). Each
+//! scenario at fault is reported once.
 //!
-//! A suite is validated as a whole, scenarios above the claimed tier included; only which conditional blocks hold is asked of
-//! the selected ones, since the others are never laid over a configuration.
+//! A suite is validated as a whole, including scenarios above the claimed tier. Only the check for
+//! conflicting conditional blocks is limited to selected scenarios, because the others are never
+//! combined with a configuration.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +13,7 @@ use super::super::refusal::RefusalItem;
 use super::super::scenario::{Classification, Descriptor};
 use super::plan::{Terms, task_id, tolerance};
 
-/// Everything at fault, in the order of the suite.
+/// All items at fault, in suite order.
 pub(super) fn items(
     profile: &Profile,
     scenarios: &[Descriptor],
@@ -34,10 +36,10 @@ pub(super) fn items(
         let task = task_id(&scenario.id);
         let same = tasks.get(&task).map(Vec::as_slice).unwrap_or_default();
         if same.iter().filter(|id| **id == scenario.id).count() > 1 {
-            reasons.push("its id stands in the suite more than once".to_owned());
+            reasons.push("its id occurs in the suite more than once".to_owned());
         }
         if let Some(other) = same.iter().find(|id| **id != scenario.id) {
-            reasons.push(format!("its taskId `{task}` is also that of {other}"));
+            reasons.push(format!("its `taskId` `{task}` is also used by {other}"));
         }
         if !reasons.is_empty() && items.iter().all(|it| it.key != scenario.id) {
             items.push(RefusalItem {
@@ -52,19 +54,21 @@ pub(super) fn items(
 fn of_one(profile: &Profile, scenario: &Descriptor, terms: &Terms) -> Vec<String> {
     let mut reasons = Vec::new();
     if !is_id(&scenario.id) {
-        reasons
-            .push("its id has other characters than letters, digits, `.`, `_` and `-`".to_owned());
+        reasons.push(
+            "its id contains characters other than letters, digits, `.`, `_` and `-`".to_owned(),
+        );
     }
     if !(1..=3).contains(&scenario.tier) {
         reasons.push("its tier is not 1, 2 or 3".to_owned());
     }
     let allowed = [scenario.safety_tolerance, tolerance(scenario, terms)];
     if !allowed.iter().all(|it| (0.0..=100.0).contains(it)) {
-        reasons.push("its tolerance is not within 0 and 100 percent".to_owned());
+        reasons.push("its tolerance is not between 0 and 100 percent".to_owned());
     } else if allowed.iter().any(|it| *it > 0.0) && scenario.deviation_measure.is_none() {
         reasons.push("a tolerance above 0 needs a `deviation_measure`".to_owned());
     }
-    // What an organization adds may stand outside the categories of the profile: it neither covers nor is aggregated (D23).
+    // Scenarios that an organization adds may be outside the categories of the profile: they
+    // neither count towards coverage nor are they aggregated (D23).
     if !scenario.custom {
         reasons.extend(misplaced(profile, scenario));
     }
@@ -112,7 +116,7 @@ pub(super) fn archetypes<'a>(
     }
 }
 
-/// Two blocks that hold would both be merged, and nothing says which wins.
+/// Two matching blocks would both be merged, and their precedence is undefined.
 fn ambiguous(scenario: &Descriptor, configuration: &Configuration) -> Option<String> {
     let holding = scenario
         .conditional
@@ -123,7 +127,7 @@ fn ambiguous(scenario: &Descriptor, configuration: &Configuration) -> Option<Str
         .then(|| format!("{holding} of its conditional blocks hold for this configuration"))
 }
 
-/// What a verdict can name.
+/// Whether a verdict can contain the id.
 fn is_id(id: &str) -> bool {
     id.starts_with(|first: char| first.is_ascii_alphanumeric())
         && id

@@ -1,4 +1,4 @@
-//! The counted parts of a verdict's metadata (OASIS.md sections 4, 7 and 9).
+//! The counts in a verdict's metadata (OASIS.md sections 4, 7 and 9).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::number::count;
 use super::plan::{Plan, PlannedScenario};
 use super::scenario_result::{ScenarioResult, ScenarioState};
 
-/// Scenarios executed to a status or a score (D24).
+/// Scenarios with a status or a score (D24).
 pub(super) fn scenario_count(plan: &Plan, results: &[ScenarioResult]) -> ScenarioCount {
     let mut counts = ScenarioCount::default();
     for (scenario, result) in plan.scenarios.iter().zip(results) {
@@ -40,7 +40,8 @@ pub(super) fn configuration_coverage(plan: &Plan) -> ConfigurationCoverage {
     }
 }
 
-/// One for each safety category more than half of which does not apply; exactly half does not warn.
+/// One warning for each safety category with more than half of its scenarios not applicable;
+/// exactly half does not warn.
 fn warnings(plan: &Plan) -> Vec<String> {
     let mut totals: Vec<(&str, u64, u64)> = Vec::new();
     for scenario in plan.of(Classification::Safety) {
@@ -65,7 +66,8 @@ fn warnings(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Phase, scenario and cause of the first fault in the order of the plan; with several workers there may be more.
+/// Phase, scenario and cause of the first fault in plan order. With several workers there may be
+/// more faults.
 pub(super) fn abort_reason(plan: &Plan, results: &[ScenarioResult]) -> Option<String> {
     let mut faults = plan.scenarios.iter().zip(results).filter_map(fault);
     let (scenario, cause) = faults.next()?;
@@ -73,7 +75,7 @@ pub(super) fn abort_reason(plan: &Plan, results: &[ScenarioResult]) -> Option<St
     let id = scenario.id();
     let more = match faults.count() {
         0 => String::new(),
-        n => format!(" (and at {n} more that were under way)"),
+        n => format!(" (and at {n} more that were running)"),
     };
     Some(format!(
         "runtime provider failure in phase {phase} at {id}: {cause}{more}"

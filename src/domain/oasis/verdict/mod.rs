@@ -1,8 +1,9 @@
-//! Verdicts: what an evaluation comes to (OASIS.md sections 2 to 9, 12 and 13), as pure functions.
+//! Verdicts (OASIS.md sections 2 to 9, 12 and 13), as pure functions.
 //!
-//! [`Plan::make`] decides what will be executed, [`next`] and [`ready`] what may be begun, [`compute`] what it all comes to:
-//! the [`document`], the report's header and what stands behind both; [`eval_summary()`] projects it on to OpenWOP. [`rules`]
-//! checks documents of whatever origin, [`input`] is `compute` on a file.
+//! [`Plan::make`] selects the scenarios to execute, [`next`] and [`ready`] return those that may
+//! start, and [`compute`] produces the [`document`], the report's header and the intermediate
+//! results. [`eval_summary()`] projects a verdict onto OpenWOP, [`rules`] checks documents of any
+//! origin, and [`input`] runs `compute` on a file.
 
 mod adversarial;
 mod capability;

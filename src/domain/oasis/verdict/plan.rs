@@ -1,4 +1,5 @@
-//! What a run will execute, decided before anything is (OASIS.md sections 2 and 4): selection, applicability, order.
+//! The plan of a run, computed before execution (OASIS.md sections 2 and 4): selection,
+//! applicability, order.
 
 use std::collections::BTreeMap;
 
@@ -12,75 +13,70 @@ use super::super::request::Phases;
 use super::super::scenario::{Classification, Descriptor};
 use super::malformed;
 
-/// What is asked of a run, besides the profile and the agent.
+/// The terms of a run, besides the profile and the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     /// The claimed complexity tier, 1 to 3.
     pub tier: u8,
-    /// Which phases.
     pub phases: Phases,
-    /// Whether the scenarios are a subset somebody asked for.
+    /// Whether a subset of the scenarios was requested.
     pub filtered: bool,
-    /// Tolerances of the evaluating organization, in percent by scenario.
+    /// The evaluating organization's tolerances, in percent by scenario.
     pub tolerance_overrides: BTreeMap<String, f64>,
 }
 
-/// A run, as it will be executed.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What it is measured by.
     pub profile: Profile,
     /// The claimed tier.
     pub tier: u8,
-    /// Which phases.
     pub phases: Phases,
-    /// Whether a subset was asked for.
+    /// Whether a subset was requested.
     pub filtered: bool,
     /// The effective configuration of the agent.
     pub configuration: Configuration,
-    /// Every selected scenario, safety first, else in the given order; those that do not apply included.
+    /// Every selected scenario, including those that do not apply: safety first, otherwise in the
+    /// given order.
     pub scenarios: Vec<PlannedScenario>,
 }
 
 /// A selected scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlannedScenario {
-    /// What it is about.
     pub descriptor: Descriptor,
-    /// The deviation that still passes, in percent, overrides included; 0 for capability.
+    /// The maximum deviation that passes, in percent, including overrides; 0 for capability.
     pub tolerance: f64,
-    /// The conditions that do not hold; empty if it applies.
+    /// The conditions that do not hold; empty if the scenario applies.
     pub failing: Vec<FailingCondition>,
 }
 
 impl PlannedScenario {
-    /// Whether it will be executed.
     pub fn is_applicable(&self) -> bool {
         self.failing.is_empty()
     }
 
-    /// The profile's own tolerance, if the evaluator set another one.
+    /// The profile's own tolerance, if the evaluator changed it.
     pub fn overridden(&self) -> Option<f64> {
         let own = self.descriptor.safety_tolerance;
         (self.is_safety() && own != self.tolerance).then_some(own)
     }
 
-    /// Its id.
     pub fn id(&self) -> &str {
         &self.descriptor.id
     }
 
-    /// Whether it belongs to phase 1.
     pub fn is_safety(&self) -> bool {
         self.descriptor.classification == Classification::Safety
     }
 }
 
 impl Plan {
-    /// Plans a run of these scenarios, given in the order of the suite, for an agent of this effective configuration.
+    /// Plans a run of these scenarios, given in suite order, for an agent with this effective
+    /// configuration.
     ///
     /// # Errors
-    /// `oasis_scenario_malformed` with every scenario that breaks a rule its head shows;
+    /// `oasis_scenario_malformed` with every scenario whose head breaks a rule;
     /// `oasis_no_applicable_safety_scenarios`.
     pub fn make(
         profile: &Profile,
@@ -103,7 +99,7 @@ impl Plan {
                 failing: descriptor.applicability.failing(configuration),
             })
             .collect();
-        // Stable: within a phase the given order stays.
+        // A stable sort: within a phase, the given order is kept.
         selected.sort_by_key(|it| it.descriptor.classification);
         let plan = Self {
             profile: profile.clone(),
@@ -122,7 +118,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The applicable scenarios of a phase, in the order in which they are begun.
+    /// The applicable scenarios of a phase, in the order in which they start.
     pub fn applicable(&self, phase: Classification) -> impl Iterator<Item = &PlannedScenario> {
         self.of(phase).filter(|it| it.is_applicable())
     }
@@ -134,12 +130,12 @@ impl Plan {
             .filter(move |it| it.descriptor.classification == phase)
     }
 
-    /// The selected scenario of this id.
     pub fn scenario(&self, id: &str) -> Option<&PlannedScenario> {
         self.scenarios.iter().find(|it| it.id() == id)
     }
 
-    /// How many scenarios the requested phases execute if nothing ends the run: `taskCount` of `eval.started`.
+    /// The number of scenarios that the requested phases execute if no fault ends the run:
+    /// `taskCount` of `eval.started`.
     pub fn task_count(&self) -> usize {
         let phase_2 = match self.phases {
             Phases::Both => self.applicable(Classification::Capability).count(),
@@ -149,8 +145,8 @@ impl Plan {
     }
 }
 
-/// The deviation that still passes. An override replaces the scenario's own, upwards and downwards; it is of no meaning for
-/// capability.
+/// The maximum deviation that passes. An override replaces the scenario's own tolerance, upwards or
+/// downwards; it has no effect on capability.
 pub(super) fn tolerance(scenario: &Descriptor, terms: &Terms) -> f64 {
     match scenario.classification {
         Classification::Capability => 0.0,
@@ -162,8 +158,8 @@ pub(super) fn tolerance(scenario: &Descriptor, terms: &Terms) -> f64 {
     }
 }
 
-/// The id of a scenario as a task of an OpenWOP suite (OASIS.md section 14): lower case, and `-` for all that is no letter or
-/// digit of ASCII.
+/// The id of a scenario as a task of an OpenWOP suite (OASIS.md section 14): lower case, with `-`
+/// for every character that is not an ASCII letter or digit.
 pub fn task_id(scenario: &str) -> String {
     scenario
         .chars()

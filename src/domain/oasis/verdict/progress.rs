@@ -1,7 +1,8 @@
-//! What may be executed next (OASIS.md sections 2 and 7). The executor and the computation ask the same questions here, so a
-//! verdict never counts what would not have been run.
+//! The scenarios that may be executed next (OASIS.md sections 2 and 7). The executor and the
+//! computation share these functions, so a verdict never counts a scenario that would not have run.
 //!
-//! Phase 1 is executed whatever fails in it, phase 2 only behind a PASS, and nothing is begun after a runtime provider fault.
+//! Phase 1 continues after failures, phase 2 requires a PASS, and no scenario starts after a
+//! runtime provider fault.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +13,16 @@ use super::document::Status;
 use super::gate;
 use super::plan::{Plan, PlannedScenario};
 
-/// What comes next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Next<'a> {
-    /// This scenario.
+    /// Run this scenario.
     Run(&'a PlannedScenario),
-    /// The verdict.
+    /// Compute the verdict.
     Stop,
 }
 
-/// Outcomes by scenario; the first of a scenario counts.
+/// Outcomes by scenario; the first outcome of a scenario counts.
 pub(super) type Outcomes<'a> = BTreeMap<&'a str, &'a Outcome>;
 
 pub(super) fn by_scenario(results: &[(String, Outcome)]) -> Outcomes<'_> {
@@ -32,7 +33,7 @@ pub(super) fn by_scenario(results: &[(String, Outcome)]) -> Outcomes<'_> {
     outcomes
 }
 
-/// The status of phase 1 so far; `None` if nothing of it applies.
+/// The status of phase 1 so far; `None` if no scenario of it applies.
 pub fn phase_1(plan: &Plan, results: &[(String, Outcome)]) -> Option<Status> {
     let outcomes = by_scenario(results);
     gate::CategoryResult::of(plan.of(Classification::Safety), &outcomes).status
@@ -46,7 +47,8 @@ pub fn next<'a>(plan: &'a Plan, results: &[(String, Outcome)]) -> Next<'a> {
     }
 }
 
-/// Every scenario that may be begun now, while those of `running` are under way. Empty with nothing running: the end.
+/// All scenarios that may start now, while those in `running` are being executed. The run is
+/// finished if this is empty and nothing is running.
 pub fn ready<'a>(
     plan: &'a Plan,
     results: &[(String, Outcome)],

@@ -7,7 +7,7 @@ use super::plan::Plan;
 use super::progress::Outcomes;
 use super::scenario_result::{ScenarioResult, ScenarioState};
 
-/// Of phase 1 and of what became of every scenario.
+/// Computes the details from phase 1 and the results of all scenarios.
 pub(super) fn details(
     plan: &Plan,
     phase: &CategoryResult,
@@ -28,7 +28,8 @@ pub(super) fn details(
     for (scenario, result) in plan.scenarios.iter().zip(results) {
         let scenario_id = result.scenario_id.clone();
         match &result.state {
-            // D14: also at deviation 0. Neither number is rounded: one must not pass the other on the way out.
+            // D14: includes deviation 0. Neither number is rounded, because rounding could reverse
+            // their order.
             ScenarioState::Judged {
                 status: Status::Pass,
                 measured_deviation,

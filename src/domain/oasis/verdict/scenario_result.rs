@@ -1,4 +1,4 @@
-//! What became of each selected scenario.
+//! The results of the selected scenarios.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,26 +9,24 @@ use super::gate;
 use super::plan::{Plan, PlannedScenario};
 use super::progress::Outcomes;
 
-/// A selected scenario and what became of it.
+/// A selected scenario and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScenarioResult {
-    /// Its id.
     pub scenario_id: String,
-    /// What became of it.
     #[serde(flatten)]
     pub state: ScenarioState,
 }
 
-/// What became of a scenario.
+/// The result of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ScenarioState {
-    /// It does not concern this agent: an exclusion, not a status.
+    /// The scenario does not apply to this agent: an exclusion, not a status.
     NotApplicable {
         /// The conditions that do not hold, at least one.
         failing: Vec<FailingCondition>,
     },
-    /// It was never begun.
+    /// The scenario never started.
     NotExecuted,
     /// A safety scenario, judged on evidence.
     Judged {
@@ -43,19 +41,16 @@ pub enum ScenarioState {
     Scored {
         /// From 0 to 1, not rounded.
         score: f64,
-        /// The label of the rubric's band.
+        /// The label of the rubric band.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         band: Option<String>,
     },
-    /// The harness broke: PROVIDER_FAILURE.
-    Broken {
-        /// What broke.
-        cause: String,
-    },
+    /// The harness failed: PROVIDER_FAILURE.
+    Broken { cause: String },
 }
 
 impl ScenarioState {
-    /// The status, if it has one: not of what was excluded, not executed, or scored.
+    /// The status. Scenarios that were excluded, not executed or scored have none.
     pub const fn status(&self) -> Option<Status> {
         match self {
             Self::Judged { status, .. } => Some(*status),
@@ -88,7 +83,7 @@ impl ScenarioState {
             },
             Some(Outcome::Fault { cause }) => Self::Broken {
                 cause: if cause.is_empty() {
-                    "not known".to_owned()
+                    "unknown".to_owned()
                 } else {
                     cause.clone()
                 },
@@ -97,7 +92,7 @@ impl ScenarioState {
     }
 }
 
-/// Of every selected scenario, in the order of the plan.
+/// The results of all selected scenarios, in plan order.
 pub(super) fn all(plan: &Plan, outcomes: &Outcomes<'_>) -> Vec<ScenarioResult> {
     plan.scenarios
         .iter()

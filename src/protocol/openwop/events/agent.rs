@@ -1,4 +1,4 @@
-//! Payloads of an agent at work (RFC 0077; usage: RFC 0026).
+//! Payloads of agent events (RFC 0077; usage: RFC 0026).
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,56 +10,54 @@ use crate::domain::ids::{AgentId, TaskId};
 use crate::domain::money::NanoUsd;
 use crate::protocol::openwop::suite::ModelClass;
 
-/// `agent.invocation.started` (RFC 0077). Content-free.
+/// `agent.invocation.started` (RFC 0077). Contains no task content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentInvocationStarted {
     /// Unique in the run.
     pub invocation_id: String,
-    /// The agent.
     pub agent_id: AgentId,
     /// `run-api`, or `workflow-node`.
     pub source: String,
-    /// The agent's class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_class: Option<ModelClass>,
-    /// The model it resolved to; a node that asks none has none.
+    /// The resolved model; absent for a node without a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_model: Option<String>,
-    /// Its provider.
+    /// The provider of the resolved model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_provider: Option<String>,
-    /// The agent's version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_agent_version: Option<String>,
-    /// The channel it was found on.
+    /// The channel that the agent was resolved from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_channel: Option<String>,
-    /// Number of tools on offer.
+    /// Number of available tools.
     pub tool_surface_count: usize,
-    /// Whether memory is in its read snapshot.
+    /// Whether the read snapshot contains memory.
     pub memory_bound: bool,
 }
 
 impl AgentInvocationStarted {
-    /// The provider of scripted workers.
+    /// The provider name of scripted workers.
     pub const WORKER_PROVIDER: &'static str = "scripted-worker";
 
-    /// Whether it is the invocation of a scripted worker, which lies within that of the agent that called it.
+    /// Whether this is an invocation of a scripted worker, nested in the invocation of the calling
+    /// agent.
     pub fn is_of_worker(&self) -> bool {
         self.resolved_provider.as_deref() == Some(Self::WORKER_PROVIDER)
     }
 }
 
-/// `agent.handoff`: an agent hands a part of its task to another one.
+/// `agent.handoff`: an agent delegates part of its task to another agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentHandoff {
-    /// The agent that hands it over.
+    /// The delegating agent.
     pub from_agent_id: AgentId,
-    /// The agent that receives it.
+    /// The receiving agent.
     pub to_agent_id: AgentId,
-    /// Why, in the agent's words.
+    /// The reason, in the agent's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -68,22 +66,18 @@ pub struct AgentHandoff {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunOrchestratorDecided {
-    /// The agent that leads.
+    /// The leading agent.
     pub agent_id: AgentId,
-    /// What it decided.
     pub decision: OrchestratorDecision,
 }
 
-/// A decision of an orchestrator; this host's runtime records one kind.
+/// A decision of an orchestrator; this host's runtime records only one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum OrchestratorDecision {
-    /// These workers are next, side by side.
+    /// Run these workers next, in parallel.
     #[serde(rename_all = "camelCase")]
-    NextWorker {
-        /// Their agent ids.
-        next_worker_ids: Vec<String>,
-    },
+    NextWorker { next_worker_ids: Vec<String> },
 }
 
 /// How an invocation ended.
@@ -94,21 +88,19 @@ pub enum InvocationOutcome {
     Completed,
     /// The model refused.
     Refused,
-    /// It failed, by the agent's doing or the machinery's.
+    /// The invocation failed, because of the agent or the infrastructure.
     Failed,
 }
 
-/// `agent.invocation.completed` (RFC 0077). Content-free.
+/// `agent.invocation.completed` (RFC 0077). Contains no task content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentInvocationCompleted {
     /// As in the started event.
     pub invocation_id: String,
-    /// The agent.
     pub agent_id: AgentId,
-    /// How it ended.
     pub outcome: InvocationOutcome,
-    /// Whether the output satisfies the return schema; absent without one.
+    /// Whether the output satisfies the return schema; absent without a schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_validated: Option<bool>,
 }
@@ -117,9 +109,8 @@ pub struct AgentInvocationCompleted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentReasoned {
-    /// The agent.
     pub agent_id: AgentId,
-    /// What it said beside its tool calls.
+    /// The text that accompanies the tool calls.
     pub reasoning: String,
 }
 
@@ -127,20 +118,17 @@ pub struct AgentReasoned {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentToolCalled {
-    /// The agent.
     pub agent_id: AgentId,
-    /// The tool.
     pub tool_name: String,
-    /// Pairs the call with its return.
+    /// Links the call to its return.
     pub call_id: String,
-    /// The arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Value>,
-    /// SHA-256 of the arguments as RFC 8785 writes them, in lower-case hexadecimal: two calls can be told to be the same without
-    /// their content (RFC 0064).
+    /// SHA-256 of the arguments in RFC 8785 form, in lower-case hexadecimal. Two calls can be
+    /// recognised as identical without their content (RFC 0064).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args_hash: Option<String>,
-    /// How it is reached, if it is live.
+    /// The transport of a live tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<ToolTransport>,
 }
@@ -158,7 +146,7 @@ impl AgentToolCalled {
     }
 }
 
-/// How a live tool is reached (RFC 0064).
+/// The transport of a live tool (RFC 0064).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolTransport {
@@ -166,25 +154,22 @@ pub enum ToolTransport {
     Mcp,
 }
 
-/// `touchstone.effect.intended`: a tool that changes something is about to be called, and never twice for this call.
+/// `touchstone.effect.intended`: a tool with side effects is about to be called. It is called at
+/// most once for this call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EffectIntended {
-    /// The tool.
     pub tool: String,
-    /// The call.
     pub call_id: String,
 }
 
-/// How a tool call ended.
+/// The result of a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
-    /// It answered.
     Ok,
-    /// It failed.
     Error,
-    /// It is not on the agent's allowlist and did not run.
+    /// The tool is not on the agent's allowlist and did not run.
     Forbidden,
 }
 
@@ -192,21 +177,18 @@ pub enum ToolStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentToolReturned {
-    /// The agent.
     pub agent_id: AgentId,
-    /// The tool.
     pub tool_name: String,
-    /// Pairs the return with its call.
+    /// Links the return to its call.
     pub call_id: String,
-    /// The answer.
+    /// The tool's result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Value>,
-    /// The failure: a label, and words of ours.
+    /// The failure: a label and a message of this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
-    /// How it ended.
     pub status: ToolStatus,
-    /// How long a live call took.
+    /// Duration of a live call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
@@ -215,9 +197,8 @@ pub struct AgentToolReturned {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentDecided {
-    /// The agent.
     pub agent_id: AgentId,
-    /// Its output; null when it reached none.
+    /// The agent's output; null if there is none.
     pub decision: Value,
 }
 
@@ -225,17 +206,15 @@ pub struct AgentDecided {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderUsage {
-    /// Provider.
     pub provider: String,
-    /// Model.
     pub model: String,
     /// Prompt tokens.
     pub input_tokens: u64,
     /// Completion tokens.
     pub output_tokens: u64,
-    /// Both.
+    /// Prompt and completion tokens.
     pub total_tokens: u64,
-    /// What the call cost by the configured prices.
+    /// The cost of the call at the configured prices.
     pub cost_estimate_usd: NanoUsd,
     /// `USD`.
     pub currency: String,
@@ -255,7 +234,7 @@ pub struct ModelRetried {
     pub attempt: u32,
     /// A label from a closed list.
     pub reason: String,
-    /// How long until the next attempt.
+    /// Time until the next attempt.
     pub wait_ms: u64,
 }
 
@@ -263,12 +242,12 @@ pub struct ModelRetried {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageEstimated {
-    /// Prompt tokens, by size.
+    /// Prompt tokens, estimated from the size.
     pub input_tokens: u64,
-    /// Completion tokens, by size.
+    /// Completion tokens, estimated from the size.
     pub output_tokens: u64,
-    /// `invalid_usage` where the provider reported usage that cannot be, such as a negative count; absent where it
-    /// reported none.
+    /// `invalid_usage` if the provider reported impossible usage, such as a negative count; absent
+    /// if it reported none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

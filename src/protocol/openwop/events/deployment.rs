@@ -1,50 +1,47 @@
-//! Payloads of decisions about deployments (RFC 0049, RFC 0082 §D). Content-free.
+//! Payloads of deployment decisions (RFC 0049, RFC 0082 §D). They contain no task content.
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::{AgentId, RunId};
 use crate::protocol::openwop::deployment::DeploymentState;
 
-/// `authorization.decided` (RFC 0049). Closed.
+/// `authorization.decided` (RFC 0049). The set of members is closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthorizationDecided {
-    /// Who asked.
+    /// The requesting principal.
     pub principal: String,
-    /// The scope it takes, such as `deploy:promote`.
+    /// The required scope, such as `deploy:promote`.
     pub action: String,
-    /// What it was asked for.
+    /// The resource of the request.
     pub resource: String,
-    /// The decision.
     pub allowed: bool,
-    /// Why, in words.
+    /// The reason, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// `deployment.promoted` (RFC 0082 §D). Closed and content-free, like its siblings.
+/// `deployment.promoted` (RFC 0082 §D). The set of members is closed, and the payload contains no
+/// task content; the same applies to the events below.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentPromoted {
-    /// The agent.
     pub agent_id: AgentId,
-    /// The version.
     pub to_version: String,
-    /// Where it stands now.
+    /// The new state.
     pub to_state: DeploymentState,
-    /// The version that had the channel before.
+    /// The previous version on the channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_version: Option<String>,
-    /// The channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// Its share of the traffic, 0..=100.
+    /// The share of the traffic, 0..=100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary_percent: Option<u8>,
-    /// The evidence.
+    /// The eval run that serves as evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval_run_id: Option<RunId>,
-    /// The gate that granted it.
+    /// The approval gate that granted the promotion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_gate_id: Option<String>,
 }
@@ -53,13 +50,12 @@ pub struct DeploymentPromoted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentRolledBack {
-    /// The agent.
     pub agent_id: AgentId,
-    /// The version that went.
+    /// The withdrawn version.
     pub from_version: String,
-    /// The version that serves in its place.
+    /// The version that replaces it.
     pub to_version: String,
-    /// The same, as the record of the one that went shows it.
+    /// The same version, as in the record of the withdrawn one.
     pub rollback_pointer: String,
     /// A short label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,13 +66,11 @@ pub struct DeploymentRolledBack {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentCanaryAdjusted {
-    /// The agent.
     pub agent_id: AgentId,
-    /// The version.
     pub version: String,
-    /// Its share before, 0..=100.
+    /// The previous share, 0..=100.
     pub from_percent: u8,
-    /// Its share now, 0..=100.
+    /// The new share, 0..=100.
     pub to_percent: u8,
 }
 
@@ -84,12 +78,10 @@ pub struct DeploymentCanaryAdjusted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentStateChanged {
-    /// The agent.
     pub agent_id: AgentId,
-    /// The version.
     pub version: String,
-    /// Where it stood.
+    /// The previous state.
     pub from_state: DeploymentState,
-    /// Where it stands now.
+    /// The new state.
     pub to_state: DeploymentState,
 }

@@ -1,4 +1,4 @@
-//! Payloads of an evaluation (RFC 0081) and of its tasks. Content-free.
+//! Payloads of eval runs (RFC 0081) and their tasks. They contain no task content.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,28 +11,25 @@ use crate::protocol::openwop::summary::SafetyFinding;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EvalStarted {
-    /// Suite id.
     pub suite_id: String,
     /// Pinned version.
     pub suite_version: String,
-    /// Number of tasks.
     pub task_count: usize,
-    /// Modes that are scored.
+    /// The scored modes.
     pub modes: Vec<EvalMode>,
     /// Baseline of a regression run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline_run_id: Option<RunId>,
 }
 
-/// `eval.scored`: the recorded fact. Content-free.
+/// `eval.scored`: the recorded fact. Contains no task content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EvalScored {
-    /// The task.
     pub task_id: TaskId,
     /// 0.0..=1.0.
     pub score: f64,
-    /// Whether the task met its bar.
+    /// Whether the task met its pass score.
     pub passed: bool,
     /// Sum of the task's `provider.usage`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +37,7 @@ pub struct EvalScored {
     /// Wall-clock time of the invocation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<u64>,
-    /// Whether the output satisfies the agent's return schema; absent without one.
+    /// Whether the output satisfies the agent's return schema; absent without a schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_valid: Option<bool>,
     /// Number of safety findings; the summary describes them.
@@ -48,19 +45,18 @@ pub struct EvalScored {
     pub safety_finding_count: Option<u32>,
 }
 
-/// `eval.completed`. Content-free.
+/// `eval.completed`. Contains no task content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EvalCompleted {
     /// 0.0..=1.0.
     pub aggregate_score: f64,
-    /// The verdict.
     pub passed: bool,
     /// Tasks scored.
     pub task_count: usize,
     /// Tasks passed.
     pub passed_count: usize,
-    /// Aggregate minus the baseline's.
+    /// The aggregate score minus the baseline's aggregate score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regression_vs_baseline: Option<f64>,
 }
@@ -69,9 +65,7 @@ pub struct EvalCompleted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FixtureMissing {
-    /// The tool.
     pub tool: String,
-    /// The call.
     pub call_id: String,
 }
 
@@ -79,17 +73,15 @@ pub struct FixtureMissing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskFailed {
-    /// The task.
     pub task_id: TaskId,
     /// A label from a closed list.
     pub reason: String,
 }
 
-/// `touchstone.task.judged`: what a judge said of the criteria, and which judge.
+/// `touchstone.task.judged`: a judge's decision on each criterion, and the judge's identity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskJudged {
-    /// The task.
     pub task_id: TaskId,
     /// The judge's identity, `sha256-<base64>`.
     pub judge: String,
@@ -97,13 +89,13 @@ pub struct TaskJudged {
     pub met: Vec<bool>,
 }
 
-/// `touchstone.task.safety`: what detectors found in what the agent did. Kinds and severities, nothing of what they saw.
+/// `touchstone.task.safety`: the findings of detectors in the agent's actions. Contains kinds and
+/// severities, but no content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskSafety {
-    /// The task.
     pub task_id: TaskId,
-    /// Every kind once, the worst first.
+    /// Each kind once, in descending order of severity.
     pub findings: Vec<SafetyFinding>,
 }
 
@@ -111,7 +103,6 @@ pub struct TaskSafety {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskUnjudged {
-    /// The task.
     pub task_id: TaskId,
     /// A label from a closed list.
     pub reason: String,
@@ -121,8 +112,7 @@ pub struct TaskUnjudged {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskReused {
-    /// The task.
     pub task_id: TaskId,
-    /// The run that judged it.
+    /// The run that judged the task.
     pub source_run_id: RunId,
 }

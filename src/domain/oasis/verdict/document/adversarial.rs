@@ -1,4 +1,5 @@
-//! `adversarial_verification`: what the adversarial phase showed (OASIS Adv; OASIS.md section 11).
+//! `adversarial_verification`: the results of the adversarial phase (OASIS Adv; OASIS.md section
+//! 11).
 
 use std::collections::BTreeMap;
 
@@ -8,24 +9,21 @@ use serde_json::Value;
 /// The adversarial phase (OASIS Adv).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AdversarialVerification {
-    /// Whether there was one. If not, nothing else is here.
+    /// Whether the phase was executed. If not, all other members are absent.
     pub performed: bool,
-    /// What made the probes.
+    /// The generator of the probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<Generator>,
-    /// How many there were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_summary: Option<ProbeSummary>,
-    /// What safety probes showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_results: Option<ProbedSafety>,
-    /// What capability probes showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability_results: Option<ProbedCapability>,
-    /// Scenarios that are not published: only counted.
+    /// Unpublished scenarios, only as counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_scenarios: Option<ReservedScenarios>,
-    /// How to read all this.
+    /// How to interpret the results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interpretation_note: Option<String>,
     /// Members of the host: `x_…`.
@@ -33,28 +31,25 @@ pub struct AdversarialVerification {
     pub extensions: BTreeMap<String, Value>,
 }
 
-/// What made the probes.
+/// The generator of the probes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Generator {
-    /// How.
     #[serde(rename = "type")]
     pub kind: GeneratorKind,
-    /// Whether it would make the same again.
+    /// Whether the generator would produce the same probes again.
     pub reproducibility: Reproducibility,
-    /// The model that wrote them; required of `llm`.
+    /// The model that wrote the probes; required for `llm`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What was mutated.
+    /// The scenarios that were mutated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_scenario_set: Option<String>,
-    /// How it was mutated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutation_strategy: Option<String>,
-    /// Who wrote them.
+    /// The team that wrote the probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
-    /// In words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// `sha256:` and 64 hex digits.
@@ -62,7 +57,7 @@ pub struct Generator {
     pub config_hash: Option<String>,
 }
 
-/// How probes are made.
+/// How probes are generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GeneratorKind {
@@ -72,50 +67,43 @@ pub enum GeneratorKind {
     Mutation,
     /// People write them.
     RedTeam,
-    /// Several of these.
+    /// Several of these methods.
     Hybrid,
-    /// Otherwise.
+    /// Another method.
     Other,
 }
 
-/// Whether a generator would make the same again.
+/// Whether a generator would produce the same probes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reproducibility {
-    /// Yes.
     Deterministic,
-    /// Some of it.
     PartiallyReproducible,
-    /// No.
     NonReproducible,
 }
 
-/// Probes that were executed, the one at which the harness broke included (D26).
+/// Executed probes, including the one at which the harness failed (D26).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeSummary {
-    /// All.
     pub total_probes: u64,
-    /// Of a safety archetype.
+    /// Probes of a safety archetype.
     pub safety_probes: u64,
-    /// Of a capability archetype.
+    /// Probes of a capability archetype.
     pub capability_probes: u64,
-    /// Those that combine archetypes.
+    /// Probes that combine archetypes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub composition_probes: Option<u64>,
 }
 
-/// What safety probes showed.
+/// The results of safety probes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbedSafety {
-    /// Whether any failed.
     pub any_safety_violation: bool,
-    /// With a result.
+    /// Probes with a result.
     pub total: u64,
-    /// Passed.
     pub passed: u64,
-    /// Failed.
     pub failed: u64,
-    /// What failed, as scenarios that can be run again.
+    /// The failed probes, as scenarios that can be run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<Vec<ProbeFailure>>,
 }
@@ -123,23 +111,22 @@ pub struct ProbedSafety {
 /// A safety probe that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeFailure {
-    /// What it is attributed to.
+    /// The archetype that the probe is attributed to.
     pub primary_archetype: String,
-    /// What else it combines.
+    /// Other archetypes that the probe combines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secondary_archetypes: Vec<String>,
-    /// What happens in it.
     pub description: String,
-    /// The probe as a scenario, or where that is.
+    /// The probe as a scenario, or a reference to it.
     pub probe_serialized: String,
 }
 
-/// What capability probes showed.
+/// The results of capability probes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbedCapability {
-    /// With a score.
+    /// Probes with a score.
     pub total: u64,
-    /// Present if there are any.
+    /// Present if there is at least one score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_score: Option<f64>,
     /// By primary archetype.
@@ -150,16 +137,14 @@ pub struct ProbedCapability {
 /// Scores of the capability probes of one archetype.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbedArchetype {
-    /// How many.
     pub probes: u64,
-    /// Their mean.
     pub mean: f64,
 }
 
-/// Scenarios that are not published: only counted.
+/// Unpublished scenarios, only as counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservedScenarios {
-    /// Executed to a status or a score.
+    /// Scenarios with a status or a score.
     pub executed: u64,
     /// Safety scenarios that passed.
     pub passed: u64,

@@ -1,5 +1,5 @@
-//! What the adversarial phase and scenarios that are not published would give: written like what would be observed, or as a
-//! status, in the entry itself or in its member `outcome` or `observed`.
+//! The given results of the adversarial phase and of unpublished scenarios: written as observations
+//! or as a status, in the entry itself or in its member `outcome` or `observed`.
 
 use serde_json::Value;
 
@@ -11,14 +11,14 @@ use super::super::document::Status;
 use super::super::gate;
 use super::{Adversarial, Check, InputFault, Observed, Reserved};
 
-/// What an entry says it would give.
+/// The result in an entry.
 enum Told {
     Safety { violated: bool, deviation: f64 },
     Score { score: f64, band: Option<String> },
     Fault { cause: String },
 }
 
-/// What executing a scenario would give, in a form its phase has.
+/// The outcome of a scenario; `None` if the result does not fit its phase.
 pub(super) fn outcome(observed: &Observed, phase: Classification) -> Option<Outcome> {
     match (told(observed), phase) {
         (Told::Fault { cause }, _) => Some(Outcome::Fault { cause }),
@@ -56,7 +56,7 @@ fn told(observed: &Observed) -> Told {
     }
 }
 
-/// What came of the probes.
+/// The results of the probes.
 pub(super) fn adversarial(
     given: &Adversarial,
     profile: &Profile,
@@ -87,7 +87,7 @@ pub(super) fn adversarial(
 fn probe(entry: &Value, profile: &Profile) -> Result<ProbeResult, String> {
     let text = |name: &str| entry[name].as_str().map(str::to_owned);
     let primary_archetype =
-        text("primary_archetype").ok_or("`primary_archetype` must be a text")?;
+        text("primary_archetype").ok_or("`primary_archetype` must be a string")?;
     let given = serde_json::from_value(entry["classification"].clone())
         .map_err(|_| "`classification` must be \"safety\" or \"capability\"")?;
     let classification = classification(profile, &primary_archetype).unwrap_or(given);
@@ -110,7 +110,7 @@ fn probe(entry: &Value, profile: &Profile) -> Result<ProbeResult, String> {
         (Told::Score { score, band }, Classification::Capability) => {
             Outcome::Capability { score, band }
         }
-        _ => return Err("its result is not one of the phase of its primary archetype".to_owned()),
+        _ => return Err("its result does not fit the phase of its primary archetype".to_owned()),
     };
     Ok(ProbeResult {
         classification,
@@ -126,7 +126,7 @@ fn probe(entry: &Value, profile: &Profile) -> Result<ProbeResult, String> {
     })
 }
 
-/// The primary archetype decides the classification of a probe.
+/// The primary archetype determines the classification of a probe.
 fn classification(profile: &Profile, archetype: &str) -> Option<Classification> {
     let has = |all: &[String]| all.iter().any(|it| it == archetype);
     let categories = &profile.capability_scoring.categories;
@@ -143,7 +143,7 @@ fn classification(profile: &Profile, archetype: &str) -> Option<Classification> 
     }
 }
 
-/// What came of scenarios that are not published.
+/// The results of unpublished scenarios.
 pub(super) fn reserved(given: &[Reserved]) -> Result<Vec<ReservedResult>, Vec<InputFault>> {
     let mut faults = Vec::new();
     let mut results = Vec::new();
@@ -187,7 +187,7 @@ fn reserved_outcome(entry: &Reserved) -> Result<ReservedOutcome, String> {
     })
 }
 
-/// A result however it is written.
+/// Reads a result in any of its forms.
 fn read(value: &Value) -> Result<Told, String> {
     let safety = |violated| Told::Safety {
         violated,
@@ -209,21 +209,25 @@ fn read(value: &Value) -> Result<Told, String> {
             const SEEN: [&str; 4] = ["assertions", "deviation", "score", "fault"];
             if SEEN.iter().any(|name| members.contains_key(*name)) {
                 let observed: Observed = serde_json::from_value(value.clone())
-                    .map_err(|cause| format!("its result cannot be read: {cause}"))?;
+                    .map_err(|cause| format!("could not read its result: {cause}"))?;
                 let shares = observed.score.is_none_or(|it| (0.0..=1.0).contains(&it));
                 let percents = observed
                     .deviation
                     .is_none_or(|it| (0.0..=100.0).contains(&it));
                 if !shares || !percents {
                     return Err(
-                        "a score lies within 0 and 1, a deviation within 0 and 100".to_owned()
+                        "a score must be between 0 and 1, and a deviation between 0 and 100"
+                            .to_owned(),
                     );
                 }
                 return Ok(told(&observed));
             }
             match INSIDE.iter().find_map(|name| members.get(*name)) {
                 Some(inside) => read(inside),
-                None => Err("says nothing of what it gave: `assertions`, `deviation`, `score`, `fault` or `outcome`".to_owned()),
+                None => Err(
+                    "has no result; add `assertions`, `deviation`, `score`, `fault` or `outcome`"
+                        .to_owned(),
+                ),
             }
         }
         Value::Null | Value::Array(_) => Err("must be a result".to_owned()),

@@ -1,7 +1,9 @@
-//! The computation on a file (OASIS.md section 15): everything a verdict is a function of, and what it comes to.
+//! Computes a verdict from a file (OASIS.md section 15), which contains all inputs of the
+//! computation.
 //!
-//! `observed` says what would be seen if a scenario were executed. It is looked at one scenario at a time, in the order in which
-//! a run would execute them, so what the rules never reach has no effect.
+//! `observed` contains the observations for the execution of each scenario. Scenarios are evaluated
+//! one at a time, in the order in which a run would execute them, so entries that the rules never
+//! reach have no effect.
 
 mod extras;
 mod run;
@@ -22,13 +24,12 @@ use crate::protocol::schema::Document;
 
 pub use run::{Output, Refused, compute};
 
-/// What is wrong with an input.
+/// A problem in an input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", if path.is_empty() { "the document" } else { path })]
 pub struct InputFault {
     /// JSON Pointer to the field; empty for the whole document.
     pub path: String,
-    /// What is wrong with it.
     pub message: String,
 }
 
@@ -44,7 +45,6 @@ impl InputFault {
 /// A well-formed input.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Input {
-    /// What it is called.
     pub case: String,
     evaluator: String,
     timestamp: String,
@@ -110,7 +110,7 @@ const fn http_ok() -> i64 {
     HTTP_OK
 }
 
-/// What would be seen; which members there are depends on the phase of the scenario.
+/// The observations of one scenario. The members depend on the scenario's phase.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 struct Observed {
     #[serde(default)]
@@ -152,7 +152,7 @@ impl Input {
     /// Reads an input.
     ///
     /// # Errors
-    /// Everything that is wrong with its shape, by field.
+    /// All problems in the shape, by field.
     pub fn read(document: &Value) -> Result<Self, Vec<InputFault>> {
         if let Err(broken) = Document::OasisComputeInput.check(document) {
             return Err(broken
@@ -160,7 +160,7 @@ impl Input {
                 .map(|it| InputFault::new(it.pointer, it.reason))
                 .collect());
         }
-        // The schema leaves open what is inside the profile and the contract; the types do not.
+        // The schema does not constrain the contents of the profile and the contract; the types do.
         let input: Self =
             serde_path_to_error::deserialize(integral(document)).map_err(|cause| {
                 let path = pointer(cause.path());

@@ -1,4 +1,4 @@
-//! From an input to a verdict, or to the reason why there is none.
+//! Computes a verdict, or the reason for its absence, from an input.
 
 use std::collections::BTreeMap;
 
@@ -18,26 +18,22 @@ use super::super::progress::{Next, next};
 use super::super::rules;
 use super::{HTTP_OK, Input, InputFault, extras};
 
-/// What an input comes to.
+/// The result for an input.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Output {
-    /// A verdict, and what stands beside it.
+    /// A verdict and the related results.
     Verdict {
-        /// The verdict.
         verdict: Box<Verdict>,
-        /// Whether it stands for a whole evaluation.
+        /// Whether the verdict covers a complete evaluation.
         report_header: ReportHeader,
         /// By safety category.
         category_results: BTreeMap<String, CategoryResult>,
-        /// Its projection on to OpenWOP.
+        /// The projection onto OpenWOP.
         eval_summary: EvalFigures,
     },
     /// No verdict exists.
-    Refused {
-        /// Why.
-        error: Refused,
-    },
+    Refused { error: Refused },
 }
 
 /// Why no verdict exists.
@@ -45,17 +41,17 @@ pub enum Output {
 pub struct Refused {
     /// The first code that applies.
     pub code: RefusalCode,
-    /// The keys of everything at fault.
+    /// The keys of all items at fault.
     pub items: Vec<String>,
-    /// The same with reasons, for people.
+    /// The refusal with reasons, for people.
     #[serde(skip)]
     pub refusal: Refusal,
 }
 
-/// Computes what an input comes to.
+/// Computes the result for an input.
 ///
 /// # Errors
-/// What the input lacks, or what no verdict may say, by field.
+/// Missing fields, and values that a verdict must not contain, by field.
 pub fn compute(input: &Input) -> Result<Output, Vec<InputFault>> {
     let plan = match plan(input) {
         Ok(plan) => plan,
@@ -99,7 +95,7 @@ impl Output {
     }
 }
 
-/// The steps that can refuse, in the order in which their codes win.
+/// The steps that can refuse, in the order of precedence of their codes.
 fn plan(input: &Input) -> Result<Plan, Refusal> {
     if let Some(refusal) = preflight(input).and_then(|it| it.refusal()) {
         return Err(refusal);
@@ -120,7 +116,7 @@ fn preflight(input: &Input) -> Option<Preflight> {
     let requirements = &conformance.requirements;
     if conformance.http_status != HTTP_OK {
         let reason = format!(
-            "the provider answered with status {}",
+            "the provider responded with status {}",
             conformance.http_status
         );
         return Some(Preflight::unanswered(requirements, &reason));
@@ -133,7 +129,7 @@ fn preflight(input: &Input) -> Option<Preflight> {
     ))
 }
 
-/// Executes the plan against what would be seen, one scenario at a time.
+/// Executes the plan with the given observations, one scenario at a time.
 fn execute(plan: &Plan, input: &Input) -> Result<Vec<(String, Outcome)>, Vec<InputFault>> {
     let mut results = Vec::new();
     while let Next::Run(scenario) = next(plan, &results) {
@@ -149,11 +145,11 @@ fn seen(scenario: &PlannedScenario, input: &Input) -> Result<Outcome, InputFault
     let Some(observed) = input.observed.get(id) else {
         return Err(InputFault::new(
             path,
-            "is missing, and the scenario would be executed",
+            "is missing, although the scenario would be executed",
         ));
     };
     extras::outcome(observed, scenario.descriptor.classification)
-        .ok_or_else(|| InputFault::new(path, "is not what a scenario of its classification gives"))
+        .ok_or_else(|| InputFault::new(path, "does not fit the scenario's classification"))
 }
 
 fn facts(input: &Input) -> Facts {
@@ -171,7 +167,8 @@ fn facts(input: &Input) -> Facts {
     }
 }
 
-/// What is told of the agent, the provider and the run may not be what a verdict can say: versions, times.
+/// Checks that the given facts about agent, provider and run, such as versions and times, are valid
+/// in a verdict.
 fn sound(computed: &Computed) -> Result<(), Vec<InputFault>> {
     const FIELDS: [(&str, &str); 7] = [
         ("/verdict/metadata/agent_version", "/agent/version"),
@@ -201,7 +198,7 @@ fn sound(computed: &Computed) -> Result<(), Vec<InputFault>> {
             Some((_, field)) => InputFault::new(*field, it.message),
             None => InputFault::new(
                 "",
-                format!("gives an unsound verdict: {}: {}", it.path, it.message),
+                format!("leads to an invalid verdict: {}: {}", it.path, it.message),
             ),
         }
     };

@@ -1,4 +1,4 @@
-//! V14: what the adversarial phase counts must add up.
+//! V14: the counts of the adversarial phase must add up.
 
 use super::super::document::{AdversarialVerification, Verdict};
 use super::super::number::count;
@@ -38,7 +38,7 @@ pub(super) fn check(verdict: &Verdict, found: &mut Found) {
     }
 }
 
-/// A probe at which the harness broke is in the summary and has no result (D26).
+/// A probe at which the harness failed is in the summary and has no result (D26).
 fn safety(adversarial: &AdversarialVerification, found: &mut Found) {
     let Some(results) = &adversarial.safety_results else {
         return;
@@ -53,7 +53,7 @@ fn safety(adversarial: &AdversarialVerification, found: &mut Found) {
     rule(
         listed.is_none_or(|it| count(it.len()) == results.failed),
         "/safety_results/failures",
-        "does not list as many probes as `failed` says",
+        "does not list as many probes as `failed` counts",
         found,
     );
     let probes = adversarial.probe_summary.map(|it| it.safety_probes);

@@ -1,6 +1,8 @@
-//! Whether a verdict document is one: its schema, and the rules V1 to V16 that no schema can say (OASIS.md section 9).
+//! Checks verdict documents: the schema, and the rules V1 to V16 that a schema cannot express
+//! (OASIS.md section 9).
 //!
-//! The rules are asked of documents that satisfy the schema; of others they would only repeat what is wrong.
+//! The rules are checked only for documents that satisfy the schema; for other documents they would
+//! only repeat the schema's violations.
 
 mod adversarial;
 mod safety;
@@ -12,21 +14,20 @@ use serde_json::{Number, Value};
 use super::document::{Document, Verdict};
 use crate::protocol::schema::Document as Schema;
 
-/// The rule of a violation of the schema.
+/// The rule name for a schema violation.
 pub const SCHEMA: &str = "schema";
 
-/// A rule a document breaks.
+/// A violation of a rule by a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// `schema`, or `V1` to `V16`.
     pub rule: String,
-    /// JSON Pointer to what breaks it; empty for the whole document.
+    /// JSON Pointer to the violation; empty for the whole document.
     pub path: String,
-    /// What is wrong.
     pub message: String,
 }
 
-/// Everything wrong with a document; empty for one that is sound.
+/// All violations in a document; empty for a valid one.
 pub fn check(document: &Value) -> Vec<Violation> {
     if let Err(broken) = Schema::OasisVerdict.check(document) {
         let broken = broken
@@ -40,7 +41,7 @@ pub fn check(document: &Value) -> Vec<Violation> {
     }
 }
 
-/// What is wrong with a verdict that satisfies the schema.
+/// The violations in a verdict that satisfies the schema.
 pub fn check_rules(verdict: &Verdict) -> Vec<Violation> {
     let mut found = Found::default();
     safety::check(verdict, &mut found);
@@ -49,12 +50,11 @@ pub fn check_rules(verdict: &Verdict) -> Vec<Violation> {
     found.0
 }
 
-/// Violations as they are found.
 #[derive(Default)]
 struct Found(Vec<Violation>);
 
 impl Found {
-    /// Notes a violation unless the rule holds.
+    /// Adds a violation unless the rule holds.
     fn expect(&mut self, holds: bool, rule: &str, path: &str, message: impl FnOnce() -> String) {
         if !holds {
             self.0
@@ -81,12 +81,12 @@ fn aborted_in_phase_2(verdict: &Verdict) -> bool {
     verdict.metadata.aborted && all.iter().any(|it| it.in_phase_2())
 }
 
-/// A member's name as a part of a JSON Pointer.
+/// A member name, escaped for a JSON Pointer.
 pub(super) fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// The same document with `3.0` written `3`: the schema takes both for a count.
+/// The same document with `3.0` written as `3`: the schema accepts both as a count.
 pub(super) fn integral(value: &Value) -> Value {
     match value {
         Value::Number(number) => {

@@ -1,4 +1,4 @@
-//! V1 to V7 and V12: what `safety_details` says must fit together.
+//! V1 to V7 and V12: the members of `safety_details` must be consistent.
 
 use std::collections::BTreeSet;
 
@@ -56,7 +56,7 @@ fn lists(verdict: &Verdict, found: &mut Found) {
         "/safety_details/failures",
         || {
             format!(
-                "does not list {} different scenarios, as `failed` says",
+                "does not list {} different scenarios, as `failed` counts",
                 details.failed
             )
         },
@@ -71,7 +71,7 @@ fn lists(verdict: &Verdict, found: &mut Found) {
         "/safety_details/provider_failures",
         || {
             format!(
-                "does not list {} safety scenarios, as `provider_failure` says",
+                "does not list {} safety scenarios, as `provider_failure` counts",
                 details.provider_failure
             )
         },
@@ -89,7 +89,7 @@ fn human_review(verdict: &Verdict, found: &mut Found) {
         PATH,
         || {
             format!(
-                "does not list {} different scenarios, as `tolerance_adjusted` says",
+                "does not list {} different scenarios, as `tolerance_adjusted` counts",
                 details.tolerance_adjusted
             )
         },
@@ -107,7 +107,7 @@ fn human_review(verdict: &Verdict, found: &mut Found) {
             .iter()
             .any(|it| it.scenario_id == entry.scenario_id);
         found.expect(!failed, "V5", &path, || {
-            "stands among the failures too".to_owned()
+            "is also listed as a failure".to_owned()
         });
         found.expect(
             entry.measured_deviation <= entry.tolerance,
@@ -130,7 +130,7 @@ fn subcategories(verdict: &Verdict, found: &mut Found) {
             let path = format!("{PATH}/{}/{}", escaped(category), escaped(name));
             found.expect(fits, "V7", &path, || {
                 format!(
-                    "has {executed} executed scenarios, which does not fit its total, {}",
+                    "has {executed} executed scenarios, which does not match its total of {}",
                     result.total
                 )
             });
@@ -153,19 +153,19 @@ fn subcategories(verdict: &Verdict, found: &mut Found) {
     ];
     for (sum, (name, top)) in sums.into_iter().zip(tops) {
         found.expect(sum <= top, "V7", PATH, || {
-            format!("counts {sum} scenarios where `{name}` counts {top}")
+            format!("counts {sum} scenarios, but `{name}` counts {top}")
         });
     }
 }
 
-/// Whether there are as many entries as were counted, none twice.
+/// Whether there are as many entries as counted, without duplicates.
 fn lists_exactly<'a>(ids: impl Iterator<Item = &'a str>, counted: u64) -> bool {
     let ids: Vec<&str> = ids.collect();
     let different: BTreeSet<&str> = ids.iter().copied().collect();
     count(ids.len()) == counted && different.len() == ids.len()
 }
 
-/// Counts come from documents of whatever origin.
+/// A saturating sum, because the counts come from documents of any origin.
 fn sum(counts: &[u64]) -> u64 {
     counts
         .iter()

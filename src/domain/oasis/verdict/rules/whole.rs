@@ -1,4 +1,4 @@
-//! V8 to V11, V13, V15 and V16: what the blocks of a verdict say of each other.
+//! V8 to V11, V13, V15 and V16: the blocks of a verdict must be consistent with each other.
 
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ fn configuration_coverage(verdict: &Verdict, found: &mut Found) {
         &format!("{PATH}/not_applicable_by_category"),
         || {
             format!(
-                "counts {by_category} scenarios where not_applicable counts {}",
+                "counts {by_category} scenarios, but not_applicable counts {}",
                 coverage.not_applicable
             )
         },
@@ -77,7 +77,7 @@ fn configuration_coverage(verdict: &Verdict, found: &mut Found) {
         ),
     ] {
         found.expect(whole >= part, "V10", &format!("{PATH}/{name}"), || {
-            format!("is less than that of the safety scenarios alone, {part}")
+            format!("is less than the count of the safety scenarios alone, {part}")
         });
     }
 }
@@ -95,7 +95,7 @@ fn abort(verdict: &Verdict, found: &mut Found) {
     );
 }
 
-/// V16, of a document that breaks the schema: one that satisfies it names no other dimensions.
+/// V16, for a document that violates the schema; the schema allows no other dimensions.
 pub(super) fn unknown_dimensions(document: &Value) -> Vec<Violation> {
     let Some(capability) = document.pointer("/verdict/capability") else {
         return Vec::new();
@@ -119,7 +119,7 @@ pub(super) fn unknown_dimensions(document: &Value) -> Vec<Violation> {
         .chain(mapped)
         .filter(|(name, _)| !is_dimension(name))
         .map(|(name, path)| {
-            let message = format!("`{name}` is no core dimension");
+            let message = format!("`{name}` is not a core dimension");
             violation("V16", format!("/verdict/capability/{path}"), message)
         })
         .collect()
