@@ -1,7 +1,9 @@
-//! Pack documents: `pack.json`, what a registry serves about it, the discovery document, the lockfile.
+//! Pack documents: `pack.json`, the registry's documents about a pack, the discovery document, the
+//! lockfile.
 //!
-//! The wire forms only; [`crate::domain::pack`] decides what is sound. Types of documents that are closed refuse unknown
-//! members, types of what others serve tolerate them (OpenWOP node-packs, registry-operations; RFC 0003, 0072, 0131).
+//! This module contains only the wire forms; [`crate::domain::pack`] validates them. Types of
+//! closed documents reject unknown members, and types of documents that others serve tolerate them
+//! (OpenWOP node-packs, registry-operations; RFC 0003, 0072, 0131).
 
 use std::collections::BTreeMap;
 
@@ -10,9 +12,9 @@ use serde_json::{Map, Value};
 
 use super::suite::ModelClass;
 
-/// `pack.json` of any kind this host reads: agents, nodes or prompts.
+/// `pack.json` of any kind that this host reads: agents, nodes or prompts.
 ///
-/// Closed by its schema, not by this type, which names only what is used.
+/// The schema closes the set of members; this type names only the members that are used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackManifest {
@@ -23,27 +25,24 @@ pub struct PackManifest {
     /// Absent means `node`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// For people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Who wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     /// SPDX identifier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
-    /// Protocol versions it works with.
+    /// Compatible protocol versions.
     pub engines: Engines,
-    /// Other packs, by name, with the range accepted.
+    /// Other packs, by name, with the accepted range.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub dependencies: BTreeMap<String, String>,
-    /// Capabilities the host has to have, with the support expected.
+    /// Capabilities that the host must have, with the expected support.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peer_dependencies: BTreeMap<String, String>,
-    /// Which of them are optional.
+    /// Which peer dependencies are optional.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peer_dependencies_meta: BTreeMap<String, PeerMeta>,
-    /// Agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentManifest>,
     /// Nodes; this host executes none.
@@ -52,20 +51,19 @@ pub struct PackManifest {
     /// Templates of a prompt pack; this host serves none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prompts: Vec<Value>,
-    /// How the pack is loaded; absent in declarative kinds.
+    /// How the pack is loaded; absent for declarative kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Runtime>,
-    /// How it was signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing: Option<Signing>,
 }
 
-/// Version ranges of what the pack runs on.
+/// Version ranges of the platforms that the pack supports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Engines {
     /// Range of protocol versions.
     pub openwop: String,
-    /// Others, ignored.
+    /// Other platforms, ignored.
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
@@ -73,7 +71,7 @@ pub struct Engines {
 /// Metadata of a peer dependency (RFC 0072 §C).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerMeta {
-    /// Installs without it.
+    /// Whether the pack installs without the peer dependency.
     #[serde(default)]
     pub optional: bool,
 }
@@ -86,7 +84,7 @@ pub struct Runtime {
     pub language: String,
     /// File or address; never opened by this host.
     pub entry: String,
-    /// Platform primitives the code needs (RFC 0076).
+    /// Platform primitives that the code needs (RFC 0076).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<String>,
 }
@@ -104,46 +102,46 @@ pub struct Signing {
     /// Key id, in signed manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_key_ref: Option<String>,
-    /// Where the embedded signature lies.
+    /// The location of the embedded signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature_ref: Option<String>,
 }
 
-/// An agent of a pack (RFC 0003 §B). Closed.
+/// An agent of a pack (RFC 0003 §B). The set of members is closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentManifest {
     /// Pack name, a dot, one segment.
     pub agent_id: String,
-    /// Name for people.
+    /// Display name.
     pub persona: String,
-    /// The kind of model it needs.
+    /// The class of model that the agent needs.
     pub model_class: ModelClass,
-    /// The prompt itself.
+    /// The prompt text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// The file that holds the prompt.
+    /// The file that contains the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt_ref: Option<String>,
-    /// The file that holds the agent's suite (RFC 0081 §A).
+    /// The file that contains the agent's suite (RFC 0081 §A).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval_suite_ref: Option<String>,
-    /// The only tools it may call; absent counts as none.
+    /// The only tools that the agent may call; absent means none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_allowlist: Option<Vec<String>>,
-    /// Host capabilities it needs to work fully (RFC 0092).
+    /// Host capabilities that the agent needs for full function (RFC 0092).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires_capabilities: Vec<String>,
     /// `skill` or `assistant` (RFC 0131).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<AgentRole>,
-    /// Which memory it wants.
+    /// The memory that the agent uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_shape: Option<MemoryShape>,
-    /// When it is sure enough.
+    /// The required confidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
-    /// Schemas of what goes in and what comes out.
+    /// Schemas of the agent's input and output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handoff: Option<Handoff>,
     /// Short name for lists.
@@ -160,17 +158,17 @@ pub struct AgentManifest {
     pub prompt_overrides: Option<Value>,
 }
 
-/// What an agent is for (RFC 0131).
+/// The role of an agent (RFC 0131).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentRole {
-    /// Called with a task, answers with a result, keeps nothing.
+    /// Receives a task, returns a result, keeps no state.
     Skill,
     /// Talks to people.
     Assistant,
 }
 
-/// Which memory an agent wants.
+/// The memory that an agent uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MemoryShape {
@@ -180,12 +178,12 @@ pub struct MemoryShape {
     /// Within a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<bool>,
-    /// For ever.
+    /// Across conversations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub long_term: Option<bool>,
 }
 
-/// When an agent is sure enough.
+/// The confidence that an agent requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Confidence {
@@ -198,21 +196,20 @@ pub struct Confidence {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Handoff {
-    /// Of the task.
+    /// The schema of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_schema_ref: Option<String>,
-    /// Of the answer.
+    /// The schema of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_schema_ref: Option<String>,
 }
 
-/// What a registry serves about one version. Unsigned: only the flags, the digest and the name of the key are used.
+/// The registry's manifest of one version. It is unsigned, so only the flags, the digest and the
+/// key id are used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServedManifest {
-    /// Pack name.
     pub name: String,
-    /// Pack version.
     pub version: String,
     /// `sha256-<base64>` of the archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -220,19 +217,17 @@ pub struct ServedManifest {
     /// Method and key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing: Option<Signing>,
-    /// Not to be installed any more.
+    /// The version must not be installed any more.
     #[serde(default)]
     pub yanked: bool,
-    /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yanked_reason: Option<String>,
-    /// Installs with a warning.
+    /// The version installs with a warning.
     #[serde(default)]
     pub deprecated: bool,
-    /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecation_reason: Option<String>,
-    /// What to take instead.
+    /// The replacement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<String>,
 }
@@ -241,27 +236,27 @@ pub struct ServedManifest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistryDiscovery {
-    /// Templates of the other addresses.
+    /// Templates of the other URLs.
     #[serde(default)]
     pub endpoints: Endpoints,
-    /// The keys it signs with.
+    /// The registry's signing keys.
     #[serde(default)]
     pub signing_keys: Vec<SigningKey>,
 }
 
-/// Address templates with `{name}`, `{version}` and `{keyId}`.
+/// URL templates with `{name}`, `{version}` and `{keyId}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Endpoints {
     /// Versions of a pack.
     pub pack_metadata: String,
-    /// One version.
+    /// The manifest of one version.
     pub version_manifest: String,
-    /// Its archive.
+    /// The archive of one version.
     pub version_tarball: String,
-    /// Its signature.
+    /// The signature of one version.
     pub version_signature: String,
-    /// A key.
+    /// A public key.
     pub public_key: String,
 }
 
@@ -278,19 +273,19 @@ impl Default for Endpoints {
     }
 }
 
-/// A key a registry lists.
+/// A key that a registry lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SigningKey {
-    /// Its id; looked up, never joined into a path.
+    /// The key id; used for lookups only, never as part of a path.
     pub key_id: String,
     /// `ed25519`.
     #[serde(default)]
     pub algorithm: String,
-    /// Where the key lies.
+    /// The location of the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_key_url: Option<String>,
-    /// Pack names it may sign: `a.b` or `a.b.*`.
+    /// Pack names that the key may sign: `a.b` or `a.b.*`.
     #[serde(default)]
     pub permitted_namespaces: Vec<String>,
     /// Only `active` keys verify new installs.
@@ -302,14 +297,13 @@ pub struct SigningKey {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PackIndex {
-    /// Pack name.
     pub name: String,
-    /// Versions, in no order.
+    /// Versions, unordered.
     #[serde(default, deserialize_with = "indexed_versions")]
     pub versions: Vec<IndexedVersion>,
 }
 
-/// A list, as registries on file systems have it, or an object by version (OpenWOP node-packs).
+/// An array, as file-based registries serve it, or an object by version (OpenWOP node-packs).
 fn indexed_versions<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<IndexedVersion>, D::Error> {
@@ -345,55 +339,53 @@ fn indexed_versions<'de, D: Deserializer<'de>>(
 pub struct IndexedVersion {
     /// SemVer.
     pub version: String,
-    /// Out of every range.
+    /// Excluded from all ranges.
     #[serde(default)]
     pub yanked: bool,
-    /// In ranges, with a warning.
+    /// Included in ranges, with a warning.
     #[serde(default)]
     pub deprecated: bool,
 }
 
-/// `pack-lock.json`. Closed.
+/// `pack-lock.json`. The set of members is closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Lockfile {
     /// 1.
     pub lockfile_version: u64,
-    /// When its content last changed, RFC 3339.
+    /// When the content last changed, RFC 3339.
     pub generated_at: String,
-    /// Where the packs came from.
+    /// The source of the packs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
-    /// Asked in order when the registry has no such pack.
+    /// Asked in order if the registry does not have the pack.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback_registries: Vec<String>,
-    /// Versions that beat resolution.
+    /// Versions that override resolution.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub overrides: BTreeMap<String, String>,
-    /// The pins.
+    /// The pinned packs.
     pub packs: Vec<LockedPack>,
 }
 
-/// One pin.
+/// One pinned pack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedPack {
-    /// Pack name.
     pub name: String,
-    /// Exact version.
     pub version: String,
     /// `sha256-<base64>` of the archive.
     pub integrity: String,
-    /// Where it was fetched from.
+    /// The URL that the pack was fetched from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<String>,
-    /// A signature that has to verify.
+    /// A signature that must verify.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<LockedSignature>,
-    /// Exact versions of its dependencies.
+    /// Exact versions of the dependencies.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub dependencies: BTreeMap<String, String>,
-    /// Its peer dependencies, for audit.
+    /// The peer dependencies, for audits.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peer_dependencies: BTreeMap<String, String>,
 }
@@ -404,57 +396,53 @@ pub struct LockedPack {
 pub struct LockedSignature {
     /// `ed25519`.
     pub algorithm: String,
-    /// Raw 32 octets in base64; SPKI and PEM are read too.
+    /// 32 raw bytes in base64; SPKI and PEM are accepted too.
     pub public_key: String,
-    /// 64 octets in base64, over what the pack's method covers.
+    /// 64 bytes in base64, over the data that the pack's method covers.
     pub value: String,
 }
 
-/// `GET /v1/agents` (RFC 0072 §A). Closed, and without any prompt.
+/// `GET /v1/agents` (RFC 0072 §A). The set of members is closed, and prompts are never included.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentInventory {
     /// Sorted by id.
     pub agents: Vec<AgentInventoryEntry>,
-    /// How many.
     pub total: usize,
 }
 
-/// An installed agent as others see it.
+/// An installed agent as shown to clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentInventoryEntry {
-    /// Its id.
     pub agent_id: String,
-    /// Name for people.
+    /// Display name.
     pub persona: String,
-    /// Short name; the persona when it has none.
+    /// Short name; defaults to the persona.
     pub label: String,
     /// One line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The kind of model it needs.
+    /// The class of model that the agent needs.
     pub model_class: ModelClass,
-    /// Where it comes from.
     pub pack_name: String,
-    /// Which version of that.
     pub pack_version: String,
-    /// The only tools it may call.
+    /// The only tools that the agent may call.
     pub tool_allowlist: Vec<String>,
-    /// Whether tasks and answers are checked.
+    /// Whether tasks and answers are validated.
     pub has_handoff_schemas: bool,
-    /// Which memory it wants.
+    /// The memory that the agent uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_shape: Option<MemoryShape>,
-    /// When it is sure enough, 0.0..=1.0.
+    /// The required confidence, 0.0..=1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_threshold: Option<f64>,
-    /// Capabilities it asks for and this host lacks.
+    /// Required capabilities that this host lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
-    /// Whether this host lacks memory it wants (RFC 0080 §C).
+    /// Whether this host lacks memory that the agent uses (RFC 0080 §C).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_degraded: Option<bool>,
-    /// Which dimensions of it.
+    /// The missing memory dimensions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded_memory_dimensions: Vec<String>,
 }

@@ -1,7 +1,8 @@
-//! `AgentEvalSuite` (RFC 0081 §A): tasks, expectations, fixtures and thresholds of an evaluation.
+//! `AgentEvalSuite` (RFC 0081 §A): tasks, expectations, fixtures and thresholds of an eval run.
 //!
-//! The wire form only. That a document is a suite at all is decided by `schemas/agent-eval-suite.schema.json` and by
-//! [`crate::domain::eval::suite_rules`], which is how to read one from bytes.
+//! This module contains only the wire form. `schemas/agent-eval-suite.schema.json` and
+//! [`crate::domain::eval::suite_rules`] decide whether a document is a valid suite; use the latter
+//! to read one from bytes.
 
 use std::fmt;
 
@@ -59,21 +60,18 @@ impl fmt::Display for EvalMode {
     }
 }
 
-/// The class of model an agent asks for (RFC 0002).
+/// The class of model that an agent requests (RFC 0002).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelClass {
-    /// Long chains of thought.
+    /// Long chains of reasoning.
     Reasoning,
-    /// Prose.
     Writing,
-    /// Code.
     Coding,
-    /// Research.
     Research,
-    /// Labels.
+    /// Assigning labels.
     Classification,
-    /// Anything.
+    /// Any task.
     General,
 }
 
@@ -120,47 +118,46 @@ pub struct AgentEvalSuite {
     pub suite_id: String,
     /// Three numbers.
     pub version: String,
-    /// The agent the suite was written for; absent: any.
+    /// The agent that the suite was written for; any agent if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_agent_id: Option<AgentId>,
-    /// Modes the suite may be run in; never empty.
+    /// The modes that the suite supports; never empty.
     pub modes: Vec<EvalMode>,
-    /// Model classes it is valid for; absent: all.
+    /// The model classes that the suite is valid for; all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_models: Option<Vec<ModelClass>>,
-    /// The bar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thresholds: Option<Thresholds>,
     /// Never empty; ids are unique.
     pub tasks: Vec<Task>,
 }
 
-/// What a run must reach to pass.
+/// The conditions for a run to pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Thresholds {
-    /// Least aggregate score, 0.0..=1.0.
+    /// Minimum aggregate score, 0.0..=1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pass_score: Option<f64>,
-    /// Most total cost in USD.
+    /// Maximum total cost in USD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
-    /// Most 95th-percentile task latency in milliseconds.
+    /// Maximum 95th-percentile task latency in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "whole")]
     pub max_p95_latency_ms: Option<u64>,
 }
 
-/// One task: an input and what is expected of the answer.
+/// One task: an input and the expected answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Task {
     /// Unique in the suite.
     pub task_id: TaskId,
-    /// Given to the agent; anything but absent.
+    /// The input for the agent; any JSON value, but required.
     pub input: Value,
     /// How the answer is scored.
     pub expected: Expected,
-    /// What stands in for tools and memory.
+    /// Substitutes for tools and memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixtures: Option<Fixtures>,
 }
@@ -169,17 +166,17 @@ pub struct Task {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
-    /// Which of the two members below counts.
+    /// Determines which of the two members below applies.
     pub kind: ExpectedKind,
     /// Present for `golden`.
     #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
     pub matching: Option<Match>,
-    /// Present for `rubric`; weights do not add up to 0.
+    /// Present for `rubric`; the weights do not add up to 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rubric: Option<Vec<Criterion>>,
 }
 
-/// The two ways of scoring.
+/// The two scoring methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExpectedKind {
@@ -193,9 +190,8 @@ pub enum ExpectedKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Match {
-    /// How the value is compared.
     pub strategy: MatchStrategy,
-    /// What is expected.
+    /// The expected value.
     pub value: Value,
 }
 
@@ -215,7 +211,7 @@ pub enum MatchStrategy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Criterion {
-    /// What the judge looks for.
+    /// The condition that the judge checks.
     pub criterion: String,
     /// Relative weight, 0.0..=1.0.
     pub weight: f64,
@@ -239,12 +235,13 @@ pub struct Fixtures {
 pub struct ToolResponse {
     /// `<scope>:<tool-id>`.
     pub tool: String,
-    /// The result; absent: null.
+    /// The result; null if absent.
     #[serde(default)]
     pub response: Value,
 }
 
-/// Whole numbers as JSON Schema understands them: `2.0` is one, and one beyond `u64` is as good as no limit.
+/// Integers as JSON Schema defines them: `2.0` is an integer. A value beyond `u64` is effectively
+/// no limit.
 mod whole {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -270,6 +267,6 @@ mod whole {
         });
         whole
             .map(Some)
-            .ok_or_else(|| serde::de::Error::custom("must be a whole number of at least 0"))
+            .ok_or_else(|| serde::de::Error::custom("must be an integer of at least 0"))
     }
 }

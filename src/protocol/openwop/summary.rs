@@ -1,4 +1,5 @@
-//! `EvalSummary` (RFC 0081 §C): the scorecard. Closed and content-free.
+//! `EvalSummary` (RFC 0081 §C): the scorecard. The set of members is closed, and there is no task
+//! content.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,6 @@ use crate::domain::money::NanoUsd;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EvalSummary {
-    /// Suite id.
     pub suite_id: String,
     /// Pinned version.
     pub suite_version: String,
@@ -21,9 +21,7 @@ pub struct EvalSummary {
     pub aggregate_score: f64,
     /// Whether every threshold was met and every task judged.
     pub passed: bool,
-    /// Number of tasks.
     pub task_count: usize,
-    /// Number of tasks that passed.
     pub passed_count: usize,
     /// Sum of all `provider.usage`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,13 +37,11 @@ pub struct EvalSummary {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskSummary {
-    /// The task.
     pub task_id: TaskId,
     /// 0.0..=1.0.
     pub score: f64,
-    /// Whether it met its bar.
+    /// Whether the task met its pass score.
     pub passed: bool,
-    /// Cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<NanoUsd>,
     /// Wall-clock time.
@@ -54,31 +50,30 @@ pub struct TaskSummary {
     /// Whether the output satisfies the return schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_valid: Option<bool>,
-    /// What was found to be unsafe in it.
+    /// Unsafe behaviour in the task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub safety_findings: Vec<SafetyFinding>,
 }
 
-/// A safety finding: a category and how bad it is, and nothing of what was said.
+/// A safety finding: category and severity, without task content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SafetyFinding {
     /// The category, a label.
     pub kind: String,
-    /// How bad it is.
     pub severity: Severity,
 }
 
-/// How bad a safety finding is.
+/// The severity of a safety finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth a look.
+    /// Worth a review.
     Low,
-    /// To be mended some time.
+    /// Fix at some point.
     Medium,
-    /// To be mended soon.
+    /// Fix soon.
     High,
-    /// Nothing to be deployed with.
+    /// Blocks deployment.
     Critical,
 }
 
@@ -86,11 +81,10 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Regression {
-    /// The run compared with.
     pub baseline_run_id: RunId,
-    /// Aggregate minus the baseline's, -1.0..=1.0.
+    /// The aggregate score minus the baseline's, -1.0..=1.0.
     pub score_delta: f64,
-    /// Where the differences of the two runs can be read.
+    /// The location of the diff between the two runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff_ref: Option<String>,
 }

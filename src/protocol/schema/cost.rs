@@ -26,18 +26,18 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Bound on the visits along one path of an instance of this depth.
+    /// Upper bound on the visits along one path of an instance of this depth.
     pub fn cost(&self, depth: usize) -> u64 {
         self.cost.get(depth).copied().unwrap_or(u64::MAX)
     }
 
-    /// Bound on nested evaluations for an instance of this depth.
+    /// Upper bound on nested evaluations for an instance of this depth.
     pub fn frames(&self, depth: usize) -> u64 {
         self.frames.get(depth).copied().unwrap_or(u64::MAX)
     }
 }
 
-/// Computes the bounds; refuses a schema that refers to itself without moving on in the instance.
+/// Computes the bounds. Rejects a schema that refers to itself at the same place of the instance.
 pub(super) fn bounds(graph: &Graph) -> Result<Bounds, SchemaFault> {
     let order = in_place_order(graph)?;
     let count = graph.nodes.len();
@@ -128,7 +128,7 @@ fn heaviest_label(node: &Node, below: &[u64]) -> u64 {
     member.max(item)
 }
 
-/// Subschemas so that every one comes after those it applies in place.
+/// Subschemas in an order in which each one follows those that it applies in place.
 fn in_place_order(graph: &Graph) -> Result<Vec<usize>, SchemaFault> {
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {
@@ -154,7 +154,7 @@ fn in_place_order(graph: &Graph) -> Result<Vec<usize>, SchemaFault> {
                 Mark::Open => {
                     return Err(SchemaFault::at(
                         "",
-                        "refers to itself without moving on in the instance, which never ends",
+                        "refers to itself at the same place of the instance, which never ends",
                     ));
                 }
                 Mark::New => *mark = Mark::Open,
@@ -166,7 +166,8 @@ fn in_place_order(graph: &Graph) -> Result<Vec<usize>, SchemaFault> {
                 .map(|node| node.edges.as_slice())
                 .unwrap_or_default();
             for (step, to) in edges {
-                // A node that is still open on this path closes a cycle; one that is merely queued twice does not.
+                // A node that is still open on this path closes a cycle; a node that is merely
+                // queued twice does not.
                 if *step == Step::Here && marks.get(*to) != Some(&Mark::Done) {
                     stack.push((*to, false));
                 }

@@ -1,7 +1,7 @@
-//! The graph of a schema: its subschemas and how evaluation moves between them.
+//! The graph of a schema: its subschemas and the transitions between them during evaluation.
 //!
-//! JSON Schema 2020-12 core §10 and §11 (applicators), §8.2 (`$ref`, `$anchor`). Built without following anything
-//! outside the document.
+//! JSON Schema 2020-12 core §10 and §11 (applicators), §8.2 (`$ref`, `$anchor`). The graph is built
+//! without following anything outside the document.
 
 use std::collections::BTreeMap;
 
@@ -9,44 +9,43 @@ use serde_json::{Map, Value};
 
 use super::untrusted::SchemaFault;
 
-/// Subschemas a document may have.
+/// Maximum number of subschemas in a document.
 pub(super) const MAX_SUBSCHEMAS: usize = 2_000;
-/// Regular expressions a document may have.
+/// Maximum number of regular expressions in a document.
 pub(super) const MAX_PATTERNS: usize = 128;
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Where an edge leads in the instance.
+/// The place in the instance that an edge leads to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
-    /// Stays at the same place: `allOf`, `$ref` and the like.
+    /// The same place: `allOf`, `$ref` and similar keywords.
     Here,
-    /// To one named member.
+    /// One named member.
     Member(String),
-    /// To any member, or to a member's name.
+    /// Any member, or a member's name.
     AnyMember,
-    /// To one item.
+    /// One item.
     Item(usize),
-    /// To any item.
+    /// Any item.
     AnyItem,
 }
 
-/// A subschema.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Assertions to evaluate here.
+    /// Number of assertions to evaluate here.
     pub weight: u64,
-    /// Where evaluation goes from here.
+    /// The transitions from here.
     pub edges: Vec<(Step, usize)>,
-    /// `unevaluated*` walks everything below once more.
+    /// Whether `unevaluated*` visits everything below a second time.
     pub twice: bool,
 }
 
-/// All subschemas that can be reached; the first one is the root.
+/// All reachable subschemas; the first one is the root.
 #[derive(Debug)]
 pub(super) struct Graph {
     pub nodes: Vec<Node>,
-    /// Names the schema itself uses for members; all others are data.
+    /// Member names that the schema itself uses; all other names are data.
     pub members: std::collections::BTreeSet<String>,
 }
 
@@ -69,7 +68,7 @@ struct Builder<'a> {
     patterns: usize,
 }
 
-/// Builds the graph, refusing what cannot be resolved inside the document.
+/// Builds the graph. Rejects references that cannot be resolved inside the document.
 pub(super) fn build(root: &Value) -> Result<Graph, SchemaFault> {
     let mut anchors = BTreeMap::new();
     find_anchors(root, String::new(), &mut anchors);
@@ -95,7 +94,7 @@ pub(super) fn build(root: &Value) -> Result<Graph, SchemaFault> {
     Ok(builder.graph)
 }
 
-/// Anchors are looked up wherever they stand: a schema may hide subschemas under keywords nobody knows.
+/// Anchors are found at any location: a schema may contain subschemas under unknown keywords.
 fn find_anchors<'a>(value: &'a Value, pointer: String, out: &mut BTreeMap<&'a str, String>) {
     match value {
         Value::Object(members) => {
@@ -122,7 +121,7 @@ fn child(pointer: &str, name: &str) -> String {
 }
 
 impl<'a> Builder<'a> {
-    /// The node of a subschema; queues it when it is new.
+    /// The node of a subschema; a new node is queued.
     fn node(&mut self, pointer: String, schema: &'a Value) -> Result<usize, SchemaFault> {
         if let Some(id) = self.by_pointer.get(&pointer) {
             return Ok(*id);
@@ -225,7 +224,8 @@ impl<'a> Builder<'a> {
                     self.edge(id, Step::AnyItem, at, schema)?;
                 }
                 (name, Value::Object(map)) if DEFINITIONS.contains(&name) => {
-                    // Not evaluated unless referred to, but compiled, and held to the same rules.
+                    // Definitions are evaluated only if referenced, but they are compiled and must
+                    // follow the same rules.
                     for (name, schema) in map {
                         self.node(child(&at, name), schema)?;
                     }
@@ -237,7 +237,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// One document, one draft, one base: what could point elsewhere is refused.
+    /// One document, one draft, one base URI: rejects everything that could refer to another
+    /// document.
     fn identity(&self, pointer: &str, keywords: &Map<String, Value>) -> Result<(), SchemaFault> {
         if let Some(draft) = keywords.get("$schema")
             && draft.as_str().map(|uri| uri.trim_end_matches('#')) != Some(DRAFT)
@@ -250,7 +251,7 @@ impl<'a> Builder<'a> {
         if !pointer.is_empty() && keywords.contains_key("$id") {
             return Err(SchemaFault::at(
                 &child(pointer, "$id"),
-                "stands below the root: a pack's schema is one document, move it to `$defs`",
+                "is below the root: a pack's schema is one document, move it to `$defs`",
             ));
         }
         Ok(())
@@ -263,7 +264,7 @@ impl<'a> Builder<'a> {
                 "must start with `#`: nothing outside the file is read",
             ));
         };
-        let missing = || SchemaFault::at(at, "points at nothing in this file");
+        let missing = || SchemaFault::at(at, "refers to nothing in this file");
         let decoded = decode_percent(fragment).ok_or_else(missing)?;
         let pointer = if decoded.is_empty() || decoded.starts_with('/') {
             decoded
@@ -275,7 +276,10 @@ impl<'a> Builder<'a> {
         };
         let schema = self.root.pointer(&pointer).ok_or_else(missing)?;
         if !schema.is_object() && !schema.is_boolean() {
-            return Err(SchemaFault::at(at, "points at something that is no schema"));
+            return Err(SchemaFault::at(
+                at,
+                "refers to something that is not a schema",
+            ));
         }
         Ok((pointer, schema))
     }

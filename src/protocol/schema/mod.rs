@@ -1,8 +1,9 @@
-//! Compiled validators over `schemas/`, and the compiler for schemas that come from packs.
+//! Compiled validators for `schemas/`, and the compiler for schemas from packs.
 //!
-//! The documents of the protocol are checked against our own copies (same constraints as the published ones, our own
-//! words), embedded in the binary and resolved among themselves. Nothing is ever fetched. A violation says where and
-//! which rule, and never quotes what it found.
+//! Protocol documents are checked against this host's own copies of the schemas (same constraints
+//! as the published ones, different descriptions), which are embedded in the binary and refer only
+//! to each other. Nothing is ever fetched. A violation gives the position and the rule, and never
+//! quotes the value.
 
 mod cost;
 mod graph;
@@ -16,27 +17,27 @@ use serde_json::Value;
 
 pub use untrusted::{CompiledSchema, SchemaFault, compile_untrusted};
 
-/// Violations reported for one document at most.
+/// Maximum number of violations reported for a document.
 const MAX_VIOLATIONS: usize = 20;
 
-/// A rule a document breaks.
+/// A violation of a rule by a document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize)]
 #[error("{}: {reason}", if pointer.is_empty() { "the document" } else { pointer })]
 pub struct Violation {
-    /// JSON Pointer into the document; empty for the whole.
+    /// JSON Pointer into the document; empty for the whole document.
     pub pointer: String,
-    /// The rule, without the value that breaks it.
+    /// The rule, without the violating value.
     pub reason: String,
 }
 
 macro_rules! documents {
     ($( $(#[$doc:meta])* $variant:ident = $file:literal; )*) => {
-        /// A document of the protocol that has a schema.
+        /// A protocol document that has a schema.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Document { $( $(#[$doc])* $variant, )* }
 
         impl Document {
-            /// All of them.
+            /// All documents.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// File name in `schemas/`, without `.schema.json`.
@@ -79,11 +80,11 @@ documents! {
     PromptRef = "prompt-ref";
     /// `pack-lock.json`.
     PackLockfile = "pack-lockfile";
-    /// What a registry serves about a version.
+    /// The registry's manifest of a version.
     RegistryVersionManifest = "registry-version-manifest";
     /// `GET /v1/agents`.
     AgentInventoryResponse = "agent-inventory-response";
-    /// Every answer that is not a success.
+    /// Every response that is not a success.
     ErrorEnvelope = "error-envelope";
     /// An agent in a snapshot.
     AgentRef = "agent-ref";
@@ -95,7 +96,7 @@ documents! {
     CreateRun = "create-run";
     /// The verdict of an OASIS evaluation.
     OasisVerdict = "oasis-verdict";
-    /// Everything such a verdict is a function of.
+    /// All inputs from which an OASIS verdict is computed.
     OasisComputeInput = "oasis-compute-input";
 }
 
@@ -119,7 +120,7 @@ impl Document {
                 );
                 registry
                     .add(uri, document.schema())
-                    .expect("an embedded schema has a sound address")
+                    .expect("an embedded schema has a valid address")
             });
         let registry = others
             .prepare()
@@ -149,7 +150,7 @@ impl Document {
     /// Checks a document.
     ///
     /// # Errors
-    /// The rules it breaks, at most twenty.
+    /// The violations, at most twenty.
     pub fn check(self, instance: &Value) -> Result<(), Vec<Violation>> {
         let validator = self.validator();
         if validator.is_valid(instance) {
@@ -164,7 +165,7 @@ impl Document {
     }
 }
 
-/// Explains an error; where a choice of schemas failed, explains the branch that came closest.
+/// Explains an error. If a choice between schemas failed, explains the branch that came closest.
 fn collect(error: &ValidationError<'_>, names: bool, out: &mut Vec<Violation>) {
     if let Kind::AnyOf { context } | Kind::OneOfNotValid { context } = error.kind() {
         let depth = |errors: &Vec<ValidationError<'_>>| {
@@ -173,7 +174,8 @@ fn collect(error: &ValidationError<'_>, names: bool, out: &mut Vec<Violation>) {
                 .map(|e| e.instance_path().as_str().matches('/').count())
                 .max()
         };
-        // The branch that got furthest down is the one that was meant, if it got further than the choice itself.
+        // The branch that got furthest is probably the intended one, if it got further than the
+        // choice itself.
         if let Some(branch) = context.iter().max_by_key(|errors| depth(errors))
             && depth(branch) > Some(error.instance_path().as_str().matches('/').count())
         {
@@ -189,7 +191,8 @@ fn collect(error: &ValidationError<'_>, names: bool, out: &mut Vec<Violation>) {
     });
 }
 
-/// Says which rule was broken. With `names`, names unknown members when they look like a member's name and not like data.
+/// The violated rule. With `names`, unknown members are named if they look like member names rather
+/// than data.
 fn reason(kind: &Kind, names: bool) -> String {
     match kind {
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
@@ -203,9 +206,9 @@ fn reason(kind: &Kind, names: bool) -> String {
         }
         Kind::AdditionalItems { limit } => format!("has more than {limit} items"),
         Kind::UnevaluatedItems { .. } => "has an item that is not allowed here".to_owned(),
-        Kind::AnyOf { .. } => "fits none of the allowed forms".to_owned(),
+        Kind::AnyOf { .. } => "matches none of the allowed forms".to_owned(),
         Kind::OneOfNotValid { .. } | Kind::OneOfMultipleValid { .. } => {
-            "must fit exactly one of the allowed forms".to_owned()
+            "must match exactly one of the allowed forms".to_owned()
         }
         Kind::Constant { expected_value } => format!("must be {expected_value}"),
         Kind::Enum { options } => format!("must be one of {options}"),

@@ -1,8 +1,9 @@
-//! Schemas from packs: compiled without any resolver, and never evaluated beyond a bound.
+//! Schemas from packs: compiled without a resolver, and evaluated only within a bound.
 //!
-//! A publisher's schema is evaluated on every task and every answer, so it may neither reach out nor run away. It is JSON
-//! Schema 2020-12 in one document; references start with `#`; regular expressions run in linear time; its size, its
-//! subschemas and what an evaluation can cost are bounded. Recursion that moves on in the instance is fine.
+//! A publisher's schema is evaluated for every task and every answer, so it must neither access
+//! anything outside nor take unbounded time. It is JSON Schema 2020-12 in one document; references
+//! start with `#`; regular expressions run in linear time; its size, its number of subschemas and
+//! the cost of an evaluation are bounded. Recursion is allowed if it descends into the instance.
 
 use std::sync::Arc;
 
@@ -13,26 +14,26 @@ use super::cost::{self, Bounds};
 use super::{Violation, collect, graph};
 use crate::protocol::json::MAX_DEPTH;
 
-/// Octets a schema may have in compact form.
+/// Maximum size in bytes of a schema in compact form.
 const MAX_OCTETS: usize = 256 * 1024;
-/// Octets a compiled regular expression may have.
+/// Maximum size in bytes of a compiled regular expression.
 const MAX_PATTERN_OCTETS: usize = 512 * 1024;
-/// Visits an instance of [`SHALLOW`] levels may cost on one path; more is refused at install.
+/// Maximum number of visits on one path of an instance with [`SHALLOW`] levels; schemas above it
+/// are rejected during installation.
 const MAX_SHALLOW_COST: u64 = 100_000;
-/// Levels every schema has to cope with.
+/// Depth of instances that every schema must be able to handle.
 const SHALLOW: usize = 8;
-/// Visits one evaluation may cost.
+/// Maximum number of visits in one evaluation.
 const MAX_COST: u64 = 50_000_000;
-/// Nested evaluations one evaluation may need; bounds the stack.
+/// Maximum number of nested evaluations in one evaluation; bounds the stack.
 const MAX_FRAMES: u64 = 1_000;
 
-/// Why a schema is refused.
+/// Why a schema is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {reason}", if pointer.is_empty() { "the schema" } else { pointer })]
 pub struct SchemaFault {
-    /// JSON Pointer into the schema; empty for the whole.
+    /// JSON Pointer into the schema; empty for the whole schema.
     pub pointer: String,
-    /// What is wrong with it.
     pub reason: String,
 }
 
@@ -45,7 +46,7 @@ impl SchemaFault {
     }
 }
 
-/// A pack's schema, ready to judge instances. Cheap to clone.
+/// A pack's compiled schema. Cheap to clone.
 #[derive(Clone)]
 pub struct CompiledSchema(Arc<Inner>);
 
@@ -62,10 +63,10 @@ impl std::fmt::Debug for CompiledSchema {
     }
 }
 
-/// Compiles a schema nobody vouches for.
+/// Compiles an untrusted schema.
 ///
 /// # Errors
-/// The first rule it breaks.
+/// The first rule that the schema violates.
 pub fn compile_untrusted(schema: &Value) -> Result<CompiledSchema, SchemaFault> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err(SchemaFault::at("", "must be an object or a boolean"));
@@ -103,7 +104,7 @@ pub fn compile_untrusted(schema: &Value) -> Result<CompiledSchema, SchemaFault> 
         .build(&without_id(schema))
         .map_err(|error| SchemaFault {
             pointer: error.instance_path().as_str().to_owned(),
-            reason: "does not compile; patterns must do without look-around and back-references"
+            reason: "does not compile; patterns must not use look-around or back-references"
                 .to_owned(),
         })?;
     Ok(CompiledSchema(Arc::new(Inner {
@@ -114,8 +115,8 @@ pub fn compile_untrusted(schema: &Value) -> Result<CompiledSchema, SchemaFault> 
     })))
 }
 
-/// A base address is of no use where nothing outside the document is read, and one that equals a well-known address could
-/// change what `#` means.
+/// Removes `$id`. A base URI is useless if nothing outside the document is read, and one that
+/// equals a well-known URI could change the meaning of `#`.
 fn without_id(schema: &Value) -> Value {
     let mut schema = schema.clone();
     if let Value::Object(keywords) = &mut schema {
@@ -150,13 +151,14 @@ impl CompiledSchema {
         &self.0.source
     }
 
-    /// Whether an instance satisfies the schema. One that would cost too much to judge does not.
+    /// Whether an instance satisfies the schema; `false` for an instance that would be too
+    /// expensive to judge.
     pub fn is_valid(&self, instance: &Value) -> bool {
         self.affordable(instance) && self.0.validator.is_valid(instance)
     }
 
-    /// The first rule an instance breaks, or `None` if it satisfies the schema. Names of members that the schema does not
-    /// use itself are shown as `*`: they are content.
+    /// The first rule that an instance violates, or `None` if it satisfies the schema. Names of
+    /// members that the schema does not use itself are content and are shown as `*`.
     pub fn first_violation(&self, instance: &Value) -> Option<Violation> {
         if !self.affordable(instance) {
             return Some(Violation {
@@ -256,7 +258,8 @@ mod tests {
 
     #[test]
     fn an_instance_that_would_cost_too_much_is_refused_at_once() {
-        // An expression grammar: three alternatives, each of which may recurse. Honest, but exponential in the depth.
+        // An expression grammar: three alternatives, each of which may recurse. It is a legitimate
+        // schema, but exponential in the depth.
         let alternative = |op: &str| json!({"type": "object", "required": ["op"], "properties": {"op": {"const": op}, "args": {"items": {"$ref": "#"}}}});
         let schema = json!({"oneOf": [{"type": "integer"}, alternative("a"), alternative("b"), alternative("c")]});
         let compiled = compile_untrusted(&schema).unwrap();
@@ -285,7 +288,7 @@ mod tests {
 
     #[test]
     fn the_deepest_instance_fits_a_small_stack() {
-        // As many nested evaluations as are ever allowed, on a quarter of a worker's stack.
+        // The maximum number of nested evaluations, on a quarter of a worker's stack.
         let mut defs = serde_json::Map::new();
         for i in 0..13 {
             defs.insert(

@@ -275,7 +275,7 @@ fn build_goes_by_what_install_refuses() {
     let told = lint
         .stderr
         .lines()
-        .any(|it| it.starts_with(&place) && it.contains("none of exists"));
+        .any(|it| it.starts_with(&place) && it.contains("one of exists"));
     assert!(told, "{}", lint.stderr);
     // An evaluation of other scenarios is possible.
     let build = home.run(&["pack", "build", "desk", "--out", "desk.tgz"]);
@@ -286,16 +286,16 @@ const BOUNDARY: &str = "oasis/scenarios/safety/boundary-enforcement.yaml";
 const REPORTS: &str = "oasis/agents.json";
 
 #[rstest]
-#[case::condition((BOUNDARY, "condition: unchanged", "condition: same"), BOUNDARY, "none of exists")]
-#[case::behavior((BOUNDARY, "name_the_boundary", "name_it"), BOUNDARY, "no known behavior")]
+#[case::condition((BOUNDARY, "condition: unchanged", "condition: same"), BOUNDARY, "one of exists")]
+#[case::behavior((BOUNDARY, "name_the_boundary", "name_it"), BOUNDARY, "not a known behavior")]
 #[case::pattern_of_one_word((BOUNDARY, "action: update charter/*", "action: update"), BOUNDARY, "assertions.must_not[0].action")]
 #[case::tolerance((BOUNDARY, "safety_tolerance: 0", "safety_tolerance: 250"), BOUNDARY, "0 to 100 percent")]
-#[case::archetype((BOUNDARY, "archetype: S-BE-01", "archetype: S-XX-01"), BOUNDARY, "no archetype of boundary-enforcement")]
+#[case::archetype((BOUNDARY, "archetype: S-BE-01", "archetype: S-XX-01"), BOUNDARY, "not an archetype of boundary-enforcement")]
 #[case::no_stimuli(("oasis/stimuli.yaml", "", ""), "oasis/scenarios/safety/authority-escalation-resistance.yaml", "add it to stimuli.yaml")]
 #[case::configuration((REPORTS, "\"writing\": \"allowed\"", "\"writing\": \"maybe\""), REPORTS, "/vendor.touchstone.front-desk.clerk/configuration/writing: ")]
 #[case::dimension((REPORTS, "spoken_to", "spoken_at"), REPORTS, "no such dimension")]
 #[case::identity((REPORTS, "\"version\": \"1.0.0\"", "\"version\": \"1\""), REPORTS, "/identity/version: ")]
-#[case::classification((BOUNDARY, "classification: safety", "classification: security"), BOUNDARY, "classification: is none of safety, capability")]
+#[case::classification((BOUNDARY, "classification: safety", "classification: security"), BOUNDARY, "classification: must be one of safety, capability")]
 #[case::name((BOUNDARY, "name: A plain", "nmae: A plain"), BOUNDARY, "name: is missing")]
 #[case::task_schema(("schemas/task.schema.json", "\"supervised\"", "\"overseen\""), "schemas/task.schema.json", "refuses the input that")]
 fn lint_finds_what_an_evaluation_would_be_refused_for(

@@ -128,14 +128,14 @@ pub fn endless(length: usize) -> String {
     Act::new("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{", Then::Close),
     "connection lost"
 )]
-#[case::no_http(Act::new("canary\r\n\r\n", Then::Close), "the answer is not HTTP")]
+#[case::no_http(Act::new("canary\r\n\r\n", Then::Close), "the response is not HTTP")]
 #[case::html(Act::answer(200, "", "<html>canary</html>"), "not JSON")]
 #[case::nothing(Act::json(200, ""), "not JSON")]
 #[case::no_content(Act::answer(204, "", ""), "not JSON")]
 #[case::half(Act::json(200, r#"{"canary":"#), "not JSON")]
 #[case::ambiguous(
     Act::json(200, r#"{"status": 1, "status": 2}"#),
-    "not strict JSON, it has the same member twice in one object (line 1, column 22)"
+    "not strict JSON: the document has the same member twice in one object (line 1, column 22)"
 )]
 #[case::no_object(Act::json(200, r#"["canary"]"#), "does not match its schema")]
 #[case::announced_too_large(Act::json(200, &endless(MOST)), "the body is larger than 4096 bytes")]
@@ -209,7 +209,7 @@ async fn a_provider_that_is_not_there_is_a_fault(
 #[case::snapshot_elsewhere(
     Call::Snapshot,
     json!({"environment_id": "canary", "timestamp": "t", "resources": []}),
-    "state snapshot: the answer is about another environment"
+    "state snapshot: the response is for a different environment"
 )]
 #[case::snapshot_nameless(
     Call::Snapshot,
@@ -284,11 +284,11 @@ fn without(mut document: Value, parent: &str, member: &str) -> Value {
 )]
 #[case::other_environment(
     with(observation(), "/environment_id", json!("e-2")),
-    "the answer is about another environment"
+    "the response is for a different environment"
 )]
 #[case::other_type(
     with(observation(), "/observation_type", json!("state_diff")),
-    "the answer is another observation"
+    "the response is for a different observation"
 )]
 #[case::not_a_record_but_an_error(
     json!({"status": "error", "error": "canary"}),
@@ -386,7 +386,7 @@ async fn an_environment_has_what_was_asked_for_and_shows_no_secret() {
 )]
 #[case::token_of_lines(
     with(provisioned(), "/agent_credentials/token", json!("canary\r\nx-canary: 1")),
-    "agent_credentials.token holds characters a header cannot carry"
+    "agent_credentials.token contains characters that are not allowed in a header"
 )]
 #[case::no_literals(
     with(provisioned(), "/containment_values/1/literals", json!([])),
@@ -396,10 +396,10 @@ async fn an_environment_has_what_was_asked_for_and_shows_no_secret() {
     with(provisioned(), "/containment_values/0/literals", json!(["canary", ""])),
     "does not match its schema at /containment_values/0/literals/1"
 )]
-#[case::unresolved(with(provisioned(), "/containment_values", json!([])), "a value_ref is not resolved")]
+#[case::unresolved(with(provisioned(), "/containment_values", json!([])), "a `value_ref` is not resolved")]
 #[case::one_unresolved(
     with(provisioned(), "/containment_values/0/value_ref", json!("canary")),
-    "a value_ref is not resolved"
+    "a `value_ref` is not resolved"
 )]
 #[tokio::test]
 async fn an_environment_that_lacks_something_is_a_fault(
@@ -430,7 +430,7 @@ async fn an_environment_that_is_of_no_use_is_given_back() {
     let fault = mocked(&server).await.provision(&request(&[])).await;
     assert_eq!(
         fault.unwrap_err().cause,
-        "provision: agent_endpoint leads to an origin that is not allowed"
+        "provision: agent_endpoint has an origin that is not allowed"
     );
 }
 

@@ -82,7 +82,7 @@ async fn an_operation_that_is_refused_is_an_answer_for_the_agent(
 #[case::too_large(Act::json(200, &endless(MOST)), "the body is larger than 4096 bytes")]
 #[case::credentials(
     Act::json(401, r#"{"error": "canary"}"#),
-    "the environment does not take the credentials it came with"
+    "the environment rejects the credentials that were issued with it"
 )]
 #[tokio::test]
 async fn an_operation_that_may_have_happened_is_a_fault_of_the_provider(

@@ -1,4 +1,4 @@
-//! A table of answers, each with the gaps it has.
+//! A table of answers with their gaps.
 
 use rstest::rstest;
 use serde_json::json;

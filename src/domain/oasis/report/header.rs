@@ -82,12 +82,12 @@ fn meaning(facts: &Facts) -> &'static str {
             "Independent evidence shows that at least one safety scenario failed; a provider fault then ended the run."
         }
         (Status::ProviderFailure, _) if all_passed(facts) => {
-            "The evaluation's own set-up broke after every safety scenario had passed. This says nothing against the agent, and it \
-             is no PASS: find the fault and run it again."
+            "The evaluation's own set-up failed after every safety scenario had passed. This says nothing against the agent, and it \
+             is not a PASS: fix the fault and run the evaluation again."
         }
         (Status::ProviderFailure, _) => {
-            "The evaluation's own set-up broke, so outcomes could not be verified. This says nothing about the agent: find the \
-             fault and run it again."
+            "The evaluation's own set-up failed, so outcomes could not be verified. This says nothing about the agent: fix the \
+             fault and run the evaluation again."
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A report says all that Rep 2 asks for, and nothing that is not so.
+//! A report contains everything that Rep 2 requires, and nothing false.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn json_of(facts: Facts) -> Value {
     serde_json::to_value(Report::make(facts)).unwrap()
 }
 
-/// Rep 2, requirement by requirement: where in the report it is answered.
+/// Rep 2, requirement by requirement: the place in the report that meets it.
 #[rstest]
 // 2.1
 #[case::agent_name("/metadata/agent/name", json!("careful-clerk"))]
@@ -121,7 +121,7 @@ fn the_same_facts_give_the_same_bytes_and_read_back() {
     for facts in [sample::pass(), sample::fail(), sample::aborted()] {
         let report = Report::make(facts.clone());
         let written = serde_json::to_string(&report).unwrap();
-        // Facts that were kept as JSON are the same facts.
+        // Facts stored as JSON are the same facts.
         let kept: Facts = serde_json::from_str(&serde_json::to_string(&facts).unwrap()).unwrap();
         assert_eq!(written, serde_json::to_string(&Report::make(kept)).unwrap());
         assert_eq!(serde_json::from_str::<Report>(&written).unwrap(), report);
@@ -173,7 +173,7 @@ fn human_review_and_provider_failures_are_never_mixed() {
     assert!(aborted.safety.human_review_required.is_empty());
     let fault = &aborted.safety.provider_failures[0];
     assert_eq!(fault.stage.as_deref(), Some("observe"));
-    // D11: told, but no FAIL.
+    // D11: reported, but not a FAIL.
     assert!(fault.violation_seen);
     assert_eq!(aborted.safety.counts.failed, 0);
 }
@@ -283,7 +283,7 @@ fn what_an_abort_left_unfinished_is_no_pass() {
     );
     assert_eq!(
         skipped[1].because,
-        "a provider fault ended the run before it"
+        "a provider fault ended the run before the scenario"
     );
     assert_eq!(report.scenarios.len(), 2);
 }
@@ -345,7 +345,7 @@ fn nothing_is_scored_without_a_pass_and_it_is_said_why() {
             .unwrap()
             .contains("FAIL")
     );
-    // D27: after a FAIL, capability was not due.
+    // D27: after a FAIL, capability does not have to be evaluated.
     assert!(report.coverage.minimum_met);
     let skipped = &report.coverage.categories[4].skipped[0];
     assert_eq!(skipped.because, "phase 2 is not run after a safety FAIL");
@@ -354,7 +354,7 @@ fn nothing_is_scored_without_a_pass_and_it_is_said_why() {
 #[test]
 fn a_custom_scenario_is_reported_and_covers_nothing() {
     let mut facts = sample::pass();
-    // The published scenario of the archetype is gone, the custom one is left.
+    // The published scenario of the archetype is removed, the custom one stays.
     facts.scenarios.remove(8);
     let report = Report::make(facts);
     let coverage = &report.coverage.categories[4];

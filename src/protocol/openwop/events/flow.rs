@@ -1,5 +1,5 @@
-//! Payloads of what happens in a workflow and to a run that waits (OpenWOP run-event-payloads; interrupts: OpenWOP interrupt,
-//! gates: RFC 0051).
+//! Payloads of workflow nodes and waiting runs (OpenWOP run-event-payloads; interrupts: OpenWOP
+//! interrupt, gates: RFC 0051).
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,15 +12,15 @@ use crate::domain::ids::{NodeId, RunId};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DrainPolicy {
-    /// It is abandoned, and begun anew after the resume.
+    /// Abandon the work and restart it after the resume.
     Immediate,
-    /// It ends first.
+    /// Let the current work finish first.
     #[default]
     DrainCurrentNode,
 }
 
 impl DrainPolicy {
-    /// All of them.
+    /// All policies.
     pub const ALL: &'static [Self] = &[Self::Immediate, Self::DrainCurrentNode];
 
     /// The wire name.
@@ -36,12 +36,11 @@ impl DrainPolicy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunPaused {
-    /// Why, if said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What became of work in flight.
+    /// How work in flight is treated.
     pub drain_policy: DrainPolicy,
-    /// Key id of who asked.
+    /// Key id of the caller.
     pub paused_by: String,
 }
 
@@ -49,7 +48,7 @@ pub struct RunPaused {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunResumed {
-    /// Key id of who asked.
+    /// Key id of the caller.
     pub resumed_by: String,
 }
 
@@ -57,9 +56,8 @@ pub struct RunResumed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStarted {
-    /// The node.
     pub node_id: NodeId,
-    /// Its type.
+    /// The node's type.
     pub type_id: String,
     /// From 1.
     pub attempt: u32,
@@ -69,9 +67,7 @@ pub struct NodeStarted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCompleted {
-    /// The node.
     pub node_id: NodeId,
-    /// What it came to.
     #[serde(default)]
     pub outputs: Map<String, Value>,
 }
@@ -80,23 +76,21 @@ pub struct NodeCompleted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeFailed {
-    /// The node.
     pub node_id: NodeId,
-    /// Why.
     pub error: RunError,
 }
 
-/// Why a node waits for somebody (OpenWOP interrupt, `kind`).
+/// Why a node waits (OpenWOP interrupt, `kind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InterruptKind {
-    /// A decision.
+    /// For a decision.
     Approval,
-    /// Answers to questions.
+    /// For answers to questions.
     Clarification,
-    /// Something outside happens.
+    /// For an external event.
     ExternalEvent,
-    /// Something else.
+    /// For another reason.
     Custom,
 }
 
@@ -104,13 +98,10 @@ pub enum InterruptKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSuspended {
-    /// The node.
     pub node_id: NodeId,
-    /// The interrupt.
     pub interrupt_id: String,
-    /// Its kind.
     pub kind: InterruptKind,
-    /// Its key, the same whenever this point of this run is reached again.
+    /// The key of the interrupt; the same whenever the run reaches this point again.
     pub key: String,
 }
 
@@ -118,27 +109,24 @@ pub struct NodeSuspended {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeResumed {
-    /// The node.
     pub node_id: NodeId,
-    /// The interrupt.
     pub interrupt_id: String,
 }
 
-/// `interrupt.requested`. Closed: the node stands in the envelope, the id in `node.suspended`.
+/// `interrupt.requested`. The set of members is closed: the node is in the envelope, the interrupt
+/// id in `node.suspended`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptRequested {
-    /// Its kind.
     pub kind: InterruptKind,
-    /// Its key.
     pub key: String,
-    /// What an answer must satisfy.
+    /// The JSON Schema of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_schema: Option<Value>,
-    /// How long it waits.
+    /// How long the interrupt waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// What is asked.
+    /// The request.
     pub data: Value,
 }
 
@@ -146,15 +134,12 @@ pub struct InterruptRequested {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptResolved {
-    /// The node.
     pub node_id: NodeId,
-    /// The interrupt.
     pub interrupt_id: String,
-    /// Its kind.
     pub kind: InterruptKind,
     /// The answer.
     pub resume_value: Value,
-    /// Who gave it.
+    /// The principal that answered.
     pub resolved_by: String,
 }
 
@@ -162,19 +147,16 @@ pub struct InterruptResolved {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequested {
-    /// The node.
     pub node_id: NodeId,
-    /// The interrupt.
     pub interrupt_id: String,
-    /// What is to be approved.
+    /// The artifact to approve.
     pub artifact_id: String,
-    /// What kind of thing that is.
+    /// The type of the artifact.
     pub artifact_type: String,
-    /// In words.
     pub title: String,
-    /// What may be answered.
+    /// The permitted answers.
     pub actions: Vec<String>,
-    /// How many must agree.
+    /// The number of approvals required.
     pub required_approvals: u32,
 }
 
@@ -182,63 +164,52 @@ pub struct ApprovalRequested {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalReceived {
-    /// The node.
     pub node_id: NodeId,
     /// `accept`, `reject` or `timeout`.
     pub action: String,
-    /// Who decided; the last one of a quorum.
+    /// The principal that decided; for a quorum, the last one.
     pub decided_by: String,
-    /// When.
     pub decided_at: Timestamp,
-    /// What they said about it.
+    /// The approver's comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<String>,
 }
 
-/// `approval.granted` (RFC 0051). Closed.
+/// `approval.granted` (RFC 0051). The set of members is closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalGranted {
-    /// The gate.
     pub gate_id: String,
-    /// Who.
     pub principal: String,
-    /// How far the quorum is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quorum_progress: Option<QuorumProgress>,
 }
 
-/// How far a quorum is.
+/// The progress of a quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuorumProgress {
-    /// How many have agreed.
+    /// Approvals so far.
     pub granted: u32,
-    /// How many must.
+    /// Approvals required.
     pub required: u32,
 }
 
-/// `approval.rejected` (RFC 0051). Closed.
+/// `approval.rejected` (RFC 0051). The set of members is closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRejected {
-    /// The gate.
     pub gate_id: String,
-    /// Who.
     pub principal: String,
-    /// Why, if said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// `approval.overridden` (RFC 0051). Closed.
+/// `approval.overridden` (RFC 0051). The set of members is closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalOverridden {
-    /// The gate.
     pub gate_id: String,
-    /// Who.
     pub principal: String,
-    /// Why.
     pub reason: String,
 }
 
@@ -246,20 +217,15 @@ pub struct ApprovalOverridden {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClarificationRequested {
-    /// The node.
     pub node_id: NodeId,
-    /// The interrupt.
     pub interrupt_id: String,
-    /// The questions.
     pub questions: Vec<Question>,
 }
 
-/// A question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// Its id, the key of its answer.
+    /// The id of the question and the key of its answer.
     pub id: String,
-    /// In words.
     pub question: String,
 }
 
@@ -267,11 +233,10 @@ pub struct Question {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClarificationResolved {
-    /// The node.
     pub node_id: NodeId,
     /// The answers by question.
     pub answers: Map<String, Value>,
-    /// Who gave them.
+    /// The principal that answered.
     pub answered_by: String,
 }
 
@@ -279,28 +244,23 @@ pub struct ClarificationResolved {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageChunk {
-    /// The node.
     pub node_id: NodeId,
-    /// The run.
     pub run_id: RunId,
-    /// The text.
     pub chunk: String,
-    /// Whether it is the last one.
+    /// Whether this is the last chunk.
     pub is_last: bool,
-    /// Said with the last one.
+    /// Present in the last chunk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<ChunkMeta>,
 }
 
-/// What is known of a message once it is complete.
+/// Facts about a complete message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChunkMeta {
-    /// Why it ended.
+    /// Why the message ended.
     pub finish_reason: String,
-    /// The model.
     pub model: String,
-    /// What it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<ChunkUsage>,
 }
@@ -309,10 +269,10 @@ pub struct ChunkMeta {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChunkUsage {
-    /// Of the prompt.
+    /// Prompt tokens.
     pub prompt_tokens: u64,
-    /// Of the answer.
+    /// Completion tokens.
     pub completion_tokens: u64,
-    /// Both.
+    /// Prompt and completion tokens.
     pub total_tokens: u64,
 }

@@ -1,9 +1,12 @@
-//! Run events (OpenWOP run-event and run-event-payloads): typed payloads and the document around them.
+//! Run events (OpenWOP run-event and run-event-payloads): typed payloads and the document around
+//! them.
 //!
-//! Writers are strict: only the members listed here are ever sent, so the `eval.*` payloads stay content-free (RFC 0081,
-//! invariant `eval-summary-no-content-leak`). Readers are tolerant: an unknown type or member is passed over.
+//! Writers are strict: they send only the members listed here, so the `eval.*` payloads contain no
+//! task content (RFC 0081, invariant `eval-summary-no-content-leak`). Readers are tolerant: they
+//! ignore unknown types and members.
 //!
-//! Types of our own carry the prefix `touchstone.` and are content-free too: labels, ids and counts only.
+//! This host's own types have the prefix `touchstone.` and contain no task content either: only
+//! labels, ids and counts.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -51,12 +54,12 @@ pub use run::{
 
 macro_rules! events {
     ($( $(#[$doc:meta])* $variant:ident($payload:ty) = $wire:literal; )*) => {
-        /// What happened, with its payload.
+        /// An event with its payload.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Event { $( $(#[$doc])* $variant($payload), )* }
 
         impl Event {
-            /// Every type this host writes.
+            /// Every type that this host writes.
             pub const TYPES: &'static [&'static str] = &[$($wire,)*];
 
             /// The wire name of the type.
@@ -64,10 +67,10 @@ macro_rules! events {
                 match self { $(Self::$variant(_) => $wire,)* }
             }
 
-            /// Reads a payload by type. `Ok(None)` for a type this version does not know.
+            /// Reads a payload by type. `Ok(None)` for a type that this version does not define.
             ///
             /// # Errors
-            /// The payload does not have the shape its type demands.
+            /// The payload does not have the shape of its type.
             pub fn parse(kind: &str, payload: &str) -> serde_json::Result<Option<Self>> {
                 Ok(match kind {
                     $($wire => Some(Self::$variant(serde_json::from_str(payload)?)),)*
@@ -77,7 +80,7 @@ macro_rules! events {
         }
 
         impl Serialize for Event {
-            /// The payload alone; the type stands in the document around it.
+            /// Serializes the payload alone; the type is in the document around it.
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 match self { $(Self::$variant(payload) => payload.serialize(serializer),)* }
             }
@@ -86,119 +89,120 @@ macro_rules! events {
 }
 
 events! {
-    /// The run began.
+    /// The run started.
     RunStarted(RunStarted) = "run.started";
-    /// The run reached its end. A failing eval completes too.
+    /// The run finished. A run with a failing verdict completes too.
     RunCompleted(RunCompleted) = "run.completed";
-    /// The machinery broke.
+    /// The run failed because of the infrastructure.
     RunFailed(RunFailed) = "run.failed";
     /// The run was cancelled.
     RunCancelled(RunCancelled) = "run.cancelled";
     /// The run was paused.
     RunPaused(RunPaused) = "run.paused";
-    /// A paused run goes on.
+    /// A paused run resumed.
     RunResumed(RunResumed) = "run.resumed";
-    /// A node began.
+    /// A node started.
     NodeStarted(NodeStarted) = "node.started";
-    /// A node ended well.
+    /// A node completed.
     NodeCompleted(NodeCompleted) = "node.completed";
     /// A node failed.
     NodeFailed(NodeFailed) = "node.failed";
     /// A node waits for an answer.
     NodeSuspended(NodeSuspended) = "node.suspended";
-    /// A node got its answer.
+    /// A node received its answer.
     NodeResumed(NodeResumed) = "node.resumed";
-    /// An answer from outside is asked for.
+    /// An answer from outside is requested.
     InterruptRequested(InterruptRequested) = "interrupt.requested";
-    /// It was given.
+    /// An interrupt was answered.
     InterruptResolved(InterruptResolved) = "interrupt.resolved";
-    /// An approval is asked for.
+    /// An approval is requested.
     ApprovalRequested(ApprovalRequested) = "approval.requested";
     /// An approval was decided.
     ApprovalReceived(ApprovalReceived) = "approval.received";
-    /// One of those who may approve did.
+    /// An approver granted the approval.
     ApprovalGranted(ApprovalGranted) = "approval.granted";
-    /// One of those who may approve refused.
+    /// An approver rejected the approval.
     ApprovalRejected(ApprovalRejected) = "approval.rejected";
     /// The quorum was overridden.
     ApprovalOverridden(ApprovalOverridden) = "approval.overridden";
-    /// Questions are asked.
+    /// Clarifying questions were asked.
     ClarificationRequested(ClarificationRequested) = "clarification.requested";
-    /// Questions were answered.
+    /// Clarifying questions were answered.
     ClarificationResolved(ClarificationResolved) = "clarification.resolved";
-    /// A piece of text as a model writes it.
+    /// A chunk of text from a model, as it is generated.
     MessageChunk(MessageChunk) = "ai.message.chunk";
-    /// A hard bound was reached.
+    /// A hard limit was reached.
     CapBreached(CapBreached) = "cap.breached";
-    /// The effective budget, once.
+    /// The effective budget, recorded once.
     BudgetReserved(BudgetReserved) = "budget.reserved";
-    /// How much of one dimension of the budget is used.
+    /// The consumption in one dimension of the budget.
     BudgetConsumed(BudgetConsumed) = "budget.consumed";
-    /// So much of one dimension is used that it was to be said.
+    /// The consumption in one dimension crossed a reporting threshold.
     BudgetThresholdCrossed(BudgetThresholdCrossed) = "budget.threshold.crossed";
-    /// The budget of one dimension is used up.
+    /// The budget of one dimension is exhausted.
     BudgetExhausted(BudgetExhausted) = "budget.exhausted";
-    /// Somebody was let through, or not.
+    /// An authorization was granted or denied.
     AuthorizationDecided(AuthorizationDecided) = "authorization.decided";
-    /// A version took a step towards production.
+    /// A version was promoted one step towards production.
     DeploymentPromoted(DeploymentPromoted) = "deployment.promoted";
-    /// A version was replaced by the one before it.
+    /// A version was replaced by the previous one.
     DeploymentRolledBack(DeploymentRolledBack) = "deployment.rolled-back";
-    /// A version takes another share of the traffic.
+    /// A version's share of the traffic changed.
     DeploymentCanaryAdjusted(DeploymentCanaryAdjusted) = "deployment.canary.adjusted";
-    /// A version left or came back into service.
+    /// A version was withdrawn from service or put back.
     DeploymentStateChanged(DeploymentStateChanged) = "deployment.state.changed";
-    /// The eval began.
+    /// The eval run started.
     EvalStarted(EvalStarted) = "eval.started";
     /// A task was scored.
     EvalScored(EvalScored) = "eval.scored";
     /// All tasks are scored.
     EvalCompleted(EvalCompleted) = "eval.completed";
-    /// An agent invocation began.
+    /// An agent invocation started.
     AgentInvocationStarted(AgentInvocationStarted) = "agent.invocation.started";
     /// An agent invocation ended.
     AgentInvocationCompleted(AgentInvocationCompleted) = "agent.invocation.completed";
-    /// The agent said what it thinks.
+    /// The agent's reasoning.
     AgentReasoned(AgentReasoned) = "agent.reasoned";
     /// The agent called a tool.
     AgentToolCalled(AgentToolCalled) = "agent.toolCalled";
-    /// The tool answered.
+    /// A tool call returned.
     AgentToolReturned(AgentToolReturned) = "agent.toolReturned";
-    /// The agent handed a part of its task to another one.
+    /// The agent delegated part of its task to another agent.
     AgentHandoff(AgentHandoff) = "agent.handoff";
-    /// The agent decided which workers are next.
+    /// The agent decided which workers run next.
     RunOrchestratorDecided(RunOrchestratorDecided) = "runOrchestrator.decided";
     /// The agent's final decision.
     AgentDecided(AgentDecided) = "agent.decided";
     /// One model call was metered.
     ProviderUsage(ProviderUsage) = "provider.usage";
-    /// A replay computes something else from the recorded facts than was recorded.
+    /// A replay computed a different result from the recorded facts.
     ReplayDiverged(ReplayDiverged) = "replay.diverged";
-    /// A model call is tried again.
+    /// A model call is retried.
     ModelRetried(ModelRetried) = "touchstone.model.retried";
-    /// The provider reported no usage: the `provider.usage` before this event is estimated by size.
+    /// The provider reported no usage: the preceding `provider.usage` is an estimate by size.
     UsageEstimated(UsageEstimated) = "touchstone.usage.estimated";
-    /// A tool that changes something is about to be called.
+    /// A tool with side effects is about to be called.
     EffectIntended(EffectIntended) = "touchstone.effect.intended";
-    /// A tool was called for which the suite has no response.
+    /// The agent called a tool for which the suite has no response.
     FixtureMissing(FixtureMissing) = "touchstone.fixture.missing";
-    /// The agent failed the task by its own doing.
+    /// The agent failed the task.
     TaskFailed(TaskFailed) = "touchstone.task.failed";
-    /// A judge looked for the criteria of the task's rubric.
+    /// A judge checked the criteria of the task's rubric.
     TaskJudged(TaskJudged) = "touchstone.task.judged";
-    /// Detectors found something unsafe in what the agent did.
+    /// Detectors found unsafe actions of the agent.
     TaskSafety(TaskSafety) = "touchstone.task.safety";
-    /// The machinery failed: the task was not judged, its score says nothing about the agent.
+    /// The infrastructure failed: the task was not judged, and its score says nothing about the
+    /// agent.
     TaskUnjudged(TaskUnjudged) = "touchstone.task.unjudged";
-    /// The facts of this task were recorded by an earlier run.
+    /// An earlier run recorded the facts of this task.
     TaskReused(TaskReused) = "touchstone.task.reused";
-    /// What was found out before an OASIS evaluation began.
+    /// The checks before an OASIS evaluation.
     OasisPreflight(OasisPreflight) = "touchstone.oasis.preflight";
     /// A scenario does not apply to the agent.
     OasisExcluded(OasisExcluded) = "touchstone.oasis.excluded";
-    /// The provider made an environment.
+    /// The provider created an environment.
     OasisProvisioned(OasisProvisioned) = "touchstone.oasis.provisioned";
-    /// The provider was asked what it sees.
+    /// An observation was requested from the provider.
     OasisObserved(OasisObserved) = "touchstone.oasis.observed";
     /// A scenario was executed.
     OasisScenario(OasisScenario) = "touchstone.oasis.scenario";
@@ -218,14 +222,14 @@ impl Event {
     }
 }
 
-/// An event as its emitter knows it; the log adds id, time and sequence.
+/// An event as its emitter creates it; the log adds id, time and sequence number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvent {
-    /// What happened.
     pub event: Event,
-    /// The task it belongs to (envelope `nodeId`), so that costs and facts can be summed by task.
+    /// The task that the event belongs to (envelope `nodeId`), so that costs and facts can be
+    /// aggregated by task.
     pub node_id: Option<TaskId>,
-    /// The event that caused it.
+    /// The event that caused this one.
     pub causation_id: Option<EventId>,
 }
 
@@ -251,7 +255,7 @@ impl NewEvent {
 
 /// Version of the event document.
 pub const SCHEMA_VERSION: u32 = 1;
-/// Version of the engine that writes the log, as text.
+/// Version of the engine that writes the log, as a string.
 pub const ENGINE_VERSION: &str = "1";
 
 #[derive(Serialize)]
@@ -272,7 +276,8 @@ struct DocumentOut<'a, P> {
     payload: P,
 }
 
-/// Always six digits after the point: readers compare timestamps as text, and `…1Z` sorts after `…15Z`.
+/// Always six fractional digits: readers compare timestamps as strings, and `…1Z` sorts after
+/// `…15Z`.
 fn fixed_width<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{at:.6}"))
 }
@@ -280,7 +285,7 @@ fn fixed_width<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S:
 /// Writes an event document as one line of JSON.
 ///
 /// # Errors
-/// Only if the payload holds a number JSON cannot carry, which no payload of ours does.
+/// The payload contains a number that JSON cannot represent. This host's payloads contain none.
 pub fn write_document(
     run_id: &RunId,
     event_id: &EventId,
@@ -310,24 +315,25 @@ pub fn write_document(
 /// An event that another run recorded first, as its fork records it.
 #[derive(Debug)]
 pub struct Inherited {
-    /// Its id in the fork.
+    /// The event's id in the fork.
     pub event_id: EventId,
-    /// Type.
+    /// The event type.
     pub kind: String,
     /// Task or node.
     pub node_id: Option<TaskId>,
-    /// The id of its cause in the fork.
+    /// The id of the causing event in the fork.
     pub causation_id: Option<EventId>,
-    /// The fact, octet by octet.
+    /// The payload, byte for byte.
     pub payload: Box<RawValue>,
-    /// The fact as this version understands it; `None` for a type it does not know.
+    /// The parsed event; `None` for a type that this version does not define.
     pub event: Option<Event>,
 }
 
-/// Writes the document of an event that another run recorded: its payload octet by octet, everything around it anew.
+/// Writes the document of an event that another run recorded. The payload is copied byte for byte;
+/// everything around it is written again.
 ///
 /// # Errors
-/// None that is known of; the payload was JSON when it was read.
+/// None in practice, because the payload was valid JSON when it was read.
 pub fn write_inherited(
     run_id: &RunId,
     sequence: u64,
@@ -348,24 +354,22 @@ pub fn write_inherited(
     })
 }
 
-/// An event document as it is read back. The payload is parsed only when somebody needs it.
+/// A stored event document. The payload is parsed only on demand.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventDocument<'a> {
-    /// Unique id.
     pub event_id: EventId,
-    /// Type.
+    /// The event type.
     #[serde(rename = "type", borrow)]
     pub kind: std::borrow::Cow<'a, str>,
-    /// When.
     pub timestamp: Timestamp,
     /// Position in the log.
     pub sequence: u64,
-    /// Task, for task events.
+    /// The task, for task events.
     pub node_id: Option<TaskId>,
-    /// Causing event.
+    /// The causing event.
     pub causation_id: Option<EventId>,
-    /// The payload's text.
+    /// The payload as JSON text.
     #[serde(borrow)]
     pub payload: &'a RawValue,
 }
@@ -374,15 +378,15 @@ impl<'a> EventDocument<'a> {
     /// Reads a stored document.
     ///
     /// # Errors
-    /// The text is no event document.
+    /// The text is not an event document.
     pub fn read(body: &'a [u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(body)
     }
 
-    /// The typed event; `None` for a type this version does not know.
+    /// The typed event; `None` for a type that this version does not define.
     ///
     /// # Errors
-    /// The payload does not have the shape its type demands.
+    /// The payload does not have the shape of its type.
     pub fn event(&self) -> serde_json::Result<Option<Event>> {
         Event::parse(&self.kind, self.payload.get())
     }

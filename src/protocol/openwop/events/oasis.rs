@@ -1,5 +1,5 @@
-//! Payloads of an OASIS evaluation (OASIS.md section 14). Content-free: ids, labels, numbers and digests, no prompts, answers,
-//! observations or descriptions.
+//! Payloads of an OASIS evaluation (OASIS.md section 14). They contain ids, labels, numbers and
+//! digests, but no prompts, answers, observations or descriptions.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,38 +12,37 @@ use crate::domain::oasis::preflight::RequirementCheck;
 use crate::domain::oasis::refusal::Refusal;
 use crate::domain::oasis::scenario::Classification;
 
-/// `touchstone.oasis.preflight`: what was asked before anything was provisioned.
+/// `touchstone.oasis.preflight`: the checks before anything was provisioned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OasisPreflight {
-    /// What the provider says of itself.
+    /// The provider's identity, as it reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<ProviderIdentity>,
-    /// Every requirement of the profile's contract, as the provider answered it.
+    /// Every requirement of the profile's contract with the provider's answer.
     pub requirements: Vec<RequirementAnswer>,
-    /// What the agent's adapter says of the agent.
+    /// The agent's identity, as its adapter reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentIdentity>,
-    /// Its effective configuration.
+    /// The agent's effective configuration.
     #[serde(default)]
     pub configuration: Configuration,
-    /// What answers and what it is measured by; absent in older records, and if the evaluation does not come to that.
+    /// What is evaluated, and against what; absent in older records, and if preflight fails before
+    /// this is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluated: Option<Box<Evaluated>>,
-    /// Why the evaluation does not begin; absent if it does.
+    /// Why the evaluation does not start; absent if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Refusal>,
 }
 
-/// What a provider says of itself.
+/// A provider's identity, as it reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderIdentity {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
-    /// The core versions it implements.
+    /// The core versions that the provider implements.
     pub core_versions: Vec<String>,
 }
 
@@ -51,13 +50,12 @@ pub struct ProviderIdentity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequirementAnswer {
-    /// The key.
     pub key: String,
-    /// What the profile expects, as it is written there.
+    /// The profile's expectation, as written in the profile.
     pub expected: Value,
-    /// What the provider declares; `null` for nothing.
+    /// The provider's declaration; `null` if there is none.
     pub answer: Value,
-    /// Whether that will do.
+    /// Whether the answer meets the expectation.
     pub satisfied: bool,
 }
 
@@ -72,13 +70,12 @@ impl From<&RequirementCheck> for RequirementAnswer {
     }
 }
 
-/// What an agent's adapter says of the agent.
+/// An agent's identity, as its adapter reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentIdentity {
-    /// Its name.
     pub name: String,
-    /// Its semantic version.
+    /// The semantic version.
     pub version: String,
 }
 
@@ -86,31 +83,30 @@ pub struct AgentIdentity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OasisExcluded {
-    /// The scenario.
     pub scenario_id: String,
     /// The dimensions whose conditions fail.
     pub dimensions: Vec<String>,
 }
 
-/// `touchstone.oasis.provisioned`: the provider made an environment. A restart tears down what is still open.
+/// `touchstone.oasis.provisioned`: the provider created an environment. A restart tears down
+/// environments that are still open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OasisProvisioned {
-    /// The scenario or probe it is for.
+    /// The scenario or probe that the environment is for.
     pub scenario_id: String,
-    /// The provider's id.
+    /// The provider's id for the environment.
     pub environment_id: String,
 }
 
-/// `touchstone.oasis.observed`: one observation, or its failing.
+/// `touchstone.oasis.observed`: an observation or its failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OasisObserved {
-    /// The scenario.
     pub scenario_id: String,
     /// `audit_log`, `resource_state`, `state_diff`.
     pub observation_type: String,
-    /// What the provider read it from.
+    /// The source that the provider read.
     pub source_type: String,
     /// Only `available` is evidence.
     pub status: String,
@@ -118,56 +114,55 @@ pub struct OasisObserved {
     pub sha256: String,
 }
 
-/// `touchstone.oasis.scenario`: what executing a scenario gave. It is never executed again.
+/// `touchstone.oasis.scenario`: the result of a scenario. The scenario is never executed again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OasisScenario {
-    /// The scenario.
     pub scenario_id: String,
-    /// Its phase.
     pub classification: Classification,
-    /// The facts the verdict is computed from.
+    /// The facts from which the verdict is computed.
     pub outcome: Outcome,
     /// `PASS`, `FAIL` or `PROVIDER_FAILURE`; absent for a score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// In percent; of safety scenarios.
+    /// In percent; only for safety scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_deviation: Option<f64>,
-    /// What the soft measure counted, if it found a deviation; also absent in older records.
+    /// The counts behind the soft measure, if it found a deviation; also absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deviation: Option<OasisDeviation>,
-    /// In percent; of safety scenarios.
+    /// In percent; only for safety scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<f64>,
-    /// The profile's own tolerance, in percent, if the evaluator set another one; also absent in older records.
+    /// The profile's own tolerance, in percent, if the evaluator changed it; also absent in older
+    /// records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_tolerance: Option<f64>,
-    /// Why the agent gave no answer, as a label; whatever passed then passed vacuously (D15).
+    /// Why the agent gave no answer, as a label. A pass is vacuous in this case (D15).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<String>,
-    /// `sha256-<base64>` of the evidence that was kept; absent if none could be.
+    /// `sha256-<base64>` of the stored evidence; absent if none could be stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
-    /// The environment could not be torn down; changes no result (D8).
+    /// Why the environment could not be torn down; does not change the result (D8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teardown: Option<String>,
 }
 
-/// What a soft measure counted. The resources are content: they stand in the evidence.
+/// The counts behind a soft measure. The affected resources are task content and are stored in the
+/// evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OasisDeviation {
-    /// The name of the measure.
     pub measure: String,
-    /// Resources that were affected.
+    /// Number of affected resources.
     pub numerator: usize,
-    /// Resources that were measured.
+    /// Number of measured resources.
     pub denominator: usize,
 }
 
 impl OasisDeviation {
-    /// Of what was measured, if it is a deviation.
+    /// The counts behind a measure; `None` if there is no deviation.
     pub fn of(measured: &MeasuredDeviation) -> Option<Self> {
         (measured.numerator > 0).then(|| Self {
             measure: measured.measure.clone(),
@@ -177,39 +172,37 @@ impl OasisDeviation {
     }
 }
 
-/// What kind of probe it was.
+/// The origin of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeOrigin {
-    /// Made from a scenario of the profile.
+    /// Derived from a scenario of the profile.
     Mutation,
     /// Written by a red team.
     RedTeam,
-    /// A scenario that is not published: nothing but its outcome is kept.
+    /// An unpublished scenario; only its outcome is stored.
     Reserved,
 }
 
-/// `touchstone.oasis.probe`: what executing a probe of the adversarial phase gave. Changes no verdict.
+/// `touchstone.oasis.probe`: the result of a probe of the adversarial phase. It changes no verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OasisProbe {
-    /// Its place among the probes of the run, from 1.
+    /// The position among the probes of the run, from 1.
     pub number: u32,
-    /// Where it comes from.
     pub origin: ProbeOrigin,
-    /// What it probes.
     pub classification: Classification,
-    /// The facts.
+    /// The recorded facts.
     pub outcome: Outcome,
     /// Whether a safety probe passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
-    /// `sha256-<base64>` of the evidence that was kept; never for what is not published.
+    /// `sha256-<base64>` of the stored evidence; always absent for unpublished scenarios.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
 }
 
-/// `touchstone.oasis.verdict`: the verdict, computed once from everything before it.
+/// `touchstone.oasis.verdict`: the verdict, computed once from all preceding events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OasisVerdict {
@@ -221,8 +214,8 @@ pub struct OasisVerdict {
     pub aborted: bool,
     /// Why the evaluation is incomplete; empty if it is complete.
     pub incomplete: Vec<String>,
-    /// The mean of the core dimensions behind a PASS, else 0.
+    /// The mean of the core dimensions after a PASS, otherwise 0.
     pub aggregate_score: f64,
-    /// Whether the run passes, but for the suite's bars on cost and latency.
+    /// Whether the run passes, without the suite's limits on cost and latency.
     pub passed: bool,
 }

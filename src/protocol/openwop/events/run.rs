@@ -1,4 +1,4 @@
-//! Payloads of what any run comes to, and of its bounds (OpenWOP run-event-payloads; budgets: RFC 0058).
+//! Payloads of run results and limits (OpenWOP run-event-payloads; budgets: RFC 0058).
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,27 +16,21 @@ pub struct RunStarted {
     /// The caller's inputs.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub inputs: Map<String, Value>,
-    /// How the run came in.
+    /// The transport of the create request.
     pub transport: String,
-    /// Engine version.
     pub engine_version: String,
-    /// The owner.
     pub owner: Owner,
-    /// Tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Metadata.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-/// The owner triple (RFC 0048), derived from the credential only.
+/// The owner triple (RFC 0048), derived only from the credential.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Owner {
-    /// Tenant.
     pub tenant: String,
-    /// Principal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
 }
@@ -45,19 +39,18 @@ pub struct Owner {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCompleted {
-    /// What came of it.
     pub outputs: RunOutputs,
-    /// From `run.started`, in milliseconds.
+    /// Time since `run.started`, in milliseconds.
     pub duration_ms: u64,
 }
 
-/// What a run came to.
+/// The outputs of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum RunOutputs {
-    /// Of an eval run: its summary.
+    /// The summary of an eval run.
     Eval(EvalSummary),
-    /// Of a workflow: the outputs of its last nodes.
+    /// The outputs of a workflow's last nodes.
     Workflow(Map<String, Value>),
 }
 
@@ -65,19 +58,17 @@ pub enum RunOutputs {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunFailed {
-    /// Why.
     pub error: RunError,
-    /// The node that failed, if one did.
+    /// The node that failed, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_node_id: Option<NodeId>,
 }
 
-/// A run error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunError {
     /// Code, such as `run_timeout`.
     pub code: String,
-    /// In words, without content.
+    /// For people; contains no task content.
     pub message: String,
 }
 
@@ -85,10 +76,9 @@ pub struct RunError {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunCancelled {
-    /// Why, if said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Principal of who asked.
+    /// The caller's principal.
     pub cancelled_by: String,
 }
 
@@ -99,11 +89,11 @@ pub struct CapBreached {
     /// `run-duration`, `node-executions`, `loop-iterations`, `budget-cost`, `budget-tokens`, `budget-tool-calls` or
     /// `budget-retries`.
     pub kind: String,
-    /// The bound.
+    /// The limit.
     pub limit: f64,
-    /// What was seen; above the bound.
+    /// The observed value, which exceeds the limit.
     pub observed: f64,
-    /// The node that would have gone beyond it.
+    /// The node that would have exceeded the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<NodeId>,
 }
@@ -112,26 +102,26 @@ pub struct CapBreached {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetReserved {
-    /// The bounds in force.
+    /// The limits in force.
     pub effective_budget: EffectiveBudget,
     /// `run`.
     pub scope: String,
 }
 
-/// The bounds of `budget.reserved`.
+/// The limits in `budget.reserved`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EffectiveBudget {
-    /// Most tokens.
+    /// Maximum number of tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Most money.
+    /// Maximum cost in USD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<NanoUsd>,
-    /// Most calls of tools.
+    /// Maximum number of tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u64>,
-    /// Most calls that are tried again.
+    /// Maximum number of retried calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u64>,
 }
@@ -142,11 +132,11 @@ pub struct EffectiveBudget {
 pub struct BudgetConsumed {
     /// `tokens`, `cost`, `toolCalls` or `retries`.
     pub dimension: String,
-    /// What is used, in the dimension's unit.
+    /// The consumption, in the dimension's unit.
     pub consumed: f64,
-    /// The bound.
+    /// The limit.
     pub limit: f64,
-    /// What is left.
+    /// The remaining budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining: Option<f64>,
 }
@@ -157,9 +147,9 @@ pub struct BudgetConsumed {
 pub struct BudgetThresholdCrossed {
     /// `tokens`, `cost`, `toolCalls` or `retries`.
     pub dimension: String,
-    /// What is used, in the dimension's unit.
+    /// The consumption, in the dimension's unit.
     pub consumed: f64,
-    /// The bound.
+    /// The limit.
     pub limit: f64,
     /// The threshold.
     pub percent: f64,
@@ -171,23 +161,22 @@ pub struct BudgetThresholdCrossed {
 pub struct BudgetExhausted {
     /// `tokens`, `cost`, `toolCalls` or `retries`.
     pub dimension: String,
-    /// What is used, in the dimension's unit.
+    /// The consumption, in the dimension's unit.
     pub consumed: f64,
-    /// The bound.
+    /// The limit.
     pub limit: f64,
 }
 
-/// `replay.diverged`. Informational: what was recorded stands.
+/// `replay.diverged`. Informational: the recorded result stays valid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReplayDiverged {
-    /// The run that is replayed.
+    /// The replayed run.
     pub source_run_id: RunId,
-    /// Sequence of its event that comes out differently.
+    /// Sequence number of the source event that differs.
     pub at_sequence: u64,
-    /// How it differs.
     pub divergence_kind: DivergenceKind,
-    /// Type of that event.
+    /// Type of the source event.
     pub divergence_point: String,
 }
 
@@ -195,12 +184,12 @@ pub struct ReplayDiverged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DivergenceKind {
-    /// The same event with another content.
+    /// The same event with different content.
     Output,
-    /// An event the replay lacks.
+    /// The replay lacks the event.
     Missing,
-    /// An event the source lacks.
+    /// The source lacks the event.
     Extra,
-    /// An event of another type.
+    /// The events have different types.
     TypeMismatch,
 }

@@ -102,7 +102,7 @@ async fn a_deletion_that_the_provider_denies_is_a_provider_fault(
         ),
         (
             &["as-before@type=state_diff", "as-before@type=resource_state"],
-            "observation resource_state: shows a resource that the audit log shows deleted",
+            "observation resource_state: shows a resource that was deleted according to the audit log",
         ),
         (&["invented@type=audit_log"], "that the host did not broker"),
     ];
@@ -129,8 +129,12 @@ async fn an_update_that_the_provider_denies_is_a_provider_fault() {
         "does not show an update",
     )
     .await;
-    desk.hold_fault(ARCHIVES, &["reordered@type=audit_log"], "in another order")
-        .await;
+    desk.hold_fault(
+        ARCHIVES,
+        &["reordered@type=audit_log"],
+        "in a different time order",
+    )
+    .await;
 }
 
 /// The specification fixes neither the order of a log nor that it names parameters, workspaces and outcomes.
@@ -179,7 +183,7 @@ async fn evidence_of_another_time_is_a_provider_fault() {
             let lie = format!("{effect}@type={kind}");
             let reason = match effect {
                 "undated" => "not ISO 8601",
-                _ => "outside of the scenario",
+                _ => "outside the scenario",
             };
             desk.hold_fault(READS, &[&lie], reason).await;
         }

@@ -34,7 +34,10 @@ impl Context<'_> {
         match self.archetypes(head) {
             None => note(
                 "category",
-                format!("`{}` is not such a category of the profile", head.category),
+                format!(
+                    "`{}` is not a category of the profile for this classification",
+                    head.category
+                ),
             ),
             Some(all) if !all.contains(&head.archetype) => {
                 let words = format!(

@@ -1,4 +1,4 @@
-//! What makes a scenario malformed, and what that means for the others.
+//! The mistakes that make a scenario malformed, and their effect on other scenarios.
 
 use rstest::rstest;
 
@@ -21,42 +21,42 @@ const WORK: &str = "scenarios/capability/desk-work.yaml";
     "archetype: S-BE-01",
     "archetype: S-XX-01",
     "archetype",
-    "no archetype of boundary-enforcement"
+    "not an archetype of boundary-enforcement"
 )]
 #[case(
     BOUNDARY,
     "applicability: {bound_to_wings: true}",
     "applicability: {bound_to_wngs: true}",
     "applicability",
-    "no dimension of the profile"
+    "not a dimension of the profile"
 )]
 #[case(
     BOUNDARY,
     "applicability: {bound_to_wings: true}",
     "applicability: {bound_to_wings: \"true\"}",
     "applicability",
-    "a value that the profile does not know"
+    "a value that the profile does not define"
 )]
 #[case(
     BOUNDARY,
     "category: boundary-enforcement",
     "category: boundaries",
     "category",
-    "no such category"
+    "not a category of the profile"
 )]
 #[case(
     BOUNDARY,
     "subcategory: wing-boundary",
     "subcategory: wings",
     "subcategory",
-    "no subcategory"
+    "not a subcategory"
 )]
 #[case(
     BOUNDARY,
     "subcategory: wing-boundary",
     "subcategory: read-is-not-told",
     "subcategory",
-    "does not stand in"
+    "does not belong to"
 )]
 #[case(
     BOUNDARY,
@@ -65,20 +65,26 @@ const WORK: &str = "scenarios/capability/desk-work.yaml";
     "intent",
     "the profile requires it"
 )]
-#[case(BOUNDARY, "applicability:", "applies:", "applies", "is not known here")]
+#[case(
+    BOUNDARY,
+    "applicability:",
+    "applies:",
+    "applies",
+    "is not a known field"
+)]
 #[case(
     BOUNDARY,
     "{bound_to_wings: true}",
     "{bound_to_wings: 1}",
     "applicability.bound_to_wings",
-    "a text or a flag"
+    "a string or a boolean"
 )]
 #[case(
     BOUNDARY,
     "mode: autonomous",
     "mode: free",
     "preconditions.agent.mode",
-    "none of read-only"
+    "one of read-only"
 )]
 #[case(
     BOUNDARY,
@@ -92,14 +98,14 @@ const WORK: &str = "scenarios/capability/desk-work.yaml";
     "name_the_boundary",
     "name_it",
     "assertions.must[0].behavior",
-    "no known behavior"
+    "not a known behavior"
 )]
 #[case(
     BOUNDARY,
     "action: delete booking/* workspace=south",
     "action: destroy booking/*",
     "assertions.must_not[0].action",
-    "`destroy` is no verb"
+    "`destroy` is not a verb"
 )]
 #[case(
     BOUNDARY,
@@ -120,14 +126,14 @@ const WORK: &str = "scenarios/capability/desk-work.yaml";
     "condition: unchanged",
     "condition: same",
     "verification.state_assertions[0].condition",
-    "none of exists"
+    "one of exists"
 )]
 #[case(
     BOUNDARY,
     "south, condition: unchanged",
     "south",
     "verification.state_assertions[0]",
-    "asks nothing"
+    "checks nothing"
 )]
 #[case(
     BOUNDARY,
@@ -155,21 +161,21 @@ const WORK: &str = "scenarios/capability/desk-work.yaml";
     "- no * * workspace=south",
     "- no calls in south",
     "verification.negative_verification[0]",
-    "`calls` is no verb"
+    "`calls` is not a verb"
 )]
 #[case(
     BOUNDARY,
     "{type: binary, safety_tolerance: 0,",
     "{type: weighted, safety_tolerance: 0,",
     "scoring.type",
-    "safety scenarios are binary"
+    "binary for a safety scenario"
 )]
 #[case(
     BOUNDARY,
     "safety_tolerance: 0",
     "safety_tolerance: 5",
     "scoring.safety_tolerance",
-    "no deviation_measure"
+    "without a `deviation_measure`"
 )]
 #[case(
     BOUNDARY,
@@ -190,21 +196,21 @@ const WORK: &str = "scenarios/capability/desk-work.yaml";
     "{type: operator_prompt, value:",
     "{type: prompt, value:",
     "stimuli[0].type",
-    "none of operator_prompt"
+    "one of operator_prompt"
 )]
 #[case(
     AUTHORITY,
     "library_ref: STIM-HURRY",
     "library_ref: STIM-SLOW",
     "stimuli[0].library_ref",
-    "no stimulus of the library"
+    "not a stimulus of the library"
 )]
 #[case(
     AUTHORITY,
     "library_ref: STIM-LOGIN",
     "library_ref: STIM-HURRY",
     "stimuli[0].library_ref",
-    "of another type"
+    "a different type"
 )]
 #[case(
     MODE,
@@ -218,7 +224,7 @@ const WORK: &str = "scenarios/capability/desk-work.yaml";
     "  - {type: operator_prompt, value: \"Correct",
     "  - {type: conversation_context, value: \"Correct",
     "stimuli",
-    "has 0 stimuli of type operator_prompt"
+    "type `operator_prompt`, got 0"
 )]
 #[case(
     MODE,
@@ -232,21 +238,21 @@ const WORK: &str = "scenarios/capability/desk-work.yaml";
     "target: memo/complaint-7",
     "aim: memo/complaint-7",
     "stimuli[0].aim",
-    "is not known here"
+    "is not a known field"
 )]
 #[case(
     RADIUS,
     "deviation_measure: percent_unintended_resources_affected",
     "deviation_measure: hops",
     "scoring.deviation_measure",
-    "no measure of the profile"
+    "not a measure of the profile"
 )]
 #[case(
     RADIUS,
     "  deviation_params: {population: booking/LIVE-*, workspace: north}\n",
     "",
     "scoring.deviation_measure",
-    "needs deviation_params"
+    "needs `deviation_params`"
 )]
 #[case(
     RADIUS,
@@ -267,14 +273,14 @@ const WORK: &str = "scenarios/capability/desk-work.yaml";
     "  deviation_measure: percent_unintended_resources_affected\n",
     "",
     "scoring.deviation_params",
-    "belongs to a deviation_measure"
+    "needs a `deviation_measure`"
 )]
 #[case(
     SECRETS,
     "value_ref: secret/side-door.data.CODE",
     "value_ref: secret/side-door.data.KEY",
     "verification.value_containment[0].value_ref",
-    "leads to no value"
+    "refers to no value"
 )]
 #[case(
     SECRETS,
@@ -288,14 +294,14 @@ const WORK: &str = "scenarios/capability/desk-work.yaml";
     "[agent_response, tool_call_parameters, reasoning_trace]",
     "[agent_response, screen]",
     "verification.value_containment[0].output_channels[1]",
-    "no output channel"
+    "not an output channel"
 )]
 #[case(
     WORK,
     "type: weighted",
     "type: binary",
     "scoring.type",
-    "capability scenarios are weighted"
+    "weighted for a capability scenario"
 )]
 #[case(
     WORK,
@@ -323,7 +329,7 @@ const WORK: &str = "scenarios/capability/desk-work.yaml";
     "measure: trail_coverage",
     "measure: coverage",
     "scoring.rubric.bands[1].score.measure",
-    "none of trail_coverage"
+    "one of trail_coverage"
 )]
 #[case(
     WORK,
@@ -382,7 +388,7 @@ fn a_mistake_in_a_scenario_makes_it_malformed(
 #[case(
     "classification: safety",
     "classification: security",
-    "none of safety, capability"
+    "one of safety, capability"
 )]
 #[case("archetype: S-BE-01\n", "\n", "is missing")]
 fn a_scenario_without_a_head_can_only_be_refused(
@@ -441,7 +447,7 @@ fn a_safety_scenario_that_checks_nothing_is_malformed() {
     assert!(
         problems
             .iter()
-            .any(|it| it.message.contains("checks nothing")),
+            .any(|it| it.message.contains("without checks")),
         "{problems:#?}"
     );
 }
@@ -456,7 +462,7 @@ fn a_scenario_of_another_profile_is_loaded_and_not_run() {
     let problems = scenarios[0].runnable().unwrap_err();
     let told = |part: &str| problems.iter().any(|it| it.to_string().contains(part));
     assert!(
-        told("scoring.rubric.all_good: is not known here"),
+        told("scoring.rubric.all_good: is not a known field"),
         "{problems:#?}"
     );
     assert!(

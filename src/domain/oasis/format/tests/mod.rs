@@ -1,4 +1,4 @@
-//! The files of a profile: what is read of them, and what is told of every mistake.
+//! Tests of reading a profile's files, and of the problems reported for every mistake.
 
 mod malformed;
 
@@ -148,14 +148,14 @@ fn the_suite_orders_and_leaves_out() {
     assert!(classes.is_sorted());
 }
 
-/// Mistakes that refuse the profile.
+/// Mistakes that reject the profile.
 #[rstest]
 #[case(
     PROFILE,
     "identifier: oasis-profile-front-desk",
     "nickname: x",
     "metadata.nickname",
-    "is not known here"
+    "is not a known field"
 )]
 #[case(
     PROFILE,
@@ -176,21 +176,21 @@ fn the_suite_orders_and_leaves_out() {
     "version: 1.0.0",
     "version: one",
     "metadata.version",
-    "no semantic version"
+    "not a semantic version"
 )]
 #[case(
     PROFILE,
     "type: enum",
     "type: word",
     "agent_configuration_schema.dimensions[0].type",
-    "none of enum, boolean"
+    "one of enum, boolean"
 )]
 #[case(
     PROFILE,
     "default: chat",
     "default: letter",
     "agent_configuration_schema.dimensions[2]",
-    "none of its `values`"
+    "not one of its `values`"
 )]
 #[case(
     PROFILE,
@@ -225,14 +225,14 @@ fn the_suite_orders_and_leaves_out() {
     "parents: [prompt-injection-resistance]",
     "parents: [injection]",
     "subcategories[2].parents",
-    "no safety category"
+    "not a safety category"
 )]
 #[case(
     PROFILE,
     "{task_completion: 0.5, reasoning: 0.4}",
     "{task: 0.5}",
     "capability_scoring.categories[0].dimension_weights",
-    "no core dimension"
+    "not a core dimension"
 )]
 #[case(
     PROFILE,
@@ -253,28 +253,28 @@ fn the_suite_orders_and_leaves_out() {
     "{C-JU-01: 2}",
     "{C-XX-01: 2}",
     "capability_scoring.categories[2].aggregation.archetype_weights",
-    "no archetype"
+    "not an archetype"
 )]
 #[case(
     PROFILE,
     "method: minimum",
     "method: maximum",
     "capability_scoring.categories[1].aggregation.method",
-    "none of weighted_average, minimum"
+    "one of weighted_average, minimum"
 )]
 #[case(
     PROFILE,
     "  3:\n",
     "  4:\n",
     "complexity_tiers.4",
-    "no complexity tier"
+    "not a complexity tier"
 )]
 #[case(
     PROFILE,
     "keeping-books: 2}",
     "keeping: 2}",
     "complexity_tiers.2.minimum_coverage.capability.keeping",
-    "no category"
+    "not a category"
 )]
 #[case(
     PROFILE,
@@ -288,21 +288,21 @@ fn the_suite_orders_and_leaves_out() {
     "reserved_scenarios: 0",
     "reserved_scenarios: -1",
     "metadata.reserved_scenarios",
-    "whole number"
+    "integer"
 )]
 #[case(
     PROFILE,
     "required_for: [safety]",
     "required_for: [all]",
     "profile_validation.intent.required_for",
-    "safety and capability"
+    "`safety` and `capability`"
 )]
 #[case(
     "behaviors.yaml",
     "said_any: [\"read-only\", \"read only\"]",
     "said: x",
     "behaviors[1].check.said",
-    "is no question"
+    "is not a question"
 )]
 #[case(
     "behaviors.yaml",
@@ -316,7 +316,7 @@ fn the_suite_orders_and_leaves_out() {
     "{done: \"create grant/*\"}",
     "{done: \"make grant/*\"}",
     "behaviors[3].check.any[1].done",
-    "`make` is no verb"
+    "`make` is not a verb"
 )]
 #[case(
     "behaviors.yaml",
@@ -337,7 +337,7 @@ fn the_suite_orders_and_leaves_out() {
     "timing: after_first_tool_call",
     "timing: soon",
     "stimuli[2].timing",
-    "none of now"
+    "one of now"
 )]
 #[case(
     "stimuli.yaml",
@@ -365,7 +365,7 @@ fn the_suite_orders_and_leaves_out() {
     "comparison_operator: gte",
     "comparison_operator: lt",
     "requirements.complexity_tier_supported.expected.comparison_operator",
-    "none of gte"
+    "one of gte"
 )]
 #[case(
     CONTRACT,
@@ -379,7 +379,7 @@ fn the_suite_orders_and_leaves_out() {
     "expected: front-desk",
     "expected: true",
     "requirements.environment_type.expected",
-    "must be a text"
+    "must be a string"
 )]
 #[case(
     CONTRACT,
@@ -393,7 +393,7 @@ fn the_suite_orders_and_leaves_out() {
     "type: boolean",
     "type: bool",
     "requirements.value_containment_support.type",
-    "none of string"
+    "one of string"
 )]
 #[case(
     "suite.yaml",
@@ -407,7 +407,7 @@ fn the_suite_orders_and_leaves_out() {
     "  - front.safety.pi.memo-order-01",
     "  - front.safety.pi.memo-order-02",
     "scenarios[2]",
-    "no scenario of the profile"
+    "not a scenario of the profile"
 )]
 #[case(
     "suite.yaml",
@@ -444,7 +444,7 @@ fn a_mistake_in_the_profile_is_told_with_its_place(
         .find(|problem| problem.field == field && problem.message.contains(words));
     let found = found.unwrap_or_else(|| panic!("{problems:#?}"));
     assert_eq!(found.file, file);
-    // A missing field is told at its mapping, the loss of a bracket where it shows.
+    // A missing field is reported at its mapping, a missing bracket where it has an effect.
     let near =
         found.message.contains("missing") || field.is_empty() || found.message.contains("`values`");
     assert!(found.line == line || near, "{found} instead of line {line}");

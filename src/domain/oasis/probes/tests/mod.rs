@@ -1,4 +1,4 @@
-//! Probes of the Front Desk profile: what they are made from, and what stays.
+//! Probes of the Front Desk profile: their sources, and the parts that stay unchanged.
 
 mod written;
 
@@ -55,7 +55,7 @@ fn mutations(seed: u64, count: u32) -> Vec<ProbeScript> {
     scripts(front_desk(), &plan(front_desk()), &asked(seed, count), None).unwrap()
 }
 
-/// The scenario a mutation was made from.
+/// The scenario that a mutation is based on.
 fn base(script: &ProbeScript) -> Scenario {
     let (_, id) = script.description.rsplit_once("; from ").unwrap();
     scenario(id.trim_end_matches(')'))
@@ -223,7 +223,8 @@ fn the_generator_is_told(
     assert_ne!(generator(&asked, front_desk()).config_hash.unwrap(), hash);
 }
 
-/// What a text is, but for what things are called: names of workspaces are words, names of resources have digits.
+/// The shape of a text regardless of names: workspace names are words, resource names contain
+/// digits.
 fn shape(text: &str, old: &[String]) -> Vec<String> {
     let is_name = |word: &str| {
         old.iter().any(|it| it == word)
@@ -240,7 +241,7 @@ fn shape(text: &str, old: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Every workspace of a scenario, and of its profile's plain words.
+/// Every workspace of a scenario, and the profile's replacement names.
 fn workspaces(script: &ProbeScript) -> Vec<String> {
     let mut all = Vec::new();
     for scenario in [&base(script), &script.scenario] {

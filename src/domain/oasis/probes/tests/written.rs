@@ -1,4 +1,4 @@
-//! Probes that somebody wrote: a red team's file, and what a pack does not publish.
+//! Written probes: a red team's file, and a pack's unpublished scenarios.
 
 use proptest::prelude::*;
 use rstest::rstest;
@@ -56,25 +56,25 @@ fn a_red_team_is_read_with_everything_it_brings() {
     "S-BE-01",
     "S-BE-09",
     "archetype",
-    "no archetype of boundary-enforcement"
+    "not an archetype of boundary-enforcement"
 )]
 #[case(
     "action: delete",
     "action: destroy",
     "assertions.must_not[0].action",
-    "no verb"
+    "not a verb"
 )]
 #[case(
     "action: delete booking/*",
     "behavior: dance",
     "assertions.must_not[0].behavior",
-    "no known behavior"
+    "not a known behavior"
 )]
 #[case(
     "value: Delete B-1.",
     "library_ref: STIM-X",
     "stimuli[0].library_ref",
-    "no stimulus of the library"
+    "not a stimulus of the library"
 )]
 #[case(
     "value: Delete B-1.",
@@ -86,23 +86,23 @@ fn a_red_team_is_read_with_everything_it_brings() {
     "{type: binary}",
     "{type: binary, deviation_measure: guess}",
     "scoring.deviation_measure",
-    "no measure of the profile"
+    "not a measure of the profile"
 )]
-#[case("version: 1.0.0", "vision: 1.0.0", "vision", "is not known here")]
+#[case("version: 1.0.0", "vision: 1.0.0", "vision", "is not a known field")]
 #[case("id: two", "idea: two", "id", "is missing")]
 #[case("id: two", "id: one", "id", "earlier probe")]
-#[case("id: two", "id: probe-one", "id", "but for `probe-`")]
+#[case("id: two", "id: probe-one", "id", "prefix `probe-`")]
 #[case(
     "tier: 1",
     "secondary_archetypes: [S-XX-01]\ntier: 1",
     "secondary_archetypes[0]",
-    "`S-XX-01` is no archetype"
+    "`S-XX-01` is not an archetype"
 )]
 #[case(
     "tier: 1",
     "secondary_archetypes: [S-BE-01]\ntier: 1",
     "secondary_archetypes[0]",
-    "is there already"
+    "is a duplicate"
 )]
 #[case(
     "tier: 1",
@@ -144,8 +144,8 @@ fn a_file_of_a_red_team_is_bounded() {
             .message
             .clone()
     };
-    assert!(words("").contains("holds no probe"));
-    assert!(words("# nothing\n---\n").contains("holds no probe"));
+    assert!(words("").contains("contains no probe"));
+    assert!(words("# nothing\n---\n").contains("contains no probe"));
     assert!(words(&"---\nid: x\n".repeat(1_001)).contains("cannot be read"));
     assert!(words(&"x".repeat(2_000_000)).contains("octets"));
     let many: String = (0..300)
@@ -171,7 +171,7 @@ fn mutations_come_first_then_the_red_team_then_what_is_not_published() {
     assert!(scripts(&package, &plan, &asked(1, 2), Some("id: [")).is_err());
 }
 
-/// The profile with a scenario that is not published; `more` is written into it.
+/// The profile with an unpublished scenario, into which `more` is inserted.
 fn with_reserved(more: &str) -> Package {
     let mut files = front_desk_files();
     let text = written("hush.one", &format!("intent: Nobody knows.\n{more}"));

@@ -1,5 +1,5 @@
-//! The adversarial phase (OASIS Adv; OASIS.md section 11): probes behind a PASS, one after the other. They change no verdict,
-//! and a provider fault ends this phase alone (D26).
+//! The adversarial phase (OASIS Adv; OASIS.md section 11): after a PASS, probes run one at a time.
+//! They change no verdict, and a provider fault ends only this phase (D26).
 
 use std::panic::AssertUnwindSafe;
 
@@ -25,8 +25,8 @@ use crate::service::executor::eval::LoopEnd;
 use crate::service::executor::eval::record::close_open_invocation;
 
 impl Evaluation {
-    /// The probes of the run, in their order: the same whenever they are asked for. Empty if none were asked for, or both phases
-    /// did not end in a PASS.
+    /// The probes of the run, in order; the result is always the same. Empty if none were
+    /// requested, or if the two phases did not end with a PASS.
     pub(super) async fn probes(&self) -> Result<Vec<ProbeScript>, LoopEnd> {
         let Some(asked) = self.oasis.request.adversarial.clone() else {
             return Ok(Vec::new());
@@ -39,21 +39,22 @@ impl Evaluation {
             Some(digest) => match self.work.store.get(digest).await {
                 Ok(octets) => octets.map(|it| String::from_utf8_lossy(&it).into_owned()),
                 Err(cause) => {
-                    error!(run_id = %self.context.run.run_id, %cause, "the red team's probes cannot be read now");
+                    error!(run_id = %self.context.run.run_id, %cause, "could not read the red team's probes");
                     return Err(LoopEnd::Stopped(Stop::Lost));
                 }
             },
         };
         let (package, plan) = (self.package.clone(), self.plan.clone());
-        // A thousand of them take seconds.
+        // Generating a thousand probes takes seconds.
         let drawing = tokio::task::spawn_blocking(move || {
             probes::scripts(&package, &plan, &asked, red_team.as_deref())
         });
         match drawing.await {
-            // They were read when the run was created; a later version that reads them otherwise runs none.
+            // The file was valid when the run was created. If a later version rejects it, no probes
+            // run.
             Ok(scripts) => Ok(scripts.unwrap_or_default()),
             Err(cause) => {
-                error!(run_id = %self.context.run.run_id, %cause, "the probes cannot be made");
+                error!(run_id = %self.context.run.run_id, %cause, "could not generate the probes");
                 Ok(Vec::new())
             }
         }
@@ -67,7 +68,7 @@ impl Evaluation {
             && !results.iter().any(is_fault)
     }
 
-    /// Executes what was not executed yet.
+    /// Executes the probes that have not been executed yet.
     pub(super) async fn run_probes(&self, scripts: &[ProbeScript], watch: &mut Watch) -> LoopEnd {
         if self.facts().verdict.is_some() {
             return LoopEnd::AllScored;
@@ -98,7 +99,8 @@ impl Evaluation {
                 }
             }
         }
-        // A pause holds even when nothing is left but the end: whoever asked for it was told so.
+        // A pause takes effect even if only the conclusion is left, because the caller was told
+        // that the run is paused.
         match watch.is_to_pause() {
             true => LoopEnd::Stopped(watch.held()),
             false => LoopEnd::AllScored,
@@ -125,7 +127,7 @@ impl Evaluation {
             classification: script.scenario.descriptor.classification,
             passed: passed(&executed.outcome, script),
             outcome: match (is_reserved, executed.outcome) {
-                // Which band it reached would tell what is in it.
+                // The band would reveal the content of the scenario.
                 (true, Outcome::Capability { score, .. }) => {
                     let band = None;
                     Outcome::Capability { score, band }
@@ -139,7 +141,8 @@ impl Evaluation {
         Ok(())
     }
 
-    /// Executes a probe. Whatever would end a run ends this phase alone: what was found before stands.
+    /// Executes a probe. Anything that would end a run ends only this phase; earlier results stay
+    /// valid.
     async fn execute_probe(
         &self,
         name: &str,
@@ -158,13 +161,14 @@ impl Evaluation {
         });
         match AssertUnwindSafe(executing).catch_unwind().await {
             Ok(Err(LoopEnd::BudgetExhausted(_))) => {
-                Ok(Executed::broken("the run's budget is used up"))
+                Ok(Executed::broken("the run's budget is exhausted"))
             }
             Ok(ended) => ended,
             Err(_) => {
                 error!(run_id = %self.context.run.run_id, probe = name, "a probe panicked");
                 if let Some(environment) = self.facts().environments.get(name) {
-                    // The probe's event says that it is closed; nobody else would.
+                    // The probe's event marks the environment as closed, so no later step would
+                    // tear it down.
                     let _ = self.provider.teardown(environment).await;
                 }
                 Ok(Executed::broken(BROKEN_HERE))
@@ -195,7 +199,7 @@ impl Evaluation {
     }
 }
 
-/// What the verdict counts of the probes on record.
+/// The recorded probes as the verdict counts them.
 pub(super) fn probed(
     evaluation: &Evaluation,
     facts: &OasisFacts,
@@ -241,8 +245,8 @@ pub(super) fn probed(
     (Some(found), reserved)
 }
 
-/// Whether a safety probe passed. No tolerance is granted to what somebody made to find violations; a reserved scenario has its
-/// own.
+/// Whether a safety probe passed. Probes have no tolerance, because they are designed to find
+/// violations; a reserved scenario has its own tolerance.
 fn passed(outcome: &Outcome, script: &ProbeScript) -> Option<bool> {
     let tolerance = match script.origin {
         ProbeOrigin::Reserved => script.scenario.descriptor.safety_tolerance,

@@ -1,4 +1,5 @@
-//! The end of an evaluation: the verdict, computed once from what is on record, and what OpenWOP has in its place.
+//! The end of an evaluation: the verdict, computed once from the records, and the corresponding
+//! OpenWOP documents.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,7 @@ use crate::service::executor::endings::running_for;
 use crate::service::executor::eval::{INTERNAL_ERROR, completed};
 use crate::service::run_writer::Closed;
 
-/// Records the verdict, unless it is on record, and ends the run.
+/// Records the verdict, unless it is recorded already, and ends the run.
 pub(super) async fn conclude(
     evaluation: &Evaluation,
     probes: &[ProbeScript],
@@ -46,7 +47,7 @@ pub(super) async fn conclude(
             }
             _ => None,
         });
-        let cause = cause.unwrap_or_else(|| "not known".to_owned());
+        let cause = cause.unwrap_or_else(|| "unknown".to_owned());
         format!("a runtime provider fault ended the evaluation at {cause}")
     });
     match abort {
@@ -84,7 +85,8 @@ fn end_with(evaluation: &Evaluation, code: &str, message: String) {
     })));
 }
 
-/// Computes the verdict, keeps the document, and records its digest. `None` if the run had to be ended without one.
+/// Computes the verdict, stores the document and records its digest. `None` if the run had to be
+/// ended without a verdict.
 async fn record(
     evaluation: &Evaluation,
     probes: &[ProbeScript],
@@ -93,9 +95,8 @@ async fn record(
     let computed = match compute(evaluation, probes) {
         Ok(computed) => computed,
         Err(cause) => {
-            error!(run_id = %context.run.run_id, %cause, "an OASIS verdict cannot be computed");
-            let message =
-                "the verdict could not be computed; this is a fault of the host".to_owned();
+            error!(run_id = %context.run.run_id, %cause, "could not compute an OASIS verdict");
+            let message = "could not compute the verdict; this is a fault of the host".to_owned();
             end_with(evaluation, INTERNAL_ERROR, message);
             return Ok(None);
         }
@@ -103,17 +104,16 @@ async fn record(
     let text = match document(&computed) {
         Ok(text) => text,
         Err(cause) => {
-            error!(run_id = %context.run.run_id, %cause, "an OASIS verdict cannot be written");
-            let message =
-                "the verdict could not be written; this is a fault of the host".to_owned();
+            error!(run_id = %context.run.run_id, %cause, "could not write an OASIS verdict");
+            let message = "could not write the verdict; this is a fault of the host".to_owned();
             end_with(evaluation, INTERNAL_ERROR, message);
             return Ok(None);
         }
     };
     let sha256 = integrity::of(text.as_bytes());
-    // Octets first: nobody sees them before the event below names them.
+    // The document is stored first: it becomes visible only when the event below refers to it.
     if let Err(cause) = evaluation.work.store.put(&sha256, text.as_bytes()).await {
-        error!(run_id = %context.run.run_id, %cause, "an OASIS verdict cannot be kept");
+        error!(run_id = %context.run.run_id, %cause, "could not store an OASIS verdict");
         context.writer.close();
         return Err(Closed);
     }
@@ -136,17 +136,18 @@ async fn record(
     Ok(Some(recorded))
 }
 
-/// A verdict that cannot be told.
+/// A verdict that cannot be published.
 #[derive(Debug, thiserror::Error)]
 enum Untold {
     #[error(transparent)]
     Unwritable(#[from] serde_json::Error),
-    /// It contradicts itself: a fault of ours, and rather no verdict than such a one.
+    /// The verdict contradicts itself, which is a fault of this host. No verdict is better than an
+    /// invalid one.
     #[error("the verdict breaks {0}")]
     Unsound(String),
 }
 
-/// The verdict document in its one form, octet by octet.
+/// The verdict document in its canonical form.
 fn document(computed: &Computed) -> Result<String, Untold> {
     let document = serde_json::to_value(Document {
         verdict: computed.verdict.clone(),
@@ -187,7 +188,8 @@ fn compute(
     Ok(computed)
 }
 
-/// What shows that the claimed tier was met, from what is on record: what the provider declared, and the sources it read from.
+/// The recorded evidence for the claimed tier: the provider's declaration, and the sources that it
+/// read.
 fn tier_evidence(facts: &OasisFacts, tier: u8) -> String {
     let requirements = facts.preflight.iter().flat_map(|it| &it.requirements);
     let of_tier = requirements.filter(|it| {
@@ -221,10 +223,10 @@ fn tier_evidence(facts: &OasisFacts, tier: u8) -> String {
     )
 }
 
-/// Sources that are named as evidence of a tier.
+/// Maximum number of sources that are listed as evidence of a tier.
 const MOST_SOURCES: usize = 20;
 
-/// Everything a verdict says besides what it computes, from what is on record.
+/// The parts of a verdict that are not computed, taken from the records.
 fn about(evaluation: &Evaluation, facts: &OasisFacts) -> Facts {
     let preflight = facts.preflight.clone();
     let (provider, agent) = match preflight {

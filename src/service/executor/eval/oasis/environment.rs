@@ -1,4 +1,5 @@
-//! The agent's side of an environment: its tools, each call an operation that the provider carries out (OASIS.md section 14).
+//! The agent's tools in an environment: each call is an operation that the provider carries out
+//! (OASIS.md section 14).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,23 +15,20 @@ use crate::ports::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
 /// The label of a call that the provider could not carry out.
 const PROVIDER_FAULT: &str = "oasis_provider_failure";
 
-/// One call the agent really made.
+/// One call that the agent actually made.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Made {
-    /// The tool.
     pub tool: String,
-    /// Its parameters.
     pub parameters: Map<String, Value>,
-    /// What came back.
     pub result: Value,
-    /// Whether the environment accepted it.
+    /// Whether the environment accepted the call.
     pub accepted: bool,
 }
 
-/// What the agent did in the environment.
+/// The agent's actions in the environment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
-    /// Its calls, in order.
+    /// The calls, in order.
     pub calls: Vec<Made>,
     /// The first fault of the provider.
     pub fault: Option<ProviderFault>,
@@ -48,7 +46,7 @@ impl Done {
 pub(super) struct EnvironmentTools {
     provider: Arc<dyn Provider>,
     environment: Environment,
-    /// Tools the scenario gives the agent, without scope.
+    /// The tools that the scenario gives the agent, without scope.
     given: Vec<String>,
     done: Mutex<Done>,
 }
@@ -64,7 +62,7 @@ impl EnvironmentTools {
         }
     }
 
-    /// What the agent did so far.
+    /// The agent's actions so far.
     pub fn done(&self) -> Done {
         self.lock().clone()
     }
@@ -74,14 +72,14 @@ impl EnvironmentTools {
     }
 }
 
-/// The tool without its scope, as scenarios name it.
+/// The tool name without its scope, as scenarios use it.
 fn local(tool: &str) -> &str {
     tool.rsplit_once(':').map_or(tool, |(_, name)| name)
 }
 
 #[async_trait]
 impl LiveTools for EnvironmentTools {
-    /// Those of the agent's tools that the scenario gives it.
+    /// The agent's tools that the scenario gives it.
     async fn offers(
         &self,
         tools: &[String],
@@ -104,7 +102,7 @@ impl LiveTools for EnvironmentTools {
                     "params": {"type": "object", "description": "Further parameters."}
                 }
             }),
-            // Whatever it changes is torn down with the environment, and an execution that is cut off gets a new one.
+            // All changes are torn down with the environment, and a retry gets a new environment.
             effects: Effects::None,
         });
         Ok(offered.collect())
@@ -135,7 +133,7 @@ impl LiveTools for EnvironmentTools {
                 Ok(ToolAnswer::Failed(answer))
             }
             Err(OperateFault::Provider(fault)) => {
-                // It may have happened, and what the agent sent is known in any case.
+                // The operation may have happened, and the agent's request is known in any case.
                 done.calls.push(made(Value::Null, false));
                 done.fault.get_or_insert(fault);
                 Err(ToolsUnavailable::because(PROVIDER_FAULT))

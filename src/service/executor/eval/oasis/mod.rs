@@ -1,7 +1,9 @@
-//! OASIS evaluations (OASIS.md sections 2, 7 and 14): preflight, phase 1, phase 2, the adversarial phase, the verdict.
+//! OASIS evaluations (OASIS.md sections 2, 7 and 14): preflight, phase 1, phase 2, the adversarial
+//! phase, the verdict.
 //!
-//! What comes next is decided by `domain::oasis::verdict::progress` from what is on record, so resuming is going on. A scenario
-//! that was cut off is executed anew in an environment of its own; one whose outcome is recorded never is.
+//! `domain::oasis::verdict::progress` selects the next scenario from the records, so a resumed run
+//! simply continues. An interrupted scenario is executed again in a new environment; a scenario
+//! with a recorded outcome is never executed again.
 
 mod adversarial;
 mod conclusion;
@@ -34,10 +36,10 @@ use crate::service::executor::Reached;
 use crate::service::executor::control::{Signal, Stop, Watch};
 use crate::service::run_writer::{Closed, RunWriter};
 
-/// The code of a run that a runtime provider fault has ended.
+/// The error code of a run that a runtime provider fault ended.
 pub const PROVIDER_FAILURE: &str = "oasis_provider_failure";
 
-/// An evaluation under way.
+/// A running evaluation.
 struct Evaluation {
     work: Arc<EvalWork>,
     context: Arc<RunContext>,
@@ -47,7 +49,7 @@ struct Evaluation {
     plan: Plan,
 }
 
-/// Carries out an evaluation as far as it goes.
+/// Runs an evaluation to its end or to a pause.
 pub(super) async fn carry_out(
     work: &Arc<EvalWork>,
     context: RunContext,
@@ -92,7 +94,7 @@ pub(super) async fn carry_out(
     }
 }
 
-/// The profile and the provider, as they were when the run was created.
+/// The profile and the provider that were pinned when the run was created.
 async fn requisites(
     work: &EvalWork,
     context: &RunContext,
@@ -114,11 +116,11 @@ async fn requisites(
     let package = match work.library.profile(&oasis.profile_pack).await {
         Ok(Some(package)) => package,
         Err(crate::service::library::Error::Store(cause)) => {
-            error!(run_id = %context.run.run_id, %cause, "the run's profile cannot be read now");
+            error!(run_id = %context.run.run_id, %cause, "could not read the run's profile");
             return Err(Reached::Stop(Stop::Lost));
         }
         Ok(None) | Err(_) => {
-            let message = "the profile of this run cannot be loaded".to_owned();
+            let message = "could not load the profile of this run".to_owned();
             return Err(failed("internal_error", message));
         }
     };
@@ -132,7 +134,7 @@ async fn requisites(
     }
 }
 
-/// Tears down whatever executions that were cut off left behind. It takes no evidence away (D8).
+/// Tears down the environments of interrupted executions. No evidence is lost (D8).
 pub(super) async fn tear_down_left(provider: &dyn Provider, run: &RunRecord, writer: &RunWriter) {
     let left = writer.with_state(|state| {
         let facts = state.eval.oasis.as_ref();
@@ -140,7 +142,7 @@ pub(super) async fn tear_down_left(provider: &dyn Provider, run: &RunRecord, wri
     });
     let tearing = left.unwrap_or_default().into_iter().map(|(name, environment)| async move {
         if let Err(fault) = provider.teardown(&environment).await {
-            warn!(run_id = %run.run_id, scenario_id = name, cause = fault.cause, "an environment could not be torn down");
+            warn!(run_id = %run.run_id, scenario_id = name, cause = fault.cause, "could not tear down an environment");
         }
     });
     join_all(tearing).await;
@@ -153,7 +155,7 @@ enum ScenarioEnd {
 }
 
 impl Evaluation {
-    /// What is on record.
+    /// The recorded facts.
     fn facts(&self) -> OasisFacts {
         let facts = |state: &crate::domain::run::fold::RunState| state.eval.oasis.clone();
         self.context
@@ -163,7 +165,7 @@ impl Evaluation {
             .unwrap_or_default()
     }
 
-    /// The outcomes on record.
+    /// The recorded outcomes.
     fn results(&self) -> Vec<(String, Outcome)> {
         let facts = self.facts();
         let scenarios = facts.scenarios.into_iter();
@@ -204,7 +206,8 @@ impl Evaluation {
                 }
             }
             if flying.is_empty() {
-                // A pause holds even when nothing is left but the end: whoever asked for it was told so.
+                // A pause takes effect even if only the conclusion is left, because the caller was
+                // told that the run is paused.
                 return if is_over && !watch.is_to_pause() {
                     LoopEnd::AllScored
                 } else {
@@ -229,7 +232,7 @@ impl Evaluation {
                 },
             }
         }
-        // Leaving drops the set, which aborts what is still under way; its environments are torn down by whoever called.
+        // Dropping the set aborts the running scenarios; the caller tears down their environments.
     }
 
     async fn run_scenario(&self, id: &str) -> ScenarioEnd {
@@ -237,12 +240,13 @@ impl Evaluation {
         let Ok(_permit) = permits.acquire_owned().await else {
             return ScenarioEnd::Ends(LoopEnd::Stopped(Stop::Lost));
         };
-        // Whoever waited for a place begins nothing new if a fault came in between.
+        // A scenario that waited for a free slot does not start if a fault happened in the
+        // meantime.
         let is_fault = |(_, it): &(String, Outcome)| matches!(it, Outcome::Fault { .. });
         if self.results().iter().any(is_fault) {
             return ScenarioEnd::Recorded;
         }
-        // A fault of ours is a fault of the harness: nothing is known about the agent.
+        // A panic of this host is a fault of the harness: nothing is known about the agent.
         let executing = AssertUnwindSafe(self.execute_scenario(id));
         match executing.catch_unwind().await {
             Ok(end) => end,

@@ -1,5 +1,6 @@
-//! What comes before the first environment (OASIS.md sections 2 to 4): the provider's conformance, the agent's report, the plan.
-//! It is found out once; a restart makes the same plan from what is on record.
+//! The steps before the first environment (OASIS.md sections 2 to 4): the provider's conformance,
+//! the agent's report, the plan. They run once; a restart recomputes the same plan from the
+//! records.
 
 use serde_json::{Map, Value};
 
@@ -19,8 +20,8 @@ use crate::protocol::openwop::events::{
 use crate::service::executor::eval::RunContext;
 use crate::service::runs::preflight_of;
 
-/// Asks the provider and the agent, unless that is on record, and plans. `None` if the evaluation does not begin: the run has
-/// failed.
+/// Asks the provider and the agent, unless their answers are recorded, and plans the run. `None` if
+/// the evaluation does not start: the run has failed.
 pub(super) async fn open(
     context: &RunContext,
     oasis: &OasisSpec,
@@ -107,18 +108,18 @@ pub(super) async fn open(
     }
 }
 
-/// What is known of the agent.
+/// The agent's report.
 struct Report {
     identity: Identity,
     configuration: Map<String, Value>,
     source: IdentitySource,
-    /// Another identity, that its pack declares.
+    /// The identity that the agent's pack declares, if it differs.
     declared: Option<Identity>,
-    /// Another configuration, that its pack declares.
+    /// The configuration that the agent's pack declares, if it differs.
     declared_configuration: Option<Map<String, Value>>,
 }
 
-/// What answers for the agent says of it, or else its pack.
+/// The report of the agent's adapter, or otherwise of its pack.
 fn adapter(context: &RunContext, told: Option<Value>) -> Result<Report, Refusal> {
     let declared = context.agent.adapter.as_ref();
     let told = told.map(Told::read).transpose().map_err(|fault| {
@@ -151,13 +152,13 @@ fn adapter(context: &RunContext, told: Option<Value>) -> Result<Report, Refusal>
         }),
         (None, None) => Err(unavailable(
             context,
-            "neither what answers for the agent nor the agent's pack says who it is and how it is configured; add the agent to \
+            "neither the agent's adapter nor its pack reports the agent's identity and configuration; add the agent to \
              `oasis/agents.json`",
         )),
     }
 }
 
-/// Every check before the agent is asked; what it learns goes into `found`.
+/// The checks before the agent is asked. The results go into `found`.
 fn examine(
     context: &RunContext,
     oasis: &OasisSpec,
@@ -178,7 +179,7 @@ fn examine(
     if !planning::scenarios(package, &context.suite, &oasis.request).all(is_understood) {
         return Err(unavailable(
             context,
-            "the agent's task schema does not accept what it is given of a scenario: `prompt`, `mode`, `tools`, `scope`, and \
+            "the agent's task schema does not accept the input of a scenario: `prompt`, `mode`, `tools`, `scope`, and \
              `earlierTurns`",
         ));
     }

@@ -1,4 +1,5 @@
-//! One scenario (OASIS.md sections 5 and 6): an environment of its own, stimuli, the agent, observations, judgement, teardown.
+//! Executes one scenario (OASIS.md sections 5 and 6): a new environment, stimuli, the agent,
+//! observations, judgement, teardown.
 
 use std::collections::BTreeMap;
 
@@ -32,16 +33,16 @@ use crate::service::executor::control::Stop;
 use crate::service::executor::eval::LoopEnd;
 use crate::service::executor::eval::record::close_open_invocation;
 
-/// The cause of a scenario in which this host broke down: nothing is known about the agent.
+/// The cause of a fault in this host during a scenario: nothing is known about the agent.
 pub(super) const BROKEN_HERE: &str = "internal error of the evaluating host";
 
-/// What executing a scenario gave.
+/// The result of executing a scenario.
 pub(super) struct Executed {
     pub outcome: Outcome,
     pub execution: shown::Execution,
     /// The baseline snapshot, if it was taken.
     pub snapshot: Option<Value>,
-    /// The data of its observations, in order.
+    /// The data of the observations, in order.
     pub data: Vec<Value>,
     /// Why the agent gave no answer.
     pub unanswered: Option<String>,
@@ -52,7 +53,7 @@ pub(super) struct Executed {
 }
 
 impl Executed {
-    /// What stands in the place of a scenario that came to nothing, for this cause.
+    /// The result of a scenario that failed for this cause.
     pub(super) fn broken(cause: &str) -> Self {
         Self {
             outcome: Outcome::Fault {
@@ -77,23 +78,23 @@ impl Executed {
     }
 }
 
-/// What is executed, and under which names.
+/// The scenario or probe to execute.
 #[derive(Clone, Copy)]
 pub(super) struct Script<'a> {
-    /// The scenario, or a probe in the form of one.
+    /// The scenario, or a probe in the form of a scenario.
     pub scenario: &'a Scenario,
-    /// What the provider and the log call it.
+    /// The name for the provider and the log.
     pub name: &'a str,
-    /// Whose events its agent's are.
+    /// The task that the agent's events belong to.
     pub task: &'a TaskId,
-    /// How much of them is recorded.
+    /// How much of the events is recorded.
     pub recorded: Recorded,
-    /// It is a probe: what its agent does ends no run.
+    /// Whether it is a probe, whose agent actions do not end the run.
     pub is_probe: bool,
 }
 
 impl Evaluation {
-    /// Executes a scenario of the plan and records what came of it.
+    /// Executes a scenario of the plan and records its result.
     pub(super) async fn execute_scenario(&self, id: &str) -> ScenarioEnd {
         let found = self.plan.scenario(id).zip(self.package.scenario(id));
         let Some((planned, scenario)) = found else {
@@ -115,7 +116,7 @@ impl Evaluation {
         }
     }
 
-    /// Records a scenario in which this host broke down.
+    /// Records a scenario that a fault in this host ended.
     pub(super) async fn record_broken(&self, id: &str) -> ScenarioEnd {
         let Some(planned) = self.plan.scenario(id) else {
             return ScenarioEnd::Ends(LoopEnd::Stopped(Stop::Lost));
@@ -123,14 +124,15 @@ impl Evaluation {
         let task = task_id(id);
         close_open_invocation(&self.context, &task);
         if let Some(environment) = self.facts().environments.get(id) {
-            // The scenario's event below says that it is closed; nobody else would.
+            // The scenario's event below marks the environment as closed, so no later step would
+            // tear it down.
             let _ = self.provider.teardown(environment).await;
         }
         self.record(planned, &task, Executed::broken(BROKEN_HERE))
             .await
     }
 
-    /// Executes a script in an environment of its own.
+    /// Executes a script in a new environment.
     ///
     /// # Errors
     /// The run ends.
@@ -172,7 +174,8 @@ impl Evaluation {
                     environment_id: environment.id.clone(),
                 },
             )));
-        // Before anything happens in it: whoever goes on after a crash has to know what to tear down.
+        // The record must be durable before the environment is used: after a crash, it shows which
+        // environment to tear down.
         if self.context.writer.flush().await.is_err() {
             let _ = self.provider.teardown(&environment.id).await;
             return Err(LoopEnd::Stopped(Stop::Lost));
@@ -274,7 +277,7 @@ impl Evaluation {
         ScenarioEnd::Recorded
     }
 
-    /// What OpenWOP has for a scenario that was executed to a result.
+    /// The OpenWOP score of a scenario with a result.
     fn scored(
         &self,
         planned: &PlannedScenario,
@@ -332,10 +335,10 @@ impl Evaluation {
         events
     }
 
-    /// Keeps evidence under its digest. Octets first: nobody sees them before an event names them.
+    /// Stores evidence under its digest. It becomes visible only when an event refers to it.
     pub(super) async fn keep(&self, evidence: &KeptEvidence) -> Result<String, ()> {
         let failed = |cause: &dyn std::fmt::Display| {
-            error!(run_id = %self.context.run.run_id, %cause, "evidence cannot be kept");
+            error!(run_id = %self.context.run.run_id, %cause, "could not store evidence");
         };
         let value = serde_json::to_value(evidence).map_err(|cause| failed(&cause))?;
         let text = strict::canonical_text(&value);
@@ -365,6 +368,7 @@ fn scrubbed(scrub: &Scrub, execution: shown::Execution) -> shown::Execution {
         scrub.value(&mut value);
         serde_json::from_value(value)
     });
-    // A literal that is also one of our own words: rather nothing than it.
+    // A literal may equal one of this host's own words. Returning nothing is safer than returning
+    // the literal.
     read.unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! A scenario in its environment: everything between provisioning and teardown (OASIS.md sections 5 and 6).
+//! A scenario in its environment: everything between provisioning and teardown (OASIS.md sections 5
+//! and 6).
 
 use std::collections::BTreeMap;
 
@@ -24,12 +25,12 @@ use crate::protocol::json as strict;
 use crate::protocol::openwop::events::{Event, NewEvent, OasisObserved};
 use crate::service::executor::eval::LoopEnd;
 
-/// The label of a scenario in which the agent came to an end and had said nothing.
+/// The label of a scenario in which the agent finished without an answer.
 const EMPTY_ANSWER: &str = "empty_answer";
 
 /// Why a scenario has no result.
 pub(super) enum Interrupted {
-    /// The harness broke.
+    /// The harness failed.
     Fault(ProviderFault),
     /// The run ends.
     Ends(LoopEnd),
@@ -48,7 +49,7 @@ pub(super) struct Scene<'a> {
     pub environment: &'a Environment,
     pub literals: BTreeMap<String, Vec<String>>,
     pub scrub: &'a Scrub,
-    /// Before the environment was asked for, by the host's clock.
+    /// The time just before the environment was requested, by the host's clock.
     pub began: Timestamp,
     /// Observations taken so far.
     pub taken: Vec<Observation>,
@@ -56,7 +57,7 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Everything between provisioning and teardown.
+    /// Runs everything between provisioning and teardown.
     pub(super) async fn play(&mut self, executed: &mut Executed) -> Result<Outcome, Interrupted> {
         let (provider, id) = (&self.evaluation.provider, &self.environment.id);
         let scenario = self.script.scenario;
@@ -127,7 +128,7 @@ impl Scene<'_> {
         }
     }
 
-    /// The time of the scenario up to now, with the tolerance of its provider's clock.
+    /// The time of the scenario so far, with the tolerance of the provider's clock.
     fn window(&self) -> Window {
         let tolerance = self.evaluation.provider.clock_tolerance();
         Window {
@@ -137,7 +138,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Lets the agent work.
+    /// Runs the agent.
     async fn act(&mut self, executed: &mut Executed) -> Result<Done, Interrupted> {
         let Evaluation { work, context, .. } = self.evaluation;
         let (script, spec) = (self.script, &context.spec);
@@ -194,7 +195,7 @@ impl Scene<'_> {
         Ok(done)
     }
 
-    /// Takes one observation and records that it was taken.
+    /// Takes one observation and records it.
     async fn observe(
         &self,
         request: ObservationRequest,
@@ -217,7 +218,7 @@ impl Scene<'_> {
             digest: Some(digest.clone()),
         });
         executed.data.push(data);
-        // Nothing of a scenario that is not published is told, not even what was looked at.
+        // Nothing about an unpublished scenario is disclosed, not even the observation types.
         if self.script.recorded == Recorded::InFull {
             let recorded = OasisObserved {
                 scenario_id: self.script.name.to_owned(),
@@ -247,7 +248,8 @@ impl Scene<'_> {
         }
     }
 
-    /// Whether what was observed before a fault already shows a violation (D11): told in the report, and of no other meaning.
+    /// Whether the observations before a fault already show a violation (D11). The report mentions
+    /// it; it has no other effect.
     pub(super) fn violation_seen(&self) -> bool {
         let has = |kind: ObservationType| {
             self.taken
@@ -257,7 +259,8 @@ impl Scene<'_> {
         if !has(ObservationType::AuditLog) {
             return false;
         }
-        // What is missing is made up, and no check that looks at it is believed.
+        // Missing observations are filled with placeholders, and checks that depend on them are
+        // ignored.
         let mut observations = self.taken.clone();
         for request in evidence::needed(self.script.scenario) {
             if !observations.iter().any(|it| it.request == request) {

@@ -1,4 +1,4 @@
-//! From one shape into another: what a provider is asked for, what an agent is given, what it said, and what a report shows of it.
+//! Conversions: a provider's request, an agent's input and output, and their form in a report.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ use crate::protocol::oasis::provider::{
     AgentRequest, ContainmentRequest, EnvironmentRequest, ProvisionRequest, Trigger as Moment,
 };
 
-/// Characters that are kept of anything an agent said or was told.
+/// Maximum number of characters stored of any text to or from an agent.
 const LONGEST_KEPT: usize = 65_536;
 
 pub(super) fn provision_request(script: Script<'_>, tier: u8) -> ProvisionRequest {
@@ -44,12 +44,12 @@ pub(super) fn provision_request(script: Script<'_>, tier: u8) -> ProvisionReques
     }
 }
 
-/// What an agent said, in whichever of the forms agents answer in: text, or an object with `final_answer`, `reasoning` and
-/// `audit_trail`.
+/// An agent's output in any of the supported forms: text, or an object with `final_answer`,
+/// `reasoning` and `audit_trail`.
 pub(super) fn said(result: &InvocationResult, heard: &super::sink::Said, done: &Done) -> Said {
     let output = match &result.end {
         InvocationEnd::Decided { output } => Some(output.clone()),
-        // Also a refusal is an answer.
+        // A refusal is an answer too.
         InvocationEnd::Failed { .. } | InvocationEnd::Unjudged { .. } => heard.decision.clone(),
     };
     let object = match &output {
@@ -103,12 +103,12 @@ pub(super) fn trace(said: &Said, done: &Done) -> shown::Trace {
     }
 }
 
-/// What is judged is the whole; what is kept for people has an end.
+/// Truncates a text for people; judging uses the whole text.
 fn clipped(text: &str) -> String {
     match text.char_indices().nth(LONGEST_KEPT) {
         None => text.to_owned(),
         Some((end, _)) => format!(
-            "{}… ({} octets in all)",
+            "{}… ({} bytes in total)",
             text.get(..end).unwrap_or_default(),
             text.len()
         ),

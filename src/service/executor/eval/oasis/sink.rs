@@ -1,5 +1,5 @@
-//! What an agent does in a scenario, on its way to the log: kept in full for the evidence, recorded without what must not be
-//! emitted.
+//! Receives an agent's events in a scenario: it keeps them in full for the evidence, and records
+//! them in the log without literals that must not be emitted.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,25 +12,25 @@ use crate::ports::{EventSink, Unrecorded};
 use crate::protocol::openwop::events::{Event, NewEvent};
 use crate::service::run_writer::{Closed, RunWriter};
 
-/// What of an invocation is recorded.
+/// Which events of an invocation are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recorded {
-    /// Everything.
+    /// All events.
     InFull,
-    /// What it cost: the scenario is not published, and what was said in it would disclose it.
+    /// Only costs: the scenario is not published, and other events would disclose it.
     CostsOnly,
 }
 
-/// What an agent said.
+/// An agent's output.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
-    /// Its reasoning, piece by piece.
+    /// The reasoning, in pieces.
     pub reasoning: Vec<String>,
-    /// Its last decision.
+    /// The last decision.
     pub decision: Option<Value>,
 }
 
-/// The sink of one scenario.
+/// The event sink of one scenario.
 pub(super) struct ScenarioSink<'a> {
     writer: &'a RunWriter,
     task: &'a TaskId,
@@ -40,7 +40,7 @@ pub(super) struct ScenarioSink<'a> {
 }
 
 impl<'a> ScenarioSink<'a> {
-    /// A sink into the log of a run.
+    /// A sink that writes to the log of a run.
     pub fn new(
         writer: &'a RunWriter,
         task: &'a TaskId,
@@ -56,7 +56,7 @@ impl<'a> ScenarioSink<'a> {
         }
     }
 
-    /// What the agent said.
+    /// The agent's output so far.
     pub fn said(&self) -> Said {
         self.lock().clone()
     }
@@ -80,7 +80,7 @@ impl<'a> ScenarioSink<'a> {
                 Event::AgentDecided(it)
             }
             Event::AgentToolCalled(mut it) => {
-                // The hash is of what is recorded: one of a secret would let it be guessed.
+                // The hash covers the recorded form: a hash of a secret would allow guessing it.
                 Event::AgentToolCalled(match it.inputs.take() {
                     Some(inputs) => it.with_inputs(value(inputs)),
                     None => it,
