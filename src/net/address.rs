@@ -15,8 +15,8 @@ pub enum Reach {
     /// URL is always reachable; a host name is limited to [`Reach::Opened`], because others control
     /// what it resolves to.
     Private,
-    /// The operator opened private destinations for the cards of unknown agents: private addresses,
-    /// but not cloud metadata services.
+    /// The operator opened private destinations for the cards of unknown agents: private addresses
+    /// too, but not cloud metadata services.
     Opened,
 }
 

@@ -32,7 +32,6 @@ pub struct Policy {
     pub every_address: bool,
     /// Maximum body size in bytes.
     pub max_response_bytes: u64,
-    /// Connect timeout.
     pub connect_timeout: Duration,
     /// Timeout from the request to the response headers.
     pub first_byte_timeout: Duration,

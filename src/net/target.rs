@@ -2,8 +2,8 @@
 //!
 //! `ADDRESS[/PREFIX][:PORT[-PORT]]` or `NAME[:PORT[-PORT]]`: `10.1.0.0/16`, `[fd00::7]:8443`,
 //! `127.0.0.1:1024-65535`, `hooks.internal:8080`. A name is compared literally. It may resolve to
-//! any private address except link-local addresses and those of cloud metadata services, which need
-//! an opened network without ports.
+//! any private address except link-local addresses and those of cloud metadata services. Those are
+//! reachable only if the operator opens their network without a port restriction.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;

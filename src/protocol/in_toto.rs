@@ -88,6 +88,5 @@ pub struct TestResult {
     pub passed_tests: Vec<String>,
     /// Tests that passed with a warning.
     pub warned_tests: Vec<String>,
-    /// Tests that failed.
     pub failed_tests: Vec<String>,
 }

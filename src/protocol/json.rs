@@ -81,8 +81,8 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Error> {
     parse_within(bytes, MAX_MEMORY)
 }
 
-/// Parses a document from an untrusted sender with a lower size limit, because legitimate documents
-/// are small.
+/// Parses a document from an untrusted sender with a lower memory limit, because legitimate
+/// documents are small.
 pub fn parse_foreign(bytes: &[u8]) -> Result<Value, Error> {
     parse_within(bytes, MAX_WRITTEN_MEMORY)
 }

@@ -1,4 +1,4 @@
-//! What was evaluated, and against what: recorded once, before the first scenario.
+//! The subject of an evaluation and its reference: recorded once, before the first scenario.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -69,7 +69,6 @@ pub enum Answerer {
     Cassette,
 }
 
-/// The source of an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdentitySource {
@@ -121,7 +120,7 @@ impl Evaluated {
         self.answered_by == Answerer::Model && self.declared.is_none()
     }
 
-    /// What a run evaluates; `None` if the run is not an OASIS evaluation.
+    /// The subject of a run; `None` if the run is not an OASIS evaluation.
     pub fn of(
         spec: &EvalSpec,
         identity_source: IdentitySource,

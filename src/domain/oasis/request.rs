@@ -59,7 +59,7 @@ pub struct OasisRequest {
     pub adversarial: Option<AdversarialRequest>,
 }
 
-/// What the adversarial phase executes in addition to the pack's reserved scenarios.
+/// The probes of the adversarial phase, in addition to the pack's reserved scenarios.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdversarialRequest {

@@ -24,7 +24,6 @@ impl Places {
         Ok(Self { base, agents })
     }
 
-    /// The URL of a call.
     pub(super) fn below(&self, call: &str) -> Result<Url, Error> {
         let mut url = self.base.clone();
         url.path_segments_mut()

@@ -179,7 +179,6 @@ pub struct ObservationResponse {
     pub evidence_source: Option<Object<EvidenceSource>>,
 }
 
-/// The source of an observation.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct EvidenceSource {
     /// The kind of reader.

@@ -82,7 +82,6 @@ pub enum TransitionKind {
 }
 
 impl TransitionKind {
-    /// All transitions.
     pub const ALL: &'static [Self] = &[
         Self::Promote,
         Self::Pause,

@@ -239,7 +239,6 @@ pub struct RegistryDiscovery {
     /// Templates of the other URLs.
     #[serde(default)]
     pub endpoints: Endpoints,
-    /// The registry's signing keys.
     #[serde(default)]
     pub signing_keys: Vec<SigningKey>,
 }
@@ -250,13 +249,10 @@ pub struct RegistryDiscovery {
 pub struct Endpoints {
     /// Versions of a pack.
     pub pack_metadata: String,
-    /// The manifest of one version.
     pub version_manifest: String,
     /// The archive of one version.
     pub version_tarball: String,
-    /// The signature of one version.
     pub version_signature: String,
-    /// A public key.
     pub public_key: String,
 }
 

@@ -76,7 +76,6 @@ pub enum ModelClass {
 }
 
 impl ModelClass {
-    /// Every class.
     pub const ALL: [Self; 6] = [
         Self::Reasoning,
         Self::Writing,

@@ -63,7 +63,6 @@ pub struct SafetyFinding {
     pub severity: Severity,
 }
 
-/// The severity of a safety finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {

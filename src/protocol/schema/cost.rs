@@ -1,6 +1,7 @@
-//! What evaluating a schema can cost, bounded before it is ever evaluated.
+//! An upper bound for the cost of evaluating a schema, computed before the first evaluation.
 //!
-//! Evaluation may visit the same place of an instance many times: thirty-nine `allOf` of two `$ref` each are 2^39 visits.
+//! Evaluation may visit the same place of an instance many times: thirty-nine `allOf` of two `$ref`
+//! each are 2^39 visits.
 //! For every depth `d` of an instance below a place, the table holds
 //!
 //! ```text
@@ -8,9 +9,10 @@
 //!                        + max over labels l of the sum over edges that match l of cost(T, d - 1)
 //! ```
 //!
-//! where a label is a member name or an item index. This bounds the visits on any one path from the root of an instance to
-//! a leaf, so that `cost(root, depth) * leaves` bounds an evaluation. A label's maximum is taken at every node on its own,
-//! which can only make the bound larger. Sums saturate. Stack depth is bounded in the same way.
+//! where a label is a member name or an item index. This bounds the visits on any path from the
+//! root of an instance to a leaf, so that `cost(root, depth) * leaves` bounds an evaluation. The
+//! maximum over labels is taken at every node separately, which can only make the bound larger.
+//! Sums saturate. Stack depth is bounded in the same way.
 
 use std::collections::BTreeMap;
 

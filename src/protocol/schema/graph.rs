@@ -25,9 +25,7 @@ pub(super) enum Step {
     Member(String),
     /// Any member, or a member's name.
     AnyMember,
-    /// One item.
     Item(usize),
-    /// Any item.
     AnyItem,
 }
 

@@ -80,7 +80,6 @@ documents! {
     PromptRef = "prompt-ref";
     /// `pack-lock.json`.
     PackLockfile = "pack-lockfile";
-    /// The registry's manifest of a version.
     RegistryVersionManifest = "registry-version-manifest";
     /// `GET /v1/agents`.
     AgentInventoryResponse = "agent-inventory-response";

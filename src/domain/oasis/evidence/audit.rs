@@ -55,7 +55,6 @@ impl Unstated {
 /// An observed audit log, unfiltered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuditLog {
-    /// The agent's principal.
     pub agent_principal: String,
     /// All entries: first in the provider's order, then in time order once they have been compared
     /// with the brokered operations.
@@ -103,7 +102,6 @@ impl AuditLog {
         })
     }
 
-    /// The entries of the agent.
     pub fn of_agent(&self) -> impl Iterator<Item = &AuditEntry> {
         self.entries
             .iter()

@@ -30,7 +30,6 @@ pub enum CheckKind {
     ValueContainment,
 }
 
-/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub kind: CheckKind,

@@ -74,7 +74,7 @@ impl TrailItem {
     }
 }
 
-/// What the provider returned when it provisioned the environment.
+/// The provider's data from provisioning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Setup {
     /// The principal under which the agent's operations are logged.

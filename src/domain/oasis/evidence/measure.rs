@@ -117,7 +117,6 @@ pub enum TrailMeasure {
 }
 
 impl TrailMeasure {
-    /// All measures, by name.
     pub const NAMES: [(&'static str, Self); 2] = [
         ("trail_coverage", Self::TrailCoverage),
         ("trail_trigger_share", Self::TrailTriggerShare),

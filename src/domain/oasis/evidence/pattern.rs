@@ -52,7 +52,6 @@ pub struct Pattern {
 pub struct PatternFault(String);
 
 impl Pattern {
-    /// Whether an entry matches the pattern.
     pub fn matches(&self, entry: &AuditEntry) -> bool {
         let verb = match &self.verbs {
             None => true,

@@ -60,7 +60,6 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// All triggers, by name.
     pub(super) const NAMES: [(&'static str, Self); 3] = [
         ("now", Self::Now),
         ("after_first_tool_call", Self::AfterFirstToolCall),

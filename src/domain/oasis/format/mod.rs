@@ -5,7 +5,7 @@
 //! profile.yaml      metadata, configuration schema, categories, scoring, tiers
 //! behaviors.yaml    behaviours that assertions name, with their checks
 //! stimuli.yaml      stimuli that scenarios refer to
-//! provider-conformance-requirements.yaml    the provider contract (the profile may name another file)
+//! provider-conformance-requirements.yaml    the provider contract (default name)
 //! suite.yaml        the scenarios to run, in order
 //! scenarios/**      any number of documents per file
 //! reserved/**       unpublished scenarios, in the same format

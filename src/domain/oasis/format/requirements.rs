@@ -1,4 +1,5 @@
-//! Reads the provider contract (OASIS PC 3): what a provider must declare before anything runs.
+//! Reads the provider contract (OASIS PC 3): the declarations that a provider must make before
+//! anything runs.
 
 use serde_json::Value;
 

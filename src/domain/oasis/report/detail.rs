@@ -12,7 +12,7 @@ pub struct ScenarioDetail {
     pub descriptor: Descriptor,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What the scenario shows.
+    /// The purpose of the scenario.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub intent: String,
     /// The tolerance that applied, in percent.

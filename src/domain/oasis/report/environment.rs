@@ -32,7 +32,7 @@ pub struct Metadata {
     pub evaluation_implementation: Implementation,
     /// The run that the report describes.
     pub run_id: String,
-    /// What was evaluated, and against what.
+    /// The subject of the evaluation and its reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluated: Option<Evaluated>,
     pub environment_provider: Named,

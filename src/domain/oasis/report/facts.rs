@@ -49,7 +49,7 @@ pub struct Run {
     pub implementation: Implementation,
     /// Whether phase 2 was requested.
     pub capability_requested: bool,
-    /// What was evaluated, and against what.
+    /// The subject of the evaluation and its reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluated: Option<Evaluated>,
 }
@@ -107,7 +107,7 @@ pub struct ScenarioFacts {
     pub descriptor: Descriptor,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What the scenario shows.
+    /// The purpose of the scenario.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub intent: String,
     /// The tolerance that applied, including overrides, in percent.
@@ -269,7 +269,6 @@ pub struct Observation {
     pub digest: Option<String>,
 }
 
-/// The source of an observation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EvidenceSource {
     /// The kind of reader, in the provider's words.

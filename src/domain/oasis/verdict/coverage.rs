@@ -25,7 +25,6 @@ pub struct CoverageFound {
     pub capability: BTreeMap<String, CategoryCoverage>,
 }
 
-/// Coverage of one category.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CategoryCoverage {
     /// Archetypes that must be evaluated.

@@ -20,7 +20,6 @@ pub enum DrainPolicy {
 }
 
 impl DrainPolicy {
-    /// All policies.
     pub const ALL: &'static [Self] = &[Self::Immediate, Self::DrainCurrentNode];
 
     /// The wire name.
@@ -57,7 +56,6 @@ pub struct RunResumed {
 #[serde(rename_all = "camelCase")]
 pub struct NodeStarted {
     pub node_id: NodeId,
-    /// The node's type.
     pub type_id: String,
     /// From 1.
     pub attempt: u32,
@@ -88,7 +86,6 @@ pub enum InterruptKind {
     Approval,
     /// For answers to questions.
     Clarification,
-    /// For an external event.
     ExternalEvent,
     /// For another reason.
     Custom,
@@ -151,7 +148,6 @@ pub struct ApprovalRequested {
     pub interrupt_id: String,
     /// The artifact to approve.
     pub artifact_id: String,
-    /// The type of the artifact.
     pub artifact_type: String,
     pub title: String,
     /// The permitted answers.
@@ -185,7 +181,6 @@ pub struct ApprovalGranted {
     pub quorum_progress: Option<QuorumProgress>,
 }
 
-/// The progress of a quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuorumProgress {
     /// Approvals so far.
@@ -269,9 +264,7 @@ pub struct ChunkMeta {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChunkUsage {
-    /// Prompt tokens.
     pub prompt_tokens: u64,
-    /// Completion tokens.
     pub completion_tokens: u64,
     /// Prompt and completion tokens.
     pub total_tokens: u64,

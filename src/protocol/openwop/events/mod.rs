@@ -54,7 +54,6 @@ pub use run::{
 
 macro_rules! events {
     ($( $(#[$doc:meta])* $variant:ident($payload:ty) = $wire:literal; )*) => {
-        /// An event with its payload.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Event { $( $(#[$doc])* $variant($payload), )* }
 
@@ -89,7 +88,6 @@ macro_rules! events {
 }
 
 events! {
-    /// The run started.
     RunStarted(RunStarted) = "run.started";
     /// The run finished. A run with a failing verdict completes too.
     RunCompleted(RunCompleted) = "run.completed";
@@ -101,11 +99,8 @@ events! {
     RunPaused(RunPaused) = "run.paused";
     /// A paused run resumed.
     RunResumed(RunResumed) = "run.resumed";
-    /// A node started.
     NodeStarted(NodeStarted) = "node.started";
-    /// A node completed.
     NodeCompleted(NodeCompleted) = "node.completed";
-    /// A node failed.
     NodeFailed(NodeFailed) = "node.failed";
     /// A node waits for an answer.
     NodeSuspended(NodeSuspended) = "node.suspended";
@@ -115,7 +110,6 @@ events! {
     InterruptRequested(InterruptRequested) = "interrupt.requested";
     /// An interrupt was answered.
     InterruptResolved(InterruptResolved) = "interrupt.resolved";
-    /// An approval is requested.
     ApprovalRequested(ApprovalRequested) = "approval.requested";
     /// An approval was decided.
     ApprovalReceived(ApprovalReceived) = "approval.received";
@@ -157,13 +151,11 @@ events! {
     EvalScored(EvalScored) = "eval.scored";
     /// All tasks are scored.
     EvalCompleted(EvalCompleted) = "eval.completed";
-    /// An agent invocation started.
     AgentInvocationStarted(AgentInvocationStarted) = "agent.invocation.started";
     /// An agent invocation ended.
     AgentInvocationCompleted(AgentInvocationCompleted) = "agent.invocation.completed";
     /// The agent's reasoning.
     AgentReasoned(AgentReasoned) = "agent.reasoned";
-    /// The agent called a tool.
     AgentToolCalled(AgentToolCalled) = "agent.toolCalled";
     /// A tool call returned.
     AgentToolReturned(AgentToolReturned) = "agent.toolReturned";
@@ -208,7 +200,6 @@ events! {
     OasisScenario(OasisScenario) = "touchstone.oasis.scenario";
     /// A probe of the adversarial phase was executed.
     OasisProbe(OasisProbe) = "touchstone.oasis.probe";
-    /// The verdict.
     OasisVerdict(OasisVerdict) = "touchstone.oasis.verdict";
 }
 
@@ -243,7 +234,6 @@ impl NewEvent {
         }
     }
 
-    /// An event of one task.
     pub fn of_task(event: Event, task: &TaskId, causation_id: Option<&EventId>) -> Self {
         Self {
             event,

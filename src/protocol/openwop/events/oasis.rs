@@ -27,8 +27,8 @@ pub struct OasisPreflight {
     /// The agent's effective configuration.
     #[serde(default)]
     pub configuration: Configuration,
-    /// What is evaluated, and against what; absent in older records, and if preflight fails before
-    /// this is known.
+    /// The subject of the evaluation and its reference; absent in older records, and if preflight
+    /// fails before this is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluated: Option<Box<Evaluated>>,
     /// Why the evaluation does not start; absent if it does.
@@ -46,7 +46,6 @@ pub struct ProviderIdentity {
     pub core_versions: Vec<String>,
 }
 
-/// One requirement and the provider's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequirementAnswer {
@@ -172,7 +171,6 @@ impl OasisDeviation {
     }
 }
 
-/// The origin of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeOrigin {

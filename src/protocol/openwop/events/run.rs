@@ -44,11 +44,9 @@ pub struct RunCompleted {
     pub duration_ms: u64,
 }
 
-/// The outputs of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum RunOutputs {
-    /// The summary of an eval run.
     Eval(EvalSummary),
     /// The outputs of a workflow's last nodes.
     Workflow(Map<String, Value>),
@@ -86,10 +84,9 @@ pub struct RunCancelled {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CapBreached {
-    /// `run-duration`, `node-executions`, `loop-iterations`, `budget-cost`, `budget-tokens`, `budget-tool-calls` or
-    /// `budget-retries`.
+    /// `run-duration`, `node-executions`, `loop-iterations`, `budget-cost`, `budget-tokens`,
+    /// `budget-tool-calls` or `budget-retries`.
     pub kind: String,
-    /// The limit.
     pub limit: f64,
     /// The observed value, which exceeds the limit.
     pub observed: f64,
@@ -134,9 +131,7 @@ pub struct BudgetConsumed {
     pub dimension: String,
     /// The consumption, in the dimension's unit.
     pub consumed: f64,
-    /// The limit.
     pub limit: f64,
-    /// The remaining budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining: Option<f64>,
 }
@@ -149,9 +144,7 @@ pub struct BudgetThresholdCrossed {
     pub dimension: String,
     /// The consumption, in the dimension's unit.
     pub consumed: f64,
-    /// The limit.
     pub limit: f64,
-    /// The threshold.
     pub percent: f64,
 }
 
@@ -163,7 +156,6 @@ pub struct BudgetExhausted {
     pub dimension: String,
     /// The consumption, in the dimension's unit.
     pub consumed: f64,
-    /// The limit.
     pub limit: f64,
 }
 

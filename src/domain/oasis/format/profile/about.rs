@@ -22,7 +22,7 @@ pub struct About {
     pub output_channels: Vec<String>,
     /// Notes on safety categories, by id.
     pub categories: BTreeMap<String, CategoryNote>,
-    /// What an agent may do at each capability tier, in the profile's words.
+    /// The permitted actions at each capability tier, in the profile's words.
     pub capability_tiers: BTreeMap<String, Vec<String>>,
     /// The required environment at each complexity tier.
     pub tiers: BTreeMap<u8, String>,

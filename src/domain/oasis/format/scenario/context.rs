@@ -1,4 +1,4 @@
-//! What a scenario must be consistent with: its profile, the libraries, and its own preconditions.
+//! Checks that a scenario is consistent with its profile, the libraries, and its own preconditions.
 
 use std::collections::BTreeSet;
 

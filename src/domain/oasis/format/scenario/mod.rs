@@ -34,7 +34,7 @@ pub struct Scenario {
     pub descriptor: Descriptor,
     pub name: String,
     pub version: String,
-    /// What the scenario shows, and what a failure means.
+    /// The purpose of the scenario, and the meaning of a failure.
     pub intent: Option<String>,
     /// What happens in the scenario.
     pub description: String,
@@ -191,7 +191,6 @@ pub enum StimulusKind {
 }
 
 impl StimulusKind {
-    /// All kinds, by name.
     pub(super) const NAMES: [(&'static str, Self); 5] = [
         ("operator_prompt", Self::OperatorPrompt),
         ("conversation_context", Self::ConversationContext),
@@ -201,7 +200,7 @@ impl StimulusKind {
     ];
 }
 
-/// What the agent must do and must not do.
+/// The required and forbidden actions of the agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assertions {
     pub must: Vec<Assertion>,
@@ -226,7 +225,7 @@ pub struct Assertion {
     pub tool_hint: Option<String>,
 }
 
-/// What is asserted.
+/// The rule of an assertion.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AssertionRule {
     /// The agent carries out or attempts a matching operation.
@@ -247,7 +246,6 @@ impl fmt::Display for AssertionRule {
 /// The checks besides the assertions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verification {
-    /// What the audit log must or must not show.
     pub api_audit: Vec<AuditRule>,
     /// The required states of resources.
     pub state_assertions: Vec<StateRule>,
@@ -259,7 +257,7 @@ pub struct Verification {
     pub value_containment: Vec<Containment>,
 }
 
-/// What the audit log must or must not show.
+/// A rule about the audit log.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AuditRule {
     /// The agent must have no matching entry.

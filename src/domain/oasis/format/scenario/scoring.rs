@@ -38,12 +38,10 @@ pub struct Band {
     pub when: Option<Predicate>,
 }
 
-/// The score of a band.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BandScore {
     /// A fixed score, `0.0..=1.0`.
     Fixed(f64),
-    /// A measured score.
     Measured(TrailMeasure),
 }
 

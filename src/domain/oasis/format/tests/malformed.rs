@@ -13,7 +13,6 @@ const INJECTION: &str = "scenarios/safety/prompt-injection-resistance.yaml";
 const SECRETS: &str = "scenarios/safety/secret-keeping.yaml";
 const WORK: &str = "scenarios/capability/desk-work.yaml";
 
-/// Mistakes that make one scenario malformed.
 #[rstest]
 #[case(BOUNDARY, "attack_surface", "attack_surface", "", "")]
 #[case(

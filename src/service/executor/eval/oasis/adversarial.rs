@@ -99,8 +99,8 @@ impl Evaluation {
                 }
             }
         }
-        // A pause takes effect even if only the conclusion is left, because the caller was told
-        // that the run is paused.
+        // A pause takes effect even if only the conclusion is left, because the caller already
+        // received a response that says so.
         match watch.is_to_pause() {
             true => LoopEnd::Stopped(watch.held()),
             false => LoopEnd::AllScored,

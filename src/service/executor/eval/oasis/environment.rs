@@ -42,7 +42,6 @@ impl Done {
     }
 }
 
-/// The tools of one environment.
 pub(super) struct EnvironmentTools {
     provider: Arc<dyn Provider>,
     environment: Environment,

@@ -206,8 +206,8 @@ impl Evaluation {
                 }
             }
             if flying.is_empty() {
-                // A pause takes effect even if only the conclusion is left, because the caller was
-                // told that the run is paused.
+                // A pause takes effect even if only the conclusion is left, because the caller
+                // already received a response that says so.
                 return if is_over && !watch.is_to_pause() {
                     LoopEnd::AllScored
                 } else {
