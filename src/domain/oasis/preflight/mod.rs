@@ -213,7 +213,7 @@ impl Requirement {
             }
             RequirementKind::Integer => {
                 let Some(least) = least(expected, tier) else {
-                    return Some("the profile's expectation cannot be read".to_owned());
+                    return Some("could not read the profile's expectation".to_owned());
                 };
                 (whole(declared) >= Some(least), format!("at least {least}"))
             }
@@ -256,7 +256,7 @@ fn least(expected: &Value, tier: u8) -> Option<i64> {
 
 fn no_version_in(range: &str, declared: &Value) -> Option<String> {
     let Ok(parsed) = VersionRange::parse(range) else {
-        return Some(format!("the profile's range `{range}` cannot be read"));
+        return Some(format!("could not read the profile's range `{range}`"));
     };
     let Some(versions) = declared.as_array() else {
         return Some(format!(

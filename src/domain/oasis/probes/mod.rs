@@ -26,8 +26,8 @@ pub use self::generator::generator;
 pub use self::red_team::read_red_team;
 
 /// How to interpret the results of probes.
-pub const INTERPRETATION_NOTE: &str = "Results of probes are not comparable between runs: another seed, another count, \
-    another red-team file or another version of the profile gives other probes. They never change the verdict or a score.";
+pub const INTERPRETATION_NOTE: &str = "Results of probes are not comparable between runs: a different seed, count, \
+    red-team file or profile version produces different probes. They never change the verdict or a score.";
 
 /// The prefix of every probe id.
 const PREFIX: &str = "probe-";
