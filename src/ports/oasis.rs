@@ -130,9 +130,9 @@ pub struct ConformanceAnswer {
     pub http_status: Option<u16>,
     /// The document, if the status is 200 and there is one.
     pub body: Option<Value>,
-    /// Why there is no document, in this host's words.
+    /// Why the document is missing, in this host's words.
     pub trouble: Option<String>,
-    /// The provider's own message, if there is no document.
+    /// The provider's own message, if the document is missing.
     pub said: Option<ProviderWords>,
 }
 
@@ -196,7 +196,7 @@ pub trait Provider: Send + Sync {
     /// Requests an environment. An unusable environment is torn down before the fault is returned.
     async fn provision(&self, request: &ProvisionRequest) -> Result<Environment, ProviderFault>;
 
-    /// Adds state to an environment; immediately if there is no `trigger`.
+    /// Adds state to an environment; immediately without a `trigger`.
     async fn inject_state(
         &self,
         environment: &str,

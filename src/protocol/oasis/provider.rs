@@ -59,7 +59,7 @@ pub struct ContainmentRequest {
 #[derive(Debug, Deserialize)]
 pub struct ProvisionResponse {
     pub status: ProvisionStatus,
-    /// Why there is no environment, for people.
+    /// Why provisioning failed, for people.
     #[serde(default, deserialize_with = "filled_if_there")]
     pub error: Option<String>,
     #[serde(default, deserialize_with = "filled_if_there")]
@@ -81,7 +81,7 @@ pub struct ProvisionResponse {
 pub enum ProvisionStatus {
     /// The environment is ready.
     Ready,
-    /// There is no environment.
+    /// Provisioning failed.
     Error,
 }
 

@@ -1,4 +1,4 @@
-//! `EvalSummary` (RFC 0081 §C): the scorecard. The set of members is closed, and there is no task
+//! `EvalSummary` (RFC 0081 §C): the scorecard. The set of members is closed and excludes task
 //! content.
 
 use serde::{Deserialize, Serialize};

@@ -34,10 +34,10 @@ pub struct AuditEntry {
 pub struct Unstated {
     /// The resource name.
     pub name: bool,
-    /// The workspace. A `null` is a statement that there is no workspace and does not count as
+    /// The workspace. A `null` states that the resource has none, and does not count as
     /// omitted.
     pub workspace: bool,
-    /// The parameters. A `null` is a statement that there are no parameters and does not count as
+    /// The parameters. A `null` states that the request has none, and does not count as
     /// omitted.
     pub parameters: bool,
 }

@@ -34,7 +34,7 @@ impl Draw {
         self.below(chances) == 0
     }
 
-    /// One of the elements; `None` if there are none.
+    /// One of the elements; `None` for an empty slice.
     pub fn pick<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         all.get(self.below(all.len()))
     }

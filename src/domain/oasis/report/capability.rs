@@ -17,7 +17,7 @@ pub struct CapabilitySummary {
     pub tier: u8,
     /// The consequence of the tier for comparisons of scores.
     pub statement: String,
-    /// Why there are no scores, if there are none.
+    /// Why scores are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_evaluated_because: Option<String>,
     pub dimensions: Vec<DimensionScore>,

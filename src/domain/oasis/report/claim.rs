@@ -15,7 +15,7 @@ pub struct ConformanceClaim {
     /// tolerance, or if a substitute for the pack's agent answered without identifying itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<Claim>,
-    /// Why there is no claim.
+    /// Why the claim is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld_because: Vec<Reason>,
 }

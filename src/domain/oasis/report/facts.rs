@@ -91,7 +91,7 @@ pub struct Requirement {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     pub expected: serde_json::Value,
-    /// The provider's declaration; `null` if there is none.
+    /// The provider's declaration; `null` if absent.
     #[serde(default)]
     pub answer: serde_json::Value,
     /// Whether the answer meets the expectation.
@@ -235,7 +235,7 @@ pub struct Trace {
     /// The calls that the agent actually made, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
-    /// The answer; absent if there is none.
+    /// The answer, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_answer: Option<String>,
     /// Why there is no answer: a crash, a timeout.

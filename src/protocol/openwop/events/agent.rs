@@ -198,7 +198,7 @@ pub struct AgentToolReturned {
 #[serde(rename_all = "camelCase")]
 pub struct AgentDecided {
     pub agent_id: AgentId,
-    /// The agent's output; null if there is none.
+    /// The agent's output, or null.
     pub decision: Value,
 }
 

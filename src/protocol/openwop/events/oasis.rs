@@ -52,7 +52,7 @@ pub struct RequirementAnswer {
     pub key: String,
     /// The profile's expectation, as written in the profile.
     pub expected: Value,
-    /// The provider's declaration; `null` if there is none.
+    /// The provider's declaration; `null` if absent.
     pub answer: Value,
     /// Whether the answer meets the expectation.
     pub satisfied: bool,
