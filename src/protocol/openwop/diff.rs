@@ -13,7 +13,7 @@ pub struct RunDiff {
     pub a: RunId,
     /// The run it is compared with.
     pub b: RunId,
-    /// Sequence number of the first difference; `null` if the logs are equal.
+    /// Sequence number of the first difference; `null` if none was found.
     pub diverged_at_seq: Option<u64>,
     /// By sequence number.
     pub event_diffs: Vec<EventDiff>,
