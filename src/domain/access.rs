@@ -1,27 +1,25 @@
-//! Who may do what, as data: scopes, and roles as named sets of them (OpenWOP auth, RFC 0049).
+//! Authorization as data: scopes, and roles as named sets of scopes (OpenWOP auth, RFC 0049).
 //!
-//! A scope grants what it names; none implies another. A role that the host does not know grants nothing and satisfies
-//! nothing, whoever claims to hold it: every question that cannot be answered is answered with no.
+//! Scopes do not imply one another. A role that this host does not know grants nothing and
+//! satisfies no requirement. Authorization fails closed: when a question cannot be answered, access
+//! is denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 macro_rules! scopes {
     ($( $(#[$doc:meta])* $variant:ident = $wire:literal; )*) => {
-        /// What a key may do. The first block is OpenWOP's list, the second one is this host's own.
+        /// What a key may do. OpenWOP's scopes come first, then the scopes of this host.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Scope { $( $(#[$doc])* $variant, )* }
 
         impl Scope {
-            /// Every scope.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The wire name.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $wire,)* }
             }
 
-            /// The scope with this wire name.
             pub fn parse(name: &str) -> Option<Self> {
                 match name { $($wire => Some(Self::$variant),)* _ => None }
             }
@@ -48,7 +46,7 @@ scopes! {
     PacksPublish = "packs:publish";
     /// Yank packs from a registry.
     PacksYank = "packs:yank";
-    /// Undo a yank.
+    /// Revert a yank.
     PacksYankRevert = "packs:yank-revert";
     /// Read the audit log.
     AuditRead = "audit:read";
@@ -65,15 +63,15 @@ scopes! {
     RunsDelete = "runs:delete";
     /// Place and release legal holds on runs.
     RunsHold = "runs:hold";
-    /// Declare eval runs void, so that their scores count for no gate.
+    /// Void eval runs, so that no gate counts their scores.
     RunsVoid = "runs:void";
-    /// Set and remove the policies of gates.
+    /// Set and remove gate policies.
     GatesWrite = "gates:write";
     /// Import and remove suites.
     SuitesWrite = "suites:write";
-    /// Read the host's metrics, which are of all tenants and content-free.
+    /// Read the host's metrics, which cover all tenants and contain no task content.
     MetricsRead = "metrics:read";
-    /// Make organizations of any tenant, and change them; for the operator of the host.
+    /// Create and change organizations of any tenant; for the operator of the host.
     OrganizationsWrite = "organizations:write";
     /// Read the agents of the organization.
     AgentsRead = "agents:read";
@@ -87,23 +85,23 @@ scopes! {
     AssessmentsRead = "assessments:read";
     /// Ask for assessments.
     AssessmentsWrite = "assessments:write";
-    /// Review assessments that wait for it.
+    /// Review assessments that are pending review.
     AssessmentsReview = "assessments:review";
     /// Read badges of the organization that are not public.
     BadgesRead = "badges:read";
-    /// Take badges back.
+    /// Revoke badges.
     BadgesRevoke = "badges:revoke";
     /// Appeal assessments.
     AppealsFile = "appeals:file";
-    /// Decide about appeals.
+    /// Decide appeals.
     AppealsReview = "appeals:review";
-    /// Read how agents are assessed.
+    /// Read the rating configuration.
     ConfigRead = "config:read";
-    /// Change how agents are assessed.
+    /// Change the rating configuration.
     ConfigWrite = "config:write";
 }
 
-/// Names that stand for reading and writing of one kind, as AAAF S14 has them.
+/// Wildcards that grant both reading and writing of one kind of resource (AAAF S14).
 const WILDCARDS: &[(&str, &[Scope])] = &[
     ("agents:*", &[Scope::AgentsRead, Scope::AgentsWrite]),
     ("events:*", &[Scope::EventsRead, Scope::EventsWrite]),
@@ -116,7 +114,7 @@ const WILDCARDS: &[(&str, &[Scope])] = &[
 ];
 
 impl Scope {
-    /// The scopes that a name stands for, which are several where it ends with `:*`; empty for a name that is none.
+    /// The scopes that a name grants: several for a wildcard (`…:*`), none for an unknown name.
     pub fn named(name: &str) -> Vec<Self> {
         let wild = WILDCARDS.iter().find(|(wild, _)| *wild == name);
         match wild {
@@ -125,8 +123,8 @@ impl Scope {
         }
     }
 
-    /// Scopes that reach beyond one tenant. Only the operator of the host grants them, and only by name: neither `all` nor
-    /// a wildcard contains one.
+    /// Scopes that reach beyond one tenant. Only the operator of the host grants them, and only by
+    /// name: neither `all` nor a wildcard contains one.
     pub const OPERATOR: &'static [Self] = &[Self::MetricsRead, Self::OrganizationsWrite];
 
     /// Whether the scope reaches beyond one tenant.
@@ -134,13 +132,12 @@ impl Scope {
         Self::OPERATOR.contains(&self)
     }
 
-    /// Every scope that stays within one tenant: what `all` stands for.
+    /// Every scope that stays within one tenant; `all` grants these.
     pub fn within_tenant() -> impl Iterator<Item = Self> {
         let all = Self::ALL.iter().copied();
         all.filter(|scope| !scope.is_operator())
     }
 
-    /// The names that stand for several scopes.
     pub fn wildcards() -> impl Iterator<Item = &'static str> {
         WILDCARDS.iter().map(|(name, _)| *name)
     }
@@ -152,23 +149,15 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A role that cannot be configured.
+/// An invalid role definition in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoleError {
-    /// Its name.
-    #[error("`{0}` is no name of a role; use 1 to 64 of a-z, 0-9, `.`, `_` and `-`")]
+    #[error("`{0}` is not a valid role name; use 1 to 64 of a-z, 0-9, `.`, `_` and `-`")]
     Name(String),
-    /// Named twice.
     #[error("role `{0}` is defined twice")]
     Twice(String),
-    /// A scope it holds.
-    #[error("role `{role}` holds `{scope}`, which is no scope of this host")]
-    Scope {
-        /// The role.
-        role: String,
-        /// What is none.
-        scope: String,
-    },
+    #[error("role `{role}` has the scope `{scope}`, which this host does not know")]
+    Scope { role: String, scope: String },
 }
 
 /// The roles of this host, by name.
@@ -176,10 +165,10 @@ pub enum RoleError {
 pub struct Roles(BTreeMap<String, BTreeSet<Scope>>);
 
 impl Roles {
-    /// A catalogue of roles with the wire names of their scopes.
+    /// Builds the roles from their names and the wire names of their scopes.
     ///
     /// # Errors
-    /// [`RoleError`]: a catalogue that is only partly sound is none.
+    /// [`RoleError`]: one invalid role rejects all of them.
     pub fn new<'a>(
         roles: impl IntoIterator<Item = (&'a str, &'a [String])>,
     ) -> Result<Self, RoleError> {
@@ -206,17 +195,15 @@ impl Roles {
         Ok(Self(known))
     }
 
-    /// Every role with its scopes, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &BTreeSet<Scope>)> {
         self.0.iter().map(|(name, scopes)| (name.as_str(), scopes))
     }
 
-    /// Whether the host knows a role.
     pub fn knows(&self, role: &str) -> bool {
         self.0.contains_key(role)
     }
 
-    /// What a credential with these scopes and roles may do. Names this host does not know grant nothing.
+    /// The scopes and roles of a credential. Names this host does not know grant nothing.
     pub fn resolve(&self, scopes: &[String], roles: &[String]) -> Grants {
         let mut grants = Grants {
             scopes: scopes.iter().flat_map(|name| Scope::named(name)).collect(),
@@ -232,7 +219,7 @@ impl Roles {
     }
 }
 
-/// Whether a text can name a role.
+/// Whether `name` is a valid role name.
 pub fn is_role_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|octet| {
@@ -240,26 +227,24 @@ pub fn is_role_name(name: &str) -> bool {
         })
 }
 
-/// What a credential may do, resolved.
+/// The resolved permissions of a credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
-    /// Own scopes and those of its roles.
+    /// Its own scopes and the scopes of its roles.
     pub scopes: BTreeSet<Scope>,
-    /// The roles it holds that this host knows.
+    /// Its roles that this host knows.
     pub roles: BTreeSet<String>,
 }
 
-/// What an action demands. All of it must be held; a demand of nothing is never met.
+/// What an action requires: the scope and the role that are set. An empty demand is never met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// A scope.
     pub scope: Option<Scope>,
     /// A role, such as the `requiredRole` of an approval gate.
     pub role: Option<String>,
 }
 
 impl Demand {
-    /// One scope.
     pub const fn scope(scope: Scope) -> Self {
         Self {
             scope: Some(scope),
@@ -267,19 +252,23 @@ impl Demand {
         }
     }
 
-    /// Why the grants do not meet it, in words that may be logged; `None` if they do.
+    /// Why the grants do not meet the demand, free of secrets so that it may be logged; `None` if
+    /// they do.
     pub fn unmet(&self, grants: &Grants) -> Option<String> {
         if let Some(scope) = self.scope
             && !grants.scopes.contains(&scope)
         {
-            return Some(format!("the scope `{scope}` is not held"));
+            return Some(format!("scope `{scope}` is missing"));
         }
         if let Some(role) = &self.role
             && !grants.roles.contains(role)
         {
-            return Some(format!("the role `{role}` is not held, or not known here"));
+            return Some(format!(
+                "role `{role}` is missing, or this host does not know it"
+            ));
         }
-        (self.scope.is_none() && self.role.is_none()).then(|| "nothing could allow it".to_owned())
+        (self.scope.is_none() && self.role.is_none())
+            .then(|| "no scope or role allows this action".to_owned())
     }
 }
 
@@ -318,7 +307,7 @@ mod tests {
             let kind = name.strip_suffix('*').unwrap();
             let named: Vec<_> = Scope::named(name).iter().map(|s| s.as_str()).collect();
             let expected = match kind {
-                // One scope has always been for both.
+                // `webhooks:manage` covers both reading and writing.
                 "webhooks:" => vec!["webhooks:manage".to_owned()],
                 kind => vec![format!("{kind}read"), format!("{kind}write")],
             };
@@ -363,7 +352,7 @@ mod tests {
     #[case(&[], &["release-manager"], Some(Scope::DeployPromote), Some("release-manager"), true)]
     #[case(&[], &["nobody"], Some(Scope::RunsRead), None, false)]
     #[case(&[], &["nobody"], None, Some("nobody"), true)]
-    // Held, but unknown to the host: as good as not held.
+    // The credential has the role, but the host does not know it, so the role grants nothing.
     #[case(&[], &["owner"], None, Some("owner"), false)]
     #[case(&["everything"], &["*"], Some(Scope::RunsRead), None, false)]
     #[case(&["runs:read"], &["release-manager"], None, None, false)]

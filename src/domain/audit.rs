@@ -1,8 +1,9 @@
-//! The audit log: one chain of entries a tenant, each holding the hash of the one before (OpenWOP audit-log-integrity).
+//! The audit log: one hash chain of entries per tenant (OpenWOP audit-log-integrity).
 //!
-//! An entry's hash is SHA-256 over its RFC 8785 canonical form, previous hash included, so no entry can be changed, added,
-//! taken out or moved without a break that [`Walk`] finds at the right place. What the last entry hashes to is kept apart,
-//! so that an end that was cut off is found too. Entries hold ids, labels and reasons; never content.
+//! An entry's hash is SHA-256 over its RFC 8785 canonical form, which includes the previous entry's
+//! hash. [`Walk`] therefore finds every changed, added, removed or moved entry at its position. The
+//! hash of the last entry is stored separately, so that a truncated chain is found too. Entries
+//! hold ids, labels and reasons, never content.
 
 pub mod checkpoint;
 
@@ -16,104 +17,90 @@ use crate::domain::eval::attempts::AttemptIds;
 use crate::domain::hex::hex;
 use crate::domain::ids::{RunId, TenantId};
 
-/// What is kept of the end of an empty chain. The first entry's previous hash is `null`; those that earlier versions wrote hold
-/// this instead.
+/// The stored head of an empty chain. The `previous hash` of a first entry is `null`; first entries
+/// written by earlier versions hold this value instead.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It was done.
     Done,
-    /// The caller may not.
+    /// The caller lacks the permission.
     Denied,
-    /// A gate said no.
+    /// A gate refused.
     Refused,
-    /// It waits for somebody's approval.
+    /// An approval is pending.
     Pending,
 }
 
-/// What a decision about a deployment rests on.
+/// The evidence behind a decision about a deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Grounds {
-    /// The pack that is installed under the version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack_integrity: Option<String>,
-    /// The eval run that is the evidence.
+    /// The eval run used as evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eval_run_id: Option<RunId>,
-    /// Every attempt of the same agent, suite and model that was judged together with it.
+    /// The runs of the same agent, suite and model that were judged together with `eval_run_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<AttemptIds>,
-    /// The channels it is about, with the shares of their traffic.
+    /// The affected channels, with their traffic shares.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placements: Vec<Placement>,
-    /// The runs that ask people for their consent.
+    /// The approval runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approval_gate_ids: Vec<RunId>,
 }
 
-/// A decision as whoever took it knows it.
+/// A decision, before it is added to the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// When.
     pub at: Timestamp,
-    /// Who asked.
     pub principal: String,
-    /// What was asked, such as `deploy:promote`.
+    /// The requested action, such as `deploy:promote`.
     pub action: String,
-    /// Of what, such as `agent-id@1.2.0`.
+    /// The resource, such as `agent-id@1.2.0`.
     pub resource: String,
-    /// What came of it.
     pub outcome: Outcome,
-    /// Why, each reason as a name with words.
+    /// Reasons, each as a name followed by a message.
     pub reasons: Vec<String>,
-    /// What it rests on, if it is about a deployment.
+    /// The evidence, if the decision is about a deployment.
     pub decided_on: Option<Grounds>,
     /// The run that holds the events, if there is one.
     pub run_id: Option<RunId>,
 }
 
-/// An entry of the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// Position, from 1, without gaps.
+    /// Position in the chain, from 1, without gaps.
     pub sequence: u64,
-    /// Whose chain it is.
+    /// The tenant that owns the chain.
     pub tenant: TenantId,
-    /// When.
     pub at: Timestamp,
-    /// Who asked.
     pub principal: String,
-    /// What was asked.
     pub action: String,
-    /// Of what.
     pub resource: String,
-    /// What came of it.
     pub outcome: Outcome,
-    /// Why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
-    /// What it rests on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_on: Option<Grounds>,
     /// The run that holds the events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// Hash of the entry before; `null` in the first.
+    /// Hash of the previous entry; `null` in the first.
     #[serde(default)]
     pub prev_hash: Option<String>,
 }
 
-/// Where a chain ends.
+/// The end of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainHead {
-    /// The last sequence, 0 for an empty chain.
+    /// The last sequence number, 0 for an empty chain.
     pub sequence: u64,
-    /// What its entry hashes to; [`GENESIS`] for an empty chain.
+    /// Hash of the last entry; [`GENESIS`] for an empty chain.
     pub hash: String,
 }
 
@@ -126,27 +113,26 @@ impl Default for ChainHead {
     }
 }
 
-/// An entry as it is kept.
+/// An entry as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Position.
     pub sequence: u64,
-    /// The entry in canonical form.
+    /// The entry in canonical form (RFC 8785).
     pub body: String,
-    /// What it hashed to when it was written.
+    /// The hash of the entry when it was written.
     pub hash: String,
 }
 
-/// The entry cannot be written down: a fault of ours.
+/// The entry could not be serialized, which is a bug.
 #[derive(Debug, thiserror::Error)]
 #[error("an audit entry cannot be written as canonical JSON")]
 pub struct Unwritable(#[source] serde_json::Error);
 
 impl ChainHead {
-    /// The link that comes next.
+    /// The next link of the chain.
     ///
     /// # Errors
-    /// [`Unwritable`], which no entry of ours is.
+    /// [`Unwritable`], which no entry of this module's types triggers.
     pub fn extend(&self, tenant: &TenantId, decision: &Decision) -> Result<Link, Unwritable> {
         let entry = Entry {
             sequence: self.sequence + 1,
@@ -171,7 +157,7 @@ impl ChainHead {
 }
 
 impl Link {
-    /// Where the chain ends with this link.
+    /// The chain head if this link is the last one.
     pub fn head(&self) -> ChainHead {
         ChainHead {
             sequence: self.sequence,
@@ -179,12 +165,12 @@ impl Link {
         }
     }
 
-    /// Whether the entry is what it was when it was written.
+    /// Whether the entry still has the hash it was written with.
     pub fn is_intact(&self) -> bool {
         self.found() == self.hash
     }
 
-    /// What the entry hashes to now.
+    /// The hash of the entry as it is now.
     pub fn digest(&self) -> [u8; 32] {
         let canonical = serde_json::from_str::<Value>(&self.body)
             .ok()
@@ -192,12 +178,12 @@ impl Link {
         digest(canonical.as_deref().unwrap_or(&self.body).as_bytes())
     }
 
-    /// The same in hexadecimal digits.
+    /// [`Self::digest`] in hexadecimal.
     fn found(&self) -> String {
         hex(&self.digest())
     }
 
-    /// The previous hash it holds; empty if it holds none, [`GENESIS`] for `null`.
+    /// The previous hash in the entry; empty if there is none, [`GENESIS`] for `null`.
     fn held(&self) -> String {
         let value: Option<Value> = serde_json::from_str(&self.body).ok();
         match value.as_ref().and_then(|value| value.get("prevHash")) {
@@ -212,28 +198,29 @@ impl Link {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Anomaly {
-    /// The entry whose previous hash is not that of the entry before; one past the end if the last entry is not what it was.
+    /// The entry whose previous hash does not match the entry before; one past the end if the last
+    /// entry was changed.
     pub at_seq: u64,
-    /// What the entry before hashes to.
+    /// The hash of the previous entry.
     pub expected_prev_hash: String,
-    /// What this one holds.
+    /// The previous hash that the entry holds.
     pub actual_prev_hash: String,
 }
 
-/// Walks a chain, link by link.
+/// Verifies a chain link by link.
 #[derive(Debug)]
 pub struct Walk {
-    /// The sequence that comes next.
+    /// The next expected sequence number.
     next: u64,
     expected: String,
     anomalies: Vec<Anomaly>,
 }
 
-/// More breaks than this say nothing new.
+/// Verification reports at most this many breaks.
 const MAX_ANOMALIES: usize = 100;
 
 impl Walk {
-    /// Begins behind `before`, or at the beginning.
+    /// Starts after `before`, or at the beginning of the chain.
     pub fn behind(before: Option<&Link>) -> Self {
         Self {
             next: before.map_or(1, |link| link.sequence + 1),
@@ -242,7 +229,7 @@ impl Walk {
         }
     }
 
-    /// Takes the next link that is there.
+    /// Verifies the next stored link.
     pub fn step(&mut self, link: &Link) {
         let held = link.held();
         if held != self.expected || link.sequence != self.next {
@@ -252,12 +239,12 @@ impl Walk {
         self.expected = link.found();
     }
 
-    /// The last entry that was taken, or 0.
+    /// The sequence number of the last verified entry, or 0.
     pub fn reached(&self) -> u64 {
         self.next - 1
     }
 
-    /// Compares the end with what was kept of it, and says what was found.
+    /// Compares the end of the chain with the stored head and returns all breaks.
     pub fn end(mut self, head: &ChainHead) -> Vec<Anomaly> {
         if self.expected != head.hash || self.next != head.sequence + 1 {
             self.note(self.next, head.hash.clone());
@@ -265,7 +252,7 @@ impl Walk {
         self.anomalies
     }
 
-    /// What was found, of a part that does not reach the end.
+    /// The breaks found so far, for a part of the chain that does not reach its end.
     pub fn found(self) -> Vec<Anomaly> {
         self.anomalies
     }
@@ -352,7 +339,7 @@ mod tests {
         assert_eq!(verify(&links, &head), [2, 3]);
     }
 
-    /// Chains that earlier versions began.
+    /// Earlier versions wrote zeros as the previous hash of the first entry.
     #[test]
     fn a_chain_may_begin_with_zeros() {
         let (links, _) = chain(1);

@@ -1,11 +1,12 @@
-//! Octets in digits and letters alone, the form of the keys of organizations: a double click selects all of it.
+//! Base62 encoding, used for the API keys of organizations: letters and digits only, so that a
+//! double click selects the whole key.
 
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Digits of 32 octets.
+/// Number of digits that encode 32 bytes.
 pub const LENGTH: usize = 43;
 
-/// 32 octets, read as one number, in exactly [`LENGTH`] digits.
+/// Encodes 32 bytes, read as one big-endian number, in exactly [`LENGTH`] digits.
 pub fn base62(octets: [u8; 32]) -> String {
     let mut number = octets;
     let mut digits = Vec::with_capacity(LENGTH);

@@ -1,4 +1,4 @@
-//! Members of a body, read with errors that name the field and the remedy.
+//! Reads members of a JSON body; errors name the field and the remedy.
 
 use std::ops::RangeInclusive;
 
@@ -6,16 +6,16 @@ use serde_json::{Map, Value};
 
 use crate::protocol::error::Problem;
 
-/// What a member means that is `null`.
+/// How to treat a member that is `null`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
-    /// It is not there: clients send the members they know, and `null` for those that are not set.
+    /// As absent: clients send all members they know, with `null` for those that are not set.
     Absent,
-    /// It is there, and of the wrong type: the schema of the body is closed and knows no `null`.
+    /// As a type error: the schema of the body is closed and does not allow `null`.
     Wrong,
 }
 
-/// Members of an object.
+/// Members of a JSON object.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     members: &'a Map<String, Value>,
@@ -24,8 +24,8 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Members among which others are of no interest. `path` says where the object is, as `configurable.budget` does; it is
-    /// empty for the body itself.
+    /// Reads an object that may have other members too. `path` is the path of the object, such as
+    /// `configurable.budget`; empty for the body itself.
     pub fn of(members: &'a Map<String, Value>, path: &'static str) -> Self {
         Self {
             members,
@@ -34,10 +34,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The members of an object that has no others than the known ones.
+    /// Reads an object that may have only the `known` members.
     ///
     /// # Errors
-    /// `validation_error` naming the first unknown member, or the path for what is no object.
+    /// `validation_error` naming the first unknown member, or `path` if the value is not an object.
     pub fn closed(
         value: &'a Value,
         path: &'static str,
@@ -60,33 +60,37 @@ impl<'a> Fields<'a> {
             None => Ok(fields),
             Some(unknown) => Err(fields.invalid(
                 unknown,
-                &format!("is unknown; known are {}", known.join(", ")),
+                &format!(
+                    "is not a known member; known members are {}",
+                    known.join(", ")
+                ),
             )),
         }
     }
 
-    /// A member, as it is.
+    /// A member, unchanged.
     pub fn get(&self, name: &str) -> Option<&'a Value> {
         let absent = |value: &&Value| self.nulls == Nulls::Absent && value.is_null();
         self.members.get(name).filter(|value| !absent(value))
     }
 
-    /// Which of two names of the same member is used; the first where neither is.
+    /// The name, of two aliases of one member, that the object uses; the first one if it uses
+    /// neither.
     ///
     /// # Errors
-    /// `validation_error` where both are.
+    /// `validation_error` if the object has both.
     pub fn either(&self, name: &'static str, alias: &'static str) -> Result<&'static str, Problem> {
         match (self.get(name), self.get(alias)) {
             (Some(_), Some(_)) => Err(self.invalid(
                 alias,
-                &format!("is another name of `{name}`; send one of them"),
+                &format!("is an alias of `{name}`; send only one of them"),
             )),
             (None, Some(_)) => Ok(alias),
             _ => Ok(name),
         }
     }
 
-    /// A refusal of a member; `message` goes on where its name ends.
+    /// A validation error for a member; `message` continues the sentence that starts with its name.
     pub fn invalid(&self, name: &str, message: &str) -> Problem {
         let field = match self.path {
             "" => name.to_owned(),
@@ -95,10 +99,10 @@ impl<'a> Fields<'a> {
         Problem::validation(&field, format!("`{field}` {message}"))
     }
 
-    /// Any text of so many characters.
+    /// A string of `least` to `most` characters.
     ///
     /// # Errors
-    /// `validation_error`, like those below.
+    /// `validation_error`, as for the methods below.
     pub fn text_of(
         &self,
         name: &str,
@@ -112,14 +116,14 @@ impl<'a> Fields<'a> {
             Some(_) => Err(self.invalid(
                 name,
                 &match characters.into_inner() {
-                    (0, most) => format!("must be a text of at most {most} characters"),
-                    (least, most) => format!("must be a text of {least} to {most} characters"),
+                    (0, most) => format!("must be a string of at most {most} characters"),
+                    (least, most) => format!("must be a string of {least} to {most} characters"),
                 },
             )),
         }
     }
 
-    /// At most so many texts, none of them empty.
+    /// A list of at most `most` non-empty strings.
     ///
     /// # Errors
     /// `validation_error`.
@@ -142,12 +146,12 @@ impl<'a> Fields<'a> {
         let texts = items.and_then(|items| items.iter().map(text).collect::<Option<Vec<_>>>());
         texts.map(Some).ok_or_else(|| {
             let shape =
-                format!("must be a list of at most {most} texts of 1 to {longest} characters");
+                format!("must be a list of at most {most} strings of 1 to {longest} characters");
             self.invalid(name, &shape)
         })
     }
 
-    /// A text that is not empty.
+    /// A non-empty string.
     ///
     /// # Errors
     /// `validation_error`.
@@ -155,7 +159,7 @@ impl<'a> Fields<'a> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
-            Some(_) => Err(self.invalid(name, "must be a non-empty text")),
+            Some(_) => Err(self.invalid(name, "must be a non-empty string")),
         }
     }
 
@@ -183,7 +187,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number of at least `least`.
+    /// An integer of at least `least`.
     ///
     /// # Errors
     /// `validation_error`.
@@ -192,9 +196,7 @@ impl<'a> Fields<'a> {
             None => Ok(None),
             Some(value) => match value.as_u64().filter(|number| *number >= least) {
                 Some(number) => Ok(Some(number)),
-                None => {
-                    Err(self.invalid(name, &format!("must be a whole number of at least {least}")))
-                }
+                None => Err(self.invalid(name, &format!("must be an integer of at least {least}"))),
             },
         }
     }

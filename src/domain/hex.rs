@@ -1,6 +1,6 @@
-//! Octets as hexadecimal digits, the form of digests, signatures and minted secrets.
+//! Hexadecimal encoding, used for digests, signatures and generated secrets.
 
-/// Two lower-case digits for each octet.
+/// Two lower-case digits per byte.
 pub fn hex(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }

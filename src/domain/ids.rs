@@ -1,4 +1,4 @@
-//! Identifiers as types, so that a tenant is never passed where a run is meant.
+//! Identifiers as types, so that a tenant id cannot be passed where a run id is expected.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ macro_rules! id {
                 Self(value.into())
             }
 
-            /// The identifier as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -51,11 +50,11 @@ macro_rules! id {
 }
 
 id!(
-    /// A run: `run_` and a time-ordered UUID, `[A-Za-z0-9_-]`, at most 128 octets.
+    /// A run: `run_` and a time-ordered UUID, `[A-Za-z0-9_-]`, at most 128 bytes.
     RunId
 );
 id!(
-    /// A tenant: the boundary nothing crosses. Opaque, derived from the credential only.
+    /// A tenant, the isolation boundary. Opaque, derived from the credential only.
     TenantId
 );
 id!(
@@ -66,15 +65,17 @@ id!(
     /// A task of a suite, `^[a-z0-9][a-z0-9-]*$`; unique in its suite.
     TaskId
 );
-/// A node of a workflow. Events name it where they name the task of an eval run (envelope `nodeId`).
+/// A node of a workflow. Events use the same member for it as for the task of an eval run (envelope
+/// `nodeId`).
 pub type NodeId = TaskId;
 
 id!(
-    /// An API key's public half; the secret half is stored only as a hash.
+    /// The public half of an API key; the secret half is stored only as a hash.
     KeyId
 );
 id!(
-    /// An event: `evt_`, a time-ordered UUID, and its place in the log it was first recorded in.
+    /// An event: `evt_`, a time-ordered UUID, and its sequence number in the log it was first
+    /// recorded in.
     EventId
 );
 id!(
@@ -83,12 +84,13 @@ id!(
 );
 
 impl EventId {
-    /// The id of the event that is recorded at `sequence`; `unique` is what no other event has.
+    /// The id of the event recorded at `sequence`; `unique` must differ for every event.
     pub fn at(unique: &str, sequence: u64) -> Self {
         Self::from(format!("{unique}_{sequence}"))
     }
 
-    /// Where an event of this id stands in the log it was first recorded in, going by the id alone.
+    /// The sequence number encoded in an event id: the event's position in the log it was first
+    /// recorded in.
     pub fn place(id: &str) -> Option<u64> {
         let (_, place) = id.rsplit_once('_')?;
         place.parse().ok()

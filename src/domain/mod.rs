@@ -1,4 +1,4 @@
-//! The rules, as plain functions over plain types: no IO, no clock, no randomness.
+//! The rules, as pure functions over plain types: no IO, no clock, no randomness.
 
 pub mod aaaf;
 pub mod access;

@@ -1,7 +1,8 @@
-//! Money as whole nano-dollars.
+//! Money as an integer number of nano-dollars.
 //!
-//! One token at 0.001 USD per million tokens costs exactly one nano-dollar, so prices with three decimals and every sum of
-//! them are exact; micro-dollars would round a cheap model's single token to nothing.
+//! One token at 0.001 USD per million tokens costs exactly one nano-dollar, so prices with three
+//! decimals and all sums of them are exact. Micro-dollars would round a single token of a cheap
+//! model to nothing.
 
 use std::iter::Sum;
 use std::ops::Add;
@@ -10,15 +11,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const NANOS_PER_USD: f64 = 1e9;
 
-/// A non-negative amount in 10⁻⁹ USD. Additions saturate. JSON shows it as a number of USD.
+/// A non-negative amount in 10⁻⁹ USD. Additions saturate. Serialized as a number of USD.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NanoUsd(pub u64);
 
 impl NanoUsd {
-    /// No money.
     pub const ZERO: Self = Self(0);
 
-    /// Converts an amount in USD, rounding to the nearest nano-dollar; `None` when negative, not finite or too large.
+    /// Converts an amount in USD, rounding to the nearest nano-dollar; `None` when negative, not
+    /// finite or too large.
     pub fn from_usd(usd: f64) -> Option<Self> {
         let nanos = (usd * NANOS_PER_USD).round();
         #[expect(
@@ -39,7 +40,7 @@ impl NanoUsd {
         self.0 as f64 / NANOS_PER_USD
     }
 
-    /// The difference, or zero.
+    /// The difference, or zero if it would be negative.
     pub fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
@@ -65,7 +66,8 @@ impl Serialize for NanoUsd {
 }
 
 impl<'de> Deserialize<'de> for NanoUsd {
-    /// Amounts above the range saturate, as additions do: every amount that can be written can be read again.
+    /// Amounts above the range saturate, as additions do, so that every amount that can be written
+    /// can be read back.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let usd = f64::deserialize(deserializer)?;
         if usd.is_nan() || usd < 0.0 {
@@ -77,7 +79,7 @@ impl<'de> Deserialize<'de> for NanoUsd {
     }
 }
 
-/// What a token costs, in nano-dollars; equals the price in milli-USD per million tokens.
+/// The price of a token in nano-dollars, which equals the price in milli-USD per million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TokenPrice {
     /// Nano-dollars per input token.
@@ -87,7 +89,8 @@ pub struct TokenPrice {
 }
 
 impl TokenPrice {
-    /// Prices as they are published: USD per million tokens. Both must be finite and not negative.
+    /// Prices as they are published, in USD per million tokens. Both must be finite and not
+    /// negative.
     pub fn per_million(input_usd: f64, output_usd: f64) -> Self {
         Self {
             input: input_usd * 1e3,
@@ -95,7 +98,7 @@ impl TokenPrice {
         }
     }
 
-    /// The cost of one call, rounded up, so that a call that cost something never shows as free.
+    /// The cost of one call, rounded up so that a call that cost something never shows as free.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -104,7 +107,7 @@ impl TokenPrice {
     )]
     pub fn cost(self, input_tokens: u64, output_tokens: u64) -> NanoUsd {
         let nanos = self.input * input_tokens as f64 + self.output * output_tokens as f64;
-        // 150.00000000000003 is 150: a float's noise must not round up to another nano-dollar.
+        // 150.00000000000003 counts as 150: a rounding error must not add another nano-dollar.
         NanoUsd((nanos - 1e-6).ceil().max(0.0) as u64)
     }
 }

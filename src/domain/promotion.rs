@@ -78,13 +78,13 @@ pub enum Senseless {
     OasisTier,
     #[error("`oasis.maxTolerance` must be a number from 0 to 100")]
     OasisTolerance,
-    /// Sources that cannot be met, or a share without sources.
+    /// Evidence sources that cannot be met, or a minimum share without sources.
     #[error(
         "`rating.evidenceSources` must name at least one source; `rating.minimumEvidencePercent` \
         must be 1 to 100 and requires `rating.evidenceSources`"
     )]
     EvidenceSources,
-    /// A tier of the other axis.
+    /// A performance tier for capability, or the reverse.
     #[error(
         "`{0}` must be a tier of its axis: Novice, Competent, Proficient, Expert or Elite for performance; Narrow, Functional, Versatile, Specialist or Full-Stack for capability"
     )]
@@ -251,7 +251,7 @@ impl Unapproved {
         let run = gate.as_ref().map_or("", RunId::as_str);
         let message = match condition {
             Consent::ApprovalNeeded => format!("needs the approval of {who}"),
-            Consent::ApprovalPending => format!("waits for the approval of {who} in {run}"),
+            Consent::ApprovalPending => format!("is waiting for the approval of {who} in {run}"),
             Consent::ApprovalRefused => format!("was not approved in {run}"),
         };
         Self {

@@ -1,8 +1,10 @@
-//! Credential-shaped text, masked before it is kept or shown (OpenWOP SR-1).
+//! Masks credential-shaped text before it is stored or shown (OpenWOP SR-1).
 //!
-//! Shapes, not meanings: what looks like a key, a token or a password is replaced by `[REDACTED:<kind>]`. Ordinary text that
-//! merely contains a part of such a shape (`task-1` contains `sk-1`) stays as it is, and so do names of packs and agents:
-//! `vendor.acme.pk-triage.default` holds `.pk-triage`, and a message that does not say which agent it is about helps nobody.
+//! Masking goes by shape: text that looks like a key, a token or a password is replaced by
+//! `[REDACTED:<kind>]`. Ordinary text that merely contains part of a credential shape (`task-1`
+//! contains `sk-1`) stays unchanged. So do names of packs and agents:
+//! `vendor.acme.pk-triage.default` contains `.pk-triage`, and masking it would make messages
+//! useless.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -12,7 +14,8 @@ use serde_json::Value;
 
 use crate::domain::pack::name::{MAX_NAME, is_pack_name};
 
-/// Kinds of credentials with what they look like. The first group, if there is one, is kept.
+/// Kinds of credentials with their shapes. If the expression has a group, the text of the first
+/// group is kept.
 const SHAPES: &[(&str, &str)] = &[
     (
         "private-key",
@@ -68,14 +71,14 @@ static PATTERNS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
     SHAPES.iter().map(compile).collect()
 });
 
-/// The kind that a word of a name may look like.
+/// The kind whose shape a word in a name may match.
 const LIKE_A_WORD: &str = "api-key";
-/// Letters of a word in a name at most. Credentials are longer, or mixed with digits.
+/// Maximum number of letters of a word in a name. Credentials are longer, or contain digits too.
 const LONGEST_WORD: usize = 16;
-/// Digits behind them at most.
+/// Maximum number of digits that may follow the letters.
 const MOST_DIGITS: usize = 2;
 
-/// Every match of a shape that is more than a word in a name.
+/// Matches of a shape, except those that are words of a name.
 fn found<'t>(
     (kind, pattern): &'t (&'static str, Regex),
     text: &'t str,
@@ -85,14 +88,16 @@ fn found<'t>(
     found.filter(move |found| !(may_be_named && is_named(text, found)))
 }
 
-/// Whether a match is part of the name of a pack or an agent, and made of words: a key that was pasted behind a name is not.
+/// Whether a match is part of the name of a pack or an agent and consists of words. A key that was
+/// appended to a name is not.
 fn is_named(text: &str, found: &Captures<'_>) -> bool {
     let Some(whole) = found.get(0) else {
         return false;
     };
     let in_name = |c: &&u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'-' | b'_');
     let (before, after) = text.as_bytes().split_at(whole.start());
-    // No further than a name can be long: whoever wrote the text may have made it of nothing but names.
+    // Look back no further than the longest possible name: an attacker may send text that consists
+    // of nothing but names.
     let left = before.iter().rev().take(MAX_NAME + 1).take_while(in_name);
     let right = after.iter().take(MAX_NAME + 1).take_while(in_name);
     let (from, to) = (whole.start() - left.count(), whole.start() + right.count());
@@ -118,7 +123,7 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     masked
 }
 
-/// The text without credentials of one shape; `None` if there are none.
+/// The text with the matches of one shape masked; `None` if there are none.
 fn mask_one(shape: &(&'static str, Regex), text: &str) -> Option<String> {
     let mut masked = String::new();
     let mut done = 0;
@@ -132,12 +137,12 @@ fn mask_one(shape: &(&'static str, Regex), text: &str) -> Option<String> {
     (done > 0).then(|| masked + text.get(done..).unwrap_or_default())
 }
 
-/// Every credential-shaped part of a text: what it looks like, and the credential itself.
+/// Every credential-shaped part of a text: its kind, and the credential itself.
 pub fn credentials(text: &str) -> impl Iterator<Item = (&'static str, &str)> {
     PATTERNS.iter().flat_map(move |shape| {
         found(shape, text).filter_map(move |found| {
             let whole = found.get(0)?;
-            // What is kept of it, `password=` for one, is not the credential.
+            // The kept prefix, such as `password=`, is not part of the credential.
             let from = found.get(1).map_or(whole.start(), |kept| kept.end());
             let credential = text.get(from..whole.end())?;
             Some((shape.0, credential))
@@ -145,7 +150,7 @@ pub fn credentials(text: &str) -> impl Iterator<Item = (&'static str, &str)> {
     })
 }
 
-/// Masks every text in a document; names of members stay, for something may refer to them.
+/// Masks all strings in a document. Member names stay, because references may point to them.
 pub fn mask_within(document: &mut Value) {
     match document {
         Value::String(text) => {
@@ -168,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_text_of_nothing_but_names_is_looked_through_once() {
-        // Looking at all of it for each match would take minutes.
+        // Scanning the whole text for each match would take minutes.
         let text = ".sk-aaaaaa".repeat(50_000);
         assert_eq!(credentials(&text).count(), 50_000);
         assert!(!mask(&text).contains("sk-aaaaaa"));

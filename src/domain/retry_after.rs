@@ -1,17 +1,18 @@
-//! When an answer asks to be asked again (RFC 9110 §10.2.3).
+//! Parses `Retry-After` (RFC 9110 §10.2.3).
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// The longest wait that is reported. Callers have caps far below it; it only keeps their sums in range.
+/// The longest delay that is returned. Callers cap delays far below it; the bound only prevents
+/// overflow in their sums.
 const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
-/// The wait that `Retry-After` asks for, as seconds or as an HTTP date, at most ten years.
+/// The delay that `Retry-After` asks for, in seconds or as an HTTP date, at most ten years.
 pub fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
-        // `max` ignores NaN, so it is excluded first.
+        // `max` ignores NaN, so NaN is excluded first.
         return (seconds >= 0.0).then(|| {
             Duration::try_from_secs_f64(seconds).map_or(LONGEST, |wait| wait.min(LONGEST))
         });
@@ -25,7 +26,7 @@ pub fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     }
 }
 
-/// Whether a date is well-formed but for a year that timestamps do not reach.
+/// Whether a date is well-formed except for a year beyond the range of timestamps.
 fn is_beyond_the_calendar(value: &str) -> bool {
     let date = value.split_once(',').map_or(value, |(_, date)| date);
     let mut parts: Vec<&str> = date.split_whitespace().collect();
@@ -36,7 +37,7 @@ fn is_beyond_the_calendar(value: &str) -> bool {
     if !digits || year.parse::<u32>().is_ok_and(|year| year < 9999) {
         return false;
     }
-    // A leap year, so that every day of every month is valid.
+    // A leap year, so that February 29 is valid too.
     *year = "2000";
     jiff::fmt::rfc2822::parse(&parts.join(" ")).is_ok()
 }

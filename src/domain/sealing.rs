@@ -1,4 +1,5 @@
-//! Secrets at rest: sealed by ChaCha20-Poly1305 (RFC 8439), each to the one thing it is a secret of.
+//! Encryption of secrets at rest with ChaCha20-Poly1305 (RFC 8439). Each ciphertext is bound to its
+//! owner.
 
 use std::fmt;
 
@@ -10,24 +11,21 @@ use sha2::{Digest as _, Sha256};
 
 use crate::domain::hex::hex;
 
-/// What every sealed text begins with.
+/// Version prefix of every encrypted value.
 const VERSION: &str = "s1";
 
-/// A sealed text that cannot be opened. Says nothing of what is in it.
+/// A value that cannot be decrypted. The message contains none of the secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Sealed {
-    /// It is no sealed text.
-    #[error("it is no sealed text")]
+    #[error("the value is not encrypted with a host key")]
     Malformed,
-    /// It was sealed under another key.
-    #[error("it was sealed under another key")]
+    #[error("the value was encrypted with another key")]
     OtherKey,
-    /// It was changed, or it is a secret of something else.
-    #[error("it was changed, or it belongs to something else")]
+    #[error("the value was changed, or it belongs to another record")]
     Changed,
 }
 
-/// A key that seals.
+/// An encryption key.
 #[derive(Clone)]
 pub struct SealingKey {
     key: LessSafeKey,
@@ -41,7 +39,7 @@ impl fmt::Debug for SealingKey {
 }
 
 impl SealingKey {
-    /// The key that follows from a secret, which may have other uses beside this one.
+    /// Derives the key from a secret that may have other uses too.
     pub fn of(secret: &[u8; 32]) -> Option<Self> {
         let mut mac = Hmac::<Sha256>::new_from_slice(secret).ok()?;
         mac.update(b"touchstone/sealing/1");
@@ -54,7 +52,8 @@ impl SealingKey {
         })
     }
 
-    /// Seals what is a secret of `owner`. A nonce is never used twice: it is random, and secrets are few.
+    /// Encrypts a secret of `owner`. Nonces are random; there are few secrets, so a nonce does not
+    /// repeat.
     pub fn seal(&self, nonce: [u8; NONCE_LEN], owner: &str, secret: &[u8]) -> Option<String> {
         let mut octets = secret.to_vec();
         let unique = Nonce::assume_unique_for_key(nonce);
@@ -65,7 +64,7 @@ impl SealingKey {
         Some(format!("{VERSION}.{}.{text}", self.id))
     }
 
-    /// Opens what was sealed as a secret of `owner`.
+    /// Decrypts a secret of `owner`.
     ///
     /// # Errors
     /// [`Sealed`].
@@ -94,7 +93,8 @@ impl SealingKey {
     }
 }
 
-/// The keys of a host: one that encrypts, and those it replaces, which still decrypt until a rotation is done.
+/// The keys of a host: the current one encrypts, and the previous ones still decrypt until a
+/// rotation is complete.
 #[derive(Clone, Debug)]
 pub struct HostKeyRing {
     current: SealingKey,
@@ -102,7 +102,7 @@ pub struct HostKeyRing {
 }
 
 impl HostKeyRing {
-    /// The keys of these secrets, the current one first.
+    /// The key ring of these secrets; the first one is the current key.
     pub fn of(secrets: &[[u8; 32]]) -> Option<Self> {
         let (current, previous) = secrets.split_first()?;
         let previous = previous.iter().map(SealingKey::of);
@@ -112,7 +112,7 @@ impl HostKeyRing {
         })
     }
 
-    /// The same with one more key that decrypts.
+    /// A key ring with one more key for decryption.
     #[must_use]
     pub fn with_previous(&self, key: SealingKey) -> Self {
         let mut ring = self.clone();
@@ -125,7 +125,7 @@ impl HostKeyRing {
         self.current.seal(nonce, owner, secret)
     }
 
-    /// Decrypts a secret of `owner` with whichever key encrypted it.
+    /// Decrypts a secret of `owner` with the key that encrypted it.
     ///
     /// # Errors
     /// [`Sealed`].
@@ -149,20 +149,21 @@ impl HostKeyRing {
         parts.next() == Some(VERSION) && parts.next() == Some(&self.current.id)
     }
 
-    /// The id of the current key, which says nothing of the key itself.
+    /// The id of the current key; it reveals nothing about the key.
     pub fn id(&self) -> &str {
         &self.current.id
     }
 }
 
-/// A digest that only holders of `key` can compare with guesses of what was digested.
+/// A keyed hash of a digest: without `key`, nobody can test guesses of the digested value.
 pub fn keyed_digest(key: &[u8; 32], digest: &[u8; 32]) -> Option<[u8; 32]> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     mac.update(digest);
     Some(mac.finalize().into_bytes().into())
 }
 
-/// Whose a secret is. It decrypts for the same owner only, so a value moved to another row is refused.
+/// Owners of secrets. A secret decrypts for its owner only, so a value that was moved to another
+/// row is rejected.
 pub mod owner {
     use crate::domain::hex::hex;
 
@@ -176,17 +177,17 @@ pub mod owner {
         format!("aaaf-webhook:{id}")
     }
 
-    /// A key an organization signs badges with.
+    /// A key with which an organization signs badges.
     pub fn issuer(organization: &str) -> String {
         format!("aaaf-issuer:{organization}")
     }
 
-    /// The answer kept under an idempotency key.
+    /// The response stored under an idempotency key.
     pub fn idempotent_answer(tenant: &str, endpoint: &str, key_hash: &[u8]) -> String {
         format!("idempotency:{tenant}\0{endpoint}\0{}", hex(key_hash))
     }
 
-    /// A secret the host made for itself.
+    /// A secret that the host generated for itself.
     pub fn host_secret(name: &str) -> String {
         format!("host-secret:{name}")
     }

@@ -1,4 +1,4 @@
-//! Storage of a tenant: how much it may keep, and when a run may be deleted.
+//! Storage of a tenant: quotas, and when a run may be deleted.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct Quotas {
     /// Installed pack versions.
     pub max_packs: u64,
-    /// Suites, imported ones and those of packs.
+    /// Imported suites and suites of packs.
     pub max_suites: u64,
-    /// Runs, in progress or ended. Deleted runs do not count.
+    /// Runs, active or ended. Deleted runs do not count.
     pub max_runs: u64,
     /// Bytes of pack archives, suite documents, runs and their logs together.
     pub max_bytes: u64,
@@ -28,14 +28,11 @@ impl Default for Quotas {
     }
 }
 
-/// What a tenant stores, or adds.
+/// The current storage of a tenant, or an addition to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
-    /// Installed pack versions.
     pub packs: u64,
-    /// Suites.
     pub suites: u64,
-    /// Runs.
     pub runs: u64,
     /// Bytes of pack archives, suite documents, runs and their logs.
     pub bytes: u64,
@@ -46,17 +43,17 @@ pub struct Usage {
 pub struct Exceeded {
     /// The setting, such as `max_packs`.
     pub quota: &'static str,
-    /// What it counts, in the plural.
+    /// What the quota counts, in the plural.
     pub unit: &'static str,
-    /// Its value.
+    /// The value of the setting.
     pub limit: u64,
-    /// What is stored now.
+    /// The current usage.
     pub used: u64,
 }
 
 impl Quotas {
-    /// The first quota that `used` and `adding` exceed together. A quota that is exceeded already only refuses what would
-    /// add to it.
+    /// The first quota that `used` plus `adding` exceeds. A quota that is already exceeded rejects
+    /// only what adds to it.
     pub fn exceeded(&self, used: &Usage, adding: &Usage) -> Option<Exceeded> {
         [
             (
@@ -95,16 +92,17 @@ impl Quotas {
     }
 }
 
-/// When runs are deleted without being asked.
+/// Automatic deletion of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Retention {
-    /// Days after its creation when a run that has ended is deleted. 0 keeps runs until a request deletes them.
+    /// Age in days, from creation, at which an ended run is deleted. 0 keeps runs until a request
+    /// deletes them.
     pub runs_days: u32,
 }
 
 impl Retention {
-    /// Runs that were created before this are due; `None` if runs are kept.
+    /// Runs created before this time are due for deletion; `None` if runs are kept.
     pub fn due_before(&self, now: Timestamp) -> Option<Timestamp> {
         let age = SignedDuration::from_hours(i64::from(self.runs_days) * 24);
         (self.runs_days > 0).then(|| now.checked_sub(age).unwrap_or(Timestamp::MIN))
@@ -117,9 +115,8 @@ impl Retention {
 pub struct LegalHold {
     /// The principal who placed it.
     pub placed_by: String,
-    /// When.
     pub placed_at: Timestamp,
-    /// Why, 1 to 500 characters.
+    /// The reason, 1 to 500 characters.
     pub reason: String,
 }
 
