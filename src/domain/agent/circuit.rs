@@ -1,4 +1,4 @@
-//! Whether an endpoint that keeps failing is asked at all.
+//! A circuit breaker per endpoint: decides whether a failing endpoint is called at all.
 //!
 //! ```text
 //!             20 failures in a row             1 s later, one call
@@ -9,19 +9,19 @@
 //!     └───────── answered ── probing ◄── twice as long later ───── refusing
 //! ```
 //!
-//! A short break is waited out, so that nothing is left unjudged for it. Once a probe has failed as well, the endpoint is
-//! taken to be down: tasks are told so at once instead of sitting through their timeouts one after the other.
+//! Calls wait through a short outage, so that it leaves no task unjudged. Once a probe has failed
+//! too, the endpoint counts as down: calls fail immediately instead of running into their timeouts
+//! one after the other.
 
 use std::time::{Duration, Instant};
 
-/// Failures in a row that open the circuit.
+/// Consecutive failures that open the circuit.
 pub const OPENS_AFTER: u32 = 20;
-/// How long it is open before the first probe.
+/// Time from opening to the first probe.
 pub const FIRST_BREAK: Duration = Duration::from_secs(1);
 /// Longest time between two probes.
 pub const LONGEST_BREAK: Duration = Duration::from_secs(60);
 
-/// The circuit of one endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Circuit {
     failures: u32,
@@ -42,18 +42,16 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Break {
     length: Duration,
-    /// Whether a probe has failed.
+    /// Whether a probe has failed, so that the endpoint counts as down.
     proven: bool,
 }
 
-/// Whether a call may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Yes.
     Go,
-    /// Yes, and everybody waits for what comes of it.
+    /// Yes, as a probe: all other calls wait for its result.
     Probe,
-    /// Not before this instant, or before a probe has ended.
+    /// Not before this instant; `None`: not before the running probe has ended.
     Wait(Option<Instant>),
     /// No: the endpoint is down.
     Refuse,
@@ -76,12 +74,11 @@ impl Circuit {
         }
     }
 
-    /// The endpoint answered, whatever it said.
+    /// The endpoint answered, with whatever status.
     pub fn answered(&mut self) {
         *self = Self::default();
     }
 
-    /// A call failed.
     pub fn failed(&mut self, probe: bool, now: Instant) {
         self.failures = self.failures.saturating_add(1);
         let broken = match self.state {
@@ -93,7 +90,7 @@ impl Circuit {
                 length: (broken.length * 2).min(LONGEST_BREAK),
                 proven: true,
             },
-            // News of calls that were under way when it opened is no news.
+            // Failures of calls that were in flight when the circuit opened say nothing new.
             _ => return,
         };
         self.state = State::Open {
@@ -102,7 +99,7 @@ impl Circuit {
         };
     }
 
-    /// A probe was given up before it ended: the next call is one.
+    /// A probe was cancelled before it ended; the next call becomes the probe.
     pub fn abandoned(&mut self, now: Instant) {
         if let State::Probing(broken) = self.state {
             self.state = State::Open { until: now, broken };

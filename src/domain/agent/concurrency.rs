@@ -1,21 +1,22 @@
-//! How many calls an endpoint is given at once: additive increase, multiplicative decrease, as congestion control has it.
+//! Concurrency limit of an endpoint: additive increase, multiplicative decrease, as in congestion
+//! control.
 //!
-//! Calls that were under way together are throttled together, and that is one piece of news: only calls admitted after the
-//! last cut can cause the next one.
+//! Calls that were in flight together are throttled together, which is one signal. Therefore only
+//! calls admitted after the last cut can cause the next one.
 
-/// Calls in flight at most, as the endpoint's answers suggest.
+/// The current concurrency limit, adapted to the endpoint's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Concurrency {
     most: u32,
     limit: u32,
-    /// Cuts so far; a call carries the number that it was admitted under.
+    /// Number of cuts so far; each call carries the number at its admission.
     cuts: u64,
     /// Calls answered since the last change of the limit.
     answered: u32,
 }
 
 impl Concurrency {
-    /// Begins at the configured number, which is never exceeded.
+    /// Starts at the configured limit, which is never exceeded.
     pub fn new(most: u32) -> Self {
         let most = most.max(1);
         Self {
@@ -26,17 +27,17 @@ impl Concurrency {
         }
     }
 
-    /// Calls in flight at most.
+    /// Maximum number of calls in flight.
     pub fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// What a call admitted now carries.
+    /// The number of cuts so far, to be carried by a call that is admitted now.
     pub fn stamp(&self) -> u64 {
         self.cuts
     }
 
-    /// The endpoint asked for less (429): half as many calls, at least one.
+    /// The endpoint throttled a call (429): halves the limit, to no less than one.
     pub fn throttled(&mut self, stamp: u64) {
         if stamp == self.cuts {
             self.limit = (self.limit / 2).max(1);
@@ -45,7 +46,7 @@ impl Concurrency {
         }
     }
 
-    /// A call was answered. As many answers as calls may be in flight allow for one call more.
+    /// A call was answered. After as many answers as the limit, the limit grows by one.
     pub fn answered(&mut self, stamp: u64) {
         if stamp != self.cuts || self.limit == self.most {
             return;

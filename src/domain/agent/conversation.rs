@@ -19,17 +19,18 @@ use super::message::{
 use super::metering::{OVERHEAD, octets_of_call, octets_of_json};
 use super::output::{Answer, read_answer};
 
-/// Longest call id that is taken over from a provider.
+/// Longest call id, in bytes, that is kept from a provider.
 const CALL_ID_OCTETS: usize = 64;
 
-/// Bounds of one invocation.
+/// Limits of one invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Model turns, the last one included.
+    /// Model turns, including the last one.
     pub turns: u32,
-    /// Tool calls in all turns together.
+    /// Tool calls of all turns together.
     pub tool_calls: u32,
-    /// Bytes of what the model says apart from its last answer: all of it is sent again with every turn.
+    /// Bytes of the model's replies except its last answer: all of them are sent again with every
+    /// turn.
     pub octets: usize,
 }
 
@@ -43,89 +44,83 @@ impl Default for Limits {
     }
 }
 
-/// Everything an invocation is about, borrowed from whoever asks for it.
+/// Inputs of one invocation, borrowed from its caller.
 #[derive(Clone, Copy, Debug)]
 pub struct Brief<'a> {
-    /// The agent's instructions, put word for word.
+    /// The agent's instructions, verbatim.
     pub prompt: &'a Arc<str>,
-    /// Its allowlist: what the model is offered, and all that may be called.
+    /// The tool allowlist: the tools offered to the model, and the only ones that may be called.
     pub tools: &'a [String],
-    /// Its return schema.
     pub return_schema: Option<&'a CompiledSchema>,
-    /// The task.
     pub task: &'a TaskId,
-    /// Its input. A string is put as it is, anything else as compact JSON.
+    /// The task's input. A string is sent as it is, anything else as compact JSON.
     pub input: &'a Value,
-    /// Who answers its tool calls.
+    /// Where the answers to tool calls come from.
     pub source: ToolSource<'a>,
-    /// Sampling temperature of the run.
     pub temperature: Option<f64>,
-    /// Most tokens of one answer.
+    /// Maximum number of tokens of one answer.
     pub max_tokens: Option<u64>,
-    /// Bounds of the invocation.
     pub limits: Limits,
 }
 
-/// Who answers tool calls.
 #[derive(Clone, Copy, Debug)]
 pub enum ToolSource<'a> {
-    /// Fixtures, if the task has any: nothing goes live.
+    /// The task's fixtures, if it has any; no live tool is called.
     Fixtures(Option<&'a Fixtures>),
-    /// The tools themselves; no fixture is ever used beside them.
+    /// Live tools; no fixture is ever mixed with them.
     Live {
-        /// Those of the allowlist that there are.
+        /// The tools of the allowlist that exist on this host.
         names: &'a [String],
-        /// What is known of them.
+        /// Their definitions.
         definitions: &'a [ToolDefinition],
     },
 }
 
-/// What became of one tool call.
+/// The result of one tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolOutcome {
-    /// Nothing yet: whoever drives the conversation is to make the call, and to say what came of it.
+    /// None yet: the driver of the conversation must make the call and report its result.
     Live,
-    /// The fixture's response, or the tool's.
     Answered(Value),
-    /// The tool says that it could not.
+    /// The tool reported an error.
     Failed(Value),
-    /// The tool is out of reach.
+    /// The tool cannot be reached.
     Unavailable,
-    /// On the allowlist, but this host has no such tool.
+    /// On the allowlist, but this host has no live tool of this name.
     NotOffered,
-    /// It changes something, and is not let.
+    /// The tool has side effects, and the host does not allow them.
     EffectRefused,
-    /// Not on the allowlist; did not run.
+    /// Not on the allowlist; the call was not made.
     Forbidden,
     /// On the allowlist, but the task has no response for it.
     FixtureMissing,
-    /// The arguments were no JSON object.
+    /// The arguments were not a JSON object.
     InvalidArguments,
 }
 
 impl ToolOutcome {
-    /// The label of a failure, and the same in words.
+    /// The label of a failure, and a message for people.
     pub const fn error(&self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Answered(_) | Self::Live => None,
             Self::Failed(_) => Some(("tool_failed", "the tool answered with an error")),
-            Self::Unavailable => Some(("tool_unavailable", "the tool's server gave no answer")),
+            Self::Unavailable => Some(("tool_unavailable", "the tool's server did not answer")),
             Self::NotOffered => Some(("tool_not_offered", "this host has no such live tool")),
             Self::EffectRefused => Some((
                 "side_effect_refused",
-                "the tool changes something, which this host does not allow",
+                "the tool has side effects, which this host does not allow",
             )),
             Self::Forbidden => Some(("forbidden", "the tool is not on the agent's allowlist")),
             Self::FixtureMissing => {
                 Some(("fixture_missing", "the task has no response for this tool"))
             }
             Self::InvalidArguments => {
-                Some(("arguments_not_json", "the arguments are no JSON object"))
+                Some(("arguments_not_json", "the arguments are not a JSON object"))
             }
         }
     }
 
-    /// What the model is told.
+    /// The text the model receives.
     fn content(&self) -> String {
         match self {
             Self::Answered(Value::String(text)) | Self::Failed(Value::String(text)) => text.clone(),
@@ -150,45 +145,38 @@ impl ToolOutcome {
     }
 }
 
-/// What comes next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// Ask the model again.
+    /// Call the model again.
     Call,
-    /// The agent decided.
     Decided {
-        /// Its output.
         output: Value,
-        /// Whether it satisfies the return schema; `None` without one.
+        /// Whether the output satisfies the return schema; `None` without one.
         schema_valid: Option<bool>,
     },
-    /// The agent failed.
     Failed {
-        /// Why.
         reason: FailureReason,
-        /// What it said instead of a valid output, if anything.
+        /// The model's text in place of a valid output, if any.
         said: Option<Value>,
-        /// Whether that satisfies the return schema; `None` without one or without an output.
+        /// Whether that text satisfies the return schema; `None` without a schema or without an
+        /// output.
         schema_valid: Option<bool>,
     },
 }
 
-/// The result of one reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The tool calls of this turn, in order, with what became of them.
+    /// The tool calls of this turn, in order, with their results.
     pub tools: Vec<(ToolCall, ToolOutcome)>,
-    /// What comes next.
     pub next: Next,
 }
 
-/// The conversation of one invocation.
 #[derive(Debug)]
 pub struct Conversation<'a> {
     brief: Brief<'a>,
     request: ModelRequest<'a>,
     octets: usize,
-    /// Those that the model has said.
+    /// Bytes of the model's replies so far.
     grown: usize,
     fixtures: FixtureCursor<'a>,
     call_ids: HashSet<String>,
@@ -241,29 +229,29 @@ impl<'a> Conversation<'a> {
         conversation
     }
 
-    /// What to ask the model now.
+    /// The next request to the model.
     pub fn request(&self) -> &ModelRequest<'a> {
         &self.request
     }
 
-    /// Gives the call that comes next its name as an effect.
+    /// Sets the activity id of the next model call.
     pub fn intend(&mut self, activity: String) {
         self.request.activity = Some(activity);
     }
 
-    /// Octets of what the model is asked now, wire format aside.
+    /// Approximate size in bytes of the next request, wire format excluded.
     pub fn request_octets(&self) -> usize {
         self.octets
     }
 
-    /// Takes a reply.
+    /// Processes a model reply.
     pub fn step(&mut self, reply: ModelReply) -> Step {
         self.turns += 1;
         let mut tools = Vec::new();
         let next = if reply.refused {
             self.failed(FailureReason::Refused, reply.text)
         } else if reply.truncated {
-            // A cut answer may hold half a tool call: nothing of it is carried out.
+            // A truncated answer may hold half a tool call, so none of its calls is made.
             self.failed(FailureReason::Truncated, reply.text)
         } else if !reply.tool_calls.is_empty() {
             self.run_tools(reply.text, reply.tool_calls, &mut tools)
@@ -273,7 +261,7 @@ impl<'a> Conversation<'a> {
         Step { tools, next }
     }
 
-    /// The end of a conversation whose request the endpoint would not take.
+    /// Ends a conversation whose request the endpoint rejected.
     pub fn rejected(&self, reason: FailureReason) -> Next {
         self.failed(reason, None)
     }
@@ -366,7 +354,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Takes what came of a live call of the last step.
+    /// Records the result of a live call of the last step.
     pub fn carried_out(&mut self, call_id: &str, outcome: &ToolOutcome) {
         let answer = self
             .request
@@ -387,8 +375,8 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Keeps a provider's call id if it can stand in an event and is new in this conversation: some servers number their
-    /// calls anew in every turn, and some leave the id out.
+    /// Keeps a provider's call id if it is valid in an event and new in this conversation. Some
+    /// servers restart their numbering in every turn, and some send no id.
     fn name_call(&mut self, call: &mut ToolCall, n: usize) {
         let usable = (1..=CALL_ID_OCTETS).contains(&call.id.len())
             && call
@@ -422,7 +410,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Memory as one message of its own, so that the agent's instructions stay word for word.
+/// Sends memory as a message of its own, so that the agent's instructions stay verbatim.
 fn memory_message(entries: &[Map<String, Value>]) -> String {
     let mut text = String::from("Memory (read-only snapshot, one entry a line):");
     for entry in entries {
@@ -437,7 +425,7 @@ fn octets_of_definition(definition: &ToolDefinition) -> usize {
     description + octets_of_json(&definition.input_schema)
 }
 
-/// About the octets of a message, for estimates.
+/// Approximate size of a message in bytes, for estimates.
 pub fn octets_of(message: &Message) -> usize {
     let text = match message {
         Message::System(text) | Message::User(text) => text.len(),

@@ -1,40 +1,38 @@
-//! What a live tool may do to the world, and whether it is let (RFC 0081 §D, `live-shadow`).
+//! Whether a live tool has side effects, and whether they are allowed (RFC 0081 §D, `live-shadow`).
 
 use serde::{Deserialize, Serialize};
 
-/// What the operator says of a tool.
+/// The operator's declaration for a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Declared {
-    /// It only looks.
     ReadOnly,
-    /// It changes something.
     SideEffecting,
 }
 
-/// What the tool's server says of it. Nobody vouches for that: it can make a tool look worse, never better.
+/// Hints from the tool's server. Hints are untrusted: they can make a tool count as having side
+/// effects, never the reverse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// Whether it only looks.
     pub read_only: Option<bool>,
-    /// Whether it destroys something.
+    /// Whether the tool destroys something.
     pub destructive: Option<bool>,
 }
 
-/// Whether a tool is called, and with how much care.
+/// Whether a tool may be called, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effects {
-    /// It only looks: called, and after an interruption called anew.
+    /// Read-only: may be called, and called again after an interruption.
     None,
-    /// It changes something, and is let: called once, whatever happens.
+    /// Has side effects that are allowed: called at most once, even after an interruption.
     Allowed,
-    /// It changes something, and is not let.
+    /// Has side effects that are not allowed.
     Refused,
 }
 
 impl Effects {
-    /// What becomes of a tool.
+    /// Combines the declaration, the host's setting and the server's hints.
     pub fn of(declared: Declared, allowed: bool, hints: Hints) -> Self {
         let suspect = hints.read_only == Some(false) || hints.destructive == Some(true);
         match (declared, allowed) {

@@ -1,31 +1,29 @@
-//! The closed lists of an agent's own failures. A failure of the machinery is never among them.
+//! The closed lists of an agent's own failures. Infrastructure errors are never among them.
 
-/// The label of an invocation that needed more model turns than its run's caller allows: no failure of the agent, but a
-/// bound of the run that was reached (RFC 0058).
+/// The label of an invocation that needed more model turns than the run's caller allows. This is a
+/// reached limit of the run, not a failure of the agent (RFC 0058).
 pub const LOOP_LIMIT_EXCEEDED: &str = "loop_limit_exceeded";
 
-/// The label of an invocation that was not gone on with because a budget of the run is used up: money, tokens, tool calls
-/// or retries (RFC 0058).
+/// The label of an invocation that ended because a budget of the run is used up: money, tokens,
+/// tool calls or retries (RFC 0058).
 pub const BUDGET_EXHAUSTED: &str = "budget_exhausted";
 
-/// Why an agent reached no decision, or one that does not count. The task scores 0.
+/// Why an agent produced no valid decision. The task scores 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureReason {
-    /// The final answer holds nothing.
+    /// The final answer is empty.
     EmptyAnswer,
     /// The model refused.
     Refused,
-    /// The answer was cut at the token limit.
+    /// The answer was truncated at the token limit.
     Truncated,
-    /// The return schema demands a JSON document and the answer is none.
+    /// The return schema requires a JSON document, and the answer is not one.
     OutputNotJson,
     /// The answer violates the return schema.
     OutputSchemaViolation,
-    /// Too many model turns.
     TurnLimit,
-    /// Too many tool calls.
     ToolCallLimit,
-    /// The conversation outgrew the model's context.
+    /// The conversation exceeded the model's context.
     ContextOverflow,
     /// The endpoint's filter stopped the request.
     ContentFilter,
@@ -53,12 +51,10 @@ impl FailureReason {
     }
 }
 
-/// Why an endpoint understood a request and would not answer it.
+/// Why an endpoint rejected a well-formed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// The request is larger than the model's context.
     ContextOverflow,
-    /// A filter stopped it.
     ContentFilter,
 }
 

@@ -1,7 +1,8 @@
-//! Tool responses that stand in for live calls (RFC 0081, fixtures).
+//! Fixture responses that replace live tool calls (RFC 0081, fixtures).
 //!
-//! The responses of one tool are used in order and the last one repeats; tools do not share a position, so interleaving
-//! calls of two tools changes nothing. A tool without a response never goes live.
+//! The responses of one tool are used in order, and the last one repeats. Tools do not share a
+//! position, so interleaved calls of two tools do not affect each other. A tool without a response
+//! never goes live.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 use crate::domain::eval::safety::probe::TOOL;
 use crate::protocol::openwop::suite::ToolResponse;
 
-/// How far one invocation has used the responses of its task.
+/// The position of one invocation in the responses of its task.
 #[derive(Clone, Debug)]
 pub struct FixtureCursor<'a> {
     responses: &'a [ToolResponse],
@@ -18,7 +19,7 @@ pub struct FixtureCursor<'a> {
 }
 
 impl<'a> FixtureCursor<'a> {
-    /// Stands before the first response of every tool.
+    /// Starts before the first response of every tool.
     pub fn new(responses: &'a [ToolResponse]) -> Self {
         Self {
             responses,
@@ -28,7 +29,8 @@ impl<'a> FixtureCursor<'a> {
 
     /// The next response of `tool`; `None` if the task has none for it.
     pub fn next(&mut self, tool: &str) -> Option<&'a Value> {
-        // The description of a probe is for detectors; an agent that has a tool of this name learns nothing from it.
+        // The description of a probe is for detectors only; an agent with a tool of this name must
+        // not see it.
         if tool == TOOL {
             return None;
         }

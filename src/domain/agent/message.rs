@@ -1,4 +1,4 @@
-//! What is said between an agent and its model, free of any wire format.
+//! Messages between an agent and its model, independent of any wire format.
 
 use std::sync::Arc;
 
@@ -10,80 +10,73 @@ use super::effects::Effects;
 use crate::domain::ids::TaskId;
 use crate::domain::money::NanoUsd;
 
-/// Who said a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
-    /// Instructions.
     System(Arc<str>),
-    /// The task.
     User(Arc<str>),
-    /// The model, with the tool calls it asked for.
+    /// A reply of the model, with its tool calls.
     Assistant {
-        /// Text, if any.
         text: Option<String>,
-        /// Tool calls, if any.
         tool_calls: Vec<ToolCall>,
     },
-    /// A tool's answer.
+    /// The result of a tool call.
     Tool {
-        /// Which call it answers.
+        /// The call that this message answers.
         call_id: String,
         /// The answer as text.
         content: String,
     },
 }
 
-/// A call the model asked for.
+/// A tool call requested by the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
     /// The provider's id of the call.
     pub id: String,
-    /// The full tool name, mapped back; unknown names come as they are.
+    /// The full tool name, mapped back from the wire; unknown names are kept unchanged.
     pub tool: String,
-    /// The arguments; `Err` holds them as they came when they were not JSON.
+    /// The arguments; `Err` holds the original text if it was not JSON.
     pub arguments: Result<Value, String>,
 }
 
-/// Which task a request is for. Scripted answers are looked up by it; it is never sent to an endpoint.
+/// The task of a request. Scripted answers are looked up by it; it is never sent to an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskHint<'a> {
-    /// The task.
     pub id: &'a TaskId,
-    /// Its input.
     pub input: &'a Value,
 }
 
 /// One request to a model.
 #[derive(Clone, Debug)]
 pub struct ModelRequest<'a> {
-    /// The conversation so far.
     pub messages: Vec<Message>,
-    /// Tools on offer, by their full `<scope>:<tool-id>`; adapters map them to names their wire allows.
+    /// Offered tools by their full names, `<scope>:<tool-id>`; adapters map them to names that the
+    /// wire format allows.
     pub tools: &'a [String],
-    /// What is known of those of them that are live.
+    /// Definitions of the live tools among them.
     pub definitions: &'a [ToolDefinition],
-    /// The schema the final answer must satisfy, if there is one.
+    /// The schema that the final answer must satisfy, if there is one.
     pub response_schema: Option<ResponseSchema<'a>>,
     /// Sampling temperature, 0.0..=2.0.
     pub temperature: Option<f64>,
-    /// Most tokens the answer may have.
+    /// Maximum number of tokens of the answer.
     pub max_tokens: Option<u64>,
-    /// The task it is for.
     pub task: Option<TaskHint<'a>>,
-    /// The name of this call as an effect on the endpoint ([`Activity`](crate::domain::run::activity::Activity)), the same
-    /// for every attempt.
+    /// The activity id of this call ([`Activity`](crate::domain::run::activity::Activity)), the
+    /// same for every attempt.
     pub activity: Option<String>,
 }
 
-/// The schema an answer must satisfy.
+/// The schema that an answer must satisfy.
 ///
-/// Endpoints that hold a model to one have it write the members in the order in which the schema names them, some of them the
-/// required ones first. A document that was read has lost that order; where it matters, the text is passed on as it stands.
+/// Endpoints that enforce a schema make the model write members in the order of the schema, some of
+/// them required ones first. A parsed document has lost that order; where the order matters, the
+/// schema's text is sent unchanged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ResponseSchema<'a> {
-    /// One that was read.
+    /// A parsed schema.
     Read(&'a Value),
-    /// The text of one that we have written.
+    /// The text of a schema that this host wrote.
     Written(&'a str),
 }
 
@@ -109,40 +102,36 @@ impl std::fmt::Display for ResponseSchema<'_> {
 }
 
 impl<'a> ModelRequest<'a> {
-    /// What is known of a tool on offer.
+    /// The definition of an offered tool, if it is live.
     pub fn definition(&self, tool: &str) -> Option<&'a ToolDefinition> {
         self.definitions.iter().find(|known| known.tool == tool)
     }
 }
 
-/// A live tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolDefinition {
-    /// Its full name.
     pub tool: String,
-    /// What it does, in the words of whoever offers it.
+    /// The description by the tool's server, which is untrusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The schema of its arguments.
     pub input_schema: Value,
-    /// Whether it is called.
+    /// Whether it may be called.
     pub effects: Effects,
 }
 
-/// Tokens a call used, as the provider counted them.
+/// Tokens of one call, as counted by the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenUsage {
-    /// Prompt tokens.
     pub input: u64,
-    /// Completion tokens.
     pub output: u64,
     /// Prompt tokens served from the provider's cache.
     pub cached_input: Option<u64>,
 }
 
-/// Most tokens of one call that are believed: far beyond every context window. A larger report is a fault of the endpoint
-/// and would spoil every sum it enters.
+/// Largest token count of one call that is accepted, far beyond every context window. A larger
+/// report is a fault of the endpoint and would corrupt every sum.
 const MOST_TOKENS: u64 = 1_000_000_000;
 
 impl TokenUsage {
@@ -157,20 +146,19 @@ impl TokenUsage {
 /// A model's answer.
 #[derive(Clone, Debug, Default)]
 pub struct ModelReply {
-    /// Text, if any.
     pub text: Option<String>,
-    /// The model's reasoning, where the endpoint hands it out apart from the text.
+    /// The model's reasoning, where the endpoint returns it separately from the text.
     pub reasoning: Option<String>,
-    /// Tool calls, if any.
     pub tool_calls: Vec<ToolCall>,
-    /// What was used; `None` if the provider did not say.
+    /// Reported usage; `None` if the provider reported none.
     pub usage: Option<TokenUsage>,
-    /// Whether the provider reported usage that cannot be, such as a negative count; `usage` is then `None`.
+    /// Whether the provider reported impossible usage, such as a negative count; `usage` is then
+    /// `None`.
     pub usage_invalid: bool,
-    /// What it cost, where whoever answered says so; else its price says.
+    /// The cost, where the endpoint reports it; otherwise it is computed from the price.
     pub cost: Option<NanoUsd>,
     /// Whether the model or its content filter refused.
     pub refused: bool,
-    /// Whether the answer was cut at the token limit.
+    /// Whether the answer was truncated at the token limit.
     pub truncated: bool,
 }

@@ -1,4 +1,5 @@
-//! What a model call may cost before it is made, and what it did cost where the provider does not say.
+//! Estimates of the cost of a model call: an upper bound before it is made, and its likely usage
+//! where the provider reports none.
 
 use serde_json::Value;
 
@@ -7,14 +8,16 @@ use crate::domain::money::TokenPrice;
 
 use super::message::{ModelReply, TokenUsage, ToolCall};
 
-/// Output tokens that are reserved where the request sets no bound, and the bound for endpoints that demand one.
+/// Output tokens reserved where the request sets no limit, and the limit sent to endpoints that
+/// require one.
 pub const ASSUMED_OUTPUT_TOKENS: u64 = 4096;
-/// Octets of a token in running text, the usual rule of thumb.
+/// Bytes per token of running text, a rule of thumb.
 const OCTETS_PER_TOKEN: u64 = 4;
-/// Octets a message or a tool costs beside its texts.
+/// Bytes counted for a message or a tool in addition to its texts.
 pub(super) const OVERHEAD: usize = 16;
 
-/// An upper bound: byte-level tokenisers spend at most one token an octet, and an answer stops at its limit.
+/// An upper bound: byte-level tokenizers use at most one token per byte, and an answer stops at its
+/// limit.
 pub fn estimate(request_octets: usize, max_tokens: Option<u64>, price: TokenPrice) -> Estimate {
     let input = request_octets as u64;
     let output = max_tokens.unwrap_or(ASSUMED_OUTPUT_TOKENS);
@@ -24,7 +27,7 @@ pub fn estimate(request_octets: usize, max_tokens: Option<u64>, price: TokenPric
     }
 }
 
-/// A likely usage by size, for endpoints that report none. Its user must mark it as such.
+/// Likely usage by size, for endpoints that report none. Callers must mark it as estimated.
 pub fn usage_from_size(request_octets: usize, reply: &ModelReply) -> TokenUsage {
     let calls: usize = reply.tool_calls.iter().map(octets_of_call).sum();
     let text = reply.text.as_ref().map_or(0, String::len);
@@ -44,7 +47,7 @@ pub(super) fn octets_of_call(call: &ToolCall) -> usize {
     call.id.len() + call.tool.len() + arguments + OVERHEAD
 }
 
-/// About the octets of a document in compact form, without writing it.
+/// Approximate size in bytes of a document in compact form, computed without serializing it.
 pub(super) fn octets_of_json(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,

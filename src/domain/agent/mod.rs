@@ -1,7 +1,9 @@
-//! The agent loop as pure rules: what is said to the model, what its tool calls get back, when it is done.
+//! The agent loop as pure rules: messages to the model, results of its tool calls, and when the
+//! loop ends.
 //!
-//! [`Conversation`] is the state machine (RFC 0072 live runtime; OpenWOP agent-evaluation, fixtures): it is stepped with a
-//! model's reply and says what comes next. It knows no endpoint, no clock and no event log; the runtime around it does.
+//! [`Conversation`] is the state machine (RFC 0072 live runtime; OpenWOP agent-evaluation,
+//! fixtures): each model reply advances it by one step, which returns the next action. It has no
+//! access to endpoints, the clock or the event log; the runtime around it has.
 
 mod circuit;
 mod concurrency;

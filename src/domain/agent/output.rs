@@ -1,22 +1,21 @@
 //! From a model's last text to the agent's output.
 //!
-//! Without a return schema the text is the output. With one, the text is a JSON document, or holds exactly one fenced block
-//! that is one, or stands for itself where the schema allows a string. The first of these that parses is the output, valid
-//! or not: a schema is never used to choose between readings.
+//! Without a return schema, the text is the output. With a schema, the candidates are, in order:
+//! the text as a JSON document; the only fenced block in the text as a JSON document; the text
+//! itself as a string, if the schema allows one. The first candidate that parses is the output,
+//! valid or not: the schema never chooses between candidates.
 
 use serde_json::Value;
 
 use crate::protocol::json::parse_written;
 use crate::protocol::schema::CompiledSchema;
 
-/// What was made of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// It satisfies the schema.
     Valid(Value),
-    /// It is a document that violates the schema.
+    /// A document that violates the schema.
     Invalid(Value),
-    /// It is no document; here it is.
+    /// The text is not a JSON document.
     NotJson(Value),
 }
 
@@ -38,7 +37,8 @@ pub fn read_answer(text: &str, schema: &CompiledSchema) -> Answer {
     }
 }
 
-/// The inside of the one fenced block of a text; none if there are more, since nothing says which one counts.
+/// The content of the only fenced block of a text; `None` if there are several, since it is unclear
+/// which one counts.
 fn only_fenced_block(text: &str) -> Option<&str> {
     let mut parts = text.split("```");
     let (_before, block, _after) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,17 +1,17 @@
-//! How long to wait before a model call is tried again.
+//! The delay before a model call is retried.
 
 use std::time::Duration;
 
-/// Bounded attempts with exponential, jittered waits.
+/// A limited number of attempts with exponential backoff and jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts in all, at least 1.
+    /// Total number of attempts, at least 1.
     pub attempts: u32,
-    /// Wait after the first attempt.
+    /// Delay after the first attempt.
     pub base: Duration,
-    /// Longest wait of our own choosing.
+    /// Longest delay, unless the endpoint asks for a longer one.
     pub cap: Duration,
-    /// Longest wait an endpoint may ask for with `Retry-After`.
+    /// Longest delay an endpoint may ask for with `Retry-After`.
     pub retry_after_cap: Duration,
 }
 
@@ -27,10 +27,11 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The wait after attempt number `attempt` (from 1) failed; `None` when it was the last.
+    /// The delay after attempt number `attempt` (from 1) failed; `None` if it was the last one.
     ///
-    /// `seed` spreads the waits of invocations that failed together. It is their own, so the same invocation waits the
-    /// same time whenever it is repeated. A `Retry-After` is never undercut but by its cap; ours is cut by up to a half.
+    /// `seed` spreads the delays of invocations that failed together. It depends only on the
+    /// invocation, so repeating an invocation repeats its delays. The delay is at least
+    /// `Retry-After`, up to `retry_after_cap`; jitter reduces a computed delay by up to half.
     pub fn wait(&self, attempt: u32, seed: u64, retry_after: Option<Duration>) -> Option<Duration> {
         if attempt >= self.attempts {
             return None;
@@ -47,7 +48,7 @@ impl RetryPolicy {
     }
 }
 
-/// Sixteen well-mixed bits (splitmix64's finaliser).
+/// Sixteen well-mixed bits (the finalizer of splitmix64).
 fn fraction(seed: u64, attempt: u32) -> u16 {
     let mut z = seed.wrapping_add(u64::from(attempt).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

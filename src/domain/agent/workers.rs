@@ -1,8 +1,10 @@
-//! Scripted workers: other agents that the fixtures of a task stand in for.
+//! Scripted workers: the fixtures of a task play other agents.
 //!
-//! An agent calls a worker like a tool. The scope of the tool's name says how the call is recorded: as a delegation
-//! (`agent.handoff`), or as the decision of an orchestrator (`runOrchestrator.decided`). Neither is a tool call. A worker's
-//! responses are used in order and the last one repeats, so a failure can be injected that a second attempt recovers from.
+//! An agent calls a worker like a tool. The scope of the tool's name determines how the call is
+//! recorded: as a delegation (`agent.handoff`), or as the decision of an orchestrator
+//! (`runOrchestrator.decided`). Neither is recorded as a tool call. A worker's responses are used
+//! in order and the last one repeats, so a fixture can inject a failure that a second attempt
+//! recovers from.
 
 use serde_json::Value;
 
@@ -12,15 +14,15 @@ use crate::protocol::openwop::suite::Fixtures;
 
 const DELEGATE: &str = "aaaf-delegate:";
 const WORKER: &str = "aaaf-worker:";
-/// Longest reason of a handoff that is recorded, in characters.
+/// Longest recorded reason of a handoff, in characters.
 const LONGEST_REASON: usize = 200;
 
 /// How an agent works with a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It hands a part of its task over.
+    /// The agent delegates part of its task.
     Delegate,
-    /// It leads the worker as an orchestrator.
+    /// The agent directs the worker as an orchestrator.
     Worker,
 }
 
@@ -34,7 +36,8 @@ pub fn worker(tool: &str) -> Option<(Role, &str)> {
     })
 }
 
-/// The names of the workers of a task, each once: they are offered beside the agent's tools.
+/// The names of a task's workers, without duplicates; they are offered together with the agent's
+/// tools.
 pub fn workers_of(fixtures: Option<&Fixtures>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for response in fixtures.into_iter().flat_map(|it| &it.tool_responses) {
@@ -45,7 +48,7 @@ pub fn workers_of(fixtures: Option<&Fixtures>) -> Vec<String> {
     found
 }
 
-/// The workers that one turn leads: one decision, whose workers run side by side.
+/// The workers that one turn directs: one decision, whose workers run concurrently.
 pub fn led(tools: &[(ToolCall, ToolOutcome)]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for (call, outcome) in tools {
@@ -58,7 +61,7 @@ pub fn led(tools: &[(ToolCall, ToolOutcome)]) -> Vec<String> {
     found
 }
 
-/// The reason that an agent gives for a handoff.
+/// The agent's reason for a handoff.
 pub fn reason_of(call: &ToolCall) -> Option<String> {
     let arguments = call.arguments.as_ref().ok()?;
     let reason = arguments.get("reason")?.as_str()?;

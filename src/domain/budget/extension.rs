@@ -1,5 +1,5 @@
-//! People may add to a budget that is used up (RFC 0084 §D, `onExhaustion: "interrupt"`): what they are asked, and what an
-//! answer adds.
+//! Extensions of a used-up budget by people (RFC 0084 §D, `onExhaustion: "interrupt"`): the
+//! question, and the amount that an answer adds.
 
 use serde_json::{Value, json};
 
@@ -15,26 +15,23 @@ use crate::protocol::openwop::events::{
     EffectiveBudget, InterruptKind, InterruptResolved, NewEvent,
 };
 
-/// The node that asks.
+/// The node of the question.
 pub const NODE: &str = "budget";
-/// What an answer adds.
+/// The member of an answer that holds the added amounts.
 const DELTA: &str = "budgetDelta";
-/// Numbers up to here are exact in every client.
+/// Integers up to here are exact in every client.
 const MOST: f64 = 9_007_199_254_740_991.0;
 const MOST_USD: f64 = 1_000_000.0;
 
-/// A bound that was reached.
+/// A limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UsedUp {
-    /// Of which dimension.
     pub dimension: Dimension,
-    /// In its unit.
+    /// In the dimension's unit.
     pub consumed: f64,
-    /// The bound.
     pub limit: f64,
 }
 
-/// Who may answer.
 pub fn gate() -> GatePolicy {
     GatePolicy {
         required_scope: Some("approvals:respond".to_owned()),
@@ -42,7 +39,7 @@ pub fn gate() -> GatePolicy {
     }
 }
 
-/// What suspends a run whose budget is used up, after `asked` earlier questions.
+/// The events that suspend a run whose budget is used up, after `asked` earlier questions.
 pub fn ask(run: &RunId, used_up: UsedUp, asked: usize) -> Vec<NewEvent> {
     let UsedUp {
         dimension,
@@ -90,7 +87,7 @@ fn resume_schema(dimension: Dimension) -> Value {
     })
 }
 
-/// What a policy calls the bound of a dimension.
+/// The policy's member name for the limit of a dimension.
 const fn member(dimension: Dimension) -> &'static str {
     match dimension {
         Dimension::Tokens => "maxTokens",
@@ -100,25 +97,25 @@ const fn member(dimension: Dimension) -> &'static str {
     }
 }
 
-/// The dimension that a question is about.
+/// The dimension of a question.
 pub fn dimension_of(question: &Value) -> Option<Dimension> {
     let name = question.pointer("/artifactData/dimension")?.as_str()?;
     Dimension::parse(name)
 }
 
-/// Whether an answer adds to the budget.
+/// Whether an answer extends the budget.
 pub fn accepts(answer: &Value) -> bool {
     answer.get("action").and_then(Value::as_str) == Some("accept")
 }
 
-/// What an answer adds, if it is one to this question and does.
+/// The amounts that an answer adds, if it answers a budget question and approves.
 pub fn added(resolved: &InterruptResolved) -> Option<EffectiveBudget> {
     if resolved.node_id.as_str() != NODE || !accepts(&resolved.resume_value) {
         return None;
     }
     let members = resolved.resume_value.get(DELTA)?.as_object()?;
     let fields = Fields::of(members, DELTA);
-    // JSON Schema takes 3.0 for an integer.
+    // JSON Schema accepts 3.0 as an integer.
     let whole = |name| {
         let number = fields.number(name, 1.0, MOST).ok().flatten()?;
         format!("{number:.0}").parse().ok()
@@ -132,7 +129,7 @@ pub fn added(resolved: &InterruptResolved) -> Option<EffectiveBudget> {
     })
 }
 
-/// A budget with everything that was added. What was unbounded stays so.
+/// A budget with all extensions added. A dimension without a limit stays unlimited.
 pub fn extended(budget: &BudgetSpec, added: &[EffectiveBudget]) -> BudgetSpec {
     let mut budget = budget.clone();
     let add = |bound: &mut Option<u64>, more: Option<u64>| {

@@ -1,9 +1,10 @@
 //! A run's budget: reserved before a call, settled from its usage.
 //!
-//! With C calls in flight a budget that is only *checked* before each call is overshot C-fold. Here a call reserves its
-//! estimate first and is refused when the reservation does not fit. If nothing is in flight and something is left, one call
-//! may go although its estimate does not fit, so the overshoot is never more than that one call's own estimate. Tool calls and
-//! retries are counted one by one, so those are never overshot (RFC 0084).
+//! With C calls in flight, a budget that is only *checked* before each call can be exceeded C-fold.
+//! Here, a call reserves its estimate first and is refused if the reservation does not fit. If no
+//! call is in flight and some budget is left, one call may be made although its estimate does not
+//! fit, so a budget is exceeded by at most that call's estimate. Tool calls and retries are counted
+//! one by one, so their limits are never exceeded (RFC 0084).
 
 pub mod extension;
 pub mod policy;
@@ -13,30 +14,27 @@ use std::collections::BTreeSet;
 
 use crate::domain::money::NanoUsd;
 
-/// What a call may use, at most, as far as can be told before it is made.
+/// Upper bound of a call's usage, estimated before the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
     /// Input and output tokens.
     pub tokens: u64,
-    /// Their price.
     pub cost: NanoUsd,
 }
 
-/// The bounds of a run.
+/// The limits of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Tokens.
+    /// Input and output tokens.
     pub max_tokens: Option<u64>,
-    /// Money.
     pub max_cost: Option<NanoUsd>,
-    /// Calls of tools.
     pub max_tool_calls: Option<u64>,
-    /// Calls that were tried again.
+    /// Retried calls.
     pub max_retries: Option<u64>,
 }
 
 impl Limits {
-    /// The bound of one dimension, in its unit.
+    /// The limit of one dimension, in its unit.
     pub fn of(&self, dimension: Dimension) -> Option<f64> {
         match dimension {
             Dimension::Tokens => self.max_tokens.map(number),
@@ -47,21 +45,20 @@ impl Limits {
     }
 }
 
-/// What a run has used.
+/// Usage of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spending {
     /// Input and output tokens.
     pub tokens: u64,
     /// Their price.
     pub cost: NanoUsd,
-    /// Calls of tools.
     pub tool_calls: u64,
-    /// Calls that were tried again.
+    /// Retried calls.
     pub retries: u64,
 }
 
 impl Spending {
-    /// What is used of one dimension, in its unit.
+    /// The usage of one dimension, in its unit.
     pub fn of(&self, dimension: Dimension) -> f64 {
         match dimension {
             Dimension::Tokens => number(self.tokens),
@@ -80,16 +77,13 @@ fn number(count: u64) -> f64 {
     count as f64
 }
 
-/// A dimension of the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dimension {
     /// Input and output tokens.
     Tokens,
-    /// Money.
     Cost,
-    /// Calls of tools.
     ToolCalls,
-    /// Calls that were tried again.
+    /// Retried calls.
     Retries,
 }
 
@@ -125,18 +119,18 @@ impl Dimension {
     }
 }
 
-/// The answer to a reservation.
+/// The result of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserve {
-    /// Go; settle afterwards.
+    /// The call may be made; settle it afterwards.
     Granted,
-    /// Does not fit now, may fit once a call in flight has settled.
+    /// Does not fit now, but may fit once a call in flight has settled.
     Wait,
     /// Will never fit.
     Exhausted(Dimension),
 }
 
-/// What is spent and what is reserved.
+/// Tracks spending and reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     limits: Limits,
@@ -147,7 +141,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget of which `spent` is used already (a resumed run).
+    /// A budget of which `spent` is already used (a resumed run).
     pub fn new(limits: Limits, spent: Spending) -> Self {
         Self {
             limits,
@@ -156,7 +150,7 @@ impl Budget {
         }
     }
 
-    /// Asks to make a call.
+    /// Reserves an estimate for a call.
     pub fn reserve(&mut self, estimate: Estimate) -> Reserve {
         if let Some(dimension) = self.used_up() {
             return Reserve::Exhausted(self.refuse(dimension));
@@ -169,7 +163,7 @@ impl Budget {
         Reserve::Granted
     }
 
-    /// Replaces a granted estimate by what the call really used.
+    /// Replaces a granted estimate with the actual usage.
     pub fn settle(&mut self, estimate: Estimate, used: Estimate) {
         self.reserved = Estimate {
             tokens: self.reserved.tokens.saturating_sub(estimate.tokens),
@@ -180,7 +174,7 @@ impl Budget {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
-    /// Asks to call a tool; counted if it may be.
+    /// Counts a tool call, if the limit allows it.
     pub fn call_tool(&mut self) -> Result<(), Dimension> {
         let max = self.limits.max_tool_calls;
         if max.is_some_and(|max| self.spent.tool_calls >= max) {
@@ -190,7 +184,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Asks to try a call again; counted if it may be.
+    /// Counts a retry, if the limit allows it.
     pub fn retry(&mut self) -> Result<(), Dimension> {
         let max = self.limits.max_retries;
         if max.is_some_and(|max| self.spent.retries >= max) {
@@ -205,22 +199,21 @@ impl Budget {
         dimension
     }
 
-    /// The dimensions of which more was asked for than there was.
+    /// The dimensions in which a reservation was refused.
     pub fn refused(&self) -> &BTreeSet<Dimension> {
         &self.refused
     }
 
-    /// What is spent.
     pub fn spent(&self) -> Spending {
         self.spent
     }
 
-    /// The bounds.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// The dimension of which nothing is left for a model call. One of no cost fits into a budget of nothing.
+    /// The dimension that leaves nothing for a model call. A call that costs nothing fits into a
+    /// cost limit of zero.
     fn used_up(&self) -> Option<Dimension> {
         let tokens = self
             .limits
@@ -353,8 +346,8 @@ mod tests {
     }
 
     proptest! {
-        /// However calls interleave, what is spent never exceeds the limit by more than one call's estimate, as long as no
-        /// call uses more than it estimated.
+        /// However calls interleave, spending exceeds the limit by at most one call's estimate, as
+        /// long as no call uses more than its estimate.
         #[test]
         fn the_overshoot_is_at_most_one_estimate(calls in prop::collection::vec((1_u64..40, 0_u64..=100), 1..60), width in 1_usize..12) {
             let limit = 200_u64;

@@ -1,4 +1,5 @@
-//! The policy a caller sets (`configurable.budget`, RFC 0084 §A) and what it comes to together with the host's ceiling.
+//! The caller's budget policy (`configurable.budget`, RFC 0084 §A), combined with the host's
+//! ceiling.
 
 use glob::Pattern;
 use serde::{Deserialize, Serialize};
@@ -10,42 +11,41 @@ use crate::domain::money::NanoUsd;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetSpec {
-    /// Most tokens, input and output together.
+    /// Maximum number of tokens, input and output together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Most money.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cost: Option<NanoUsd>,
-    /// Most calls of tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u64>,
-    /// Most calls that are tried again.
+    /// Maximum number of retried calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u64>,
-    /// Models that may be called, as globs; `None`: any.
+    /// Globs of models that may be called; `None` allows all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_allow: Option<Vec<String>>,
-    /// Models that may not be called, whatever else allows them.
+    /// Globs of models that may not be called; takes precedence over `model_allow`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub model_deny: Vec<String>,
-    /// The share of each limit at which it is said that it is crossed.
+    /// Percentage of each limit at which an event reports that the threshold is crossed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold_percent: Option<f64>,
-    /// Whether people are asked for more once it is used up. Otherwise the run fails.
+    /// Whether people are asked for an extension once the budget is used up. Otherwise the run
+    /// fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupts: bool,
-    /// Whether the host only watched budgets when the run was created, and stops nothing for their sake.
+    /// Whether the host only reported budget use when the run was created, and enforces nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub advisory: bool,
 }
 
 impl BudgetSpec {
-    /// Nothing was asked for.
+    /// Whether the caller set no limit at all.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The bounds together with the host's ceiling: the smaller one of each dimension.
+    /// The limits combined with the host's ceiling: the smaller one of each dimension.
     pub fn effective(&self, ceiling: Option<NanoUsd>) -> Limits {
         let max_cost = match (self.max_cost, ceiling) {
             (Some(own), Some(host)) => Some(own.min(host)),
@@ -59,7 +59,8 @@ impl BudgetSpec {
         }
     }
 
-    /// The bounds that stop something: of an advisory budget only the host's ceiling, which is no budget.
+    /// The limits that are enforced: for an advisory budget only the host's ceiling, which is not
+    /// part of the budget.
     pub fn enforced(&self, ceiling: Option<NanoUsd>) -> Limits {
         if self.advisory {
             Limits {
@@ -71,13 +72,13 @@ impl BudgetSpec {
         }
     }
 
-    /// Whether it was the caller's own bound on money that was reached, and not the host's.
+    /// Whether the caller's own cost limit is the effective one, rather than the host's ceiling.
     pub fn owns_cost(&self, ceiling: Option<NanoUsd>) -> bool {
         let own = self.max_cost.filter(|_| !self.advisory);
         own.is_some_and(|own| ceiling.is_none_or(|host| own <= host))
     }
 
-    /// Whether a model may be called. Denying wins, and a pattern that cannot be read allows nothing.
+    /// Whether a model may be called. Deny takes precedence, and an invalid pattern allows nothing.
     pub fn allows(&self, model: &str) -> bool {
         let fits = |pattern: &String, unreadable: bool| {
             Pattern::new(pattern).map_or(unreadable, |pattern| pattern.matches(model))
@@ -91,7 +92,7 @@ impl BudgetSpec {
     }
 }
 
-/// Whether a text is a glob.
+/// Whether `text` is a valid glob.
 pub fn is_glob(text: &str) -> bool {
     Pattern::new(text).is_ok()
 }

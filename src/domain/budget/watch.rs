@@ -1,59 +1,53 @@
-//! What is said of a budget while it is used (RFC 0084 §C): how much is consumed, that a threshold is crossed, that a bound
-//! is reached. A projection of what is spent and nothing measured anew, so it is said in coarse steps.
+//! Budget events while a run uses its budget (RFC 0084 §C): consumption, crossed thresholds,
+//! reached limits. They are derived from the recorded spending in coarse steps; nothing is measured
+//! separately.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Dimension, Limits, Spending};
 
-/// Consumption is said again once this share of the limit more is used.
+/// Consumption is reported again after this additional share of the limit is used.
 const STEP: f64 = 0.1;
 
-/// Something to be said.
+/// An event to report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Notice {
-    /// So much is consumed.
+    /// Consumption so far.
     Consumed {
-        /// Of which dimension.
         dimension: Dimension,
-        /// In its unit.
+        /// In the dimension's unit.
         consumed: f64,
-        /// The bound.
         limit: f64,
     },
-    /// The threshold is crossed.
+    /// A threshold was crossed.
     Crossed {
-        /// Of which dimension.
         dimension: Dimension,
-        /// In its unit.
+        /// In the dimension's unit.
         consumed: f64,
-        /// The bound.
         limit: f64,
-        /// The threshold.
         percent: f64,
     },
-    /// The bound is reached, and it is advisory: nothing else follows.
+    /// An advisory limit was reached; nothing is stopped.
     Reached {
-        /// Of which dimension.
         dimension: Dimension,
-        /// In its unit.
+        /// In the dimension's unit.
         consumed: f64,
-        /// The bound.
         limit: f64,
     },
 }
 
-/// What was said already, in the run's log.
+/// What the run's log has reported already.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Said {
-    /// What was said to be consumed last.
+    /// The last reported consumption.
     pub consumed: BTreeMap<Dimension, f64>,
-    /// Whose threshold was said to be crossed.
+    /// Dimensions whose threshold was reported as crossed.
     pub crossed: BTreeSet<Dimension>,
-    /// Whose bound was said to be reached.
+    /// Dimensions whose limit was reported as reached.
     pub exhausted: BTreeSet<Dimension>,
 }
 
-/// Watches a budget that somebody asked for.
+/// Watches the budget a caller asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watch {
     limits: Limits,
@@ -63,7 +57,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch that goes on after what was said already.
+    /// Continues after the events that were already reported.
     pub fn new(limits: Limits, percent: Option<f64>, advisory: bool, said: Said) -> Self {
         Self {
             limits,
@@ -73,7 +67,7 @@ impl Watch {
         }
     }
 
-    /// What is to be said now; each of it is counted as said.
+    /// The events to report now; each of them then counts as reported.
     pub fn observe(&mut self, spent: &Spending) -> Vec<Notice> {
         let mut notices = Vec::new();
         for dimension in Dimension::ALL {
@@ -83,7 +77,8 @@ impl Watch {
             let consumed = spent.of(dimension);
             let last = self.said.consumed.get(&dimension).copied().unwrap_or(0.0);
             let reached = consumed >= limit && consumed > 0.0;
-            // Beyond the bound, where an advisory budget goes on, it matters less how far.
+            // Beyond the limit, where an advisory budget does not stop the run, coarser steps
+            // suffice.
             let step = if last < limit { limit * STEP } else { limit };
             let due = consumed - last >= step || (reached && last < limit);
             if consumed > last && due && (limit > 0.0 || last == 0.0) {
@@ -188,7 +183,8 @@ mod tests {
     }
 
     proptest! {
-        /// However it is used, little is said, and never that less is consumed than before.
+        /// However the budget is used, there are few events, and reported consumption never
+        /// decreases.
         #[test]
         fn what_is_said_grows_and_stays_little(calls in prop::collection::vec(0_u64..30, 0..200), limit in 1_u64..1000) {
             let mut watch = Watch::new(of_tokens(limit), Some(50.0), false, Said::default());

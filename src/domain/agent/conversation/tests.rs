@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::protocol::schema::compile_untrusted;
 
-/// What a conversation borrows.
+/// The values a conversation borrows.
 struct Setup {
     prompt: Arc<str>,
     tools: Vec<String>,
