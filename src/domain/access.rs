@@ -370,10 +370,10 @@ mod tests {
     }
 
     #[rstest]
-    #[case(&[("Release Manager", "runs:read")], "no name")]
-    #[case(&[("", "runs:read")], "no name")]
+    #[case(&[("Release Manager", "runs:read")], "not a valid role name")]
+    #[case(&[("", "runs:read")], "not a valid role name")]
     #[case(&[("a", "runs:read"), ("a", "runs:read")], "twice")]
-    #[case(&[("a", "runs:*")], "no scope")]
+    #[case(&[("a", "runs:*")], "does not know")]
     fn a_catalogue_with_one_fault_is_none(#[case] roles: &[(&str, &str)], #[case] names: &str) {
         let roles: Vec<(&str, Vec<String>)> = roles
             .iter()

@@ -1,8 +1,9 @@
-//! What an effect outside of this host is called (OpenWOP idempotency, layer 2; RFC 0150 §B).
+//! Names of effects outside this host (OpenWOP idempotency, layer 2; RFC 0150 §B).
 //!
-//! The name is of the effect a run intends, not of the attempt that carries it: a call that is tried again, and a task that
-//! is done anew after a crash, come to the same name, by which whoever is called can recognise the repetition. Nothing that
-//! counts attempts is part of it. A fork is another run and so intends other effects.
+//! An activity id names the effect that a run intends, not one attempt at it. A retried call, and a
+//! task that is repeated after a crash, get the same id, so the called system can recognize the
+//! repetition. The id therefore depends on no counter of attempts. A fork is a different run, so
+//! its effects have different ids.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,26 +11,23 @@ use sha2::{Digest as _, Sha256};
 
 use crate::domain::ids::{RunId, TenantId};
 
-/// Tells these names apart from any other digest, and from those of another recipe.
+/// Domain separator; it changes whenever the derivation changes.
 const RECIPE: &str = "openwop:activity:v2";
 
-/// One effect of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity<'a> {
-    /// Whose run.
     pub tenant: &'a TenantId,
-    /// The run.
     pub run: &'a RunId,
-    /// The node, or the task, that intends it.
+    /// The node or task that intends the effect.
     pub node: &'a str,
-    /// How many the node has intended before.
+    /// Number of effects that the node intended before.
     pub ordinal: u32,
-    /// What kind of effect on whom.
+    /// The kind of effect, and the system it acts on.
     pub provider_key: &'a str,
 }
 
 impl Activity<'_> {
-    /// Its name: 43 characters, safe in a header.
+    /// The activity id: 43 characters, safe in a header.
     pub fn id(&self) -> String {
         let ordinal = self.ordinal.to_string();
         let parts = [
@@ -40,7 +38,7 @@ impl Activity<'_> {
             &ordinal,
             self.provider_key,
         ];
-        // None of them can hold a NUL, so no two activities read the same.
+        // No part contains a NUL, so different activities never join to the same text.
         URL_SAFE_NO_PAD.encode(Sha256::digest(parts.join("\0")))
     }
 }

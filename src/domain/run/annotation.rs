@@ -1,4 +1,5 @@
-//! Reading an annotation (RFC 0056). Its texts are content of people: bounded, and masked where they look like a credential.
+//! Parses annotations (RFC 0056). Their texts are written by people: they are limited in length,
+//! and credentials in them are masked.
 
 use serde_json::{Map, Value};
 
@@ -8,29 +9,27 @@ use crate::domain::redaction::mask;
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::annotation::{AnnotationSignal, SignalKind};
 
-/// Annotations of one run at most.
+/// Maximum number of annotations per run.
 pub const MAX_ANNOTATIONS: u32 = 1_000;
-/// Octets of all their documents at most: they are listed at once, and part of every bundle.
+/// Maximum total size of a run's annotations in bytes: they are listed in one response and included
+/// in every bundle.
 pub const MAX_ANNOTATION_OCTETS: u32 = 1_000_000;
 const MAX_CORRECTION_CHARS: usize = 8_192;
 const MAX_NOTE_CHARS: usize = 4_096;
 const MAX_LABEL_CHARS: usize = 256;
 const MAX_ID_CHARS: usize = 128;
 
-/// What somebody wants to say, with every text masked.
+/// An annotation to create, with every text masked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewAnnotation {
-    /// About which event.
     pub event_id: Option<EventId>,
-    /// About which node.
     pub node_id: Option<TaskId>,
-    /// What.
     pub signal: AnnotationSignal,
-    /// In words.
     pub note: Option<String>,
 }
 
-/// Reads the body of `POST /v1/runs/{runId}/annotations`, which is closed on every level.
+/// Parses the body of `POST /v1/runs/{runId}/annotations`. Unknown members are rejected at every
+/// level.
 ///
 /// # Errors
 /// `validation_error` naming the field.
@@ -60,17 +59,14 @@ pub fn parse(body: &Value) -> Result<NewAnnotation, Problem> {
             ));
         }
     };
-    let rating =
-        match signal.get("rating") {
-            None => None,
-            Some(rating) => {
-                let rating = rating.as_u64().and_then(|rating| u8::try_from(rating).ok());
-                let rating = rating.filter(|rating| (1..=5).contains(rating));
-                Some(rating.ok_or_else(|| {
-                    signal.invalid("rating", "must be a whole number from 1 to 5")
-                })?)
-            }
-        };
+    let rating = match signal.get("rating") {
+        None => None,
+        Some(rating) => {
+            let rating = rating.as_u64().and_then(|rating| u8::try_from(rating).ok());
+            let rating = rating.filter(|rating| (1..=5).contains(rating));
+            Some(rating.ok_or_else(|| signal.invalid("rating", "must be an integer from 1 to 5"))?)
+        }
+    };
     let read = AnnotationSignal {
         kind,
         rating,
@@ -98,14 +94,16 @@ pub fn parse(body: &Value) -> Result<NewAnnotation, Problem> {
     })
 }
 
-/// What somebody wrote, masked; bounded as it is kept, for masks may be longer than what they are in the place of.
+/// A text of at most `most` characters, masked. The masked text is limited too, because masks may
+/// be longer than the credentials they replace.
 fn words(fields: &Fields<'_>, name: &str, most: usize) -> Result<Option<String>, Problem> {
     let Some(text) = fields.text_of(name, 0..=most)? else {
         return Ok(None);
     };
     let masked = mask(text).into_owned();
     if masked.chars().count() > most {
-        let what = format!("must be a text of at most {most} characters, its masks counted");
+        let what =
+            format!("must be a string of at most {most} characters after credentials are masked");
         return Err(fields.invalid(name, &what));
     }
     Ok(Some(masked))

@@ -1,8 +1,9 @@
-//! What of a run may leave in a debug bundle (OpenWOP debug-bundle, SR-1).
+//! Redaction of debug bundles (OpenWOP debug-bundle, SR-1).
 //!
-//! A bundle is handed to people who are to find out what went wrong, not what was said. What callers, models, tools and
-//! people put in is masked as a whole, whatever it looks like; ids, types, codes, counts and scores stay. An event this
-//! version does not know is masked as a whole too. Whatever text is left is searched for credentials.
+//! A bundle helps people find out what went wrong without showing them task content. Everything
+//! that callers, models, tools and people supplied is masked completely, whatever it looks like;
+//! ids, types, codes, counts and scores stay. Events of a type that this version does not know are
+//! masked completely too. The remaining text is searched for credentials.
 
 use std::borrow::Cow;
 
@@ -13,10 +14,10 @@ use super::record::{RunRecord, Work};
 use crate::domain::redaction::mask;
 use crate::protocol::openwop::annotation::Annotation;
 
-/// In the place of content.
+/// Replaces content.
 pub const REDACTED: &str = "[REDACTED]";
 
-/// Members of `configurable` that are settings; any other one is the caller's content.
+/// Members of `configurable` that are settings; all other members are the caller's content.
 const SETTINGS: &[&str] = &[
     "baselineRunId",
     "budget",
@@ -33,7 +34,7 @@ const SETTINGS: &[&str] = &[
     "temperature",
 ];
 
-/// Members of an event document beside its payload.
+/// Members of an event document other than its payload.
 const ENVELOPE: &[&str] = &[
     "causationId",
     "engineVersion",
@@ -46,7 +47,7 @@ const ENVELOPE: &[&str] = &[
     "type",
 ];
 
-/// Masks what may not leave, and knows whether there was any of it.
+/// Masks content, and records whether it masked any.
 #[derive(Debug, Default)]
 pub struct Redactor {
     applied: bool,
@@ -58,7 +59,7 @@ impl Redactor {
         self.applied
     }
 
-    /// The run as a bundle shows it: its snapshot, and what it was given.
+    /// The run in a bundle: its snapshot, and its inputs.
     pub fn run(&mut self, record: &RunRecord, snapshot: Value) -> Map<String, Value> {
         let Value::Object(mut run) = snapshot else {
             return Map::new();
@@ -81,10 +82,10 @@ impl Redactor {
         run
     }
 
-    /// An event as a bundle shows it.
+    /// An event in a bundle.
     ///
     /// # Errors
-    /// The body is no event document.
+    /// The body is not an event document.
     pub fn event(&mut self, work: &Work, body: &[u8]) -> serde_json::Result<Box<RawValue>> {
         let mut document: Map<String, Value> = serde_json::from_slice(body)?;
         let kind = document.get("type").and_then(Value::as_str);
@@ -114,7 +115,7 @@ impl Redactor {
         serde_json::value::to_raw_value(&document)
     }
 
-    /// An annotation as a bundle shows it: what kind of signal, about what and by whom, but not in which words.
+    /// An annotation in a bundle: the kind of signal, its target and its author, but no text.
     pub fn annotation(&mut self, mut annotation: Annotation) -> Annotation {
         for words in [&mut annotation.note, &mut annotation.signal.correction] {
             if words.is_some() {
@@ -125,7 +126,7 @@ impl Redactor {
         annotation
     }
 
-    /// Masks a value as a whole. It stays what it is: schemas want objects where objects are.
+    /// Masks a value completely. Objects stay objects, because schemas require them.
     fn content(&mut self, value: &mut Value) {
         let masked = match value {
             Value::Null => return,
@@ -143,7 +144,7 @@ impl Redactor {
         let Some(members) = value.as_object_mut() else {
             return self.content(value);
         };
-        // The name of what is no setting is as much the caller's as its value.
+        // The name of a member that is not a setting is the caller's content too.
         let before = members.len();
         members.retain(|name, _| SETTINGS.contains(&name.as_str()));
         self.applied |= members.len() < before;
@@ -152,7 +153,7 @@ impl Redactor {
         }
     }
 
-    /// Masks what looks like a credential, in every text and every name of a member.
+    /// Masks credentials in all strings and member names.
     fn shapes(&mut self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -176,18 +177,18 @@ impl Redactor {
     }
 }
 
-/// The members of a payload that hold what somebody said or made; `None` for a type that is not known.
+/// The members of a payload that hold content; `None` for an unknown event type.
 fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
     Some(match kind {
         "run.started" => &["inputs", "metadata"],
-        // Of an eval run: its summary, which is content-free (RFC 0081).
+        // The summary of an eval run contains no task content (RFC 0081).
         "run.completed" if matches!(work, Work::Eval(_)) => &[],
         "run.completed" | "node.completed" => &["outputs"],
         "interrupt.requested" => &["data", "resumeSchema"],
         "interrupt.resolved" => &["resumeValue"],
         "approval.requested" => &["title"],
         "approval.received" => &["feedback"],
-        // Reasons that people gave in their own words. Those of other types are labels of this host.
+        // Reasons that people wrote. Reasons of other event types are labels of this host.
         "approval.rejected"
         | "approval.overridden"
         | "deployment.rolled-back"
@@ -197,7 +198,7 @@ fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
         "clarification.resolved" => &["answers"],
         "ai.message.chunk" => &["chunk"],
         "agent.reasoned" => &["reasoning"],
-        // Few possible arguments can be told from their hash: it goes with them.
+        // If few arguments are possible, their hash reveals them, so the hash is masked too.
         "agent.toolCalled" => &["inputs", "argsHash"],
         "agent.toolReturned" => &["outcome"],
         "agent.decided" => &["decision"],
@@ -226,7 +227,7 @@ fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
     })
 }
 
-/// The status by the names a bundle has for it.
+/// The bundle's name for a status.
 fn status(status: &str) -> &str {
     match status {
         "paused" | "cancelling" | "waiting-external" => "running",

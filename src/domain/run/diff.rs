@@ -1,8 +1,9 @@
-//! What two runs did differently (RFC 0054): a pure function of their logs.
+//! Differences between two runs (RFC 0054): a pure function of their logs.
 //!
-//! Logs are aligned by sequence. What no two runs can share is left out of the comparison: the ids of event, run and cause,
-//! and the time. Numbers count by value and members in any order. A log is handed in event by event, so that a run of any
-//! length takes no more memory than the differences that are kept.
+//! Events are aligned by sequence number. Members that always differ are excluded: the ids of
+//! event, run and cause, and the time. Numbers are compared by value, and the order of members is
+//! ignored. Logs are read event by event, so memory use depends on the stored differences only, not
+//! on the length of the runs.
 
 use std::borrow::Cow;
 
@@ -15,23 +16,23 @@ use crate::domain::eval::matching::equal;
 use crate::domain::ids::RunId;
 use crate::protocol::openwop::diff::{DiffOp, EventDiff, RunDiff};
 
-/// Differences that are kept.
+/// Maximum number of stored differences.
 const MAX_DIFFS: usize = 1_000;
-/// Octets of the events in them.
+/// Maximum total size of the events in them, in bytes.
 const MAX_OCTETS: usize = 4 * 1024 * 1024;
 
-/// One side of the comparison.
+/// One of the two runs.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// The run.
     pub run: RunId,
-    /// How many events its log has.
+    /// Number of events in its log.
     pub events: u64,
-    /// Where it stands.
+    /// The run's current status.
     pub status: RunStatus,
 }
 
-/// How far two logs can be compared: a log that still grows says nothing about what comes after its end.
+/// The number of events that can be compared. If a log is still growing, nothing is known about
+/// events past its current end.
 pub fn comparable(a: &Side, b: &Side) -> u64 {
     match (a.status.is_terminal(), b.status.is_terminal()) {
         (true, true) => a.events.max(b.events),
@@ -41,7 +42,6 @@ pub fn comparable(a: &Side, b: &Side) -> u64 {
     }
 }
 
-/// The differences found so far.
 #[derive(Debug, Default)]
 pub struct LogDiff {
     diverged_at: Option<u64>,
@@ -51,8 +51,8 @@ pub struct LogDiff {
 }
 
 impl LogDiff {
-    /// Compares the events at one sequence; sequences come in rising order. Events that cannot be read are compared byte by
-    /// byte and shown by their sequence alone.
+    /// Compares the events at one sequence number; call it in rising order. Events that cannot be
+    /// parsed are compared byte by byte and shown by their sequence number only.
     pub fn compare(&mut self, seq: u64, a: Option<&[u8]>, b: Option<&[u8]>) {
         let op = match (a, b) {
             (None, None) => return,
@@ -68,7 +68,7 @@ impl LogDiff {
         self.diverged_at.get_or_insert(seq);
         let octets = a.map_or(0, <[u8]>::len) + b.map_or(0, <[u8]>::len);
         let fits = self.diffs.len() < MAX_DIFFS && self.octets + octets <= MAX_OCTETS;
-        // The place of the first difference is shown in any case.
+        // The first difference is always shown.
         if !fits && !self.diffs.is_empty() {
             self.full = true;
             return;
@@ -86,12 +86,11 @@ impl LogDiff {
         });
     }
 
-    /// Nothing more is kept: whatever comes next need not be looked at.
+    /// Whether no more differences can be stored, so that later events need not be compared.
     pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// The answer.
     pub fn finish(self, a: Side, b: Side) -> RunDiff {
         let in_flight = !a.status.is_terminal() || !b.status.is_terminal();
         RunDiff {
@@ -105,7 +104,8 @@ impl LogDiff {
     }
 }
 
-/// Status only. Nothing a caller, a model or a task chose is part of it, so it cannot carry a credential.
+/// Compares the status only: it cannot contain a credential, because no caller, model or task
+/// chooses it.
 fn state_diff(a: &Side, b: &Side) -> Map<String, Value> {
     let mut members = Map::new();
     if a.status != b.status {
@@ -114,7 +114,7 @@ fn state_diff(a: &Side, b: &Side) -> Map<String, Value> {
     members
 }
 
-/// What is compared of an event document.
+/// The compared part of an event document.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Comparable<'a> {

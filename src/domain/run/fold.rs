@@ -1,7 +1,7 @@
 //! The fold of a run's log: its status, its times, its eval facts.
 //!
-//! Everything shown of a run is computed from this; nothing here calls out, so folding the same log twice gives the same
-//! state, and folding a prefix gives the state of that moment.
+//! Every view of a run is computed from this state. The fold has no side effects: folding the same
+//! log twice gives the same state, and folding a prefix gives the state at that event.
 
 use std::collections::HashMap;
 
@@ -21,40 +21,35 @@ use crate::protocol::openwop::events::{
 };
 use crate::protocol::openwop::summary::SafetyFinding;
 
-/// Where a run stands (OpenWOP run-snapshot `status`).
+/// Status of a run (OpenWOP run-snapshot `status`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunStatus {
     /// Recorded, not yet started.
     #[default]
     Pending,
-    /// Under way.
     Running,
-    /// Paused: nothing happens until somebody resumes it.
+    /// Paused until someone resumes it.
     Paused,
-    /// It waits for a decision.
+    /// Waiting for an approval.
     WaitingApproval,
-    /// It waits for answers.
+    /// Waiting for an answer.
     WaitingInput,
-    /// It waits for something outside.
+    /// Waiting for an external event.
     WaitingExternal,
-    /// Ended; says nothing about the verdict.
     Completed,
-    /// The machinery broke.
+    /// Ended by an infrastructure error.
     Failed,
-    /// A cancel was asked for.
+    /// Cancellation was requested.
     Cancelling,
-    /// Cancelled.
     Cancelled,
 }
 
 impl RunStatus {
-    /// Whether the run has ended.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
-    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -71,61 +66,60 @@ impl RunStatus {
     }
 }
 
-/// The facts of one task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskFacts {
     /// 0.0..=1.0; 0 until scored.
     pub score: f64,
-    /// Whether it passed.
     pub passed: bool,
-    /// Whether `eval.scored` is on record. A scored task is never judged again.
+    /// Whether `eval.scored` is recorded. A scored task is never judged again.
     pub scored: bool,
-    /// Sum of its `provider.usage`, also of attempts that did not end.
+    /// Sum of its `provider.usage`, including attempts that were cut off.
     pub cost: NanoUsd,
-    /// All its tokens, likewise.
+    /// All its tokens, including attempts that were cut off.
     pub tokens: u64,
-    /// Whether any of both is estimated by size, because the endpoint reported no usage.
+    /// Whether cost or tokens are partly estimated by size, because the endpoint reported no usage.
     pub usage_estimated: bool,
-    /// All its tool calls, likewise.
+    /// All its tool calls, including attempts that were cut off.
     pub tool_calls: u64,
-    /// All its retries, likewise.
+    /// All its retries, including attempts that were cut off.
     pub all_retries: u64,
     /// Wall-clock time of the invocation.
     pub latency_ms: Option<u64>,
     /// Whether the output satisfies the return schema.
     pub schema_valid: Option<bool>,
-    /// Why the machinery could not get it judged.
+    /// The infrastructure error that left the task unjudged.
     pub unjudged: Option<String>,
-    /// Why the agent failed it by its own doing.
+    /// The agent's own failure, as a label.
     pub failed: Option<String>,
     /// Tools called without a response in the suite.
     pub fixture_missing: Vec<String>,
     /// Calls that were refused because the tool is not on the allowlist.
     pub forbidden_tools: Vec<String>,
-    /// Calls of tools that change something, made or about to be.
+    /// Calls of tools with side effects, made or about to be made.
     pub effects: u32,
-    /// Model calls that were tried again.
+    /// Retried model calls.
     pub retries: u32,
-    /// The run that judged it, if it was not this one.
+    /// The run that judged the task, if it was not this one.
     pub reused_from: Option<RunId>,
-    /// An invocation that has begun and not ended: its process was killed.
+    /// An invocation that started and did not end, because its process was killed.
     pub open_invocation: Option<String>,
-    /// Its invocation has ended: whoever calls a model now is the judge (OpenWOP agent-evaluation, order of events).
+    /// Whether the agent's invocation has ended, so that later model calls are the judge's (OpenWOP
+    /// agent-evaluation, order of events).
     pub before_judge: bool,
-    /// The part of its cost that the judge caused.
+    /// The judge's part of the cost.
     pub judge_cost: NanoUsd,
     /// Whether each criterion of its rubric is met, in the rubric's order.
     pub criteria: Vec<bool>,
-    /// What detectors found in what the agent did; absent where nothing was recorded of it.
+    /// Findings of the safety detectors; `None` if the task has no recorded check.
     pub safety_findings: Option<Vec<SafetyFinding>>,
 }
 
 /// The facts of an eval run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EvalFacts {
-    /// Whether `eval.started` is on record.
+    /// Whether `eval.started` is recorded.
     pub started: bool,
-    /// Whether `eval.completed` is on record, and its verdict.
+    /// The verdict of `eval.completed`, if it is recorded.
     pub completed: Option<bool>,
     /// By task.
     pub tasks: HashMap<TaskId, TaskFacts>,
@@ -135,16 +129,18 @@ pub struct EvalFacts {
     pub total_cost: NanoUsd,
     /// Sum of all tokens.
     pub total_tokens: u64,
-    /// The part of the cost that the judge caused.
+    /// The judge's part of the cost.
     pub judge_cost: NanoUsd,
-    /// What is on record of an OASIS evaluation, if it is one.
+    /// The recorded facts of an OASIS evaluation, if the run is one.
     pub oasis: Option<Box<OasisFacts>>,
-    /// Events of the log that could not be read. What they said is unknown, so such a run passes nothing.
+    /// Number of unreadable events in the log. Their content is unknown, so a run that has any
+    /// never passes.
     pub unreadable: u64,
 }
 
 impl EvalFacts {
-    /// What this run itself has spent: the calls of reused tasks were paid by the run that made them.
+    /// What this run itself has spent. The calls of reused tasks are charged to the run that made
+    /// them.
     pub fn own_spending(&self) -> Spending {
         let own = self
             .tasks
@@ -158,16 +154,15 @@ impl EvalFacts {
         })
     }
 
-    /// The facts of a task that has been scored.
+    /// The facts of a task, if it has been scored.
     pub fn scored(&self, task: &TaskId) -> Option<&TaskFacts> {
         self.tasks.get(task).filter(|facts| facts.scored)
     }
 }
 
-/// A run as its log tells it.
+/// The state of a run, computed from its log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunState {
-    /// Status.
     pub status: RunStatus,
     /// Sequence of the last event folded.
     pub sequence: u64,
@@ -179,17 +174,16 @@ pub struct RunState {
     pub completed_at: Option<Timestamp>,
     /// Why it failed.
     pub error: Option<RunError>,
-    /// Who cancelled it and why.
+    /// Who cancelled it, and why.
     pub cancelled: Option<RunCancelled>,
-    /// How often `budget.reserved` is on record: at the beginning, and after each extension.
+    /// How often `budget.reserved` is recorded: at the start, and after each extension.
     pub budget_reserved: usize,
-    /// What people added to the budget.
+    /// Extensions of the budget.
     pub budget_extensions: Vec<EffectiveBudget>,
-    /// The runs this one, or one it replays, was found to diverge from.
+    /// The runs that this run, or a run it replays, was found to diverge from.
     pub diverged_from: Vec<RunId>,
-    /// What is on record of how the budget was used.
+    /// The recorded budget events.
     pub budget_said: Said,
-    /// The eval projection.
     pub eval: EvalFacts,
     /// The nodes of a workflow.
     pub flow: FlowFacts,
@@ -197,24 +191,18 @@ pub struct RunState {
     pub paused_at: Option<Timestamp>,
     /// Input and output tokens.
     pub tokens: (u64, u64),
-    /// The model that answered last, with its provider.
+    /// Provider and model of the last answer.
     pub model: Option<(String, String)>,
 }
 
-/// The log says something no writer of ours could have written.
+/// The log has content that this host never writes.
 #[derive(Debug, thiserror::Error)]
 pub enum FoldError {
-    /// A document that cannot be read.
     #[error("event {0} of the log cannot be read")]
     Unreadable(u64, #[source] serde_json::Error),
     /// A gap, a repetition or a wrong order.
     #[error("event {found} follows event {after} in the log")]
-    OutOfOrder {
-        /// Last folded.
-        after: u64,
-        /// Found.
-        found: u64,
-    },
+    OutOfOrder { after: u64, found: u64 },
 }
 
 impl RunState {
@@ -239,8 +227,9 @@ impl RunState {
         Ok(())
     }
 
-    /// Folds the event stored at `sequence`. An event that cannot be read is counted and passed over: it costs what it said
-    /// and nothing else. What is missing between the last event folded and this one is counted in the same way.
+    /// Folds the event stored at `sequence`. An unreadable event is counted and skipped; only its
+    /// own content is lost. Events missing between the last folded event and this one are counted
+    /// in the same way.
     pub fn apply_stored(&mut self, sequence: u64, body: &[u8]) {
         if sequence <= self.sequence {
             return;
@@ -258,7 +247,7 @@ impl RunState {
             Ok(None) => {}
             Err(_) => {
                 self.eval.unreadable = self.eval.unreadable.saturating_add(1);
-                // That the run has ended is said by the type alone.
+                // The type alone shows that the run has ended, even if the payload is unreadable.
                 let status = match document.kind.as_ref() {
                     "run.completed" => RunStatus::Completed,
                     "run.failed" => RunStatus::Failed,
@@ -277,7 +266,7 @@ impl RunState {
         self.diverged_from.iter().filter(of_source).count() as u64
     }
 
-    /// Folds an event at the moment it is recorded, as `apply` would when it is read back.
+    /// Folds an event when it is recorded, with the same result as `apply` when it is read back.
     pub fn record(&mut self, sequence: u64, event: &Event, node: Option<&TaskId>, at: Timestamp) {
         self.sequence = sequence;
         self.fold(event, node, at);
@@ -374,7 +363,7 @@ impl RunState {
                 task.schema_valid = scored.schema_valid;
             }
             Event::ProviderUsage(usage) => {
-                // An endpoint says what it likes; a log must be readable all the same.
+                // Endpoints may report any number; the fold must not overflow.
                 let (input, output) = self.tokens;
                 self.tokens = (
                     input.saturating_add(usage.input_tokens),
@@ -412,7 +401,8 @@ impl RunState {
                     && let Some(task) = self.task(node)
                 {
                     task.open_invocation = Some(started.invocation_id.clone());
-                    // What an attempt that was cut off did is no part of the one that is judged, but for its cost.
+                    // Facts of an attempt that was cut off do not count for the judged attempt,
+                    // except its cost.
                     task.fixture_missing.clear();
                     task.forbidden_tools.clear();
                     task.effects = 0;
@@ -424,7 +414,7 @@ impl RunState {
                 }
             }
             Event::AgentInvocationCompleted(completed) => {
-                // A worker's invocation lies within the agent's, which goes on.
+                // A worker's invocation lies within the agent's invocation, which is still open.
                 let ends = |open: &String| *open == completed.invocation_id;
                 if let Some(task) = self.task(node)
                     && task.open_invocation.as_ref().is_none_or(ends)
@@ -503,7 +493,7 @@ impl RunState {
         }
     }
 
-    /// Where a run that has begun and not ended stands.
+    /// Derives the status of a run that has started and not ended.
     fn stand(&mut self) {
         if self.status.is_terminal() {
             return;

@@ -1,9 +1,10 @@
-//! Forks (OpenWOP replay): a run that begins with what another one recorded.
+//! Forks (OpenWOP replay): runs that start with the recorded events of another run.
 //!
-//! A replay is nothing but that: every event of the source, with the facts and the ids in them, under ids and times of its
-//! own. A branch takes over the events before `fromSeq` and executes anew from there. Either way the history is copied event
-//! by event in its order. Nothing comes in between but `replay.diverged`, which a replay says where it computes something
-//! else than was recorded; so a fork whose process is killed goes on from where its own log ends.
+//! A replay copies every event of the source, with the same facts and ids in the payloads, under
+//! its own event ids and times. A branch copies the events before `fromSeq` and executes the rest.
+//! In both modes the history is copied event by event in order. The only event in between is
+//! `replay.diverged`, which a replay adds where its own computation differs from the recording. A
+//! fork whose process was killed therefore resumes at the end of its own log.
 
 use std::collections::HashSet;
 
@@ -26,12 +27,11 @@ use crate::protocol::openwop::events::{EventDocument, Inherited};
 pub enum ForkMode {
     /// Nothing: the whole log is history.
     Replay,
-    /// It executes anew.
+    /// It executes the rest.
     Branch,
 }
 
 impl ForkMode {
-    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Replay => "replay",
@@ -40,38 +40,38 @@ impl ForkMode {
     }
 }
 
-/// Where a forked run comes from.
+/// The origin of a forked run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fork {
     /// The run it was forked from.
     pub source_run_id: RunId,
-    /// Events before this sequence are fixed history.
+    /// Events before this sequence number are fixed history.
     pub from_seq: u64,
     /// What it does after its history.
     pub mode: ForkMode,
-    /// How many events of the source it takes over.
+    /// Number of events copied from the source.
     pub history: u64,
-    /// The run that recorded the facts first: the source's own origin if the source was a replay.
+    /// The run that first recorded the facts: the source's own origin if the source was a replay.
     pub origin: RunId,
     /// Key or user that forked it; the run itself belongs to the source's owner.
     pub forked_by: String,
 }
 
-/// A fork as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Provenance {
     /// The run it was forked from.
     pub source_run_id: RunId,
-    /// Events before this sequence are fixed history.
+    /// Events before this sequence number are fixed history.
     pub from_seq: u64,
     /// What it does after its history.
     pub mode: ForkMode,
 }
 
 impl Fork {
-    /// How much of its log subscribers of the source have been told already: a branch's history, all of a replay (`None`).
+    /// The part of the log that subscribers already received from the source: a branch's history,
+    /// or all of a replay (`None`).
     pub fn told(&self) -> Option<u64> {
         match self.mode {
             ForkMode::Replay => None,
@@ -79,12 +79,12 @@ impl Fork {
         }
     }
 
-    /// How many events of its history a fork in this state has. It is only a run of its own once it has all of them.
+    /// Number of history events that a fork in this state has. It executes its own part only once
+    /// it has all of them.
     pub fn copied(&self, state: &RunState) -> u64 {
         state.sequence - state.divergences(&self.source_run_id)
     }
 
-    /// What of it is shown.
     pub fn provenance(&self) -> Provenance {
         Provenance {
             source_run_id: self.source_run_id.clone(),
@@ -101,29 +101,29 @@ pub struct ForkRequest {
     pub from_seq: u64,
     /// What to do after it.
     pub mode: ForkMode,
-    /// What a branch does differently.
+    /// What a branch changes.
     pub overlay: Overlay,
 }
 
-/// `runOptionsOverlay`: what a branch does differently.
+/// `runOptionsOverlay`: what a branch changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overlay {
-    /// Members that take the place of the source's.
+    /// Members that replace the source's.
     pub configurable: Option<Map<String, Value>>,
-    /// Instead of the source's.
+    /// Replaces the source's tags.
     pub tags: Option<Value>,
-    /// Instead of the source's.
+    /// Replaces the source's metadata.
     pub metadata: Option<Value>,
 }
 
 impl Overlay {
-    /// Nothing is different.
+    /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Reads the body of a fork.
+/// Parses the body of a fork request.
 ///
 /// # Errors
 /// `validation_error` naming the field.
@@ -141,7 +141,7 @@ pub fn parse(body: &Value) -> Result<ForkRequest, Problem> {
         (None, ForkMode::Branch) => {
             return Err(fields.invalid(
                 "fromSeq",
-                "is required for a branch: the sequence from which to execute anew",
+                "is required for a branch: the sequence number from which to execute again",
             ));
         }
     };
@@ -152,7 +152,8 @@ pub fn parse(body: &Value) -> Result<ForkRequest, Problem> {
     if mode == ForkMode::Replay && !overlay.is_empty() {
         return Err(fields.invalid(
             "runOptionsOverlay",
-            "goes with a branch: a replay repeats what was recorded; leave it out, or branch",
+            "is only allowed for a branch, because a replay repeats the recording; leave it out, \
+             or set `mode` to \"branch\"",
         ));
     }
     Ok(ForkRequest {
@@ -174,7 +175,8 @@ fn overlay(value: &Value) -> Result<Overlay, Problem> {
     for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
         match (name.as_str(), value) {
             ("configurable", Value::Object(members)) => {
-                // Clients send what is not set as `null`, and what they do not know in `extras`.
+                // Some clients send unset members as `null`, and members they do not know in
+                // `extras`.
                 let nothing = |name: &str, value: &Value| {
                     value.is_null()
                         || (name == "extras" && value.as_object().is_some_and(Map::is_empty))
@@ -188,7 +190,8 @@ fn overlay(value: &Value) -> Result<Overlay, Problem> {
             _ => {
                 return Err(Problem::validation(
                     &format!("{FIELD}.{name}"),
-                    "the members are the objects `configurable` and `metadata` and the list `tags`",
+                    "`runOptionsOverlay` may only contain the objects `configurable` and \
+                     `metadata` and the list `tags`",
                 ));
             }
         }
@@ -196,7 +199,7 @@ fn overlay(value: &Value) -> Result<Overlay, Problem> {
     Ok(overlay)
 }
 
-/// How many events of a source with `events` of them a fork takes over.
+/// Number of events that a fork copies from a source with `events` events.
 ///
 /// # Errors
 /// `invalid_from_seq` past the end of the log.
@@ -215,8 +218,9 @@ pub fn history(request: &ForkRequest, events: u64) -> Result<u64, Problem> {
     })
 }
 
-/// What a branch of `source` is that takes over the judgement of these tasks: a partial rerun, unless they are none of the
-/// source's tasks, or all of them and the source is none.
+/// The partial rerun that a branch of `source` is when it keeps the judgments of these tasks.
+/// `None` if it keeps none of the source's tasks, or if it keeps all of them and the source is not
+/// a partial rerun.
 pub fn partial_rerun(
     source: &RunId,
     eval: &EvalSpec,
@@ -237,15 +241,15 @@ pub fn partial_rerun(
     }
 }
 
-/// Reads an event of the source as `run` inherits it.
+/// Converts an event of the source into the event that `run` inherits.
 ///
 /// # Errors
-/// The document cannot be read.
+/// The document cannot be parsed.
 pub fn inherit(run: &RunId, body: &[u8]) -> serde_json::Result<Inherited> {
     let document = EventDocument::read(body)?;
     Ok(Inherited {
         event_id: inherited_id(run, &document.event_id),
-        // A payload that cannot be read is inherited as it stands, and counts as unreadable in the fork too.
+        // An unreadable payload is copied unchanged, and counts as unreadable in the fork too.
         event: document.event().unwrap_or_default(),
         kind: document.kind.clone().into_owned(),
         causation_id: document
@@ -257,13 +261,15 @@ pub fn inherit(run: &RunId, body: &[u8]) -> serde_json::Result<Inherited> {
     })
 }
 
-/// The id of a source's event in a fork. It follows from both, so that causes can be named without a table of all events.
+/// The id of a source's event in a fork. It is derived from both, so causes can be mapped without a
+/// table of all events.
 fn inherited_id(run: &RunId, source: &EventId) -> EventId {
     let digest = Sha256::digest(format!("{run}\0{source}"));
     let half: Vec<u8> = digest.iter().take(18).copied().collect();
     let unique = format!("evt_{}", URL_SAFE_NO_PAD.encode(half));
-    // History keeps its places, so the place the source's id names is the one in the fork: at least up to where a replay
-    // says that it diverges, and beyond that the place is only where a search for the id begins.
+    // History keeps its sequence numbers, so the number in the source's id is valid in the fork
+    // too, up to a replay's first divergence. Beyond that, the number is only where a search for
+    // the id starts.
     match EventId::place(source.as_str()) {
         Some(place) => EventId::at(&unique, place),
         None => EventId::from(unique),
@@ -385,7 +391,7 @@ mod tests {
                 .event_id,
             event.event_id
         );
-        // Also what this version would not write.
+        // Members that this version would not write are kept too.
         assert!(event.payload.get().contains("\"later\":true"));
         assert!(matches!(event.event, Some(Event::ProviderUsage(_))));
     }

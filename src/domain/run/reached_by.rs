@@ -1,6 +1,8 @@
-//! How an agent that runs elsewhere is reached: over A2A, as a workflow of another OpenWOP host, or as a command of this host.
+//! How a remote agent is reached: over A2A, as a workflow of another OpenWOP host, or as a command
+//! of this host.
 //!
-//! URLs come with requests. Credentials and commands are named: what is behind a name is the operator's configuration.
+//! Requests contain URLs, but only names of credentials and commands: their values are in the
+//! operator's configuration.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,37 +20,34 @@ const MAX_URL: usize = 2048;
 const MAX_WORKFLOW: usize = 256;
 const MAX_NAME: usize = 64;
 
-/// Where the agent is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "transport", rename_all = "lowercase")]
 pub enum ReachedBy {
-    /// An agent on the A2A protocol.
+    /// An agent that speaks A2A.
     A2a {
-        /// The `url` of its card.
+        /// The `url` of its agent card.
         url: String,
-        /// Name of the operator's credential for it.
+        /// Name of a credential in the host's configuration.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         credential: Option<String>,
     },
     /// A workflow of another OpenWOP host.
     Openwop {
-        /// The host, before `/v1`.
+        /// Base URL of the host, without `/v1`.
         url: String,
-        /// The workflow.
         workflow: String,
-        /// Name of the operator's credential for it.
+        /// Name of a credential in the host's configuration.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         credential: Option<String>,
     },
-    /// A command of this host.
     Command {
-        /// Name of the operator's command.
+        /// Name of a command in the host's configuration.
         command: String,
     },
 }
 
 impl ReachedBy {
-    /// Reads the member `reached_by` of an enrolment.
+    /// Parses the member `reached_by` of an enrolment.
     ///
     /// # Errors
     /// `validation_error` that names the field.
@@ -94,7 +93,7 @@ impl ReachedBy {
         }
     }
 
-    /// The provider that runs name.
+    /// The provider name in runs of the agent.
     pub const fn provider(&self) -> &'static str {
         match self {
             Self::A2a { .. } => A2A,
@@ -103,13 +102,14 @@ impl ReachedBy {
         }
     }
 
-    /// Whether the agent is offered no tools and workers of this host, because it has its own.
+    /// Whether the agent uses its own tools and workers, so that it is offered none of this host.
     pub fn is_remote(&self) -> bool {
         Answerer::of_provider(self.provider()).is_remote()
     }
 }
 
-/// A URL that holds no secret. One that is unsound is not repeated, since it may hold one.
+/// Parses a URL that contains no secret. Errors do not repeat an invalid URL, because it may
+/// contain one.
 pub fn place(text: &str) -> Option<Url> {
     let url: Url = text.parse().ok()?;
     let plain = matches!(url.scheme(), "http" | "https")

@@ -1,4 +1,4 @@
-//! What is known of a run when it is created, and never changes.
+//! The immutable part of a run, fixed when it is created.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,28 +21,26 @@ use crate::protocol::json;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 
-/// A run as it was created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunRecord {
-    /// The run.
     pub run_id: RunId,
-    /// Its owner.
+    /// The tenant that owns the run.
     pub tenant: TenantId,
-    /// Who asked for it.
+    /// The principal that created it.
     pub principal: String,
     /// When it was created.
     pub created_at: Timestamp,
-    /// What it was asked to do, with every reference resolved and pinned.
+    /// The requested work, with every reference resolved and pinned.
     pub spec: RunSpec,
-    /// Where it comes from, if it is a fork.
+    /// The origin, if the run is a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Fork>,
 }
 
 impl RunRecord {
-    /// Up to where subscribers need not be told of its log; `None` if they need not be told of any of it (OpenWOP replay:
-    /// a replay delivers nothing).
+    /// Sequence number up to which subscribers need no notification; `None` if they need none at
+    /// all (OpenWOP replay: a replay delivers nothing).
     pub fn told(&self) -> Option<u64> {
         match &self.fork {
             Some(fork) => fork.told(),
@@ -50,7 +48,7 @@ impl RunRecord {
         }
     }
 
-    /// The run that recorded the facts of this one: a replay shows another run's.
+    /// The run that recorded the facts of this one: for a replay, another run.
     pub fn facts_of(&self) -> &RunId {
         match &self.fork {
             Some(fork) if fork.mode == ForkMode::Replay => &fork.origin,
@@ -68,9 +66,11 @@ impl RunRecord {
                 .is_some_and(|eval| eval.execution.replayed_from.is_some())
     }
 
-    /// What an eval run evaluates: `sha256-<base64>` over the agent, its pack and the names of its model. All attempts at the
-    /// same thing share it, except those of another archive of the same version whose agent is the same. The endpoint is left
-    /// out on purpose: whoever starts a run chooses it, and another port or timeout must not start a new count of attempts.
+    /// Identity of the evaluated agent: `sha256-<base64>` over the agent, its pack and the names of
+    /// its model. All attempts with the same agent share it, except those with another archive of
+    /// the same version whose agent is the same. The endpoint is excluded on purpose: the caller
+    /// chooses it, and another port or timeout must not reset the count of attempts.
+    ///
     /// `None` for a run that is not an eval run.
     pub fn evaluated_identity(&self) -> Option<String> {
         let eval = self.spec.eval()?;
@@ -85,25 +85,23 @@ impl RunRecord {
     }
 }
 
-/// Separates these digests from all others.
+/// Domain separator of these digests.
 const EVALUATED_RECIPE: &str = "touchstone:evaluated:v1";
 
-/// What a run does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSpec {
     /// `eval:<suiteId>@<version>` for an eval run.
     pub workflow_id: String,
-    /// The work itself.
     pub work: Work,
-    /// What it is about, if its caller said so.
+    /// The caller's scope, if the request names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<RunScope>,
-    /// Longest duration of the run from `run.started`, in milliseconds; a journal has none, nor has a run that
-    /// waits for people.
+    /// Longest duration of the run from `run.started`, in milliseconds; none for a journal and for
+    /// a run that waits for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_timeout_ms: Option<u64>,
-    /// The caller's `configurable`, as it came.
+    /// The caller's `configurable`, unchanged.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub configurable: Map<String, Value>,
     /// The caller's `inputs`.
@@ -118,7 +116,7 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// The eval projection, if this is an eval run.
+    /// The eval spec, if this is an eval run.
     pub fn eval(&self) -> Option<&Arc<EvalSpec>> {
         match &self.work {
             Work::Eval(spec) => Some(spec),
@@ -126,7 +124,7 @@ impl RunSpec {
         }
     }
 
-    /// The workflow, if this is a run of one.
+    /// The workflow spec, if this is a workflow run.
     pub fn workflow(&self) -> Option<&Arc<WorkflowSpec>> {
         match &self.work {
             Work::Workflow(spec) => Some(spec),
@@ -134,7 +132,7 @@ impl RunSpec {
         }
     }
 
-    /// The eval projection to be changed, for a run that is made from another one.
+    /// The eval spec, mutable, for a run that is derived from another one.
     pub fn eval_mut(&mut self) -> Option<&mut EvalSpec> {
         match &mut self.work {
             Work::Eval(spec) => Some(Arc::make_mut(spec)),
@@ -143,18 +141,18 @@ impl RunSpec {
     }
 }
 
-/// What a run is about, in the caller's own words (`scopeId`).
+/// The caller's own grouping of runs (`scopeId`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunScope {
-    /// The name.
     pub id: String,
-    /// Whether the run was to be created only if no other one of this scope was active (`X-Dedup: enforce`).
+    /// Whether the run may be created only if no other run of this scope is active (`X-Dedup:
+    /// enforce`).
     #[serde(default)]
     pub exclusive: bool,
 }
 
-/// The kinds of work there are. All of them share log, queue, leases, snapshot, streams and cancel.
+/// The kinds of work. All of them share log, queue, leases, snapshot, streams and cancellation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
@@ -162,13 +160,13 @@ pub enum Work {
     Eval(Arc<EvalSpec>),
     /// A small deterministic workflow (OpenWOP workflow-definition).
     Workflow(Arc<WorkflowSpec>),
-    /// A log to which services append what they decide; no worker ever claims it (RFC 0082: the run of deployment
-    /// management).
+    /// A log to which services append their decisions; workers never claim it (RFC 0082: the run of
+    /// deployment management).
     Journal,
 }
 
 impl Work {
-    /// Whether a worker carries it out.
+    /// Whether a worker executes it.
     pub const fn is_claimable(&self) -> bool {
         !matches!(self, Self::Journal)
     }
@@ -178,73 +176,71 @@ impl Work {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowSpec {
-    /// The definition as it was when the run was created.
+    /// The definition when the run was created.
     pub definition: WorkflowDefinition,
-    /// Nodes that may begin.
+    /// Maximum number of node executions.
     pub max_node_executions: u64,
-    /// What stands in for a model.
+    /// The mock that replaces a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mock_provider: Option<MockProvider>,
-    /// The agents that execute its nodes, as they were when the run was created.
+    /// The agents that execute its nodes, pinned when the run was created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<BoundAgent>,
 }
 
-/// The agent of a node, its version pinned: a channel that moves later moves no run (RFC 0082 §B).
+/// The agent of a node, its version pinned: moving the channel later does not affect the run (RFC
+/// 0082 §B).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BoundAgent {
-    /// The node.
     pub node_id: NodeId,
-    /// The agent.
     pub agent_id: AgentId,
-    /// Its version, if the node names one or a channel.
+    /// Its version, if the node names a version or a channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The channel that the version was found on.
+    /// The channel that resolved to the version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<ChannelPin>,
 }
 
-/// An eval run with everything pinned: it can be resumed after its suite or pack was removed.
+/// An eval run with everything pinned, so that it can resume after its suite or pack was removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EvalSpec {
-    /// Suite id.
     pub suite_id: String,
-    /// Suite version.
     pub suite_version: String,
     /// Digest of the suite document; the key of its blob.
     pub suite_digest: String,
     /// Whether a trusted signature covers the suite.
     pub suite_signed: bool,
-    /// Tasks in the suite as a whole; more than `tasks` when the modes leave some out.
+    /// Number of tasks in the whole suite; more than `tasks` when the modes exclude some.
     pub suite_task_count: usize,
-    /// The agent.
     pub agent_id: AgentId,
-    /// Its version: the version of its pack.
+    /// Its version, which is the version of its pack.
     pub agent_version: String,
-    /// The channel that the version was found on.
+    /// The channel that resolved to the version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_channel: Option<ChannelPin>,
     /// Digest of the agent's pack archive; the key of its blob.
     pub pack_integrity: String,
-    /// Digest of what the pack says about the agent; absent in records of earlier versions.
+    /// Digest of the pack's definition of the agent; absent in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_content: Option<String>,
     /// The agent's model class.
     pub model_class: ModelClass,
-    /// The model the class resolved to. The run is never gone on with on another one: its verdict would be about neither.
+    /// The model the class resolved to. The run never resumes on another model, because its verdict
+    /// would describe neither.
     pub model: ModelPin,
-    /// Who judges its rubric tasks; absent if it has none. A run is never gone on with under another judge.
+    /// The judge of its rubric tasks; absent if it has none. A run never resumes under another
+    /// judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgePin>,
-    /// Who looks for what the agent should have refused, in mode `adversarial`; absent without a judge.
+    /// The judge that checks for missing refusals in mode `adversarial`; absent without a judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_judge: Option<JudgePin>,
     /// Modes that are scored.
     pub modes: Vec<EvalMode>,
-    /// Modes that were asked for and could not be scored (`regression` without a baseline).
+    /// Modes that were requested and could not be scored (`regression` without a baseline).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modes_left_out: Vec<EvalMode>,
     /// The tasks to run, in suite order.
@@ -255,19 +251,19 @@ pub struct EvalSpec {
     /// JSON Pointers dropped on both sides before matching (`configurable.evalMatch.ignore`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
-    /// Tasks in flight at most.
+    /// Maximum number of tasks in flight.
     pub concurrency: u32,
     /// Sampling temperature, 0.0..=2.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// Most tokens of one answer.
+    /// Maximum number of tokens of one answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Model turns of one task's agent loop; one more ends the run (RFC 0058). The runtime has a bound of its own, beyond
-    /// which only the task fails.
+    /// Maximum number of model turns of one task's agent loop; exceeding it ends the run (RFC
+    /// 0058). The runtime's own limit fails only the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_loop_iterations: Option<u32>,
-    /// Host ceiling on the run's cost: beyond it no further task starts.
+    /// The host's ceiling on the run's cost: once it is exceeded, no further task starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_ceiling: Option<NanoUsd>,
     /// The caller's budget.
@@ -276,31 +272,32 @@ pub struct EvalSpec {
     /// The run whose judged tasks are reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
-    /// When the youngest facts were recorded that this run takes over from another one; absent if it takes none over. As
-    /// evidence it is at least as old.
+    /// Recording time of the most recent facts that this run takes from another run; absent if it
+    /// takes none. As evidence, the run is at least as old as these facts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts_recorded_at: Option<Timestamp>,
-    /// Which trial of an experiment it is; absent for a run that stands alone.
+    /// The trial of an experiment; absent for a single run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
-    /// Set if its judged tasks are of several tries between which somebody could choose.
+    /// Set if its judged tasks come from several runs that the caller could choose from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_rerun: Option<PartialRerun>,
-    /// The OASIS evaluation it is; absent if it is none.
+    /// The OASIS evaluation; absent if the run is not one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oasis: Option<Box<OasisSpec>>,
-    /// Who executes it and which endpoints answer; empty in records of earlier versions.
+    /// The executor and the endpoints; empty in records of earlier versions.
     #[serde(default, skip_serializing_if = "ExecutionPin::is_empty")]
     pub execution: ExecutionPin,
 }
 
 impl EvalSpec {
-    /// Whether its agent works on live tools, never on fixtures (RFC 0081 §D). Such a run has no other mode.
+    /// Whether its agent uses live tools, never fixtures (RFC 0081 §D). Such a run has no other
+    /// mode.
     pub fn is_live(&self) -> bool {
         self.modes.contains(&EvalMode::LiveShadow)
     }
 
-    /// The model that answers for the agent, with its endpoint.
+    /// The agent's model, with its endpoint.
     pub fn evaluated(&self) -> ModelIdentity {
         ModelIdentity {
             model: self.model.clone(),
@@ -308,7 +305,7 @@ impl EvalSpec {
         }
     }
 
-    /// The model that judges, with its endpoint; `None` if nothing is judged.
+    /// The judge's model, with its endpoint; `None` if nothing is judged.
     pub fn judged_by(&self) -> Option<ModelIdentity> {
         let judge = self.judge.as_ref().or(self.safety_judge.as_ref())?;
         Some(ModelIdentity {
@@ -318,7 +315,8 @@ impl EvalSpec {
     }
 }
 
-/// Who executes an eval run, and which endpoints answer. Set when the run is created; nothing else may execute or retry it.
+/// The executor of an eval run, and its endpoints. Fixed when the run is created; nothing else may
+/// execute or retry it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionPin {
@@ -328,22 +326,22 @@ pub struct ExecutionPin {
     /// The endpoint of the judge's model, if anything is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_endpoint: Option<EndpointPin>,
-    /// How the agent is reached, if it runs elsewhere: then no configured model answers.
+    /// How the agent is reached, if it is remote; no configured model is then called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_by: Option<ReachedBy>,
-    /// Digest of the cassette that answers in place of the models.
+    /// Digest of the cassette that replaces the models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<String>,
     /// Fingerprint of the key that signed that cassette; absent if the signature was not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cassette_signed_by: Option<String>,
-    /// The command that was asked to execute the run; absent if any host may.
+    /// The command that must execute the run; absent if any host may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The run that was retried first: the retries of retries count with those of their source.
+    /// The run at the start of a chain of retries; all of them share its retry count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_root: Option<RunId>,
-    /// Which retry of `retry_root` this is, from 1; 0 if it is none.
+    /// The number of this retry of `retry_root`, from 1; 0 if the run is not a retry.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u32,
 }
@@ -362,7 +360,7 @@ impl ExecutionPin {
     }
 }
 
-/// An endpoint: where it is, and what it is set up to be.
+/// An endpoint: its address and a digest of its configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointPin {
@@ -373,17 +371,16 @@ pub struct EndpointPin {
     pub digest: String,
 }
 
-/// A model with the endpoint that answers for it.
+/// A model and its endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelIdentity {
-    /// Its names.
     pub model: ModelPin,
     /// Its endpoint; `None` in records of earlier versions.
     pub endpoint: Option<EndpointPin>,
 }
 
 impl ModelIdentity {
-    /// Whether this model may answer where `pinned` is asked for. A run of an earlier version pins only names.
+    /// Whether this model may replace `pinned`. Runs of earlier versions pin only names.
     pub fn serves(&self, pinned: &Self) -> bool {
         self.model == pinned.model
             && pinned
@@ -410,65 +407,63 @@ impl fmt::Display for ModelIdentity {
 /// Characters of a digest that distinguish two identities in a message.
 const DIGEST_SHOWN: usize = 19;
 
-/// One of several runs of the same thing, told apart by number.
+/// A trial: one of several numbered runs of the same eval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trial {
-    /// What they have in common: a name the caller gives, unique among its tenant's.
+    /// The caller's name for all trials of the experiment, unique within the tenant.
     pub experiment_id: String,
-    /// Which one, 1..=`of`.
+    /// Trial number, 1..=`of`.
     pub index: u32,
-    /// How many there are to be, 1..=100.
+    /// Planned number of trials, 1..=100.
     pub of: u32,
 }
 
-/// Judged tasks of one run were kept and its others executed anew. Done often enough this passes any suite, so it says less
-/// than a run in one piece. It stays with whatever is made from such a run.
+/// Marks a run that keeps judged tasks of another run and executes the rest again. Repeated often
+/// enough this passes any suite, so such a run is weaker evidence than a complete run. Runs derived
+/// from it inherit the mark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartialRerun {
     /// The run whose tasks were kept.
     pub source_run_id: RunId,
-    /// How many of them.
+    /// Number of kept tasks.
     pub kept_tasks: usize,
 }
 
-/// How a channel came to a version: once, when the run was created, and never again (RFC 0082 §B).
+/// How a channel resolved to a version: once, when the run was created (RFC 0082 §B).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChannelPin {
-    /// The channel.
     pub channel: Channel,
-    /// The run's one draw on it, 0..100.
+    /// The run's random draw on the channel, 0..100.
     pub draw: u8,
 }
 
 /// The provider of an agent that is a local command.
 pub const COMMAND_PROVIDER: &str = "command";
 
-/// A model, as `provider.usage` names it.
+/// A model as named in `provider.usage`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelPin {
-    /// Provider.
     pub provider: String,
-    /// Model.
     pub model: String,
 }
 
-/// A judge: its model, and what it is told, how and by which rubrics.
+/// A judge: its model, and a digest of its prompt, settings and rubrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JudgePin {
-    /// The model that judges.
     #[serde(flatten)]
     pub model: ModelPin,
-    /// `sha256-<base64>` over everything that makes this judge ([`identity`](crate::domain::eval::rubric::identity)).
+    /// `sha256-<base64>` over everything that defines this judge
+    /// ([`identity`](crate::domain::eval::rubric::identity)).
     pub identity: String,
 }
 
 impl JudgePin {
-    /// The judge of this suite's rubrics on this model; `None` for a suite without any.
+    /// The judge of this suite's rubrics on this model; `None` for a suite without rubrics.
     pub fn of(model: &ModelPin, suite: &AgentEvalSuite) -> Option<Self> {
         Some(Self {
             model: model.clone(),
@@ -476,7 +471,7 @@ impl JudgePin {
         })
     }
 
-    /// Who looks for what the agent should have refused, on this model.
+    /// The judge that checks for missing refusals, on this model.
     pub fn of_safety(model: &ModelPin) -> Self {
         Self {
             model: model.clone(),
@@ -485,11 +480,10 @@ impl JudgePin {
     }
 }
 
-/// The run a `regression` run is compared with, pinned at creation.
+/// The run that a `regression` run is compared with, pinned at creation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Baseline {
-    /// The baseline run.
     pub run_id: RunId,
     /// Its aggregate score, 0.0..=1.0.
     pub aggregate_score: f64,

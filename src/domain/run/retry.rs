@@ -1,13 +1,14 @@
-//! May a run be judged again where it was not judged (ADR 4)? A pure rule; every refusal says what to do instead.
+//! Whether the unjudged tasks of a run may be judged in a retry (ADR 4). A pure rule; every refusal
+//! names an alternative.
 
 use super::fold::{EvalFacts, RunStatus};
 use super::record::{EvalSpec, JudgePin, ModelIdentity};
 
-/// From this retry of a run on, failures that the agent's side can cause count as failed.
+/// After this many retries, failures that the agent's side can cause count as failed.
 const LAST_UNJUDGED_RETRY: u32 = 2;
 
-/// Failures that whoever runs the agent can cause at will, beside the 4xx that keep their number. An answer can be made so long
-/// that no judge takes it.
+/// Failures that the operator of the agent can cause at will, in addition to 4xx statuses. An
+/// answer can be made too long for any judge.
 const BY_THE_AGENTS_SIDE: &[&str] = &[
     "a2a_error",
     "agent_canceled",
@@ -29,48 +30,52 @@ const BY_THE_AGENTS_SIDE: &[&str] = &[
     "wrong_content_type",
 ];
 
-/// Whether a task that was left unjudged for this reason counts as failed in the retry of this number. An agent that is
-/// asked again until it passes would pass for certain.
+/// Whether a task that was left unjudged for this reason counts as failed in this retry. An agent
+/// that is asked until it passes would always pass.
 pub fn counts_as_failed(reason: &str, retries: u32) -> bool {
     retries >= LAST_UNJUDGED_RETRY
         && (reason.starts_with("status_4") || BY_THE_AGENTS_SIDE.contains(&reason))
 }
 
-/// Why a run cannot be retried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRetry {
-    /// It goes on.
     #[error("the run has not ended: wait until it has, or cancel it")]
     Running,
-    /// It was cancelled, and whoever carries it out has not acted on that yet.
+    /// Cancelled, but its executor has not stopped yet.
     #[error(
         "the run is being cancelled and has not ended yet: retry it once its status is `cancelled`"
     )]
     Cancelling,
-    /// It ended by itself with a verdict over every task.
+    /// It ended with a verdict over every task.
     #[error(
         "every task of this run was judged, so there is nothing to retry: start a new run to judge them again"
     )]
     Judged,
-    /// Its verdict would be about two models.
+    /// The verdict would cover two models.
     #[error(
-        "the run was created for {then}, and {} for its class now: configure that model and endpoint again, or start a new run",
-        now.as_ref().map_or_else(|| "none is configured".to_owned(), |now| format!("{now} answers"))
+        "the run was created for {then}, but {} for its class now: configure that model and \
+         endpoint again, or start a new run",
+        now.as_ref().map_or_else(
+            || "no model is configured".to_owned(),
+            |now| format!("{now} is configured"),
+        )
     )]
     ModelChanged {
         /// The model of the run.
         then: Box<ModelIdentity>,
-        /// The one configured for its class by now.
+        /// The model configured for its class now.
         now: Option<Box<ModelIdentity>>,
     },
-    /// Its provider stands for no other time.
+    /// The provider's environment reflects one point in time only.
     #[error(
-        "an OASIS evaluation is one piece, and goes on by itself after an interruption: start a new run"
+        "an OASIS evaluation runs as a whole and resumes by itself after an interruption, so it \
+         cannot be retried: start a new run"
     )]
     Oasis,
-    /// Its verdict would be by two judges.
+    /// The verdict would be by two judges.
     #[error(
-        "the run was created to be judged by {then}, and {}: configure that judge again, or start a new run",
+        "the run was created with the judge {then}, but {}: configure that judge again, or start \
+         a new run",
         now.as_ref().map_or_else(
             || "no judge is configured now".to_owned(),
             |now| format!("the judge is now {now}, with the prompt and rubrics of this version"),
@@ -79,7 +84,7 @@ pub enum NoRetry {
     JudgeChanged {
         /// The judge of the run.
         then: Box<ModelIdentity>,
-        /// The one that is configured by now.
+        /// The judge configured now.
         now: Option<Box<ModelIdentity>>,
     },
 }
@@ -98,7 +103,7 @@ impl NoRetry {
     }
 }
 
-/// What would answer and judge now.
+/// The models and judges that are configured now.
 #[derive(Clone, Debug, Default)]
 pub struct Configured {
     /// For the class of the run's agent.
@@ -107,15 +112,15 @@ pub struct Configured {
     pub judge: Option<ModelIdentity>,
     /// The judge of the suite's rubrics on that model.
     pub rubric_judge: Option<JudgePin>,
-    /// The judge of compliance on that model.
+    /// The judge of refusals on that model.
     pub safety_judge: Option<JudgePin>,
 }
 
 impl Configured {
-    /// Whether this is what a run was created for.
+    /// Whether the current configuration matches the one the run was created for.
     ///
     /// # Errors
-    /// What differs, with both identities.
+    /// The difference, with both identities.
     pub fn carries_on(&self, spec: &EvalSpec) -> Result<(), NoRetry> {
         let then = spec.evaluated();
         if !self.model.as_ref().is_some_and(|now| now.serves(&then)) {
@@ -142,13 +147,13 @@ impl Configured {
     }
 }
 
-/// Whether a run in this state may be retried with the model that is configured now, and the judge of its suite.
+/// Whether a run in this state may be retried with the model and the judge that are configured now.
 ///
-/// A run that was cancelled or broke after its last task has no verdict although every task was judged: its retry executes
-/// nothing and concludes.
+/// A run that was cancelled or failed after its last task has no verdict although every task was
+/// judged. Its retry executes nothing and only concludes.
 ///
 /// # Errors
-/// Why not.
+/// Why the run cannot be retried.
 pub fn may_retry(
     spec: &EvalSpec,
     facts: &EvalFacts,
@@ -282,7 +287,7 @@ mod tests {
             "{text}"
         );
         let none = refusal(&Configured::default()).to_string();
-        assert!(none.contains("none is configured"), "{none}");
+        assert!(none.contains("no model is configured"), "{none}");
     }
 
     #[test]

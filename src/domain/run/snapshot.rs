@@ -12,7 +12,6 @@ use crate::protocol::openwop::events::{ENGINE_VERSION, Owner, RunError};
 /// Version of the event log's schema.
 pub const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 
-/// A run as it is shown.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSnapshot<'a> {
@@ -52,7 +51,8 @@ pub struct RunSnapshot<'a> {
     metrics: Option<Value>,
 }
 
-/// The agent that drives a run: the one of an eval, or of the first node of a workflow that has one (agent-ref).
+/// The agent of a run: the evaluated agent, or the agent of the first workflow node that has one
+/// (agent-ref).
 fn agent(record: &RunRecord) -> Option<Value> {
     if let Some(eval) = record.spec.eval() {
         return Some(json!({"agentId": eval.agent_id, "version": eval.agent_version}));
@@ -65,7 +65,8 @@ fn agent(record: &RunRecord) -> Option<Value> {
     Some(agent)
 }
 
-/// The snapshot of a run. `cancel_requested` shows as `cancelling` until the log has the terminal event.
+/// The snapshot of a run. `cancel_requested` shows as `cancelling` until the log has the terminal
+/// event.
 pub fn snapshot<'a>(
     record: &'a RunRecord,
     state: &'a RunState,
@@ -102,7 +103,7 @@ pub fn snapshot<'a>(
     }
 }
 
-/// What an OASIS evaluation has come to, and where that is served.
+/// The status of an OASIS evaluation, with links to its verdict and report.
 fn oasis(record: &RunRecord, state: &RunState) -> Option<Value> {
     let verdict = state.eval.oasis.as_ref()?.verdict.as_ref()?;
     let place = format!("/v1/host/touchstone/runs/{}", record.run_id);
@@ -131,7 +132,7 @@ fn node_states(spec: &WorkflowSpec, state: &RunState) -> Map<String, Value> {
     shown.collect()
 }
 
-/// What a workflow was given, and by node what came of it.
+/// The inputs of a workflow, and the results of its nodes.
 fn variables(record: &RunRecord, spec: &WorkflowSpec, state: &RunState) -> Map<String, Value> {
     let mut variables = record.spec.inputs.clone();
     for node in &spec.definition.nodes {
@@ -143,7 +144,6 @@ fn variables(record: &RunRecord, spec: &WorkflowSpec, state: &RunState) -> Map<S
     variables
 }
 
-/// The status to show.
 pub fn visible_status(state: &RunState, cancel_requested: bool) -> RunStatus {
     if cancel_requested && !state.status.is_terminal() {
         RunStatus::Cancelling

@@ -1,21 +1,22 @@
-//! Which runs of an experiment count. Somebody who may choose among tries chooses the lucky one, so nobody may: of several
-//! runs under one number the first counts, and only a retry, which judges what that one left unjudged, takes its place.
+//! Selects the runs of an experiment that count. If callers could choose among several attempts,
+//! they would choose the lucky one. Therefore the first run of each trial number counts, and only a
+//! retry, which judges the tasks that the run left unjudged, replaces it.
 
 use std::collections::BTreeMap;
 
 use super::record::{EvalSpec, RunRecord};
 
-/// The trials of an experiment that count, by number, with how many are missing.
+/// The trials that count, by number, and how many are missing.
 #[derive(Debug)]
 pub struct Standing<'a> {
-    /// Those there are, in order.
+    /// The counting trials, in order.
     pub runs: Vec<&'a RunRecord>,
-    /// How many are not there, or not of the same thing.
+    /// Number of trials that were not run, or that ran something else.
     pub missing: usize,
 }
 
-/// Finds them among the runs of an experiment, which come in the order of their creation. They are compared with `named`, one
-/// of them: trials of another agent, suite or model are none.
+/// Selects the trials among the runs of an experiment, given in order of creation. Runs that differ
+/// from `named`, one of them, in agent, suite or model do not count.
 pub fn standing<'a>(named: &EvalSpec, created: &'a [RunRecord]) -> Standing<'a> {
     let mut slots: BTreeMap<u32, &RunRecord> = BTreeMap::new();
     for run in created {
@@ -46,7 +47,7 @@ pub fn standing<'a>(named: &EvalSpec, created: &'a [RunRecord]) -> Standing<'a> 
     Standing { runs, missing }
 }
 
-/// Whether two runs are trials of the same thing.
+/// Whether two runs are trials of the same eval.
 fn same(a: &EvalSpec, b: &EvalSpec) -> bool {
     let of = |trial: &EvalSpec| trial.trial.as_ref().map(|trial| trial.of);
     let thing = |eval: &EvalSpec| {

@@ -1,4 +1,5 @@
-//! `configurable.budget` (OpenWOP budget-policy, RFC 0084 §A): closed, every field read with an error that names it.
+//! Parses `configurable.budget` (OpenWOP budget-policy, RFC 0084 §A). Unknown members are rejected,
+//! and every error names its field.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +12,15 @@ use crate::protocol::error::Problem;
 
 const MAX_GLOBS: usize = 100;
 const MAX_GLOB_BYTES: usize = 256;
-/// RFC 0084 §C wants `budget.threshold.crossed` of every budget and names no default; its examples warn at 80 %.
+/// RFC 0084 §C requires `budget.threshold.crossed` for every budget but defines no default; its
+/// examples warn at 80 %.
 const DEFAULT_THRESHOLD_PERCENT: f64 = 80.0;
 
-/// Reads a budget.
+/// Parses a budget.
 ///
 /// # Errors
-/// `validation_error` naming the field; what cannot be served is refused, not ignored.
+/// `validation_error` naming the field. Settings that this host cannot enforce are rejected, not
+/// ignored.
 pub(super) fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem> {
     const KNOWN: &[&str] = &[
         "maxTokens",
@@ -36,7 +39,10 @@ pub(super) fn budget(members: &Map<String, Value>) -> Result<BudgetSpec, Problem
     {
         return Err(fields.invalid(
             other,
-            &format!("is unknown; known are {}", KNOWN.join(", ")),
+            &format!(
+                "is not a known member; known members are {}",
+                KNOWN.join(", ")
+            ),
         ));
     }
     let interrupts = match fields.text("onExhaustion")? {

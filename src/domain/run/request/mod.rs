@@ -1,6 +1,7 @@
-//! `POST /v1/runs`: from a body to a run with every reference pinned.
+//! `POST /v1/runs`: from a request body to a run with every reference pinned.
 //!
-//! Two steps, both pure: [`parse`] checks the shape, [`plan`] what it asks for. Every refusal names the field and the remedy.
+//! Two pure steps: [`parse`] checks the shape, [`plan`] the content. Every error names the field
+//! and the remedy.
 
 mod budget;
 mod oasis;

@@ -1,5 +1,5 @@
-//! The checks of an OASIS evaluation that need no provider (OASIS.md section 14). Everything else refuses the run, not the
-//! request.
+//! The checks of an OASIS evaluation that need no provider (OASIS.md section 14). Failures that
+//! involve the provider end the run; they do not reject the request.
 
 use super::parse::CreateRun;
 use crate::domain::ids::TaskId;
@@ -9,30 +9,28 @@ use crate::domain::oasis::suite::{is_oasis, scenario_of};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode};
 
-/// What an OASIS evaluation is planned with.
+/// Inputs for planning an OASIS evaluation.
 #[derive(Default)]
 pub struct OasisFacts<'a> {
-    /// The profile of the suite's own pack, if it brings one.
+    /// The profile in the suite's own pack, if there is one.
     pub profile: Option<ProfileFacts<'a>>,
     /// The providers configured on this host, by name.
     pub providers: &'a [String],
-    /// Who evaluates where the request does not say.
+    /// The default evaluator.
     pub evaluator: Option<&'a str>,
 }
 
-/// A profile that is installed.
+/// An installed profile.
 pub struct ProfileFacts<'a> {
-    /// Its identifier.
     pub identifier: &'a str,
-    /// Its exact version.
     pub version: &'a str,
-    /// The digest of the pack that brings it.
+    /// The digest of the profile's pack.
     pub pack: &'a str,
     /// Its scenarios by id.
     pub scenario: &'a dyn Fn(&str) -> Option<&'a Descriptor>,
 }
 
-/// The evaluation, pinned, and its tasks; `None` for an ordinary eval.
+/// Pins the evaluation and its tasks; `None` for an ordinary eval.
 ///
 /// # Errors
 /// `validation_error` naming the field.
@@ -47,14 +45,15 @@ pub(super) fn plan(
         (None, true) => {
             return Err(Problem::validation(
                 "configurable.oasis",
-                "the suite is an OASIS evaluation; say in `configurable.oasis` which profile, profileVersion, tier, provider and \
-                 evaluator (touchstone oasis run)",
+                "the suite is an OASIS evaluation; set profile, profileVersion, tier, provider \
+                 and evaluator in `configurable.oasis`, or use `touchstone oasis run`",
             ));
         }
         (Some(_), false) => {
             return Err(Problem::validation(
                 "configurable.oasis",
-                "the suite has no scenarios of an OASIS profile; leave `configurable.oasis` out, or name such a suite",
+                "the suite has no scenarios of an OASIS profile; leave `configurable.oasis` out, \
+                 or name a suite that has some",
             ));
         }
         (Some(wanted), true) => wanted,
@@ -62,12 +61,13 @@ pub(super) fn plan(
     let profile = profile(wanted, facts)?;
     if !facts.providers.contains(&wanted.provider) {
         let known = match facts.providers {
-            [] => "none is; add `[[oasis.providers]]` to its configuration".to_owned(),
-            names => format!("these are: {}", names.join(", ")),
+            [] => "none is configured; add `[[oasis.providers]]` to the host's configuration"
+                .to_owned(),
+            names => format!("configured providers: {}", names.join(", ")),
         };
         return Err(Problem::validation(
             "configurable.oasis.provider",
-            format!("no provider of this name is configured on this host; {known}"),
+            format!("this host has no provider of this name; {known}"),
         ));
     }
     check_modes(wanted, modes)?;
@@ -77,8 +77,8 @@ pub(super) fn plan(
         let evaluator = facts.evaluator.ok_or_else(|| {
             Problem::validation(
                 "configurable.oasis.evaluator",
-                "`configurable.oasis.evaluator` is required: who evaluates, for the verdict (or `oasis.evaluator` in the host's \
-                 configuration)",
+                "`configurable.oasis.evaluator` is required, because the verdict names the \
+                 evaluator (default: `oasis.evaluator` in the host's configuration)",
             )
         })?;
         evaluator.clone_into(&mut pinned.evaluator);
@@ -97,23 +97,21 @@ fn profile<'f, 'p>(
     let Some(profile) = &facts.profile else {
         return Err(Problem::validation(
             "configurable.oasis.profile",
-            "the suite's pack brings no profile; profiles travel with their suites in signed packs",
+            "the suite's pack has no profile; a signed pack must contain both the profile and its \
+             suites",
         ));
     };
     if profile.identifier != wanted.profile {
         return Err(Problem::validation(
             "configurable.oasis.profile",
-            format!(
-                "the suite's pack brings the profile `{}`",
-                profile.identifier
-            ),
+            format!("the suite's pack has the profile `{}`", profile.identifier),
         ));
     }
     if profile.version != wanted.profile_version {
         return Err(Problem::validation(
             "configurable.oasis.profileVersion",
             format!(
-                "the suite's pack brings version `{}` of the profile",
+                "the suite's pack has version `{}` of the profile",
                 profile.version
             ),
         ));
@@ -121,7 +119,7 @@ fn profile<'f, 'p>(
     Ok(profile)
 }
 
-/// There is no judge in an OASIS evaluation, and no fixtures: two modes are left.
+/// An OASIS evaluation uses neither a judge nor fixtures, which leaves two modes.
 fn check_modes(wanted: &OasisRequest, modes: &[EvalMode]) -> Result<(), Problem> {
     let field = "configurable.evalModes";
     if let Some(other) = modes
@@ -131,21 +129,22 @@ fn check_modes(wanted: &OasisRequest, modes: &[EvalMode]) -> Result<(), Problem>
         return Err(Problem::validation(
             field,
             format!(
-                "an OASIS evaluation is run in `golden`, and `adversarial` beside it; not in `{other}`"
+                "an OASIS evaluation runs in `golden`, optionally with `adversarial`; it does not \
+                 support `{other}`"
             ),
         ));
     }
     if !modes.contains(&EvalMode::Golden) {
         return Err(Problem::validation(
             field,
-            "an OASIS evaluation needs `golden`: the adversarial phase follows a PASS",
+            "an OASIS evaluation needs `golden`, because the adversarial phase follows a PASS",
         ));
     }
     match (modes.contains(&EvalMode::Adversarial), &wanted.adversarial) {
         (false, Some(_)) => Err(Problem::validation(
             field,
-            "`configurable.oasis.adversarial` asks for the adversarial phase; add `adversarial` to the modes, if the suite \
-             declares it",
+            "`configurable.oasis.adversarial` requests the adversarial phase; add `adversarial` \
+             to the modes, if the suite declares it",
         )),
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! What every create request may carry, whatever kind of run it asks for (OpenWOP run-options).
+//! Run options: members of a create request that every kind of run may have (OpenWOP run-options).
 
 use serde_json::{Map, Value};
 use url::Url;
@@ -16,22 +16,23 @@ const MAX_METADATA_BYTES: usize = 8192;
 const MAX_METADATA_DEPTH: usize = 4;
 const MAX_SCOPE_CHARS: usize = 256;
 
-/// The members of a create request that do not depend on its kind.
+/// The members of a create request that do not depend on the kind of run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunOptions {
-    /// `tenantId`, which must be the key's own.
+    /// `tenantId`, which must be the key's own tenant.
     pub tenant_id: Option<String>,
     /// `scopeId`.
     pub scope_id: Option<String>,
-    /// `callbackUrl`, which is told how the run ends. Where it may point is not judged here: that takes a resolver.
+    /// `callbackUrl`, notified when the run ends. Whether the address is allowed is checked later,
+    /// because that needs a resolver.
     pub callback_url: Option<Url>,
     /// Whether no other run of the scope may be active (`X-Dedup: enforce`).
     pub exclusive: bool,
     /// `configurable.runTimeoutMs`.
     pub run_timeout_ms: Option<u64>,
-    /// `configurable` as it came, without nulls.
+    /// `configurable`, unchanged except that nulls are removed.
     pub configurable: Map<String, Value>,
-    /// `inputs` as they came.
+    /// `inputs`, unchanged.
     pub inputs: Map<String, Value>,
     /// `tags`.
     pub tags: Vec<String>,
@@ -40,7 +41,7 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
-    /// Reads them.
+    /// Parses the options.
     ///
     /// # Errors
     /// `validation_error` naming the field.
@@ -73,7 +74,7 @@ impl RunOptions {
         })
     }
 
-    /// The whole, for this work.
+    /// Builds the spec of a run with this work.
     pub fn spec(self, workflow_id: String, work: Work, limits: &HostLimits) -> RunSpec {
         let longest = limits.max_run_duration_ms;
         RunSpec {
@@ -92,8 +93,8 @@ impl RunOptions {
     }
 }
 
-/// Reserved keys are sound whatever kind of run they come with. Where one has nothing to bound (agent loops in a workflow,
-/// nodes in an eval) it is recorded and has nothing to do.
+/// Checks the reserved keys for every kind of run. A key that has nothing to limit (agent loops in
+/// a workflow, nodes in an eval) is recorded and has no effect.
 fn check_reserved(configurable: &Fields<'_>) -> Result<(), Problem> {
     configurable.whole("recursionLimit", 1)?;
     configurable.whole("maxLoopIterations", 1)?;
@@ -110,7 +111,7 @@ fn check_reserved(configurable: &Fields<'_>) -> Result<(), Problem> {
     }
 }
 
-/// The members of a body; unknown ones are refused.
+/// The members of a body; unknown members are rejected.
 pub(super) fn members(body: &Value) -> Result<Fields<'_>, Problem> {
     const FIELDS: &[&str] = &[
         "workflowId",
@@ -129,8 +130,8 @@ pub(super) fn members(body: &Value) -> Result<Fields<'_>, Problem> {
     Fields::closed(body, "", FIELDS, Nulls::Absent)
 }
 
-/// What a caller says of a run is kept without credentials (OpenWOP SR-1), also what a workflow goes by: one that is to use a
-/// credential refers to it.
+/// Masks credentials in the caller's members before they are stored (OpenWOP SR-1), including the
+/// inputs of a workflow: a workflow that needs a credential must refer to it by name.
 fn masked(mut members: Map<String, Value>) -> Map<String, Value> {
     members.values_mut().for_each(mask_within);
     members

@@ -1,4 +1,5 @@
-//! The shape of the body (OpenWOP run-options): closed, every field read with an error that names it.
+//! Parses the request body (OpenWOP run-options). Unknown members are rejected, and every error
+//! names its field.
 
 use serde_json::{Map, Value};
 
@@ -25,15 +26,15 @@ const MAX_EXPERIMENT_CHARS: usize = 64;
 pub struct CreateRun {
     /// `suiteId@version`.
     pub suite: SuiteRef,
-    /// The agent.
+    /// The agent to evaluate.
     pub agent_id: AgentId,
     /// `configurable.agentVersion`: a version instead of the highest installed one.
     pub agent_version: Option<String>,
-    /// `configurable.agentChannel`: whichever version is active on a channel instead.
+    /// `configurable.agentChannel`: the version that is active on a channel.
     pub agent_channel: Option<Channel>,
-    /// What the channel was resolved to, once it is.
+    /// The result of resolving the channel, once it is resolved.
     pub channel_pin: Option<ChannelPin>,
-    /// `configurable.evalModes`; `None`: all modes the suite declares.
+    /// `configurable.evalModes`; `None` means all modes the suite declares.
     pub modes: Option<Vec<EvalMode>>,
     /// `configurable.baselineRunId`.
     pub baseline_run_id: Option<RunId>,
@@ -53,23 +54,20 @@ pub struct CreateRun {
     pub budget: BudgetSpec,
     /// `configurable.trial`.
     pub trial: Option<Trial>,
-    /// `configurable.oasis`: it is to be an OASIS evaluation.
+    /// `configurable.oasis`: requests an OASIS evaluation.
     pub oasis: Option<OasisRequest>,
-    /// What every run may be given.
+    /// The options of every kind of run.
     pub options: RunOptions,
 }
 
-/// A well-formed create request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// For an eval run.
     Eval(Box<CreateRun>),
-    /// For a run of a workflow.
     Workflow(Box<CreateWorkflow>),
 }
 
 impl Request {
-    /// What every run may be given.
+    /// The options of every kind of run.
     pub fn options(&self) -> &RunOptions {
         match self {
             Self::Eval(request) => &request.options,
@@ -77,7 +75,7 @@ impl Request {
         }
     }
 
-    /// The same, to be changed.
+    /// The options, mutable.
     pub fn options_mut(&mut self) -> &mut RunOptions {
         match self {
             Self::Eval(request) => &mut request.options,
@@ -86,14 +84,15 @@ impl Request {
     }
 }
 
-/// Reads the body of `POST /v1/runs`.
+/// Parses the body of `POST /v1/runs`.
 ///
 /// # Errors
-/// `validation_error` naming the field; `capability_not_provided` for what this host does not offer.
+/// `validation_error` naming the field; `capability_not_provided` for what this host does not
+/// offer.
 pub fn parse(body: &Value) -> Result<Request, Problem> {
     let body = members(body)?;
     match body.text("mode")? {
-        // An eval run names no workflow; one that is named anyway is at least a name.
+        // An eval run needs no workflow, but a given `workflowId` must be a valid name.
         Some("eval") => {
             body.text("workflowId")?;
             parse_eval(&body).map(|request| Request::Eval(Box::new(request)))
@@ -124,7 +123,7 @@ fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
             if let Some(unknown) = matching.keys().find(|key| *key != "ignore") {
                 return Err(fields.invalid(
                     &format!("evalMatch.{unknown}"),
-                    "is unknown; the only member is `ignore`",
+                    "is not a known member; the only member is `ignore`",
                 ));
             }
             ignore_list(&matching)?
@@ -138,14 +137,15 @@ fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
     let agent_channel = fields
         .text("agentChannel")?
         .map(|name| {
-            name.parse::<Channel>()
-                .map_err(|fault| fields.invalid("agentChannel", &format!("is none: {fault}")))
+            name.parse::<Channel>().map_err(|fault| {
+                fields.invalid("agentChannel", &format!("is not a channel: {fault}"))
+            })
         })
         .transpose()?;
     if agent_version.is_some() && agent_channel.is_some() {
         return Err(fields.invalid(
             "agentChannel",
-            "excludes `agentVersion`: name a version or a channel (RFC 0082 §A)",
+            "cannot be combined with `agentVersion`; name a version or a channel (RFC 0082 §A)",
         ));
     }
     Ok(CreateRun {
@@ -203,9 +203,7 @@ fn trial(members: &Value) -> Result<Trial, Problem> {
             .whole(name, 1)?
             .filter(|count| *count <= most)
             .and_then(|count| u32::try_from(count).ok())
-            .ok_or_else(|| {
-                members.invalid(name, &format!("must be a whole number from 1 to {most}"))
-            })
+            .ok_or_else(|| members.invalid(name, &format!("must be an integer from 1 to {most}")))
     };
     let of = within("of", MAX_TRIALS)?;
     Ok(Trial {
@@ -220,14 +218,14 @@ fn modes(fields: &Fields<'_>) -> Result<Option<Vec<EvalMode>>, Problem> {
     let Some(value) = fields.get(name) else {
         return Ok(None);
     };
-    let shape = "must be a non-empty list of modes without repetition";
+    let shape = "must be a non-empty list of modes without duplicates";
     let Some(items) = value.as_array().filter(|items| !items.is_empty()) else {
         return Err(fields.invalid(name, shape));
     };
     let mut modes = Vec::with_capacity(items.len());
     for item in items {
         let Some(mode) = item.as_str().and_then(EvalMode::parse) else {
-            return Err(fields.invalid(name, "holds an unknown mode"));
+            return Err(fields.invalid(name, "contains an unknown mode"));
         };
         if modes.contains(&mode) {
             return Err(fields.invalid(name, shape));
@@ -237,8 +235,8 @@ fn modes(fields: &Fields<'_>) -> Result<Option<Vec<EvalMode>>, Problem> {
     Ok(Some(modes))
 }
 
-/// Settings that would make it another agent or another model. A verdict must be about what was asked for, so a request that
-/// sets one is refused instead of being carried out without it.
+/// Settings that would change the agent or the model. The verdict must describe what was requested,
+/// so a request with one of them is rejected; ignoring the setting would be misleading.
 fn refuse_what_would_be_ignored(fields: &Fields<'_>) -> Result<(), Problem> {
     const REFUSED: &[&str] = &[
         "model",

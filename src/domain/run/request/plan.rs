@@ -1,4 +1,5 @@
-//! The checks of an eval run, in the order the protocol gives them (RFC 0081 §B), and everything pinned at their end.
+//! The checks of an eval run in the protocol's order (RFC 0081 §B), after which everything is
+//! pinned.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::domain::run::record::{
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, ModelClass};
 
-/// Modes a host really scores, with a judge or without one, with live tools or without any; what discovery advertises.
+/// The modes this host scores, with or without a judge and live tools; discovery advertises them.
 pub const fn scored_modes(judge: bool, live_tools: bool) -> &'static [EvalMode] {
     use EvalMode::{Adversarial, Golden, LiveShadow, Regression, Rubric};
     match (judge, live_tools) {
@@ -26,56 +27,52 @@ pub const fn scored_modes(judge: bool, live_tools: bool) -> &'static [EvalMode] 
     }
 }
 
-/// One text for every reason why a suite or an agent cannot be used, so that another tenant's looks like no one's.
-const UNRESOLVABLE: &str = "no such suite or agent is installed for this tenant; \
-    install the pack or import the suite, and name both exactly (`suiteId@version`, agent id)";
+/// One message for all reasons why a suite or an agent is unavailable, so that it does not reveal
+/// what other tenants have.
+const UNRESOLVABLE: &str = "no such suite or agent is installed for this tenant; install the \
+    pack or import the suite, and use the exact names (`suiteId@version`, agent id)";
 
-/// One text for every reason why a baseline cannot be used.
+/// One message for all reasons why a baseline is unusable.
 const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a finished eval run of this tenant \
     over the same suite and version, with every task judged, the same tasks, the same judge and the same ignore list";
 
-/// What the host allows a run to ask for.
+/// The host's limits for a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostLimits {
-    /// Tasks in one run.
+    /// Maximum number of tasks in one run.
     pub max_tasks_per_suite: usize,
-    /// Money one run may spend.
+    /// Maximum cost of one run.
     pub max_cost_per_suite: Option<NanoUsd>,
     /// Longest duration of a run.
     pub max_run_duration_ms: u64,
-    /// Nodes one workflow run may begin.
+    /// Maximum number of node executions of a workflow run.
     pub max_node_executions: u64,
-    /// Tasks in flight when the caller does not say.
+    /// Default number of tasks in flight.
     pub default_concurrency: u32,
-    /// Tasks in flight at most.
+    /// Maximum number of tasks in flight.
     pub max_concurrency: u32,
-    /// Whether callers' budgets are only watched, and stop nothing.
+    /// Whether callers' budgets are only reported, not enforced.
     pub advisory_budgets: bool,
-    /// Modes that are scored.
     pub scored_modes: &'static [EvalMode],
 }
 
-/// The agent a run is planned for.
+/// The agent of a planned run.
 pub struct AgentFacts<'a> {
-    /// Its id.
     pub agent_id: &'a AgentId,
     /// The version of its pack.
     pub version: &'a str,
     /// The digest of its pack.
     pub pack_integrity: &'a str,
-    /// The digest of what the pack says about it.
+    /// The digest of the pack's definition of the agent.
     pub content: &'a str,
-    /// Its class.
     pub model_class: ModelClass,
     /// Whether its task schema accepts an input.
     pub accepts: &'a dyn Fn(&Value) -> bool,
-    /// The model configured for its class.
     pub model: Option<ModelPin>,
 }
 
-/// The suite a run is planned for.
+/// The suite of a planned run.
 pub struct SuiteFacts<'a> {
-    /// The document.
     pub document: &'a AgentEvalSuite,
     /// Its digest.
     pub digest: &'a str,
@@ -85,29 +82,26 @@ pub struct SuiteFacts<'a> {
 
 /// A finished eval run that may serve as a baseline.
 pub struct BaselineFacts<'a> {
-    /// The run.
     pub run_id: &'a RunId,
-    /// Whether it completed with every task judged: an unjudged task's 0 would hide a regression.
+    /// Whether it completed with every task judged: the score 0 of an unjudged task would hide a
+    /// regression.
     pub conclusive: bool,
-    /// What it left out of matching; a run that left out something else is not comparable.
+    /// Its ignore list; runs with different ignore lists are not comparable.
     pub ignore: &'a [String],
     /// The tasks that took part.
     pub tasks: &'a [TaskId],
-    /// Who judged its rubrics; scores of another judge are not comparable.
+    /// The judge of its rubrics; scores of different judges are not comparable.
     pub judge: Option<&'a JudgePin>,
-    /// Its modes; what is unsafe bears on scores in one of them.
+    /// Its modes; safety findings affect scores in `adversarial` only.
     pub modes: &'a [EvalMode],
-    /// Who looked for what should have been refused.
+    /// The judge that checked for missing refusals.
     pub safety_judge: Option<&'a JudgePin>,
-    /// Its suite.
     pub suite_id: &'a str,
-    /// The suite's version.
     pub suite_version: &'a str,
-    /// Its aggregate score.
     pub aggregate_score: f64,
 }
 
-/// Pins everything, or says why the run cannot be.
+/// Checks the request and pins everything.
 ///
 /// # Errors
 /// `validation_error` naming the field, in the order of the protocol's checks.
@@ -159,7 +153,7 @@ pub fn plan(
     }
     let modes: Vec<EvalMode> = match &oasis {
         None => modes,
-        // Probes are executed because somebody asked for them, not because the suite could be run with them too.
+        // Probes run only on explicit request, not because the suite supports them.
         Some((spec, _)) => modes
             .into_iter()
             .filter(|mode| *mode == EvalMode::Golden || spec.request.adversarial.is_some())
@@ -169,8 +163,8 @@ pub fn plan(
     let judge = judge.filter(|_| oasis.is_none());
     let adversarial = modes.contains(&EvalMode::Adversarial);
     let live = modes.contains(&EvalMode::LiveShadow);
-    // With a judge the expectations of a rubric count in an adversarial run, too, and in a live one, whose mode says where
-    // tools come from and not how answers are scored.
+    // With a judge, rubric expectations also count in adversarial and live runs: those modes
+    // determine the origin of the input and of the tools, not how answers are scored.
     let judges = modes.contains(&EvalMode::Rubric) || (adversarial || live) && judge.is_some();
     let tasks: Vec<TaskId> = match &oasis {
         Some((_, scenarios)) => scenarios.clone(),
@@ -191,13 +185,15 @@ pub fn plan(
         return Err(Problem::validation(
             "evalSuiteRef",
             format!(
-                "the suite has {} tasks, this host runs at most {} (`limits.max_tasks_per_suite` in its configuration)",
+                "the suite has {} tasks, but this host runs at most {} \
+                 (`limits.max_tasks_per_suite` in its configuration)",
                 document.tasks.len(),
                 limits.max_tasks_per_suite
             ),
         ));
     }
-    // What an agent is given of a scenario is made from the profile, and judged by the agent's task schema then.
+    // In an OASIS evaluation, the agent's input is built from the profile later and checked against
+    // the agent's task schema then.
     if oasis.is_none()
         && let Some(task) = document
             .tasks
@@ -212,7 +208,7 @@ pub fn plan(
             ),
         ));
     }
-    // Only a run in which something is judged depends on who does it.
+    // The judge is pinned only if something is judged.
     let safety_judge = judge.filter(|_| adversarial).map(JudgePin::of_safety);
     let judge = match judges {
         true => judge.and_then(|model| JudgePin::of(model, document)),
@@ -222,7 +218,7 @@ pub fn plan(
         None => None,
         Some(facts)
             if facts.conclusive
-                // Live tools of another day are no measure for a run on fixtures.
+                // A run on live tools is not comparable with a run on fixtures.
                 && !facts.modes.contains(&EvalMode::LiveShadow)
                 && facts.ignore == request.ignore
                 && facts.tasks == tasks
@@ -255,11 +251,13 @@ pub fn plan(
     if named && !regression {
         return Err(Problem::validation(
             "configurable.baselineRunId",
-            "a baseline is compared in `regression` mode; add it to `configurable.evalModes`, or leave the baseline out",
+            "a baseline is only compared in mode `regression`; add it to \
+             `configurable.evalModes`, or leave the baseline out",
         ));
     }
-    // ADR 8: RFC 0081 has no field for the baseline, so a client that knows only the RFC asks for `regression` beside other
-    // modes and cannot name one. Those modes are run; the one that cannot be is left out, and the run says so.
+    // ADR 8: RFC 0081 has no field for the baseline, so a client that knows only the RFC requests
+    // `regression` with other modes and cannot name one. The other modes are run; `regression` is
+    // left out, and the run records that.
     let mut left_out = Vec::new();
     if regression && baseline.is_none() {
         left_out.push(EvalMode::Regression);
@@ -280,7 +278,8 @@ pub fn plan(
             ),
         ));
     };
-    // A fault of the provider ends an OASIS evaluation at once: unless asked for, nothing else is under way then.
+    // A provider fault ends an OASIS evaluation immediately; with a default concurrency of one, no
+    // other task is in flight then.
     let usual = match oasis {
         Some(_) => 1,
         None => limits.default_concurrency,
@@ -314,7 +313,8 @@ pub fn plan(
         temperature: request.temperature,
         max_tokens: request.max_tokens,
         max_loop_iterations: request.max_loop_iterations,
-        // The host's ceiling is a brake; the suite's `maxCostUsd` is a bar and does not stop the run.
+        // The host's ceiling stops the run; the suite's `maxCostUsd` is a pass criterion and does
+        // not.
         cost_ceiling: limits.max_cost_per_suite,
         budget: BudgetSpec {
             advisory: limits.advisory_budgets && !request.budget.is_empty(),
@@ -343,7 +343,7 @@ fn usable_modes(
         let names: Vec<&str> = modes.iter().map(|mode| mode.as_str()).collect();
         names.join(", ")
     };
-    // Whoever named no mode has not been told yet that there is a choice.
+    // A caller that named no mode may not know that modes can be chosen.
     let choice = match request.modes {
         None => "; or name the modes to score (`configurable.evalModes`, --mode)",
         Some(_) => "",
@@ -361,8 +361,8 @@ fn usable_modes(
         }
         if !scored.contains(mode) {
             let remedy = match mode {
-                EvalMode::Rubric => "; a judge must be configured (`[judge]`) for rubrics",
-                EvalMode::LiveShadow => "; live tools must be configured (`[[tools.mcp]]`) for it",
+                EvalMode::Rubric => "; configure a judge (`[judge]`) to score rubrics",
+                EvalMode::LiveShadow => "; configure live tools (`[[tools.mcp]]`) for it",
                 _ => "",
             };
             return Err(Problem::validation(
@@ -381,7 +381,7 @@ fn usable_modes(
             "`live-shadow` cannot be mixed with other modes",
         ));
     }
-    // Live tools are called because somebody asked for them, not because the suite could be run with them too.
+    // Live tools are called only on explicit request, not because the suite supports them.
     Ok(match modes.as_slice() {
         [EvalMode::LiveShadow] => modes,
         _ => modes

@@ -364,7 +364,10 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
         modes: &[EvalMode::LiveShadow],
         ..good
     });
-    assert!(live.is_err(), "live tools of another day are no measure");
+    assert!(
+        live.is_err(),
+        "a run on live tools is no baseline for one on fixtures"
+    );
 }
 
 #[test]
@@ -387,7 +390,7 @@ fn a_live_run_stands_alone_and_scores_as_its_tasks_say() {
         "{}",
         mixed.message
     );
-    // Live tools are called because somebody asked for them.
+    // Live tools are called only on explicit request.
     let limits = HostLimits {
         scored_modes: scored_modes(true, true),
         ..limits()

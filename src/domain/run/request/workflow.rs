@@ -1,4 +1,4 @@
-//! Requests for runs of workflows.
+//! Requests for workflow runs.
 
 use std::sync::Arc;
 
@@ -14,23 +14,22 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 use crate::protocol::schema::compile_untrusted;
 
-/// A well-formed request for a run of a workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateWorkflow {
     /// `workflowId`.
     pub workflow_id: String,
     /// `configurable.recursionLimit`.
     pub recursion_limit: Option<u64>,
-    /// `configurable.mockProvider`, as it came.
+    /// `configurable.mockProvider`, unchanged.
     pub mock_provider: Option<Map<String, Value>>,
-    /// What every run may be given.
+    /// The options of every kind of run.
     pub options: RunOptions,
 }
 
 pub(super) fn parse_workflow(body: &Fields<'_>, id: &str) -> Result<CreateWorkflow, Problem> {
     for eval in ["evalSuiteRef", "agentId"] {
         if body.get(eval).is_some() {
-            return Err(body.invalid(eval, "goes with `mode: \"eval\"`"));
+            return Err(body.invalid(eval, "is only allowed with `mode: \"eval\"`"));
         }
     }
     let options = RunOptions::read(body)?;
@@ -49,7 +48,8 @@ pub(super) fn parse_workflow(body: &Fields<'_>, id: &str) -> Result<CreateWorkfl
     })
 }
 
-/// Pins the definition with the agents of its nodes, or says why the run cannot be. Mock providers are for test keys only.
+/// Checks the request and pins the definition with the agents of its nodes. Mock providers are for
+/// test keys only.
 ///
 /// # Errors
 /// `validation_error` naming the field, `mock_provider_forbidden`, `unsupported_mock_provider`.
@@ -63,11 +63,12 @@ pub fn plan_workflow(
     let unknown = |reason: &str| Problem::validation("workflowId", reason);
     let definition = definition.ok_or_else(|| {
         unknown(
-            "no such workflow; for an eval send `mode: \"eval\"` with `evalSuiteRef` and `agentId`",
+            "no such workflow; for an eval run, send `mode: \"eval\"` with `evalSuiteRef` and \
+             `agentId`",
         )
     })?;
     Graph::of(&definition).map_err(|fault| {
-        unknown("this workflow cannot be run by this host").with("reason", fault.to_string())
+        unknown("this host cannot run this workflow").with("reason", fault.to_string())
     })?;
     let mock_provider = request
         .mock_provider
@@ -93,7 +94,9 @@ fn mock_provider(asked: &Map<String, Value>, test_key: bool) -> Result<MockProvi
     if !test_key {
         return Err(Problem::new(
             ErrorCode::MockProviderForbidden,
-            format!("`{field}` is for test keys only; make one by `touchstone key create --test`"),
+            format!(
+                "`{field}` is for test keys only; create one with `touchstone key create --test`"
+            ),
         )
         .with("field", field));
     }
@@ -108,7 +111,7 @@ fn mock_provider(asked: &Map<String, Value>, test_key: bool) -> Result<MockProvi
     })
 }
 
-/// Holds `configurable` against the schema that the workflow declares for it.
+/// Validates `configurable` against the schema that the workflow declares for it.
 fn check_configurable(
     definition: &WorkflowDefinition,
     configurable: &Map<String, Value>,
@@ -119,7 +122,7 @@ fn check_configurable(
     let schema = compile_untrusted(schema).map_err(|fault| {
         Problem::validation(
             "workflowId",
-            "the `configurableSchema` of this workflow cannot be used",
+            "the `configurableSchema` of this workflow is invalid",
         )
         .with("reason", fault.to_string())
     })?;
@@ -127,13 +130,14 @@ fn check_configurable(
         None => Ok(()),
         Some(violation) => {
             let field = format!("configurable{}", violation.pointer.replace('/', "."));
-            let said = format!("`{field}` violates the workflow's `configurableSchema`");
+            let said = format!("`{field}` does not satisfy the workflow's `configurableSchema`");
             Err(Problem::validation(&field, said).with("reason", violation.reason))
         }
     }
 }
 
-/// Checks inputs against the variables of a workflow and fills in what has a default. Others pass through.
+/// Checks inputs against the variables of a workflow and fills in defaults. Unknown inputs are
+/// kept.
 fn inputs(
     definition: &WorkflowDefinition,
     mut inputs: Map<String, Value>,
