@@ -1,27 +1,28 @@
-//! Several trials a task, or tasks that share something: what is independent is the cluster, not the trial.
+//! Statistics of clustered data: several trials per task, or tasks that share something. The
+//! clusters are independent, the trials are not.
 
 use super::{Interval, average, count, squares, student_quantile, upper};
 
-/// A mean over clusters with what is known of its error.
+/// A mean over clusters, with its error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clustered {
-    /// Trials.
     pub n: usize,
-    /// Clusters.
     pub clusters: usize,
     /// The mean over all trials.
     pub value: f64,
-    /// The standard error if trials were independent; `None` of one trial.
+    /// The standard error if trials were independent; `None` for a single trial.
     pub se_naive: Option<f64>,
-    /// The standard error over clusters; `None` of one cluster.
+    /// The standard error over clusters; `None` for a single cluster.
     pub se: Option<f64>,
-    /// By how much clustering widens the variance; `None` if trials do not differ.
+    /// The factor by which clustering increases the variance; `None` if trials do not differ.
     pub design_effect: Option<f64>,
-    /// Where the true mean lies, by Student's distribution with one degree less than clusters.
+    /// Confidence interval from Student's distribution, with one degree of freedom less than
+    /// clusters.
     pub interval: Option<Interval>,
 }
 
-/// The mean of trials that come in clusters (Miller 2024, §2.2). Empty clusters count for nothing; `None` of nothing.
+/// The mean of clustered trials (Miller 2024, §2.2). Empty clusters are ignored; `None` without
+/// data.
 pub fn clustered_mean(clusters: &[Vec<f64>], confidence: f64) -> Option<Clustered> {
     let filled: Vec<&Vec<f64>> = clusters
         .iter()

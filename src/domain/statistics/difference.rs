@@ -1,4 +1,5 @@
-//! What changed against a baseline, task by task. Unpaired comparison would waste what the two runs have in common.
+//! Comparison with a baseline, paired by task. An unpaired comparison would ignore what the two
+//! runs have in common.
 
 use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _};
 
@@ -8,30 +9,31 @@ use super::{Interval, average, count, mean, normal_quantile, squares, student, u
 /// The mean difference of pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Paired {
-    /// Pairs.
+    /// Number of pairs.
     pub n: usize,
     /// Candidate minus baseline.
     pub mean: f64,
-    /// Its standard error; `None` of one pair.
+    /// Its standard error; `None` for a single pair.
     pub se: Option<f64>,
-    /// What it would be without pairing.
+    /// The standard error without pairing.
     pub se_unpaired: Option<f64>,
-    /// How much the two have in common; `None` where either does not vary.
+    /// The correlation of the two sides; `None` if either does not vary.
     pub correlation: Option<f64>,
-    /// Where the true difference lies.
+    /// Confidence interval of the difference.
     pub interval: Option<Interval>,
-    /// How often a difference at least this large comes by chance, in either direction; `None` where differences do not vary.
+    /// Two-sided p value of the difference; `None` if the differences do not vary.
     pub p_two_sided: Option<f64>,
 }
 
 impl Paired {
-    /// The standard deviation of the differences; `None` of one pair.
+    /// The standard deviation of the differences; `None` for a single pair.
     pub fn deviation(&self) -> Option<f64> {
         Some(self.se? * count(self.n).sqrt())
     }
 }
 
-/// Compares scores of the same tasks, `(baseline, candidate)` each (Miller 2024, §4.2). `None` of nothing.
+/// Compares scores of the same tasks, each a pair `(baseline, candidate)` (Miller 2024, §4.2).
+/// `None` without pairs.
 pub fn paired(pairs: &[(f64, f64)], confidence: f64) -> Option<Paired> {
     let (baseline, candidate): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let differences: Vec<f64> = pairs.iter().map(|(before, now)| now - before).collect();
@@ -55,16 +57,15 @@ pub fn paired(pairs: &[(f64, f64)], confidence: f64) -> Option<Paired> {
     })
 }
 
-/// How likely as many flips of one kind are if both kinds are equally likely.
+/// P values of the flips, if flips in both directions are equally likely.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct McNemar {
-    /// In either direction.
     pub p_two_sided: f64,
-    /// Of at least as many breaks: evidence of a regression.
+    /// One-sided, for at least as many broken tasks: evidence of a regression.
     pub p_regression: f64,
 }
 
-/// McNemar's exact test of tasks that were fixed (`fail` before, `pass` now) and broken (the other way round).
+/// McNemar's exact test of fixed tasks (`fail` before, `pass` now) and broken tasks (the reverse).
 pub fn mcnemar(fixed: u64, broken: u64) -> McNemar {
     let none = McNemar {
         p_two_sided: 1.0,
@@ -79,14 +80,15 @@ pub fn mcnemar(fixed: u64, broken: u64) -> McNemar {
     }
     McNemar {
         p_two_sided: (2.0 * law.cdf(fixed.min(broken))).min(1.0),
-        // P[X ≥ broken] = P[X ≤ fixed], for both kinds are equally likely.
+        // P[X ≥ broken] = P[X ≤ fixed], because both directions are equally likely.
         p_regression: law.cdf(fixed),
     }
 }
 
-/// Tango's score interval of the difference of two paired proportions (Stat. Med. 17:891, 1998), of `fixed` and `broken` pairs
-/// among `n`. Student's interval of the same pairs has no width if none flips; this one keeps it. Graded differences count as
-/// parts of a flip, which errs to the wide side. `None` of nothing.
+/// Tango's score interval of the difference of two paired proportions (Stat. Med. 17:891, 1998),
+/// for `fixed` and `broken` pairs among `n`. Student's interval has no width if no pair flips; this
+/// interval keeps its width. Graded differences count as fractions of a flip, which makes the
+/// interval wider rather than narrower. `None` without pairs.
 pub fn tango(fixed: f64, broken: f64, n: usize, confidence: f64) -> Option<Interval> {
     let n = (n > 0).then(|| count(n))?;
     let z = normal_quantile(upper(confidence));
@@ -108,10 +110,11 @@ pub fn tango(fixed: f64, broken: f64, n: usize, confidence: f64) -> Option<Inter
     })
 }
 
-/// By how many standard errors the observed difference exceeds `difference`; falls as `difference` grows.
+/// The number of standard errors by which the observed difference exceeds `difference`; falls as
+/// `difference` grows.
 fn tango_score(difference: f64, fixed: f64, broken: f64, n: f64) -> f64 {
     let excess = fixed - broken - n * difference;
-    // The most likely rate of broken pairs, given the difference, solves a quadratic equation.
+    // Given the difference, the most likely rate of broken pairs solves a quadratic equation.
     let (a, c) = (2.0 * n, -broken * difference * (1.0 - difference));
     let b = (2.0 * n - fixed + broken) * difference - fixed - broken;
     let rate = ((b * b - 4.0 * a * c).max(0.0).sqrt() - b) / (2.0 * a);
@@ -125,8 +128,9 @@ fn tango_score(difference: f64, fixed: f64, broken: f64, n: f64) -> f64 {
     }
 }
 
-/// The percentile interval of a mean over resamples, each a list of indices into `values` (type 7, linear interpolation), with
-/// the mean of the replicates. `None` without a resample that holds something.
+/// The percentile interval of a mean over bootstrap resamples, each a list of indices into `values`
+/// (type 7, linear interpolation), and the mean of the replicates. `None` without a non-empty
+/// resample.
 pub fn bootstrap(
     values: &[f64],
     resamples: impl Iterator<Item = Vec<usize>>,
@@ -151,7 +155,7 @@ pub fn bootstrap(
     ))
 }
 
-/// The quantile of sorted values, between neighbours in proportion (type 7).
+/// The quantile of sorted values, linearly interpolated (type 7).
 pub fn quantile(sorted: &[f64], probability: f64) -> Option<f64> {
     let place = count(sorted.len().checked_sub(1)?) * probability;
     #[expect(

@@ -1,24 +1,22 @@
-//! Intervals of a rate and of a mean, one trial a task.
+//! Confidence intervals of a rate and of a mean, for one trial per task.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::beta::checked_beta_reg;
 
 use super::{average, count, normal_quantile, squares, student_quantile, upper};
 
-/// Halvings of 0..1 until neither half differs from the other in a 64-bit number.
+/// Bisections of 0..1 after which the halves no longer differ as 64-bit numbers.
 pub(super) const BISECTIONS: u32 = 60;
 
-/// The limits of an interval.
+/// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The lower limit.
     pub low: f64,
-    /// The upper limit.
     pub high: f64,
 }
 
 impl Interval {
-    /// The least interval that holds both.
+    /// The smallest interval that contains both.
     #[must_use]
     pub fn hull(self, other: Self) -> Self {
         Self {
@@ -35,23 +33,22 @@ impl Interval {
     }
 }
 
-/// A rate with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proportion {
-    /// The rate that was seen, 0..=1.
+    /// The observed rate, 0..=1.
     pub rate: f64,
-    /// Where the true one lies.
+    /// Its confidence interval.
     pub interval: Interval,
 }
 
-/// Wilson's score interval of `passed` of `n` (Wilson 1927). Unlike the normal one it keeps its width at 0 and at `n`.
-/// `None` of nothing.
+/// Wilson's score interval for `passed` of `n` (Wilson 1927). Unlike the normal interval, it keeps
+/// its width at 0 and at `n`. `None` without trials.
 pub fn wilson(passed: usize, n: usize, confidence: f64) -> Option<Proportion> {
     (passed <= n).then(|| wilson_of(count(passed) / count(n), n, confidence))?
 }
 
-/// The same of a rate that was seen over `n`, 0..=1. Of graded scores it errs to the wide side: nothing between 0 and 1 varies
-/// more around its mean than zeros and ones do.
+/// Wilson's interval for a rate observed over `n`, 0..=1. For graded scores it is conservative,
+/// because scores between 0 and 1 vary at most as much as zeros and ones with the same mean.
 pub fn wilson_of(rate: f64, n: usize, confidence: f64) -> Option<Proportion> {
     if n == 0 {
         return None;
@@ -67,9 +64,10 @@ pub fn wilson_of(rate: f64, n: usize, confidence: f64) -> Option<Proportion> {
     })
 }
 
-/// Clopper and Pearson's exact interval of a rate over `n`, each side with the error `alpha` (Clopper and Pearson 1934). Unlike
-/// Wilson's it never errs more often than that, however small `n` is. A fractional number of passes is interpolated by the
-/// incomplete beta function. `None` of nothing.
+/// Clopper and Pearson's exact interval of a rate over `n`, with the error `alpha` on each side
+/// (Clopper and Pearson 1934). Unlike Wilson's interval, its error never exceeds `alpha`, however
+/// small `n` is. A fractional number of passes is interpolated with the incomplete beta function.
+/// `None` without trials.
 pub fn clopper_pearson(rate: f64, n: usize, alpha: f64) -> Option<Interval> {
     (n > 0 && (0.0..=1.0).contains(&rate)).then(|| Interval {
         low: exact_low(rate * count(n), count(n), alpha),
@@ -77,9 +75,10 @@ pub fn clopper_pearson(rate: f64, n: usize, alpha: f64) -> Option<Interval> {
     })
 }
 
-/// The rate at which `passed` or more of `n` come with a probability of `alpha`.
+/// The rate at which the probability of `passed` or more of `n` is `alpha`.
 fn exact_low(passed: f64, n: f64, alpha: f64) -> f64 {
-    // The tail of a binomial distribution is an incomplete beta function of the rate, and grows with it.
+    // The tail of a binomial distribution is an incomplete beta function of the rate, and increases
+    // with it.
     let tail = |rate: f64| checked_beta_reg(passed, n - passed + 1.0, rate).unwrap_or(1.0);
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..BISECTIONS {
@@ -93,18 +92,17 @@ fn exact_low(passed: f64, n: f64, alpha: f64) -> f64 {
     low
 }
 
-/// A mean with what is known of its error.
+/// A mean, with its error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
-    /// The mean.
     pub value: f64,
-    /// Its standard error; `None` of a single value.
+    /// Its standard error; `None` for a single value.
     pub se: Option<f64>,
-    /// Where the true one lies, by Student's distribution.
+    /// Confidence interval from Student's distribution.
     pub interval: Option<Interval>,
 }
 
-/// The mean of independent scores. `None` of nothing.
+/// The mean of independent scores. `None` without scores.
 pub fn mean(scores: &[f64], confidence: f64) -> Option<Mean> {
     let value = average(scores)?;
     let n = scores.len();

@@ -1,7 +1,8 @@
-//! What a score says and what it cannot say: intervals, differences, power (Miller 2024, arXiv 2411.00640; Bowyer et al. 2025,
-//! arXiv 2503.01747). Pure functions of numbers; limits are not clipped, that is for whoever shows them.
+//! Statistics of scores: intervals, differences, power (Miller 2024, arXiv 2411.00640; Bowyer et
+//! al. 2025, arXiv 2503.01747). Pure functions of numbers. Limits are not clipped to 0..=1; callers
+//! do that when they show them.
 //!
-//! Where nothing can be said, the answer is `None` and never a zero: one task has no standard error.
+//! A value that cannot be computed is `None`, never zero: a single task has no standard error.
 
 mod clustered;
 mod difference;
@@ -30,7 +31,7 @@ pub fn normal_quantile(probability: f64) -> f64 {
     Normal::standard().inverse_cdf(probability)
 }
 
-/// The quantile of Student's distribution; `None` without a degree of freedom.
+/// The quantile of Student's distribution; `None` with zero degrees of freedom.
 pub fn student_quantile(probability: f64, degrees: usize) -> Option<f64> {
     student(degrees).map(|law| law.inverse_cdf(probability))
 }
@@ -39,7 +40,7 @@ fn student(degrees: usize) -> Option<StudentsT> {
     StudentsT::new(0.0, 1.0, count(degrees)).ok()
 }
 
-/// The probability that leaves half of what a confidence excludes above it.
+/// The probability below the upper limit of a two-sided interval with this confidence.
 fn upper(confidence: f64) -> f64 {
     f64::midpoint(1.0, confidence)
 }
@@ -52,7 +53,7 @@ fn count(n: usize) -> f64 {
     n as f64
 }
 
-/// The arithmetic mean; `None` of nothing.
+/// The arithmetic mean; `None` without values.
 fn average(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / count(values.len()))
 }

@@ -1,17 +1,17 @@
-//! Several tests at once (Holm 1979).
+//! Multiple testing (Holm 1979).
 
 use super::count;
 
-/// A p value among others.
+/// A p value adjusted for multiple testing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adjusted {
-    /// The p value as it counts among the others.
+    /// The adjusted p value.
     pub p: f64,
-    /// Whether it is below the error that all of them together may have.
+    /// Whether it is below the family-wise error.
     pub rejected: bool,
 }
 
-/// Holm's step-down adjustment, in the order given.
+/// Holm's step-down adjustment; the results keep the order of `p_values`.
 pub fn holm(p_values: &[f64], alpha: f64) -> Vec<Adjusted> {
     let mut order: Vec<(usize, f64)> = p_values.iter().copied().enumerate().collect();
     order.sort_by(|(_, a), (_, b)| a.total_cmp(b));

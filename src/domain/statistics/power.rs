@@ -1,31 +1,32 @@
-//! How small a difference can be seen, and how many tasks that takes (Miller 2024, §5).
+//! Power: the smallest detectable difference, and the number of tasks that a difference needs
+//! (Miller 2024, §5).
 
 use super::{count, normal_quantile, upper};
 
-/// The smallest difference a comparison of `n` tasks finds with this power; `sd` is the standard deviation of the differences,
-/// `alpha` the two-sided error. `None` without a task.
+/// The smallest difference that a comparison of `n` tasks detects with this power; `sd` is the
+/// standard deviation of the differences, `alpha` the two-sided error. `None` without tasks.
 pub fn minimum_detectable_effect(n: usize, sd: f64, alpha: f64, power: f64) -> Option<f64> {
     (n > 0).then(|| quantiles(alpha, power) * sd / count(n).sqrt())
 }
 
-/// A comparison that is planned.
+/// A planned comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Planned {
     /// Variance over tasks of the difference of their means.
     pub between: f64,
     /// Mean variance within a task, of baseline and candidate.
     pub within: (f64, f64),
-    /// Trials a task, of baseline and candidate.
+    /// Trials per task, of baseline and candidate.
     pub trials: (usize, usize),
-    /// The difference that is to be found.
+    /// The difference to detect.
     pub effect: f64,
     /// The two-sided error.
     pub alpha: f64,
-    /// The chance to find it.
+    /// The probability of detecting it.
     pub power: f64,
 }
 
-/// Tasks a comparison takes. `None` if no number is enough: no effect, or no trial.
+/// Number of tasks that a comparison needs. `None` if no number is enough: no effect, or no trial.
 pub fn sample_size(planned: &Planned) -> Option<u64> {
     let (baseline, candidate) = planned.trials;
     if planned.effect == 0.0 || baseline == 0 || candidate == 0 {

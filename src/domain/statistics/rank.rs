@@ -1,17 +1,17 @@
-//! Agreement of two orders: of a judge and of people (AAAF, model graders).
+//! Rank correlation, used for the agreement of a judge with people (AAAF, model graders).
 
 use super::{Interval, average, count, normal_quantile, squares, upper};
 
-/// How well two lists of scores agree in their order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Correlation {
     /// Spearman's ρ, -1..=1, with mid-ranks for ties.
     pub rho: f64,
-    /// Where the true one lies, by Fisher's z with the error √((1+ρ²/2)/(n−3)); `None` below four pairs or at ±1.
+    /// Confidence interval by Fisher's z with the error √((1+ρ²/2)/(n−3)); `None` below four pairs
+    /// or at ±1.
     pub interval: Option<Interval>,
 }
 
-/// Spearman's rank correlation. `None` where either list does not vary: of a constant nothing can be said.
+/// Spearman's rank correlation. `None` if either list does not vary.
 pub fn spearman(pairs: &[(f64, f64)], confidence: f64) -> Option<Correlation> {
     let (left, right): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
     let (left, right) = (ranks(&left), ranks(&right));
@@ -39,7 +39,7 @@ pub fn spearman(pairs: &[(f64, f64)], confidence: f64) -> Option<Correlation> {
     Some(Correlation { rho, interval })
 }
 
-/// The rank of each value, from 1; equal ones share the middle of theirs.
+/// The rank of each value, from 1; equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<(usize, f64)> = values.iter().copied().enumerate().collect();
     order.sort_by(|(_, a), (_, b)| a.total_cmp(b));

@@ -1,4 +1,4 @@
-//! Whether an agent ever does a task, and whether it always does (Chen et al. 2021, arXiv 2107.03374; τ-bench, arXiv
+//! Reliability over trials: pass@k and pass^k (Chen et al. 2021, arXiv 2107.03374; τ-bench, arXiv
 //! 2406.12045).
 
 use super::{average, count};
@@ -6,20 +6,20 @@ use super::{average, count};
 /// The trials of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempts {
-    /// All of them.
     pub trials: usize,
-    /// Those that passed.
     pub passed: usize,
 }
 
-/// The chance that at least one of `k` trials passes, averaged over tasks. `None` if a task has fewer trials.
+/// The probability that at least one of `k` trials passes, averaged over tasks. `None` if a task
+/// has fewer trials.
 pub fn pass_at_k(tasks: &[Attempts], k: usize) -> Option<f64> {
     over(tasks, k, |task| {
         1.0 - share(task.trials - task.passed, task.trials, k)
     })
 }
 
-/// The chance that all of `k` trials pass, averaged over tasks. `None` if a task has fewer trials.
+/// The probability that all of `k` trials pass, averaged over tasks. `None` if a task has fewer
+/// trials.
 pub fn pass_hat_k(tasks: &[Attempts], k: usize) -> Option<f64> {
     over(tasks, k, |task| share(task.passed, task.trials, k))
 }

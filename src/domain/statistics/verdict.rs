@@ -1,4 +1,4 @@
-//! What an interval says about a demand. "Not shown to be worse" is never said where nothing was shown.
+//! Verdicts from confidence intervals. Missing evidence gives `Inconclusive`, never `NotWorse`.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,15 +8,15 @@ use super::Interval;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GateVerdict {
-    /// All of the interval does.
+    /// The whole interval meets the threshold.
     Pass,
-    /// None of it does.
+    /// The whole interval is below the threshold.
     Fail,
-    /// Some of it does: noise would decide.
+    /// The threshold lies within the interval.
     Inconclusive,
 }
 
-/// Holds an interval against a threshold.
+/// Compares an interval with a threshold.
 pub fn against_threshold(interval: Interval, threshold: f64) -> GateVerdict {
     if interval.low >= threshold {
         GateVerdict::Pass
@@ -31,15 +31,15 @@ pub fn against_threshold(interval: Interval, threshold: f64) -> GateVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RegressionVerdict {
-    /// By more than the margin.
+    /// Worse by more than the margin.
     Regressed,
-    /// By no more than the margin, if at all.
+    /// Worse by no more than the margin, or not at all.
     NotWorse,
-    /// Nothing was shown, neither that it is worse nor that it is not.
+    /// The interval shows neither.
     Inconclusive,
 }
 
-/// Holds the interval of a difference (candidate minus baseline) against a margin, 0 or more.
+/// Compares the interval of a difference (candidate minus baseline) with a margin, 0 or more.
 pub fn against_margin(interval: Interval, margin: f64) -> RegressionVerdict {
     if interval.high < -margin {
         RegressionVerdict::Regressed

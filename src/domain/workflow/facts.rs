@@ -1,4 +1,4 @@
-//! What a log says of the nodes of a workflow.
+//! The facts of a workflow's nodes, folded from the log.
 
 use std::collections::HashMap;
 
@@ -8,26 +8,21 @@ use serde_json::{Map, Value};
 use crate::domain::ids::NodeId;
 use crate::protocol::openwop::events::{Event, InterruptKind, InterruptRequested, RunError};
 
-/// Where a node stands.
+/// Status of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeStatus {
-    /// It has not begun, or was abandoned by a pause and begins anew.
+    /// Not started, or abandoned by a pause so that it starts again.
     #[default]
     Waiting,
-    /// It has begun.
     Started,
-    /// It waits for an answer.
     Suspended,
-    /// It has its answer.
+    /// Its interrupt was answered.
     Resumed,
-    /// It ended well.
     Completed,
-    /// It failed.
     Failed,
 }
 
 impl NodeStatus {
-    /// Its name in snapshots.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "pending",
@@ -39,65 +34,58 @@ impl NodeStatus {
     }
 }
 
-/// An interrupt as it was asked and answered.
+/// An interrupt, with its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InterruptFacts {
-    /// Its id.
     pub id: String,
-    /// What was asked.
+    /// The request.
     pub requested: InterruptRequested,
-    /// When.
     pub requested_at: Timestamp,
-    /// Who has agreed so far.
+    /// The principals who have approved so far.
     pub granted_by: Vec<String>,
-    /// The answer, and who gave it.
+    /// The answer, and the principal who gave it.
     pub resolution: Option<(Value, String)>,
 }
 
-/// The facts of one node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeFacts {
-    /// Where it stands.
     pub status: NodeStatus,
-    /// How often it began.
+    /// How often it started.
     pub attempt: u32,
-    /// When it began last.
+    /// When it last started.
     pub started_at: Option<Timestamp>,
-    /// What it came to.
+    /// Its outputs.
     pub outputs: Map<String, Value>,
-    /// Why it failed.
     pub error: Option<RunError>,
-    /// What it asked last.
+    /// Its latest interrupt.
     pub interrupt: Option<InterruptFacts>,
-    /// Chunks of a message it has written.
+    /// Number of message chunks it has written.
     pub chunks: usize,
 }
 
 /// The facts of a workflow run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowFacts {
-    /// By node.
     pub nodes: HashMap<NodeId, NodeFacts>,
-    /// Nodes that have begun; one that begins anew after a pause counts once.
+    /// Number of nodes that have started; a node that starts again after a pause counts once.
     pub executions: u64,
-    /// What the next `node.suspended` suspends for.
+    /// The request that the next `node.suspended` belongs to.
     asked: Option<(InterruptRequested, Timestamp)>,
-    /// Suspended nodes, the first one first.
+    /// Suspended nodes, longest first.
     suspended: Vec<NodeId>,
 }
 
 impl FlowFacts {
-    /// The facts of a node.
     pub fn node(&self, id: &NodeId) -> Option<&NodeFacts> {
         self.nodes.get(id)
     }
 
-    /// The node that waits for an answer longest, with what it asked.
+    /// The node that has waited longest for an answer, with its interrupt.
     pub fn pending(&self) -> Option<(&NodeId, &InterruptFacts)> {
         self.all_pending().next()
     }
 
-    /// Every node that waits for an answer, the first one first.
+    /// Every node that waits for an answer, longest first.
     pub fn all_pending(&self) -> impl Iterator<Item = (&NodeId, &InterruptFacts)> {
         self.suspended.iter().filter_map(|id| {
             let interrupt = self.nodes.get(id)?.interrupt.as_ref()?;
@@ -105,20 +93,20 @@ impl FlowFacts {
         })
     }
 
-    /// What the status of a run waits for, if it waits for somebody.
+    /// The kind of interrupt that the run's status shows, if the run waits for one.
     pub fn waits_for(&self) -> Option<InterruptKind> {
         self.pending()
             .map(|(_, interrupt)| interrupt.requested.kind)
     }
 
-    /// Whether a node has begun and neither ended nor waits for somebody.
+    /// Whether a node has started and has neither ended nor been suspended.
     pub fn in_flight(&self) -> bool {
         self.nodes
             .values()
             .any(|node| matches!(node.status, NodeStatus::Started | NodeStatus::Resumed))
     }
 
-    /// Work in flight is abandoned, to be begun anew.
+    /// Resets nodes in flight, so that they start again.
     pub fn abandon(&mut self) {
         for node in self.nodes.values_mut() {
             if node.status == NodeStatus::Started {
@@ -127,7 +115,6 @@ impl FlowFacts {
         }
     }
 
-    /// Folds one event.
     pub fn fold(&mut self, event: &Event, at: Timestamp) {
         match event {
             Event::NodeStarted(started) => {

@@ -1,5 +1,5 @@
-//! The workflows that conformance suites expect a host under test to have (OpenWOP conformance fixtures). A host has them
-//! only where its operator says so; they do nothing but what their names say.
+//! Workflows that conformance suites expect on a host under test (OpenWOP conformance fixtures). A
+//! host has them only if its operator enables them.
 
 use semver::Version;
 use serde_json::{Value, json};
@@ -31,20 +31,22 @@ pub const IDS: &[&str] = &[
     CONFIGURABLE_SCHEMA,
 ];
 
-/// Declares which members of `configurable` its runs take.
+/// Declares the members of `configurable` that its runs accept.
 const CONFIGURABLE_SCHEMA: &str = "conformance-configurable-schema";
 
-/// Runs and is not advertised, since this host has no dispatching agents: suites compare its log with that of another fixture.
+/// Runs but is not advertised, because this host has no dispatching agents: suites compare its log
+/// with the log of another fixture.
 const DISPATCH_LOOP: &str = "conformance-dispatch-loop";
 
-/// Runs and is not advertised: no suite names it, a seam does. It waits at a gate of governance.
+/// Runs but is not advertised: a seam uses it, no suite does. It waits at a governance gate.
 pub const GOVERNANCE_GATE: &str = "conformance-governance-gate";
-/// The role that opens or refuses its gate.
+/// The role that approves or rejects its gate.
 pub const GOVERNANCE_APPROVER: &str = "conformance-approver";
 /// The role that overrides its gate.
 pub const GOVERNANCE_OVERRIDER: &str = "conformance-owner";
 
-/// The agent of the channel dispatch. It is no pack's (the protocol reserves its name): a host under test has it, and has it deployed.
+/// The agent of the channel dispatch. The protocol reserves its name, so no pack contains it; a
+/// host under test has it, deployed.
 const CHANNEL_AGENT: &str = "core.conformance.channel-agent";
 
 /// The fixture of this id.
@@ -82,7 +84,7 @@ pub fn fixture(id: &str) -> Option<WorkflowDefinition> {
     serde_json::from_value(definition).ok()
 }
 
-/// Where the versions of an agent of a fixture stand: taken into service step by step, as any agent is.
+/// The deployment state of a fixture's agent, reached by the same transitions as for any agent.
 pub fn deployed(agent: &AgentId) -> Option<Lifecycle> {
     if agent.as_str() != CHANNEL_AGENT {
         return None;
@@ -105,7 +107,7 @@ pub fn deployed(agent: &AgentId) -> Option<Lifecycle> {
     })
 }
 
-/// Name, nodes in a row, variables.
+/// Name, nodes in sequence, variables.
 fn content(id: &str) -> Option<(&'static str, Vec<Value>, Value)> {
     let none = json!([]);
     Some(match id {
@@ -155,7 +157,8 @@ fn content(id: &str) -> Option<(&'static str, Vec<Value>, Value)> {
             if id == "conformance-delay" {
                 json!([{"name": "delayMs", "type": "number", "required": false, "defaultValue": 1_000}])
             } else {
-                // Suites that pause it give another input; it has to run for a while all the same.
+                // Suites that pause this workflow send another input, so a default keeps it running
+                // for a while.
                 json!([{"name": "delayMs", "type": "number", "required": false, "defaultValue": 5_000}])
             },
         ),
@@ -237,7 +240,7 @@ fn content(id: &str) -> Option<(&'static str, Vec<Value>, Value)> {
             );
             ("agent pack handoff schema validation", vec![handoff], none)
         }
-        // Suites read the host's registry; the run does nothing.
+        // Suites only read the host's registry; the run does nothing.
         "conformance-agent-pack-install" => ("agent pack install", vec![noop("noop")], none),
         CONFIGURABLE_SCHEMA => ("configurable schema", vec![noop("noop")], none),
         GOVERNANCE_GATE => (
@@ -258,7 +261,7 @@ fn content(id: &str) -> Option<(&'static str, Vec<Value>, Value)> {
     })
 }
 
-/// A time limit and nothing else.
+/// A time limit only.
 fn configurable_schema() -> Value {
     json!({
         "type": "object",
@@ -267,7 +270,7 @@ fn configurable_schema() -> Value {
     })
 }
 
-/// The task of the handoff, as `core.openwop.agent-examples.structured-fixture` has it.
+/// The task schema of the handoff, as in `core.openwop.agent-examples.structured-fixture`.
 fn task_schema() -> Value {
     json!({
         "type": "object",
@@ -280,7 +283,7 @@ fn task_schema() -> Value {
     })
 }
 
-/// Its result: what was found, or an error.
+/// The return schema of the handoff: findings, or an error.
 fn return_schema() -> Value {
     json!({
         "type": "object",

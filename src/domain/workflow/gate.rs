@@ -1,20 +1,21 @@
-//! Who may decide at an approval gate, and when enough have (OpenWOP interrupt; RFC 0049, RFC 0051).
+//! Approval gates: who may decide, and how many approvals are needed (OpenWOP interrupt; RFC 0049,
+//! RFC 0051).
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Whose decisions count at a gate.
+/// Who may decide at a gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GatePolicy {
-    /// A role a decider must have.
+    /// The role that approvers need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_role: Option<String>,
-    /// A scope a decider must have.
+    /// The scope that approvers need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_scope: Option<String>,
-    /// How many different principals must agree.
+    /// Number of different principals who must approve.
     #[serde(default = "one")]
     pub quorum: u32,
     /// Who may decide alone.
@@ -22,13 +23,13 @@ pub struct GatePolicy {
     pub over: Option<Override>,
 }
 
-/// Who may decide alone, against the quorum.
+/// Who may decide alone, regardless of the quorum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Override {
-    /// The role it takes.
+    /// The role that an override needs.
     pub required_role: String,
-    /// Whether it is audited; this host audits every override.
+    /// Whether an override is audited; this host audits every override.
     #[serde(default)]
     pub audited: bool,
 }
@@ -48,19 +49,17 @@ impl Default for GatePolicy {
     }
 }
 
-/// Somebody who answers an interrupt, with what they hold.
+/// A principal who answers an interrupt, with roles and scopes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Responder {
-    /// Who, for the record.
+    /// The name that is recorded.
     pub principal: String,
-    /// Their roles.
     pub roles: BTreeSet<String>,
-    /// Their scopes.
     pub scopes: BTreeSet<String>,
 }
 
 impl GatePolicy {
-    /// Whether this principal's decision counts. What is required and not held denies.
+    /// Whether the principal's decision counts. A required role or scope that is missing denies.
     pub fn admits(&self, responder: &Responder) -> bool {
         let role = self.required_role.as_ref();
         let scope = self.required_scope.as_ref();
@@ -68,14 +67,14 @@ impl GatePolicy {
             && scope.is_none_or(|scope| responder.scopes.contains(scope))
     }
 
-    /// Whether this principal may decide alone.
+    /// Whether the principal may decide alone.
     pub fn admits_override(&self, responder: &Responder) -> bool {
         self.over
             .as_ref()
             .is_some_and(|over| responder.roles.contains(&over.required_role))
     }
 
-    /// Whether somebody who is known by a token alone could ever decide.
+    /// Whether a caller with only an interrupt token can decide.
     pub fn is_open(&self) -> bool {
         self.required_role.is_none() && self.required_scope.is_none() && self.quorum <= 1
     }
@@ -113,6 +112,9 @@ mod tests {
             scopes: own(scopes),
         };
         assert_eq!(policy.admits(&responder), admitted);
-        assert!(!policy.admits_override(&responder), "nobody, unless said");
+        assert!(
+            !policy.admits_override(&responder),
+            "without an override policy, no one may override"
+        );
     }
 }

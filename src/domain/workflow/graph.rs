@@ -1,4 +1,4 @@
-//! From a definition to a graph that can be walked: every node typed, in an order that respects the edges.
+//! Converts a definition to a graph: every node typed, in an order that respects the edges.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,59 +11,43 @@ use crate::protocol::openwop::workflow::WorkflowDefinition;
 /// Why a definition cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
-    /// Two nodes of one id.
     #[error("node `{0}` is defined twice")]
     Duplicate(NodeId),
-    /// An edge leads from or to a node that is not there.
     #[error("edge `{edge}` names the unknown node `{node}`")]
-    UnknownNode {
-        /// The edge.
-        edge: String,
-        /// The node.
-        node: NodeId,
-    },
-    /// The edges form a circle.
-    #[error("the edges lead in a circle through node `{0}`")]
+    UnknownNode { edge: String, node: NodeId },
+    /// The edges form a cycle.
+    #[error("the edges form a cycle through node `{0}`")]
     Cycle(NodeId),
-    /// There is nothing to run.
-    #[error("there are no nodes")]
+    #[error("the workflow has no nodes")]
     Empty,
-    /// A node cannot be run.
     #[error("node `{node}`: {fault}")]
-    Node {
-        /// The node.
-        node: NodeId,
-        /// What is wrong with it.
-        fault: NodeError,
-    },
+    Node { node: NodeId, fault: NodeError },
 }
 
-/// A node, ready to run.
+/// A node that can be executed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GraphNode {
-    /// Its id.
     pub id: NodeId,
-    /// Its type's wire name.
+    /// The wire name of its type.
     pub type_id: String,
-    /// What it does.
+    /// Its behavior.
     pub kind: NodeKind,
-    /// Where its inputs come from.
+    /// The sources of its inputs.
     pub inputs: Map<String, Value>,
-    /// The nodes it waits for.
+    /// The nodes it depends on.
     pub after: Vec<NodeId>,
-    /// Whether nothing follows it.
+    /// Whether no node depends on it.
     pub is_last: bool,
 }
 
-/// The nodes of a workflow, each after those it waits for.
+/// The nodes of a workflow, each after its dependencies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
-    /// The nodes.
     pub nodes: Vec<GraphNode>,
 }
 
 impl Graph {
-    /// Reads a definition.
+    /// Converts a definition.
     ///
     /// # Errors
     /// [`GraphError`].
@@ -111,7 +95,7 @@ impl Graph {
     }
 }
 
-/// Puts every node after those it waits for, and keeps the definition's order otherwise.
+/// Sorts nodes topologically, keeping the definition's order where possible.
 fn in_order(mut waiting: Vec<GraphNode>) -> Result<Vec<GraphNode>, GraphError> {
     let mut placed: HashSet<NodeId> = HashSet::new();
     let mut nodes = Vec::with_capacity(waiting.len());

@@ -1,4 +1,4 @@
-//! Asking somebody outside, and what an answer leads to (OpenWOP interrupt; RFC 0051).
+//! Interrupts: requests to the outside, and the effects of answers (OpenWOP interrupt; RFC 0051).
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -15,31 +15,26 @@ use crate::protocol::openwop::events::{
 };
 use crate::protocol::schema::compile_untrusted;
 
-/// Why an answer does not count. The interrupt stays as it was.
+/// Why an answer is rejected. The interrupt is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It does not satisfy what was asked for.
+    /// The answer does not satisfy the request.
     #[error("`{field}` {reason}")]
-    Invalid {
-        /// Where.
-        field: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Whoever answers may not.
+    Invalid { field: String, reason: String },
+    /// The principal may not answer.
     #[error("this gate needs {0}")]
     Forbidden(String),
-    /// The principal has agreed already.
-    #[error("this principal has approved already; the quorum needs others")]
+    /// The principal has approved already.
+    #[error("this principal has approved already; the quorum needs other principals")]
     Voted,
 }
 
-/// Who answers for the host when nobody did in time.
+/// The principal of an answer by timeout.
 pub const HOST: &str = "host";
-/// What it answers.
+/// The action of an answer by timeout.
 pub const TIMEOUT: &str = "timeout";
 
-/// What suspends a node.
+/// The events that suspend a node.
 pub fn ask(run: &RunId, node: &NodeId, attempt: u32, interrupt: &Interrupt) -> Vec<NewEvent> {
     let key = format!("{run}:{node}:{attempt}");
     let interrupt_id = format!("int-{node}-{attempt}");
@@ -95,7 +90,7 @@ fn listed<T: serde::de::DeserializeOwned>(data: &Value, name: &str) -> Vec<T> {
         .unwrap_or_default()
 }
 
-/// When nobody is waited for any longer.
+/// When the interrupt times out.
 pub fn deadline(facts: &InterruptFacts) -> Option<Timestamp> {
     let timeout = i64::try_from(facts.requested.timeout_ms?).unwrap_or(i64::MAX);
     let at = facts
@@ -104,7 +99,7 @@ pub fn deadline(facts: &InterruptFacts) -> Option<Timestamp> {
     at.ok()
 }
 
-/// What is recorded when nobody answered in time.
+/// The events of a timeout.
 pub fn time_out(node: &NodeId, facts: &InterruptFacts, now: Timestamp) -> Vec<NewEvent> {
     let mut events = Vec::new();
     if facts.requested.kind == InterruptKind::Approval {
@@ -124,7 +119,7 @@ pub fn time_out(node: &NodeId, facts: &InterruptFacts, now: Timestamp) -> Vec<Ne
     events
 }
 
-/// What an answer leads to: a vote, or the end of the wait.
+/// The effect of an answer: a vote, or the end of the wait.
 ///
 /// # Errors
 /// [`Refusal`].
@@ -171,9 +166,9 @@ pub fn answer(
 }
 
 enum Vote {
-    /// More must agree.
+    /// The vote counts; more approvals are needed.
     Counted(Vec<NewEvent>),
-    /// That was it.
+    /// The interrupt is resolved.
     Decided(Vec<Event>),
 }
 
@@ -191,7 +186,7 @@ fn approval(
     {
         if !gate.admits_override(responder) {
             return Err(Refusal::Forbidden(format!(
-                "the role `{}` to be overridden",
+                "the role `{}` for an override",
                 gate.over.as_ref().map_or("", |over| &over.required_role)
             )));
         }
@@ -227,7 +222,7 @@ fn approval(
     if facts.granted_by.contains(&principal) {
         let granted = u32::try_from(facts.granted_by.len()).unwrap_or(u32::MAX);
         return if granted >= gate.quorum {
-            // The history of a branch may end between the last vote and what it leads to.
+            // The history of a branch may end between the last vote and the resolution.
             Ok(Vote::Decided(Vec::new()))
         } else {
             Err(Refusal::Voted)
@@ -249,8 +244,8 @@ fn approval(
     })
 }
 
-/// An answer as it goes on record: what somebody said of a decision is masked where it looks like a credential. Answers to
-/// questions and news from outside are what the nodes after it work with; they stay as they are.
+/// The recorded form of an answer. Credentials in texts about a decision are masked. Answers to
+/// questions and external events are inputs of later nodes, so they are recorded unchanged.
 fn recorded(kind: InterruptKind, value: &Value) -> Value {
     let mut value = value.clone();
     if kind == InterruptKind::Approval {
@@ -274,7 +269,7 @@ fn satisfies(facts: &InterruptFacts, value: &Value) -> Result<(), Refusal> {
     let schema = compile_untrusted(schema).map_err(|_| {
         invalid(
             "resumeValue".to_owned(),
-            "cannot be judged: the node's `resumeSchema` is unsound",
+            "cannot be checked: the node's `resumeSchema` is invalid",
         )
     })?;
     match schema.first_violation(value) {

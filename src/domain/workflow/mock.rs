@@ -1,9 +1,10 @@
-//! What stands in for a model in a workflow (OpenWOP run-options `mockProvider`): deterministic, and for test keys only.
+//! Mock providers, which replace models in workflows (OpenWOP run-options `mockProvider`). They are
+//! deterministic, and for test keys only.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The providers there are; what discovery advertises.
+/// The mock providers; discovery advertises them.
 pub const MOCK_PROVIDERS: &[&str] = &["stream-text", "tool-calls", "error", "usage-only"];
 
 const MAX_TOKENS: usize = 1_000;
@@ -11,33 +12,31 @@ const MAX_DELAY_MS: u64 = 5_000;
 const MAX_TOOL_CALLS: usize = 1_000;
 const MAX_CODE: usize = 64;
 
-/// A provider that answers as it was told to.
+/// A provider that returns configured responses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "id", content = "config")]
 pub enum MockProvider {
-    /// It says these pieces of text, one after the other.
+    /// Streams these tokens in order.
     StreamText(StreamText),
-    /// It calls these tools.
+    /// Calls these tools.
     ToolCalls(ToolCalls),
-    /// It fails.
+    /// Fails.
     Error(MockError),
-    /// It says nothing and costs something.
+    /// Returns no text, only usage.
     UsageOnly(UsageOnly),
 }
 
-/// `stream-text`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct StreamText {
-    /// The pieces.
     pub tokens: Vec<String>,
-    /// How long before each.
+    /// Delay before each token, in milliseconds.
     pub delay_ms_per_token: u64,
-    /// Why it ended.
+    /// Why the message ended.
     pub finish_reason: FinishReason,
-    /// What it took.
+    /// The reported usage.
     pub usage: MockUsage,
-    /// What it calls itself.
+    /// The reported model name.
     pub model: String,
 }
 
@@ -53,15 +52,13 @@ impl Default for StreamText {
     }
 }
 
-/// `tool-calls`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ToolCalls {
-    /// The calls.
     pub tool_calls: Vec<MockToolCall>,
-    /// What they took.
+    /// The reported usage.
     pub usage: MockUsage,
-    /// What it calls itself.
+    /// The reported model name.
     pub model: String,
 }
 
@@ -75,30 +72,28 @@ impl Default for ToolCalls {
     }
 }
 
-/// A tool call that was made up.
+/// A tool call of a mock provider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MockToolCall {
-    /// The tool.
     pub name: String,
-    /// What it is given.
     #[serde(default)]
     pub arguments: Map<String, Value>,
 }
 
-/// `error`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct MockError {
     /// The code the node fails with; a label.
     pub code: String,
-    /// What it would say. Errors hold no content, so [`MockError::SAID`] is recorded in its place.
+    /// The configured message. Errors contain no content, so [`MockError::SAID`] is recorded
+    /// instead.
     pub message: String,
 }
 
 impl MockError {
-    /// What is recorded in the place of a provider's words.
-    pub const SAID: &'static str = "the mock provider failed, as it was told to";
+    /// The recorded message of a mock failure.
+    pub const SAID: &'static str = "the mock provider failed as configured";
 }
 
 impl Default for MockError {
@@ -110,13 +105,12 @@ impl Default for MockError {
     }
 }
 
-/// `usage-only`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct UsageOnly {
-    /// What it took.
+    /// The reported usage.
     pub usage: MockUsage,
-    /// What it calls itself.
+    /// The reported model name.
     pub model: String,
 }
 
@@ -133,18 +127,15 @@ impl Default for UsageOnly {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// It was complete.
     Stop,
-    /// It became too long.
+    /// Maximum length reached.
     Length,
-    /// It calls tools.
+    /// It ends with tool calls.
     ToolCalls,
-    /// It was filtered.
     ContentFilter,
 }
 
 impl FinishReason {
-    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Stop => "stop",
@@ -155,21 +146,20 @@ impl FinishReason {
     }
 }
 
-/// Tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct MockUsage {
-    /// Of the prompt.
+    /// Prompt tokens.
     pub prompt_tokens: u64,
-    /// Of the answer.
+    /// Completion tokens.
     pub completion_tokens: u64,
-    /// Both; their sum, unless it is said.
+    /// Total tokens; defaults to the sum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
 }
 
 impl MockUsage {
-    /// Both.
+    /// Total tokens.
     pub fn total(&self) -> u64 {
         self.total_tokens
             .unwrap_or_else(|| self.prompt_tokens.saturating_add(self.completion_tokens))
@@ -179,15 +169,15 @@ impl MockUsage {
 /// Why a mock provider cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MockFault {
-    /// There is none of this id.
-    #[error("is none of {}", MOCK_PROVIDERS.join(", "))]
+    /// No mock provider has this id.
+    #[error("must be one of {}", MOCK_PROVIDERS.join(", "))]
     Unknown,
-    /// Its config is unsound.
+    /// Its config is invalid.
     #[error("{0}")]
     Config(String),
 }
 
-/// Reads `configurable.mockProvider`.
+/// Parses `configurable.mockProvider`.
 ///
 /// # Errors
 /// [`MockFault`].
@@ -199,7 +189,7 @@ pub fn read(asked: &Map<String, Value>) -> Result<MockProvider, MockFault> {
     let config = match asked.get("config") {
         None | Some(Value::Null) => Value::Object(Map::new()),
         Some(config @ Value::Object(_)) => config.clone(),
-        // A list would be taken for the members in their order.
+        // serde would accept a list as the members in their order.
         Some(_) => {
             let words = "must have an object as its `config`";
             return Err(MockFault::Config(words.to_owned()));
@@ -207,21 +197,21 @@ pub fn read(asked: &Map<String, Value>) -> Result<MockProvider, MockFault> {
     };
     let provider = serde_json::json!({"id": id, "config": config});
     let provider: MockProvider = serde_json::from_value(provider)
-        .map_err(|fault| MockFault::Config(format!("has an unsound `config`: {fault}")))?;
+        .map_err(|fault| MockFault::Config(format!("has an invalid `config`: {fault}")))?;
     match bounds(&provider) {
         Some(fault) => Err(MockFault::Config(fault)),
         None => Ok(provider),
     }
 }
 
-/// What of a config goes beyond its bounds.
+/// The first limit that a config exceeds.
 fn bounds(provider: &MockProvider) -> Option<String> {
     match provider {
         MockProvider::StreamText(text) if text.tokens.len() > MAX_TOKENS => Some(format!(
             "must not have more than {MAX_TOKENS} `config.tokens`"
         )),
         MockProvider::StreamText(text) if text.delay_ms_per_token > MAX_DELAY_MS => Some(format!(
-            "must have a `config.delayMsPerToken` of 0 to {MAX_DELAY_MS}"
+            "must have a `config.delayMsPerToken` from 0 to {MAX_DELAY_MS}"
         )),
         MockProvider::ToolCalls(calls) if calls.tool_calls.len() > MAX_TOOL_CALLS => Some(format!(
             "must not have more than {MAX_TOOL_CALLS} `config.toolCalls`"
@@ -233,7 +223,7 @@ fn bounds(provider: &MockProvider) -> Option<String> {
     }
 }
 
-/// A code stands in the open wherever the error does, so it must be no text.
+/// Codes are shown wherever the error is, so a code must be a label and not free text.
 fn is_label(code: &str) -> bool {
     let of_label = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     (1..=MAX_CODE).contains(&code.len()) && code.chars().all(of_label)

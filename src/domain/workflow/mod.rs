@@ -1,8 +1,9 @@
-//! Small deterministic workflows: what a definition means, and what a run of one does next.
+//! Small deterministic workflows: the meaning of a definition, and the next step of a run.
 //!
-//! A workflow is a graph of typed nodes without cycles ([`graph`]). Its run is a log like any other; [`facts`] is what the log
-//! says of the nodes, and [`step`] decides from graph, facts and time what is to be recorded next. Nothing here performs
-//! anything: delays and interrupts are waits, which hold neither a thread nor a slot.
+//! A workflow is an acyclic graph of typed nodes ([`graph`]). Its run has an event log like every
+//! run; [`facts`] folds the log into the state of the nodes, and [`step`] decides from graph, facts
+//! and time which events to record next. This module performs no IO: delays and interrupts are
+//! waits, which occupy neither a thread nor a slot.
 
 pub mod facts;
 pub mod fixtures;

@@ -1,4 +1,4 @@
-//! Node types: what a node of a definition does.
+//! Node types and their behavior.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -11,53 +11,44 @@ use crate::protocol::schema::compile_untrusted;
 /// Why a node cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
-    /// No such type here.
     #[error("this host does not run nodes of type `{0}`")]
     UnknownType(String),
-    /// Its `config` is not one of its type.
     #[error("its config {0}")]
     Config(String),
-    /// It binds an agent it cannot have.
+    /// Its agent reference is invalid.
     #[error("its agent {0}")]
     Agent(&'static str),
 }
 
-/// What a node does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeKind {
-    /// Nothing.
+    /// Does nothing.
     Noop,
-    /// Its outputs are its inputs.
+    /// Copies its inputs to its outputs.
     Identity,
-    /// It fails.
-    Fail {
-        /// The error's code.
-        code: String,
-        /// Its message.
-        message: String,
-    },
-    /// It waits for the milliseconds of its input `delayMs`, or else of its config.
+    /// Fails.
+    Fail { code: String, message: String },
+    /// Waits for the milliseconds of its input `delayMs`, or of its config.
     Delay {
         /// From the config.
         delay_ms: Option<u64>,
     },
-    /// It waits for somebody.
+    /// Waits for an answer from outside.
     Interrupt(Interrupt),
-    /// It asks a model. Workflows have no model of their own: only a mock provider answers (OpenWOP run-options
-    /// `mockProvider`).
+    /// Calls a model. Workflows have no model of their own; only a mock provider answers (OpenWOP
+    /// run-options `mockProvider`).
     Prompt,
-    /// It says what an agent would (RFC 0023); for conformance fixtures.
+    /// Plays an agent's events (RFC 0023); for conformance fixtures.
     MockAgent(MockAgent),
-    /// It stands for an agent that is handed a task: its inputs must satisfy one schema, its result the other (RFC 0003 §D).
+    /// Plays an agent that receives a task: its inputs must satisfy the task schema and its result
+    /// the return schema (RFC 0003 §D).
     Handoff {
-        /// Of the task.
         task_schema: Value,
-        /// Of the result.
         return_schema: Value,
     },
 }
 
-/// What a mock agent says (RFC 0023 §B), in this order.
+/// The events of a mock agent (RFC 0023 §B), in this order.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct MockAgent {
@@ -69,32 +60,28 @@ pub struct MockAgent {
     pub mock_decision: Option<MockDecision>,
 }
 
-/// What a mock agent reasons.
+/// The reasoning of a mock agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MockReasoning {
-    /// In one line.
     pub summary: String,
 }
 
-/// A tool call that a mock agent makes up.
+/// A tool call of a mock agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MockCall {
-    /// The tool.
     pub tool_id: String,
-    /// Its arguments.
     #[serde(default)]
     pub arguments: Option<Value>,
-    /// What it answers.
+    /// The result of the call.
     pub result: Value,
 }
 
-/// What a mock agent decides.
+/// The decision of a mock agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MockDecision {
-    /// Any JSON value.
     pub decision: Value,
 }
 
@@ -105,16 +92,15 @@ struct HandoffConfig {
     return_schema: Value,
 }
 
-/// What is asked from outside.
+/// A request for an answer from outside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interrupt {
-    /// The kind.
     pub kind: InterruptKind,
-    /// What is asked.
+    /// The request's content.
     pub data: Value,
-    /// What an answer must satisfy.
+    /// The schema that an answer must satisfy.
     pub resume_schema: Option<Value>,
-    /// How long it waits.
+    /// Timeout in milliseconds.
     pub timeout_ms: Option<u64>,
     /// Who may decide.
     pub gate: GatePolicy,
@@ -164,11 +150,11 @@ struct InterruptConfig {
 /// A node type that only conformance suites use (RFC 0023).
 const MOCK_AGENT: &str = "core.conformance.mock-agent";
 
-/// The keys of an approval gate's config that say who may decide.
+/// The members of an approval gate's config that say who may decide.
 const GATE_KEYS: &[&str] = &["requiredRole", "requiredScope", "quorum", "override"];
 
 impl NodeKind {
-    /// Reads type and config of a node.
+    /// Parses the type and config of a node.
     ///
     /// # Errors
     /// [`NodeError`].
@@ -177,11 +163,11 @@ impl NodeKind {
         if let Some(agent) = &node.agent {
             if agent.version.is_some() && agent.channel.is_some() {
                 return Err(NodeError::Agent(
-                    "is named by a version and by a channel; at most one",
+                    "has both a version and a channel; use at most one",
                 ));
             }
             if !["core.identity", MOCK_AGENT].contains(&node.type_id.as_str()) {
-                return Err(NodeError::Agent("is nothing its type has a use for"));
+                return Err(NodeError::Agent("is not supported by its type"));
             }
         }
         Ok(match node.type_id.as_str() {
@@ -189,7 +175,7 @@ impl NodeKind {
             "core.identity" => Self::Identity,
             "core.fail" => Self::Fail {
                 code: text(config, "code", "node_failed"),
-                message: text(config, "message", "the node failed, as it is meant to"),
+                message: text(config, "message", "the node failed as configured"),
             },
             "core.delay" => Self::Delay {
                 delay_ms: config.get("delayMs").and_then(Value::as_u64),
@@ -266,7 +252,7 @@ fn approval(node: &WorkflowNode) -> Result<Interrupt, NodeError> {
             .all(|action| KNOWN.contains(&action.as_str()))
     {
         return Err(NodeError::Config(
-            "`actions` must be of `accept` and `reject`".to_owned(),
+            "`actions` may only contain `accept` and `reject`".to_owned(),
         ));
     }
     Ok(Interrupt {
@@ -302,7 +288,7 @@ fn approval_schema(actions: &[String], overridable: bool) -> Value {
 fn clarification(config: &Map<String, Value>) -> Result<Interrupt, NodeError> {
     let config: ClarificationConfig = read(config)?;
     if config.questions.is_empty() {
-        return Err(NodeError::Config("must ask something".to_owned()));
+        return Err(NodeError::Config("must contain a question".to_owned()));
     }
     let ids: Vec<&str> = config.questions.iter().map(|q| q.id.as_str()).collect();
     let answers: Map<String, Value> = ids

@@ -1,7 +1,8 @@
-//! What a run of a workflow does next.
+//! The next step of a workflow run.
 //!
-//! A pure function of graph, facts and time. Whoever calls it records what it says, or waits as long as it says, and asks
-//! again; so a first start, a resume after a kill and the end of a wait are the same thing.
+//! A pure function of graph, facts and time. The caller records the returned events, or waits as
+//! long as returned, and calls it again. A first start, a resume after a crash and the end of a
+//! wait are therefore the same operation.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -22,34 +23,32 @@ use crate::protocol::schema::compile_untrusted;
 /// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Record these, and ask again.
+    /// Record these events, and ask again.
     Record(Vec<NewEvent>),
-    /// Let the node's model answer, record that, and ask again.
+    /// Call the node's model, record its answer, and ask again.
     Prompt(NodeId),
-    /// Nothing happens before this moment, or before somebody does something.
+    /// Wait until this time, or until an event arrives.
     Wait(Option<Timestamp>),
-    /// Nothing is in flight, and nothing more is to begin.
+    /// Nothing is in flight, and no further node may start.
     Held,
-    /// Record these; that is the end.
+    /// Record these events; the run has failed.
     Fail(Vec<NewEvent>),
-    /// Every node has ended well; this came of it.
+    /// Every node has completed, with these outputs.
     Complete(Map<String, Value>),
 }
 
-/// What a step depends on beside the log.
+/// Inputs of a step other than the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances<'a> {
-    /// The run.
     pub run_id: &'a RunId,
-    /// Its inputs.
+    /// The run's inputs.
     pub inputs: &'a Map<String, Value>,
-    /// Nodes that may begin.
+    /// Maximum number of node executions.
     pub max_node_executions: u64,
-    /// The agents of nodes that have one.
+    /// The agents of the nodes that have one.
     pub agents: &'a [BoundAgent],
-    /// Nothing more is to begin: a pause is asked for.
+    /// Whether a pause was requested, so that no further node may start.
     pub hold: bool,
-    /// Now.
     pub now: Timestamp,
 }
 
@@ -59,7 +58,6 @@ impl Circumstances<'_> {
     }
 }
 
-/// Decides.
 pub fn next(graph: &Graph, facts: &FlowFacts, of: &Circumstances<'_>) -> Step {
     let unknown = NodeFacts::default();
     let completed = |id: &NodeId| {
@@ -92,7 +90,8 @@ pub fn next(graph: &Graph, facts: &FlowFacts, of: &Circumstances<'_>) -> Step {
         match done {
             Progress::Ended(mut events) => {
                 if let Some(agent) = of.agent_of(&node.id) {
-                    // What the agent says comes before the end of its invocation, and the node ends last.
+                    // The agent's events come before the end of its invocation, and the node ends
+                    // last.
                     let last = events.len().saturating_sub(1);
                     events.insert(last, invocation_ends(node, known.attempt, agent));
                 }
@@ -123,7 +122,7 @@ enum Progress {
     Until(Option<Timestamp>),
 }
 
-/// The first events of a node; for one that takes no time, also its last.
+/// The first events of a node; for a node that takes no time, all of its events.
 fn begin(node: &GraphNode, known: &NodeFacts, executions: u64, of: &Circumstances<'_>) -> Step {
     let again = known.attempt > 0;
     if !again && executions >= of.max_node_executions {
@@ -171,7 +170,7 @@ fn go_on(
                 return Progress::Ended(vec![fail(
                     node,
                     "validation_error",
-                    "`delayMs` must be a whole number of milliseconds",
+                    "`delayMs` must be an integer number of milliseconds",
                 )]);
             };
             let since = known.started_at.unwrap_or(of.now);
@@ -196,7 +195,7 @@ fn go_on(
     }
 }
 
-/// What a mock agent says, and that it has ended.
+/// The events of a mock agent, including its end.
 fn play(node: &GraphNode, mock: &MockAgent, agent: Option<&BoundAgent>) -> Vec<NewEvent> {
     let agent_id = match agent {
         Some(agent) => agent.agent_id.clone(),
@@ -246,15 +245,15 @@ fn play(node: &GraphNode, mock: &MockAgent, agent: Option<&BoundAgent>) -> Vec<N
     events
 }
 
-/// Whether task and result of a handoff satisfy their schemas. The result is what was handed in, unless the task asks for one
-/// that violates its schema.
+/// Whether task and result of a handoff satisfy their schemas. The result equals the task, unless
+/// the task requests a result that violates the return schema.
 fn hand_off(
     node: &GraphNode,
     inputs: Map<String, Value>,
     task_schema: &Value,
     return_schema: &Value,
 ) -> NewEvent {
-    // A schema that could not be compiled was refused with its node.
+    // Schemas that do not compile were rejected with their node.
     let satisfies = |schema: &Value, value: &Value| {
         compile_untrusted(schema).is_ok_and(|schema| schema.is_valid(value))
     };
@@ -264,7 +263,7 @@ fn hand_off(
         return fail(
             node,
             "handoff_task_schema_violation",
-            "the task violates the agent's task schema; the agent was not asked",
+            "the task violates the agent's task schema; the agent was not called",
         );
     }
     let result = if violated {
@@ -279,18 +278,18 @@ fn hand_off(
         _ => fail(
             node,
             "handoff_return_schema_violation",
-            "the result violates the agent's return schema and was not kept",
+            "the result violates the agent's return schema and was discarded",
         ),
     }
 }
 
-/// Ends a wait that nobody ended in time.
+/// Ends a wait that timed out.
 fn expire(node: &GraphNode, known: &NodeFacts, now: Timestamp) -> Progress {
     let Some(asked) = &known.interrupt else {
         return Progress::Until(None);
     };
     if asked.resolution.is_some() {
-        // The history of a branch may end between an answer and the node that goes on with it.
+        // The history of a branch may end between an answer and the end of the node.
         return Progress::Ended(vec![event(
             node,
             Event::NodeResumed(NodeResumed {
@@ -305,7 +304,7 @@ fn expire(node: &GraphNode, known: &NodeFacts, now: Timestamp) -> Progress {
     }
 }
 
-/// What an answer makes of the node that asked.
+/// The events that an answer causes for the node that waits.
 fn end_wait(node: &GraphNode, known: &NodeFacts) -> Vec<NewEvent> {
     let asked = known.interrupt.as_ref();
     let Some((answer, by)) = asked.and_then(|asked| asked.resolution.as_ref()) else {
@@ -313,12 +312,12 @@ fn end_wait(node: &GraphNode, known: &NodeFacts) -> Vec<NewEvent> {
     };
     let approval = asked.is_some_and(|asked| asked.requested.kind == InterruptKind::Approval);
     let action = answer.get("action").and_then(Value::as_str);
-    // A principal may be called anything, also that; only the host gives this answer.
+    // A principal may have the same name; only the host gives this answer.
     let timed_out = by == interrupt::HOST && action == Some(interrupt::TIMEOUT);
     let refused = match (approval, timed_out, action) {
-        (true, true, _) => Some(("approval_rejected", "nobody decided in time")),
-        (false, true, _) => Some(("interrupt_timeout", "nobody answered in time")),
-        (true, false, Some("reject")) => Some(("approval_rejected", "the approval was refused")),
+        (true, true, _) => Some(("approval_rejected", "the approval timed out")),
+        (false, true, _) => Some(("interrupt_timeout", "no answer arrived in time")),
+        (true, false, Some("reject")) => Some(("approval_rejected", "the approval was rejected")),
         _ => None,
     };
     match refused {
@@ -333,7 +332,8 @@ fn end_wait(node: &GraphNode, known: &NodeFacts) -> Vec<NewEvent> {
     }
 }
 
-/// What a node is given (OpenWOP workflow-definition, `PortValue`). An input that leads nowhere is absent.
+/// The inputs of a node (OpenWOP workflow-definition, `PortValue`). An input whose source does not
+/// exist is absent.
 fn inputs_of(
     node: &GraphNode,
     facts: &FlowFacts,
@@ -366,7 +366,7 @@ fn inputs_of(
         .collect()
 }
 
-/// What came of a workflow: the outputs of its last nodes.
+/// The outputs of a workflow: those of its last nodes.
 fn outputs(graph: &Graph, facts: &FlowFacts) -> Map<String, Value> {
     let last = graph.nodes.iter().filter(|node| node.is_last);
     last.filter_map(|node| facts.node(&node.id))
@@ -378,7 +378,8 @@ fn event(node: &GraphNode, event: Event) -> NewEvent {
     NewEvent::of_task(event, &node.id, None)
 }
 
-/// Which agent executes a node, and at which version: a fact that replays read again (RFC 0077, RFC 0082 §B).
+/// The agent and version that execute a node, recorded so that replays use the same one (RFC 0077,
+/// RFC 0082 §B).
 fn invocation_begins(node: &GraphNode, attempt: u32, agent: &BoundAgent) -> NewEvent {
     let channel = agent.channel.as_ref();
     event(
@@ -452,7 +453,7 @@ fn breach(node: &GraphNode, limit: u64, observed: u64) -> Vec<NewEvent> {
         NewEvent::of_run(Event::RunFailed(RunFailed {
             error: RunError {
                 code: "recursion_limit_exceeded".to_owned(),
-                message: "the run began as many nodes as it may".to_owned(),
+                message: "the run reached its limit of node executions".to_owned(),
             },
             failed_node_id: Some(node.id.clone()),
         })),

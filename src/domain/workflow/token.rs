@@ -1,7 +1,8 @@
-//! Tokens by which somebody without a key answers one interrupt (OpenWOP interrupt, signed resolution tokens).
+//! Tokens that let a caller without an API key answer one interrupt (OpenWOP interrupt, signed
+//! resolution tokens).
 //!
-//! `base64url(payload) "." base64url(HMAC-SHA256(payload))`. A token is good for one interrupt of one run and for a while; that
-//! it is used up follows from the interrupt being answered.
+//! `base64url(payload) "." base64url(HMAC-SHA256(payload))`. A token is valid for one interrupt of
+//! one run and for a limited time. Answering the interrupt uses the token up.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,33 +17,28 @@ use crate::domain::ids::{NodeId, RunId, TenantId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Intent {
-    /// To look and to answer.
+    /// To read and to answer.
     Resolve,
-    /// To look.
+    /// To read only.
     Inspect,
 }
 
-/// What a token says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptToken {
-    /// Whose run it is.
     pub tenant: TenantId,
-    /// The run.
     pub run_id: RunId,
     /// The node that waits.
     pub node_id: NodeId,
-    /// The interrupt.
     pub interrupt_id: String,
-    /// When it ends.
+    /// When the token expires.
     pub expires_at: Timestamp,
-    /// What it is for.
     pub intent: Intent,
 }
 
-/// A text that is no token of this host.
+/// The text is not a token of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no token of this host")]
+#[error("not a token of this host")]
 pub struct NoToken;
 
 type HmacSha256 = Hmac<Sha256>;
@@ -54,10 +50,10 @@ fn mac(secret: &[u8; 32], payload: &[u8]) -> Result<HmacSha256, NoToken> {
 }
 
 impl InterruptToken {
-    /// Its text.
+    /// The signed token as text.
     ///
     /// # Errors
-    /// Never for a token of ours.
+    /// Never for a token of this host.
     pub fn sign(&self, secret: &[u8; 32]) -> Result<String, NoToken> {
         let payload = serde_json::to_vec(self).map_err(|_| NoToken)?;
         let signature = mac(secret, &payload)?.finalize().into_bytes();
@@ -68,7 +64,8 @@ impl InterruptToken {
         ))
     }
 
-    /// Reads a text. The signature is compared in constant time and before anything is parsed.
+    /// Verifies and parses a token. The signature is compared in constant time before anything is
+    /// parsed.
     ///
     /// # Errors
     /// [`NoToken`].
@@ -114,7 +111,8 @@ mod tests {
             let mut changed = text.clone();
             changed.replace_range(place..=place, &to);
             let read = InterruptToken::read(&changed, &[1; 32]);
-            // No other text stands for the same octets: bits of the last character that say nothing must be zero.
+            // No other text decodes to the same bytes: the unused bits of the last character must
+            // be zero.
             let expected = if changed == text { Ok(token()) } else { Err(NoToken) };
             prop_assert_eq!(read, expected);
         }

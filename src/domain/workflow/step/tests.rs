@@ -6,7 +6,7 @@ use super::*;
 use crate::domain::workflow::gate::{GatePolicy, Responder};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 
-/// A run without a worker: what is to be recorded is folded at once, time goes when it is told to.
+/// A run without a worker: recorded events are folded immediately, and time passes only on request.
 struct Play {
     graph: Graph,
     facts: FlowFacts,
@@ -60,7 +60,7 @@ impl Play {
         }
     }
 
-    /// Goes on until nothing more is to be recorded.
+    /// Steps until nothing more is recorded.
     fn on(&mut self) -> Step {
         loop {
             let of = Circumstances {
@@ -135,7 +135,7 @@ fn waits_run_side_by_side_and_end_when_they_are_due() {
     play.pass(1);
     assert_eq!(play.on(), Step::Wait(play.after(200)));
     assert_eq!(play.nodes("node.completed"), ["a"]);
-    // However late somebody looks.
+    // However late the next step comes.
     play.pass(60_000);
     assert_eq!(play.on(), Step::Complete(Map::new()));
     assert_eq!(play.nodes("node.completed"), ["a", "b", "c"]);
@@ -195,7 +195,7 @@ fn whom_nobody_answers_in_time_fails(
 ) {
     let mut play = Play::of(&[node("ask", kind, config)], &[]);
     assert_eq!(play.on(), Step::Wait(play.after(50)));
-    assert!(!play.facts.in_flight(), "somebody else's turn");
+    assert!(!play.facts.in_flight(), "another run's turn");
     play.pass(50);
     assert_eq!(code(&play.on()), failure);
     assert_eq!(play.nodes("interrupt.resolved"), ["ask"]);
@@ -234,7 +234,8 @@ fn while_one_is_asked_others_go_on() {
 }
 
 proptest! {
-    /// Every graph without circles ends, each node once and after those it waits for, whatever is paused on the way.
+    /// In every acyclic graph, each node runs once and after its dependencies, whatever is paused
+    /// on the way.
     #[test]
     fn every_node_runs_once_and_in_order(
         waits in proptest::collection::vec(0u64..3, 1..8),
