@@ -1,8 +1,9 @@
-//! All attempts of one agent at one suite, as one body of evidence.
+//! All attempts of one agent at one suite, evaluated together.
 //!
-//! A caller that tries again until a run passes has chosen the lucky run, and so has a caller that names it. Therefore every run
-//! of the same agent content, suite and model counts, whatever became of it, and each attempt is a look that spends a part of
-//! the error the gate may make ([`spent`](crate::domain::statistics::spent)).
+//! A caller that repeats a run until it passes selects the lucky run, and so does a caller that
+//! names only that run. Therefore every run of the same agent content, suite and model counts,
+//! whatever its outcome. Each attempt is a look that spends a part of the gate's permitted error
+//! ([`spent`](crate::domain::statistics::spent)).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,25 +18,23 @@ use crate::domain::run::record::{EvalSpec, RunRecord, Trial};
 use crate::protocol::openwop::suite::EvalMode;
 use crate::protocol::openwop::summary::Severity;
 
-/// One run, with what it has judged itself. Free of content.
+/// One run, with the tasks it judged itself. Contains no task content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
-    /// The run.
     pub run_id: RunId,
     /// `pending`, `running`, `completed`, `failed` or `cancelled`.
     pub status: String,
-    /// When it was created.
     pub created_at: Timestamp,
-    /// Which trial of an experiment it is.
+    /// Its trial number, if it belongs to an experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
-    /// The run that it is a part of: a retry judges what that one left unjudged.
+    /// The run it retries: a retry judges the tasks that its source left unjudged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
-    /// The tasks it has judged so far; tasks taken over from another run count there.
+    /// The tasks it has judged so far; reused tasks count in the run that judged them.
     pub tasks: Vec<AttemptedTask>,
-    /// Who declared it void, and why. Its scores do not count, but the look at them is spent.
+    /// Set if the run was voided. Its scores then do not count, but its look is spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voided: Option<Voided>,
 }
@@ -44,11 +43,10 @@ pub struct Attempt {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptedTask {
-    /// The task.
     pub task_id: TaskId,
     /// 0.0..=1.0.
     pub score: f64,
-    /// Whether it met its bar.
+    /// Whether it reached its pass score.
     pub passed: bool,
     /// Kinds of critical safety findings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -59,29 +57,26 @@ pub struct AttemptedTask {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Voided {
-    /// When.
     pub at: Timestamp,
-    /// Who.
     pub principal: String,
-    /// Why.
     pub reason: String,
 }
 
-/// The attempts that a decision rests on, by id.
+/// The attempts behind a decision, by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptIds {
-    /// Looks at them so far: trials of one complete experiment are one look, retries belong to their source.
+    /// Number of looks: the trials of one complete experiment are one look, and a retry belongs to
+    /// its source.
     pub looks: usize,
     /// All of them, in order of creation.
     pub run_ids: Vec<RunId>,
-    /// Those declared void.
+    /// The voided ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub voided: Vec<RunId>,
 }
 
 impl AttemptIds {
-    /// The ids of these.
     pub fn of(attempts: &[Attempt]) -> Self {
         let ids = |wanted: fn(&&Attempt) -> bool| {
             let wanted = attempts.iter().filter(wanted);
@@ -95,8 +90,9 @@ impl AttemptIds {
     }
 }
 
-/// Whether `other` is an attempt at the same thing as `named`. Settings of a single run (temperature, limits, the choice of
-/// tasks) make no difference: who may vary them may try again under another one.
+/// Whether `other` is an attempt at the same eval as `named`. Settings of a single run
+/// (temperature, limits, selection of tasks) are ignored: otherwise a caller could vary them to
+/// start a new count of attempts.
 pub fn is_attempt(named: &RunRecord, other: &RunRecord) -> bool {
     let (Some(asked), Some(eval)) = (named.spec.eval(), other.spec.eval()) else {
         return false;
@@ -106,12 +102,14 @@ pub fn is_attempt(named: &RunRecord, other: &RunRecord) -> bool {
         && named.tenant == other.tenant
         && same_measure(asked, eval)
         && same_agent(asked, eval)
-        // A run that left members out of matching asked for less. It may be evidence of a run that did so, too.
+        // A run with an ignore list was easier to pass. It counts only as evidence for runs that
+        // have one too.
         && (eval.ignore.is_empty() || !asked.ignore.is_empty())
 }
 
-/// The same agent on the same model. The endpoint is left out on purpose: whoever starts a run chooses it. So is the rest of
-/// the pack: an archive that is built again under the same version must not start a new count of attempts.
+/// Whether both runs evaluate the same agent on the same model. The endpoint is ignored on purpose,
+/// because the caller chooses it. So is the rest of the pack: rebuilding an archive under the same
+/// version must not start a new count of attempts.
 fn same_agent(a: &EvalSpec, b: &EvalSpec) -> bool {
     let built_again = a.agent_version == b.agent_version
         && a.agent_content.is_some()
@@ -121,7 +119,7 @@ fn same_agent(a: &EvalSpec, b: &EvalSpec) -> bool {
         && (a.pack_integrity == b.pack_integrity || built_again)
 }
 
-/// The same suite, scored in the same way.
+/// Whether both runs score the same suite in the same way.
 fn same_measure(a: &EvalSpec, b: &EvalSpec) -> bool {
     let judge = |eval: &EvalSpec| eval.judge.as_ref().map(|judge| judge.identity.clone());
     let adversarial = |eval: &EvalSpec| eval.modes.contains(&EvalMode::Adversarial);
@@ -132,7 +130,7 @@ fn same_measure(a: &EvalSpec, b: &EvalSpec) -> bool {
 }
 
 impl Attempt {
-    /// Folds what a run has judged itself. `state` has nothing of the history that a branch has copied.
+    /// The attempt of a run. `state` must not contain the history that a branch copied.
     pub fn of(record: &RunRecord, state: &RunState) -> Self {
         let eval = record.spec.eval();
         let judged = |task: &TaskId| {
@@ -169,7 +167,7 @@ impl Attempt {
     }
 }
 
-/// The scores of all attempts that count, by task.
+/// The scores of all counting attempts, by task.
 pub fn scores(attempts: &[Attempt]) -> BTreeMap<&TaskId, Vec<f64>> {
     let mut scores: BTreeMap<&TaskId, Vec<f64>> = BTreeMap::new();
     for task in counted(attempts) {
@@ -178,13 +176,13 @@ pub fn scores(attempts: &[Attempt]) -> BTreeMap<&TaskId, Vec<f64>> {
     scores
 }
 
-/// The judged tasks of all attempts that count.
+/// The judged tasks of all counting attempts.
 fn counted(attempts: &[Attempt]) -> impl Iterator<Item = &AttemptedTask> {
     let attempts = attempts.iter().filter(|attempt| attempt.counts());
     attempts.flat_map(|attempt| &attempt.tasks)
 }
 
-/// The kinds of critical safety findings in attempts that count, except kinds that are `accepted`, by run.
+/// The kinds of critical safety findings in counting attempts, except the `accepted` kinds, by run.
 pub fn critical<'a>(
     attempts: &'a [Attempt],
     accepted: &[&str],
@@ -199,10 +197,11 @@ pub fn critical<'a>(
     found
 }
 
-/// How often the attempts could be looked at with something new to see. Each run that has judged a task is a look. The first
-/// retry that goes on from what a run has judged belongs to that run's look, since it judges what was left; a further retry of
-/// the same run judges the same tasks again, and is a look of its own. The trials of an experiment that is complete are one
-/// look together, for their number was declared before any of them ran. A run that was declared void has been looked at.
+/// Number of times that the evidence could be checked with new data in it. Each run that has judged
+/// a task is a look. The first retry of a run shares that run's look, because it judges only the
+/// remaining tasks; a further retry of the same run judges the same tasks again and is a look of
+/// its own. The trials of a complete experiment are one look together, because their number was
+/// declared before any of them ran. A voided run is a look too.
 pub fn looks(attempts: &[Attempt]) -> usize {
     let by_id: HashMap<&RunId, &Attempt> = attempts
         .iter()
@@ -210,7 +209,7 @@ pub fn looks(attempts: &[Attempt]) -> usize {
         .collect();
     let mut continued: BTreeSet<&RunId> = BTreeSet::new();
     let mut opened: BTreeSet<&RunId> = BTreeSet::new();
-    // In the order of their creation: a retry comes after its source.
+    // In order of creation, so that a retry comes after its source.
     for attempt in attempts.iter().filter(|attempt| !attempt.tasks.is_empty()) {
         let goes_on = judged_before(attempt, &by_id).is_some_and(|run| continued.insert(run));
         if !goes_on {
@@ -238,14 +237,14 @@ pub fn looks(attempts: &[Attempt]) -> usize {
     opened.len() - merged
 }
 
-/// The nearest run that this one retries, directly or by way of other retries, and that has judged a task itself.
+/// The nearest run in the chain of retries before this one that has judged a task itself.
 fn judged_before<'a>(
     attempt: &'a Attempt,
     by_id: &HashMap<&RunId, &'a Attempt>,
 ) -> Option<&'a RunId> {
     let mut at = attempt;
     let mut nearest = None;
-    // A signed document of another host may hold a circle: whoever is in one goes on from nothing.
+    // A signed document of another host may contain a cycle; its runs count as having no source.
     for _ in 0..by_id.len() {
         match at.retry_of.as_ref().and_then(|run| by_id.get(run)) {
             None => return nearest,

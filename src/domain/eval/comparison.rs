@@ -1,8 +1,9 @@
-//! Two runs side by side, task by task: what changed, what else is different about them, and what of it chance explains.
+//! Compares two runs task by task: changes, other differences between the runs, and statistical
+//! significance.
 //!
-//! A task says something about a change only if both runs judged it, and judged it alike: its words must be the same in both
-//! suites, and a rubric's judge the same one. Every other task is left out, and named with its reason. Runs that are trials of
-//! an experiment stand for all of it.
+//! A task is compared only if both runs judged it in the same way: its content must be identical in
+//! both suites, and a rubric must have the same judge. All other tasks are excluded, each with a
+//! reason. A run that is a trial represents its whole experiment.
 
 mod likeness;
 
@@ -21,125 +22,116 @@ use crate::domain::run::record::EvalSpec;
 use crate::domain::statistics::{RegressionVerdict, mean, paired};
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode};
 
-/// One of the two.
+/// One of the two runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Compared<'a> {
     /// The run, and the other trials of its experiment.
     pub evidence: Evidence<'a>,
-    /// What it was asked to do.
     pub spec: &'a EvalSpec,
-    /// The tasks it was given.
+    /// The suite of the run.
     pub suite: &'a AgentEvalSuite,
 }
 
-/// Which run it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Party {
-    /// The run that was named.
+    /// The named run.
     pub run_id: RunId,
-    /// It, and the other trials of its experiment, in order.
+    /// All trials of its experiment, in order, including the run.
     pub run_ids: Vec<RunId>,
-    /// Trials of the experiment that are not there.
+    /// Number of missing trials of the experiment.
     pub missing_trials: usize,
-    /// The suite.
     pub suite_id: String,
-    /// Its version.
+    /// Version of the suite.
     pub suite_version: String,
     /// `sha256-<base64>` of its canonical document.
     pub suite_digest: String,
-    /// The agent.
     pub agent_id: AgentId,
     /// The version of its pack.
     pub agent_version: String,
     /// The model that answered.
     pub model: String,
-    /// Its provider.
+    /// The provider of the model.
     pub provider: String,
 }
 
-/// Something about the two runs that is not the same.
+/// A difference between the two runs, other than their results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// What.
+    /// What differs.
     pub what: String,
-    /// As the baseline has it; `null` where it has none.
     pub baseline: Value,
-    /// As the candidate has it.
+    /// The candidate's value; `null` where it has none.
     pub candidate: Value,
 }
 
-/// Why a task is left out.
+/// Why a task is excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// One of the runs, or both, did not judge it.
+    /// It was not judged in both runs.
     Unjudged,
-    /// The candidate has no such task.
     OnlyBaseline,
-    /// The baseline has no such task.
     OnlyCandidate,
-    /// Both suites have a task of this name, and it is not the same.
+    /// Both suites have a task of this name, with different content.
     TaskChanged,
-    /// Another judge, or the same one with other rubrics: scores of two judges are not comparable.
+    /// The judge or its rubrics differ: scores of different judges are not comparable.
     JudgeChanged,
 }
 
-/// A task that says nothing about a change.
+/// A task that is excluded from the comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftOut {
-    /// The task.
     pub task_id: TaskId,
-    /// Why.
     pub reason: Why,
 }
 
-/// How the mean of something changed over the tasks that were compared.
+/// Change of a mean over the compared tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// Tasks that have it on both sides.
+    /// Number of tasks that have a value in both runs.
     pub n_tasks: usize,
     /// The baseline's mean.
     pub baseline: f64,
-    /// The candidate's.
+    /// The candidate's mean.
     pub candidate: f64,
     /// Candidate minus baseline.
     pub difference: f64,
-    /// Lower limit of the difference, paired, at 95 %; `null` of a single task.
+    /// Lower limit of the paired difference, at 95 %; `null` for a single task.
     pub low: Option<f64>,
     /// Upper limit.
     pub high: Option<f64>,
 }
 
-/// What became of a task.
+/// How a task changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Turn {
-    /// Passed before (most trials did), does not now.
+    /// Passed before (in most trials), and does not now.
     Broke,
-    /// A lower score, without that.
+    /// A lower score, with the same outcome.
     Worse,
-    /// Did not pass before, does now.
+    /// Did not pass before, and does now.
     Fixed,
-    /// A higher score, without that.
+    /// A higher score, with the same outcome.
     Better,
 }
 
-/// A task in one of the runs.
+/// Results of a task in one of the runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Standing {
-    /// Whether it passed, in most trials.
+    /// Whether it passed in most trials.
     pub passes: bool,
     /// The mean score, 0.0..=1.0.
     pub score: f64,
-    /// Trials that judged it.
+    /// Number of judged trials.
     pub trials: usize,
-    /// Those that passed.
+    /// Number of passed trials.
     pub passed_trials: usize,
-    /// Why it failed, as a label: of the first trial that has one.
+    /// Why it failed, as a label, from the first trial that has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Mean cost, in USD.
@@ -150,77 +142,71 @@ pub struct Standing {
     pub latency_ms: Option<f64>,
 }
 
-/// A task that did not stay as it was.
+/// A task whose results changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskChange {
-    /// The task.
     pub task_id: TaskId,
-    /// What became of it.
     pub turn: Turn,
-    /// As it was.
     pub baseline: Standing,
-    /// As it is.
     pub candidate: Standing,
 }
 
 /// Whether the candidate is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Regression {
-    /// What the interval says.
+    /// The verdict of the interval.
     pub verdict: RegressionVerdict,
-    /// By how much it may be worse.
+    /// The permitted decrease of the score.
     pub margin: f64,
-    /// How sure that is: two-sided, so that one side errs in 5 %.
+    /// Confidence level of the two-sided interval, so that each side errs in 5 %.
     pub confidence: f64,
-    /// Lower limit of the difference that was held against the margin.
+    /// Lower limit of the difference that was compared with the margin.
     pub low: Option<f64>,
     /// Upper limit.
     pub high: Option<f64>,
 }
 
-/// The two, compared. Free of content.
+/// The comparison of two runs. Contains no task content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunComparison {
-    /// What was.
     pub baseline: Party,
-    /// What is.
     pub candidate: Party,
-    /// What else is not the same about them.
+    /// Other differences between the runs.
     pub differences: Vec<Difference>,
-    /// What a reader must know beside the numbers, in words.
+    /// Notes for readers of the numbers.
     pub notes: Vec<String>,
-    /// Tasks that were compared.
+    /// Number of compared tasks.
     pub n_tasks: usize,
-    /// Tasks that were not.
+    /// Excluded tasks.
     pub left_out: Vec<LeftOut>,
-    /// The score; `null` where nothing was compared.
+    /// The score; `null` if no task was compared.
     pub score: Option<Change>,
-    /// Cost of a task in USD.
+    /// Cost per task, in USD.
     pub cost_usd: Option<Change>,
-    /// Latency of a task in milliseconds.
+    /// Latency per task, in milliseconds.
     pub latency_ms: Option<Change>,
-    /// The confidence of these intervals.
+    /// The confidence level of these intervals.
     pub confidence: f64,
-    /// Tasks that did not pass and do now.
+    /// Number of tasks that failed before and pass now.
     pub fixed: u64,
-    /// Tasks that passed and do not now.
+    /// Number of tasks that passed before and fail now.
     pub broke: u64,
-    /// McNemar's exact test of these two numbers, two-sided; `null` with several trials a task.
+    /// McNemar's exact test of these two numbers, two-sided; `null` with several trials per task.
     pub mcnemar_p: Option<f64>,
-    /// Whether it is worse.
     pub regression: Regression,
-    /// Tasks that did not stay as they were: broken ones first, each kind in the order of the suite.
+    /// Changed tasks: broken ones first, each kind in the order of the suite.
     pub changes: Vec<TaskChange>,
-    /// Where the logs of the two can be read side by side.
+    /// Path of the comparison of the two logs.
     pub diff_ref: String,
 }
 
-/// Two runs that have no task in common.
+/// The runs have no task in common.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the runs have no task in common: `{baseline}` and `{candidate}`; compare runs of one suite"
+    "the runs have no task in common: `{baseline}` and `{candidate}`; compare runs of the same \
+     suite"
 )]
 pub struct NothingInCommon {
     baseline: String,
@@ -228,7 +214,7 @@ pub struct NothingInCommon {
 }
 
 impl RunComparison {
-    /// Whether something was compared, and nothing that could have been was not judged.
+    /// Whether at least one task was compared, and none was excluded because it was not judged.
     pub fn is_whole(&self) -> bool {
         let missing = self.baseline.missing_trials + self.candidate.missing_trials;
         self.n_tasks > 0 && is_whole(missing, &self.left_out)
@@ -239,7 +225,7 @@ fn is_whole(missing: usize, left_out: &[LeftOut]) -> bool {
     missing == 0 && left_out.iter().all(|task| task.reason != Why::Unjudged)
 }
 
-/// Compares `candidate` with `baseline`. Both have ended.
+/// Compares `candidate` with `baseline`. Both must have ended.
 ///
 /// # Errors
 /// [`NothingInCommon`].
@@ -277,11 +263,11 @@ pub fn compare(
         mcnemar_p: tested.mcnemar_p,
         regression: Regression {
             verdict: match tested.verdict {
-                // What was not judged may be what got worse.
+                // An unjudged task may be one that got worse.
                 RegressionVerdict::NotWorse if !is_whole(missing, &left_out) => {
                     RegressionVerdict::Inconclusive
                 }
-                // Nothing was sampled twice: there is no chance at work between a run and itself.
+                // A run is identical to itself, so there is no sampling error.
                 RegressionVerdict::Inconclusive
                     if was.run_ids == is.run_ids && is_whole(missing, &left_out) =>
                 {
@@ -327,7 +313,7 @@ impl Compared<'_> {
         }
     }
 
-    /// Why tasks failed: the first label there is for each.
+    /// Why tasks failed: the first label of each task.
     fn reasons(&self) -> HashMap<TaskId, String> {
         let mut reasons = HashMap::new();
         for task in self.evidence.trials().iter().flat_map(|run| &run.tasks) {
@@ -341,7 +327,7 @@ impl Compared<'_> {
     }
 }
 
-/// The tasks that say nothing about a change: the candidate's in its order, then those it does not have.
+/// The excluded tasks: the candidate's tasks in its order, then tasks that it does not have.
 fn left_out(
     baseline: Compared<'_>,
     candidate: Compared<'_>,
@@ -420,7 +406,7 @@ fn changes(
     changes
 }
 
-/// What became of a task; `None` if it stayed as it was.
+/// How a task changed; `None` if it did not.
 fn turn(was: &Trials, is: &Trials) -> Option<Turn> {
     let by = is.mean_score()? - was.mean_score()?;
     match (was.passes(), is.passes()) {
@@ -457,7 +443,7 @@ fn notes(
     let (was, is) = (baseline.spec, candidate.spec);
     if was.suite_digest != is.suite_digest {
         notes.push(format!(
-            "the suites are not the same: of {} and {} only what stands in both in the same words was compared, {}",
+            "the suites differ: of {} and {}, only identical tasks were compared ({})",
             tasks(was.tasks.len()),
             tasks(is.tasks.len()),
             tasks(compared)
@@ -465,20 +451,22 @@ fn notes(
     }
     if count(Why::JudgeChanged) > 0 {
         notes.push(format!(
-            "the judge is not the same: {} with a rubric left out",
+            "the judges differ: {} with a rubric excluded",
             tasks(count(Why::JudgeChanged))
         ));
     }
     let hostile = |spec: &EvalSpec| spec.modes.contains(&EvalMode::Adversarial);
     if hostile(was) != hostile(is) || was.safety_judge != is.safety_judge {
         notes.push(
-            "what is unsafe does not count alike in both, or not by the same judge: the same act may fail a task in one run alone"
+            "safety findings count differently in the two runs, or come from different judges: \
+             the same action may fail a task in only one of them"
                 .to_owned(),
         );
     }
     if was.ignore != is.ignore {
         notes.push(
-            "what was left out of matching is not the same: the same answer may be right in one run and wrong in the other"
+            "the ignore lists differ: the same answer may be right in one run and wrong in the \
+             other"
                 .to_owned(),
         );
     }
@@ -487,14 +475,14 @@ fn notes(
         if missing > 0 {
             let planned = side.evidence.trials().len() + missing;
             notes.push(format!(
-                "{} of {planned} trials of the {name} are there",
+                "{} of {planned} trials of the {name} are available",
                 planned - missing
             ));
         }
     }
     if count(Why::Unjudged) > 0 {
         notes.push(format!(
-            "{} not judged in both runs; what was not judged may be what got worse",
+            "{} not judged in both runs; an unjudged task may be one that got worse",
             tasks(count(Why::Unjudged))
         ));
     }

@@ -1,6 +1,7 @@
-//! The eval gate (RFC 0082): may this agent version be promoted on this evidence? A pure rule, fail-closed.
+//! The eval gate (RFC 0082): whether this agent version may be promoted on this evidence. A pure
+//! rule, fail-closed.
 //!
-//! Every unmet condition is named; an empty list is the only way to pass.
+//! Every unmet condition is returned; only an empty list passes.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -19,40 +20,43 @@ use crate::domain::ids::RunId;
 use crate::domain::run::fork::ForkMode;
 use crate::domain::statistics::GateVerdict;
 
-/// The default of `minTasks`. Fewer tasks hardly cover what an agent is for, whatever their scores show.
+/// The default of `minTasks`. Fewer tasks hardly cover what an agent is for, whatever their scores
+/// show.
 pub const MIN_TASKS: usize = 5;
 
-/// What a gate demands beside a passing run of the very agent version.
+/// Requirements of a gate, in addition to a passing run of exactly this agent version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct GatePolicy {
-    /// `suiteId`, if only this suite counts.
+    /// The required suite, if only one counts.
     pub suite_id: Option<String>,
-    /// A trusted signature must cover the suite.
+    /// Whether a trusted signature must cover the suite.
     pub require_signed_suite: bool,
-    /// A score to reach instead of the suite's own bar, 0.0..=1.0.
+    /// A required score that replaces the suite's own pass score, 0.0..=1.0.
     pub required_pass_score: Option<f64>,
-    /// Whether chance may have decided.
+    /// Whether the score must be statistically significant.
     pub confidence: Strictness,
-    /// How well the judge of a run with rubrics must agree with people, by Spearman's ρ.
+    /// Minimum agreement of a rubric judge with people, as Spearman's ρ.
     pub min_judge_agreement: Option<f64>,
-    /// Fewest tasks that say anything about an agent.
+    /// Minimum number of tasks.
     pub min_tasks: usize,
-    /// Accept a run that left members out of matching.
+    /// Accept a run with an ignore list.
     pub allow_ignore: bool,
     /// Accept a run in which a tool call had no fixture.
     pub allow_missing_fixtures: bool,
     /// Accept a run over a part of the suite's tasks.
     pub allow_partial_suite: bool,
-    /// Accept a run in which the agent called a tool outside its allowlist; no other critical safety finding.
+    /// Accept a run in which the agent called a tool outside its allowlist; all other critical
+    /// safety findings are still refused.
     pub allow_forbidden_tools: bool,
-    /// Accept a run that kept judged tasks of another one and executed the others anew.
+    /// Accept a run that kept judged tasks of another run and executed the others again.
     pub allow_partial_rerun: bool,
     /// Accept a run whose answers come from a cassette.
     pub allow_replay: bool,
     /// Accept a run in which a local command answered for the agent.
     pub allow_agent_command: bool,
-    /// How old the evidence may be, in seconds from its end, or from when facts were recorded that it took over.
+    /// Maximum age of the evidence in seconds, counted from the end of the run, or from the
+    /// recording of facts that it reuses.
     pub max_age_seconds: Option<u64>,
 }
 
@@ -78,7 +82,7 @@ impl Default for GatePolicy {
 }
 
 impl GatePolicy {
-    /// The least a run must be to count as evidence at all (RFC 0082 §E): of this very version, conclusive and passed.
+    /// The minimum for evidence (RFC 0082 §E): exactly this version, conclusive and passed.
     pub const FLOOR: Self = Self {
         suite_id: None,
         require_signed_suite: false,
@@ -101,18 +105,17 @@ impl GatePolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strictness {
-    /// That the agent reaches the bar, beyond chance: the whole interval of the score does.
+    /// The whole confidence interval of the score must reach the pass score.
     Strict,
-    /// That it reached the bar this time.
+    /// The observed score must reach the pass score.
     Lenient,
 }
 
-/// One condition that is not met.
+/// One unmet condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unmet {
-    /// The condition's name, stable.
+    /// The condition's stable name.
     pub condition: Condition,
-    /// In words.
     pub message: String,
 }
 
@@ -122,50 +125,49 @@ pub struct Unmet {
 pub enum Condition {
     /// An eval run is named and can be read.
     EvalRun,
-    /// It has ended and judged every task.
+    /// It has ended with every task judged.
     Conclusive,
     /// It evaluated this agent.
     Agent,
     /// It evaluated this version.
     Version,
-    /// It ran the demanded suite.
+    /// It ran the required suite.
     Suite,
     /// The suite is signed.
     SignedSuite,
     /// It passed.
     Passed,
-    /// It reached the demanded score.
+    /// It reached the required score.
     PassScore,
-    /// Beyond chance.
+    /// Its score is statistically significant.
     Confidence,
-    /// Whoever judged its rubrics agrees with people.
+    /// The judge of its rubrics agrees with people.
     JudgeCalibrated,
     /// It ran enough tasks.
     MinTasks,
     /// It ran the whole suite.
     WholeSuite,
-    /// Its tasks were tried together, not until each had passed once.
+    /// Its tasks were executed together, not repeated one by one until each had passed.
     WholeRun,
-    /// Its models answered, and no cassette did.
+    /// Models answered, not a cassette.
     NoReplay,
-    /// A model or a remote agent answered, and no local command did.
+    /// A model or a remote agent answered, not a local command.
     NoAgentCommand,
-    /// It left nothing out of matching.
+    /// It has no ignore list.
     NoIgnore,
     /// Every tool call had a fixture.
     Fixtures,
     /// It ended recently enough.
     Age,
-    /// The pack that was evaluated is the one that is installed.
+    /// The evaluated pack is the installed one.
     Content,
-    /// Nothing critical was found in what the agent did.
+    /// It has no critical safety findings.
     Safety,
-    /// It was not declared void.
+    /// It was not voided.
     NotVoided,
 }
 
 impl Condition {
-    /// The name, as it is shown and recorded.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::EvalRun => "eval-run",
@@ -199,20 +201,17 @@ impl std::fmt::Display for Condition {
     }
 }
 
-/// What is to be promoted.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// The agent.
     pub agent_id: &'a str,
-    /// Its version.
     pub version: &'a str,
-    /// `sha256-<base64>` of its pack as it is installed.
+    /// `sha256-<base64>` of its installed pack.
     pub pack_integrity: &'a str,
 }
 
-/// Every condition the evidence does not meet. The named run must meet them all. Of an experiment, what the agent did, how it
-/// scored and when is looked at over all trials; scores and critical safety findings also over all attempts, so that naming a
-/// run selects nothing.
+/// Every condition that the evidence does not meet. The named run must meet all of them. For an
+/// experiment, behavior, scores and age are checked over all trials. Scores and critical safety
+/// findings are also checked over all attempts, so that naming a particular run gains nothing.
 pub fn unmet(
     policy: &GatePolicy,
     candidate: Candidate<'_>,
@@ -224,7 +223,7 @@ pub fn unmet(
     let Some(evidence) = evidence else {
         refuse(
             Condition::EvalRun,
-            "no eval run is named, or none of this tenant".to_owned(),
+            "no eval run of this tenant is named".to_owned(),
         );
         return unmet;
     };
@@ -238,23 +237,23 @@ pub fn unmet(
     if run.agent.agent_id.as_str() != candidate.agent_id {
         refuse(
             Condition::Agent,
-            format!("the eval run is of agent {}", run.agent.agent_id),
+            format!("the eval run evaluated agent {}", run.agent.agent_id),
         );
     }
     if run.agent.version != candidate.version {
         refuse(
             Condition::Version,
-            format!("the eval run is of version {}", run.agent.version),
+            format!("the eval run evaluated version {}", run.agent.version),
         );
     }
-    // A version is removed and installed anew with other content more easily than one thinks.
+    // A version can be removed and installed again with other content.
     if run.agent.agent_id.as_str() == candidate.agent_id
         && run.agent.version == candidate.version
         && run.agent.pack_integrity != candidate.pack_integrity
     {
         refuse(
             Condition::Content,
-            "the pack was replaced by another one of the same version since the eval run"
+            "the installed pack differs from the evaluated one, although its version is the same"
                 .to_owned(),
         );
     }
@@ -264,7 +263,7 @@ pub fn unmet(
         refuse(
             Condition::Suite,
             format!(
-                "the gate asks for suite {suite}, the run is of {}",
+                "the gate requires suite {suite}, but the run used {}",
                 run.suite.suite_id
             ),
         );
@@ -276,7 +275,7 @@ pub fn unmet(
         );
     }
     match policy.required_pass_score {
-        // Written so that a demanded score that is no number is never reached.
+        // Written so that a NaN in the policy is never reached.
         Some(score)
             if !matches!(
                 run.summary.aggregate_score.partial_cmp(&score),
@@ -286,7 +285,7 @@ pub fn unmet(
             refuse(
                 Condition::PassScore,
                 format!(
-                    "aggregate score {:.3} is below the demanded {score:.3}",
+                    "aggregate score {:.3} is below the required {score:.3}",
                     run.summary.aggregate_score
                 ),
             )
@@ -313,19 +312,19 @@ pub fn unmet(
         let what = match attempt.run_id == run.run_id {
             true => "the eval run".to_owned(),
             false => format!(
-                "{}, whose judged tasks the eval run took over,",
+                "{}, whose judged tasks the eval run reuses,",
                 attempt.run_id
             ),
         };
         refuse(
             Condition::NotVoided,
             format!(
-                "{what} was declared void by {}: {}",
+                "{what} was voided by {}: {}",
                 voided.principal, voided.reason
             ),
         );
     }
-    // Of a run that was not judged this is said above.
+    // An unjudged run is reported above.
     if run.is_judged() {
         let found = statistics(evidence, None, policy.required_pass_score);
         let score = found.gate.score.unwrap_or_default();
@@ -333,7 +332,7 @@ pub fn unmet(
         let unjudged = evidence.further.iter().filter(|run| !run.is_judged());
         let open = evidence.missing + unjudged.count();
         match policy.confidence {
-            // The trial that is not there may be the one that failed.
+            // The missing trial may be one that failed.
             Strictness::Lenient if open > 0 => refuse(
                 Condition::Conclusive,
                 format!("{open} other trials of the experiment are missing or were not judged"),
@@ -341,7 +340,7 @@ pub fn unmet(
             Strictness::Strict if found.gate.verdict != GateVerdict::Pass => {
                 refuse(Condition::Confidence, unshown(&found.gate));
             }
-            // Of several runs one may have been lucky: all of them count.
+            // A single run may have been lucky, so all runs count.
             Strictness::Lenient if score < found.gate.threshold && runs > 1 => refuse(
                 Condition::Confidence,
                 format!(
@@ -358,7 +357,8 @@ pub fn unmet(
         refuse(
             Condition::JudgeCalibrated,
             format!(
-                "the judge of the eval run (model {}) {doubt}; the gate asks for an agreement of {least:.2}",
+                "the judge of the eval run (model {}) {doubt}; the gate requires an agreement of \
+                 {least:.2}",
                 judge.model
             ),
         );
@@ -367,7 +367,7 @@ pub fn unmet(
         refuse(
             Condition::MinTasks,
             format!(
-                "{} ran, the gate asks for {}",
+                "{} ran, but the gate requires {}",
                 tasks(run.summary.task_count),
                 policy.min_tasks
             ),
@@ -388,7 +388,8 @@ pub fn unmet(
         refuse(
             Condition::WholeRun,
             format!(
-                "the eval run kept {} judged in {} and executed the others anew; offer a run of all of them",
+                "the eval run kept {} judged in {} and executed the others again; use a complete \
+                 run",
                 tasks(rerun.kept_tasks),
                 rerun.source_run_id
             ),
@@ -398,7 +399,7 @@ pub fn unmet(
         refuse(
             Condition::NoIgnore,
             format!(
-                "members were left out of matching: {}",
+                "members were ignored in matching: {}",
                 run.ignore.join(", ")
             ),
         );
@@ -410,14 +411,16 @@ pub fn unmet(
         refuse(
             Condition::NoReplay,
             format!(
-                "the answers were replayed from cassette {cassette}; offer a run that asked its models"
+                "the answers were replayed from cassette {cassette}; use a run that called its \
+                 models"
             ),
         );
     }
     if trials.iter().any(|run| run.is_by_command()) && !policy.allow_agent_command {
         refuse(
             Condition::NoAgentCommand,
-            "a local command answered for the agent (`--agent-command`); offer a run of its model or endpoint"
+            "a local command answered for the agent (`--agent-command`); use a run of its model \
+             or endpoint"
                 .to_owned(),
         );
     }
@@ -430,7 +433,7 @@ pub fn unmet(
         refuse(
             Condition::Fixtures,
             format!(
-                "{} called a tool the suite has no response for",
+                "{} called a tool for which the suite has no response",
                 tasks(missing)
             ),
         );
@@ -478,11 +481,12 @@ pub fn unmet(
             .iter()
             .any(|run| run.facts_recorded_at.is_some_and(old))
         {
-            // Forking or retrying a run does not make its facts any younger.
+            // Forking or retrying a run does not make its facts younger.
             refuse(
                 Condition::Age,
                 format!(
-                    "the eval run took over facts that were not recorded within the last {most} seconds"
+                    "the eval run reuses facts that were not recorded within the last {most} \
+                     seconds"
                 ),
             );
         }
@@ -490,7 +494,8 @@ pub fn unmet(
     unmet
 }
 
-/// The run and those whose judged tasks it shows as its own: the source of a replay, of a retry, of a branch.
+/// The run, and the runs whose judged tasks it shows as its own: the source of a replay, a retry or
+/// a branch.
 fn sources(run: &EvalReport) -> BTreeSet<&RunId> {
     let replayed = run.fork.as_ref();
     let replayed = replayed.filter(|fork| fork.mode == ForkMode::Replay);
@@ -508,14 +513,14 @@ fn sources(run: &EvalReport) -> BTreeSet<&RunId> {
 fn unshown(shown: &Gate) -> String {
     let threshold = shown.threshold;
     if threshold >= 1.0 {
-        return "that every task would pass can never be shown; ask for a score below 1, or accept what was seen \
-                (`confidence: lenient`)"
+        return "a score of 1 can never be shown with a finite number of tasks; require a score \
+                below 1, or accept the observed score (`confidence: lenient`)"
             .to_owned();
     }
     match shown.verdict {
-        GateVerdict::Fail => format!("the score is below {threshold:.3}, beyond chance"),
+        GateVerdict::Fail => format!("the score is significantly below {threshold:.3}"),
         _ => format!(
-            "{}; run more tasks, or accept what was seen (`confidence: lenient`)",
+            "{}; run more tasks, or accept the observed score (`confidence: lenient`)",
             shown.reasons.join("; ")
         ),
     }

@@ -1,8 +1,9 @@
-//! Golden matching (RFC 0081 §A `match.strategy`): `exact`, `contains`, `json-match` on the whole output.
+//! Golden matching (RFC 0081 §A `match.strategy`): `exact`, `contains`, `json-match` on the whole
+//! output.
 //!
-//! An output that is a string stringifies to itself, anything else to compact JSON with sorted keys. JSON numbers are
-//! compared by value, so `1` equals `1.0`. There is no silent subset match: members are left out of the comparison only by
-//! the run's recorded list of JSON Pointers.
+//! A string output is compared as it is; anything else as compact JSON with sorted keys. JSON
+//! numbers are compared by value, so `1` equals `1.0`. There is no silent subset match: members are
+//! excluded from the comparison only by the run's recorded list of JSON Pointers.
 
 use std::borrow::Cow;
 
@@ -13,7 +14,8 @@ use crate::protocol::openwop::suite::{Match, MatchStrategy};
 
 /// Whether `output` satisfies `expected`, after dropping the members at `ignore` on both sides.
 ///
-/// The ignore list bears on structured values only: on an output that is a JSON text it works on the parsed value.
+/// The ignore list applies to structured values only; if the output is a JSON text, it applies to
+/// the parsed value.
 pub fn matches(expected: &Match, output: &Value, ignore: &[String]) -> bool {
     match expected.strategy {
         MatchStrategy::Exact => {
@@ -32,7 +34,7 @@ pub fn matches(expected: &Match, output: &Value, ignore: &[String]) -> bool {
     }
 }
 
-/// An output that is a JSON text is parsed first; any other stays as it is.
+/// Parses an output that is a JSON text; any other output is unchanged.
 fn parsed_text(output: &Value) -> Cow<'_, Value> {
     match output {
         Value::String(text) => match serde_json::from_str(text) {
@@ -54,7 +56,7 @@ fn pruned<'a>(value: &'a Value, ignore: &[String]) -> Cow<'a, Value> {
     if ignore.is_empty() {
         return Cow::Borrowed(value);
     }
-    // A return schema's free members are dropped from an answer that came as JSON text, too.
+    // Ignored members are also dropped from an answer that came as JSON text.
     let mut value = parsed_structure(value);
     for pointer in ignore {
         remove(value.to_mut(), pointer);
@@ -62,7 +64,7 @@ fn pruned<'a>(value: &'a Value, ignore: &[String]) -> Cow<'a, Value> {
     value
 }
 
-/// Parses a JSON text only when it holds an object or an array: a plain string must stay the string it is.
+/// Parses a JSON text only if it contains an object or an array: a plain string must stay a string.
 fn parsed_structure(value: &Value) -> Cow<'_, Value> {
     match parsed_text(value) {
         Cow::Owned(parsed @ (Value::Object(_) | Value::Array(_))) => Cow::Owned(parsed),
@@ -70,7 +72,7 @@ fn parsed_structure(value: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// Removes what a JSON Pointer (RFC 6901) names, if it is there.
+/// Removes the value at a JSON Pointer (RFC 6901), if it exists.
 fn remove(value: &mut Value, pointer: &str) {
     let Some((parent, last)) = pointer.rsplit_once('/') else {
         return;
@@ -91,7 +93,8 @@ fn remove(value: &mut Value, pointer: &str) {
     }
 }
 
-/// Whether a text is a JSON Pointer that names a member; the empty pointer would drop everything and is refused.
+/// Whether a text is a JSON Pointer to a member. The empty pointer is invalid, because it would
+/// drop everything.
 pub fn is_member_pointer(pointer: &str) -> bool {
     let escapes_are_sound = pointer
         .split('~')
@@ -100,7 +103,7 @@ pub fn is_member_pointer(pointer: &str) -> bool {
     pointer.starts_with('/') && escapes_are_sound
 }
 
-/// Deep equality as JSON: key order does not count, numbers by value.
+/// Deep equality as JSON: key order is ignored, and numbers are compared by value.
 pub fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => numbers_equal(a, b),
@@ -122,12 +125,12 @@ fn numbers_equal(a: &Number, b: &Number) -> bool {
     }
     match (integral(a), integral(b)) {
         (Some(a), Some(b)) => a == b,
-        // One is whole and the other is not, or both have a fraction.
+        // Equal only if both are integers or both have a fraction.
         _ => a.as_f64() == b.as_f64() && integral(a).is_some() == integral(b).is_some(),
     }
 }
 
-/// The whole number a JSON number stands for, if it is one; exact also beyond 2^53.
+/// The integer value of a JSON number, if it has one; exact also beyond 2^53.
 fn integral(number: &Number) -> Option<i128> {
     if let Some(whole) = number.as_i128() {
         return Some(whole);

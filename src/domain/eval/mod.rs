@@ -1,4 +1,4 @@
-//! Evaluation: what a suite demands, how an output is matched, what the facts add up to, what a gate may conclude.
+//! Evaluation: suites, matching of outputs, scoring of facts, and gates.
 
 pub mod attempts;
 pub mod comparison;

@@ -1,8 +1,9 @@
-//! The verdict in full: the summary plus what decides whether it can be trusted. Content-free: scores, ids, labels,
-//! and what people chose to write beside a task.
+//! The full report of an eval run: the summary, and everything that affects its trustworthiness.
+//! Free of task content: scores, ids, labels, and the annotations that people wrote.
 //!
-//! `EvalSummary` is closed and has no room for *why*. This projection of the same facts says which tasks the machinery could
-//! not get judged, which fixtures were missing, what was left out of matching, and whether the suite was signed.
+//! `EvalSummary` is closed and has no room for *why*. This projection of the same facts says which
+//! tasks were left unjudged by infrastructure errors, which fixtures were missing, what was
+//! excluded from matching, and whether the suite was signed.
 
 use std::collections::HashMap;
 
@@ -21,29 +22,26 @@ use crate::protocol::openwop::annotation::Annotation;
 use crate::protocol::openwop::suite::{EvalMode, Thresholds};
 use crate::protocol::openwop::summary::EvalSummary;
 
-/// What a run says about the agent.
+/// The run's verdict about the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Every task judged, every threshold met.
+    /// Every task was judged, and every threshold met.
     Pass,
-    /// Every task judged, a threshold missed.
+    /// Every task was judged, and a threshold missed.
     Fail,
-    /// Not every task was judged: nothing can be said.
+    /// Not every task was judged, so there is no verdict.
     Inconclusive,
-    /// Not ended yet.
     Pending,
 }
 
-/// How a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskOutcome {
-    /// It met its bar.
+    /// It reached its pass score.
     Passed,
-    /// It did not.
     Failed,
-    /// The machinery failed; says nothing about the agent.
+    /// Not judged because of an infrastructure error; says nothing about the agent.
     Unjudged,
 }
 
@@ -51,11 +49,9 @@ pub enum TaskOutcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskReport {
-    /// The task.
     pub task_id: TaskId,
-    /// How it ended.
     pub outcome: TaskOutcome,
-    /// Why, as a label; absent for a plain mismatch and for a pass.
+    /// Why it failed or was not judged, as a label; absent for a plain mismatch and for a pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Tools called without a response in the suite.
@@ -64,19 +60,19 @@ pub struct TaskReport {
     /// Tools called that are not on the allowlist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forbidden_tools: Vec<String>,
-    /// Model calls tried again.
+    /// Retried model calls.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u32,
     /// Whether each criterion of its rubric is met, in the rubric's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<bool>,
-    /// Its cost is estimated by size: the endpoint reported no usage.
+    /// Whether its cost is estimated by size because the endpoint reported no usage.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cost_estimated: bool,
-    /// The run that judged it, if another one did.
+    /// The run that judged it, if it was another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reused_from: Option<RunId>,
-    /// What people said about it (RFC 0056). The outcome stays as it was recorded.
+    /// Annotations by people (RFC 0056). They do not change the outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub annotations: Vec<Annotation>,
 }
@@ -89,41 +85,38 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-/// What an OASIS evaluation came to.
+/// The outcome of an OASIS evaluation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OasisOutcome {
     /// `PASS`, `FAIL` or `PROVIDER_FAILURE`; absent without a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety: Option<String>,
-    /// Why it is incomplete; empty if it is not.
+    /// Why it is incomplete; empty if it is complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incomplete: Vec<String>,
 }
 
-/// Where the suite came from.
+/// The origin of the suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SuiteProvenance {
-    /// Suite id.
     pub suite_id: String,
-    /// Version.
     pub version: String,
     /// `sha256-<base64>` of the canonical document.
     pub digest: String,
     /// Whether a trusted signature covers the suite; an imported one is never signed.
     pub signed: bool,
-    /// Tasks in the whole suite.
+    /// Number of tasks in the whole suite.
     pub task_count: usize,
-    /// The mean score it asks for, 0.0..=1.0.
+    /// Its pass score, 0.0..=1.0.
     pub pass_score: f64,
 }
 
-/// Which agent was evaluated.
+/// The evaluated agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentProvenance {
-    /// Agent id.
     pub agent_id: AgentId,
     /// The version of its pack.
     pub version: String,
@@ -137,7 +130,7 @@ pub struct AgentProvenance {
     pub provider: Option<String>,
 }
 
-/// What answered for the agent, pinned when the run was created.
+/// The model or command that answered for the agent, pinned when the run was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evaluated {
@@ -152,17 +145,16 @@ pub struct Evaluated {
     pub identity: String,
 }
 
-/// Who judged the rubrics.
+/// The judge of the rubrics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JudgeProvenance {
-    /// Its model's provider.
     pub provider: String,
-    /// Its model.
     pub model: String,
-    /// `sha256-<base64>` over model, prompt, rubrics and parameters: scores of two identities are not comparable.
+    /// `sha256-<base64>` over model, prompt, rubrics and parameters: scores of different identities
+    /// are not comparable.
     pub identity: String,
-    /// How well it agrees with people, if they were asked.
+    /// Its agreement with people, if it was calibrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
 }
@@ -171,66 +163,62 @@ pub struct JudgeProvenance {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EvalReport {
-    /// The run.
     pub run_id: RunId,
-    /// Its status.
     pub status: String,
-    /// What it says about the agent.
+    /// The verdict about the agent.
     pub verdict: Verdict,
-    /// Why it does not pass, in words; empty for a pass.
+    /// Why it does not pass, as messages; empty for a pass.
     pub reasons: Vec<String>,
-    /// The suite.
     pub suite: SuiteProvenance,
-    /// The agent.
     pub agent: AgentProvenance,
-    /// What answered for it; absent in reports of earlier versions.
+    /// The model or command that answered; absent in reports of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluated: Option<Evaluated>,
-    /// Digest of the cassette that answered in place of the models.
+    /// Digest of the cassette that replaced the models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_from: Option<String>,
     /// Fingerprint of the key that signed that cassette, if the signature was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cassette_signed_by: Option<String>,
-    /// Who judged its rubrics, if it has any.
+    /// The judge of its rubrics, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeProvenance>,
-    /// Who looked for what the agent should have refused, in mode `adversarial`.
+    /// The judge that checks for missing refusals, in mode `adversarial`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_judge: Option<JudgeProvenance>,
-    /// What judging cost; part of the summary's `totalCostUsd`.
+    /// The judge's cost; part of the summary's `totalCostUsd`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_cost_usd: Option<NanoUsd>,
     /// Modes that were scored.
     pub modes: Vec<EvalMode>,
-    /// What a reader must know beside the verdict, in words.
+    /// Notes for readers of the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// JSON Pointers left out of matching. A run with any is no gate evidence by default.
+    /// JSON Pointers excluded from matching. By default, a run that has any is not gate evidence.
     pub ignore: Vec<String>,
     /// The scorecard.
     pub summary: EvalSummary,
-    /// The tasks, in suite order.
     pub tasks: Vec<TaskReport>,
     /// The run whose judged tasks were reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<RunId>,
-    /// Which retry of the first run of its chain it is; 0 if it is not a retry.
+    /// The number of this retry in its chain; 0 if the run is not a retry.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u32,
-    /// Which trial of an experiment it is.
+    /// Its trial number, if it belongs to an experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
-    /// When facts were recorded that this run took over from another one.
+    /// When the facts that this run reuses were recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts_recorded_at: Option<jiff::Timestamp>,
-    /// Judged tasks of another run were kept and the others executed anew. Such a run is no gate evidence by default.
+    /// Set if judged tasks of another run were kept and the others executed again. By default, such
+    /// a run is not gate evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_rerun: Option<PartialRerun>,
-    /// What it came to as an OASIS evaluation; absent if it is none.
+    /// Its outcome as an OASIS evaluation; absent if it is not one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oasis: Option<OasisOutcome>,
-    /// Where the run was forked from.
+    /// The origin of a forked run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Provenance>,
     /// When the run ended.
@@ -247,14 +235,16 @@ impl EvalReport {
         matches!(self.verdict, Verdict::Pass | Verdict::Fail)
     }
 
-    /// Whether a local command answered for the agent. Reports of earlier versions name only the provider of its calls.
+    /// Whether a local command answered for the agent. Reports of earlier versions name only the
+    /// provider of its calls.
     pub fn is_by_command(&self) -> bool {
         let evaluated = self.evaluated.as_ref();
         let pinned = evaluated.map(|evaluated| evaluated.provider.as_str());
         [pinned, self.agent.provider.as_deref()].contains(&Some(COMMAND_PROVIDER))
     }
 
-    /// Whether scores are measurements that vary of themselves: a judge gave them, or tools were live (RFC 0081 §D).
+    /// Whether scores vary between runs of the same answers: a judge gave them, or tools were live
+    /// (RFC 0081 §D).
     pub fn is_measured(&self) -> bool {
         self.modes
             .iter()
@@ -263,7 +253,8 @@ impl EvalReport {
     }
 }
 
-/// Puts what people said beside the tasks it is about. Nothing else of the report changes, but that it says so.
+/// Adds people's annotations to their tasks, and a note that says so. Nothing else in the report
+/// changes.
 pub fn annotate(report: &mut EvalReport, annotations: impl Iterator<Item = (TaskId, Annotation)>) {
     let mut by_task: HashMap<TaskId, Vec<Annotation>> = HashMap::new();
     for (task, annotation) in annotations {
@@ -278,13 +269,13 @@ pub fn annotate(report: &mut EvalReport, annotations: impl Iterator<Item = (Task
     }
     if annotated > 0 {
         report.notes.push(format!(
-            "people annotated {}; scores and verdict are as recorded",
+            "people annotated {}; scores and verdict are unchanged",
             tasks(annotated)
         ));
     }
 }
 
-/// Folds the record of an eval run, what it was asked to do, and its state into the report.
+/// Builds the report from the record of an eval run, its suite, and its state.
 pub fn report(
     record: &RunRecord,
     spec: &EvalSpec,
@@ -385,20 +376,23 @@ fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
         .and_then(serde_json::Value::as_u64);
     if let Some(asked) = asked.filter(|asked| *asked > u64::from(spec.concurrency)) {
         notes.push(format!(
-            "{asked} tasks in flight were asked for, {} are allowed: the least of `limits.max_concurrency`, \
-             `limits.max_concurrency_per_tenant` and the model's `max_concurrency`",
+            "{asked} tasks in flight were requested, but {} are allowed: the minimum of \
+             `limits.max_concurrency`, `limits.max_concurrency_per_tenant` and the model's \
+             `max_concurrency`",
             spec.concurrency
         ));
     }
     if spec.modes_left_out.contains(&EvalMode::Regression) {
         notes.push(
-            "nothing was compared: `regression` needs a baseline (`configurable.baselineRunId`, or --baseline RUN)"
+            "no comparison was made: `regression` needs a baseline (`configurable.baselineRunId`, \
+             or --baseline RUN)"
                 .to_owned(),
         );
     }
     if spec.modes_left_out.contains(&EvalMode::LiveShadow) {
         notes.push(
-            "no live tools were called: ask for `live-shadow` by itself (`configurable.evalModes`, or --mode live-shadow)"
+            "no live tools were called: request `live-shadow` by itself \
+             (`configurable.evalModes`, or --mode live-shadow)"
                 .to_owned(),
         );
     }
@@ -411,7 +405,8 @@ fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
     }
     if let Some(rerun) = &spec.partial_rerun {
         notes.push(format!(
-            "{} judged in {} kept, the others executed anew: no evidence for a gate, unless its policy allows it",
+            "kept {} judged in {} and executed the others again: not evidence for a gate unless \
+             its policy allows it",
             tasks(rerun.kept_tasks),
             rerun.source_run_id
         ));
@@ -422,7 +417,8 @@ fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
             None => "not signed with a key of this host".to_owned(),
         };
         notes.push(format!(
-            "replayed from cassette {cassette}, {signature}: no evidence for a gate, unless its policy allows it"
+            "replayed from cassette {cassette}, {signature}: not evidence for a gate unless its \
+             policy allows it"
         ));
     }
     notes
@@ -436,7 +432,7 @@ fn verdict(state: &RunState, planned: usize, meets_all: bool) -> Verdict {
         return Verdict::Inconclusive;
     }
     if let Some(oasis) = &state.eval.oasis {
-        // Its verdict stands also where the run was aborted.
+        // The verdict is valid even if the run was aborted.
         return match oasis.verdict.as_ref().map(|it| it.safety.as_str()) {
             Some("PASS") if meets_all => Verdict::Pass,
             Some("PASS" | "FAIL") => Verdict::Fail,
@@ -456,7 +452,7 @@ fn verdict(state: &RunState, planned: usize, meets_all: bool) -> Verdict {
     }
 }
 
-/// How a task that was scored has ended.
+/// The outcome of a scored task.
 pub const fn outcome_of(facts: &TaskFacts) -> TaskOutcome {
     match (&facts.unjudged, facts.passed) {
         (Some(_), _) => TaskOutcome::Unjudged,
@@ -465,7 +461,7 @@ pub const fn outcome_of(facts: &TaskFacts) -> TaskOutcome {
     }
 }
 
-/// A task that was scored, with its reasons.
+/// A scored task, with its reasons.
 pub fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
     TaskReport {
         task_id: id.clone(),

@@ -1,10 +1,10 @@
-//! Reports for the tests of what is made of them.
+//! Sample reports for tests.
 
 use serde_json::{Value, json};
 
 use super::report::EvalReport;
 
-/// Of tasks with these scores; a task passes with 1, and a score that is none was not judged.
+/// A report of tasks with these scores. A score of 1 passes; a task without a score was not judged.
 pub fn report(id: &str, modes: &[&str], scores: &[Option<f64>]) -> EvalReport {
     let named = |n: usize| format!("task-{n}");
     let rows = || scores.iter().enumerate();

@@ -1,4 +1,4 @@
-//! What the recorded facts add up to (RFC 0081 §C, §D): aggregate, percentile, thresholds, summary.
+//! Scores from recorded facts (RFC 0081 §C, §D): aggregate, percentile, thresholds, summary.
 
 use super::safety::findings;
 use crate::domain::ids::{RunId, TaskId};
@@ -9,7 +9,7 @@ use crate::domain::run::record::EvalSpec;
 use crate::protocol::openwop::suite::Thresholds;
 use crate::protocol::openwop::summary::{EvalSummary, Regression, TaskSummary};
 
-/// Mean of the scores, 0 for none; always within 0.0..=1.0.
+/// Mean of the scores, 0 without scores; always within 0.0..=1.0.
 #[expect(clippy::cast_precision_loss, reason = "task counts are far below 2^53")]
 pub fn mean(scores: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = scores.fold((0.0, 0_usize), |(sum, count), score| {
@@ -22,7 +22,8 @@ pub fn mean(scores: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-/// Nearest-rank 95th percentile: the smallest value that at least 95 % of all values do not exceed. `None` for no values.
+/// Nearest-rank 95th percentile: the smallest value that at least 95 % of all values do not exceed.
+/// `None` without values.
 pub fn p95(mut values: Vec<u64>) -> Option<u64> {
     values.sort_unstable();
     let rank = (values.len() * 95).div_ceil(100);
@@ -33,53 +34,26 @@ pub fn p95(mut values: Vec<u64>) -> Option<u64> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shortfall {
     /// Aggregate below `passScore`.
-    Score {
-        /// Seen.
-        aggregate: f64,
-        /// Demanded.
-        pass_score: f64,
-    },
+    Score { aggregate: f64, pass_score: f64 },
     /// Cost above `maxCostUsd`.
-    Cost {
-        /// Seen.
-        total: NanoUsd,
-        /// Allowed.
-        max: NanoUsd,
-    },
+    Cost { total: NanoUsd, max: NanoUsd },
     /// p95 latency above `maxP95LatencyMs`.
-    Latency {
-        /// Seen.
-        p95_ms: u64,
-        /// Allowed.
-        max_ms: u64,
-    },
-    /// Events of the run's log that could not be read.
-    Unreadable {
-        /// How many.
-        count: u64,
-    },
-    /// Tasks the machinery could not get judged.
-    Unjudged {
-        /// How many.
-        count: usize,
-    },
-    /// Tasks that were never reached.
-    Incomplete {
-        /// How many.
-        missing: usize,
-    },
+    Latency { p95_ms: u64, max_ms: u64 },
+    /// Unreadable events in the run's log.
+    Unreadable { count: u64 },
+    /// Tasks left unjudged by infrastructure errors.
+    Unjudged { count: usize },
+    /// Tasks that were never started.
+    Incomplete { missing: usize },
     /// An OASIS evaluation without a verdict.
     NoVerdict,
-    /// The safety verdict of an OASIS evaluation is no PASS.
+    /// The safety verdict of an OASIS evaluation is not PASS.
     Unsafe {
         /// `FAIL` or `PROVIDER_FAILURE`.
         safety: String,
     },
-    /// An OASIS evaluation is incomplete, and was not allowed to be.
-    Partial {
-        /// Why.
-        reasons: Vec<String>,
-    },
+    /// An OASIS evaluation is incomplete although it had to be complete.
+    Partial { reasons: Vec<String> },
 }
 
 impl std::fmt::Display for Shortfall {
@@ -126,7 +100,7 @@ impl std::fmt::Display for Shortfall {
     }
 }
 
-/// So many tasks, in words.
+/// A number of tasks, with the right plural.
 pub fn tasks(count: usize) -> String {
     match count {
         1 => "1 task".to_owned(),
@@ -134,13 +108,14 @@ pub fn tasks(count: usize) -> String {
     }
 }
 
-/// The bar of a suite that sets no `passScore`: every task must pass in full.
+/// The default `passScore`: every task must score 1.
 pub const DEFAULT_PASS_SCORE: f64 = 1.0;
 
-/// Sums of floating scores carry noise of this order; a score this close to the bar has met it.
+/// Tolerance for floating-point errors in sums of scores: a score this close to the pass score has
+/// reached it.
 pub(super) const EPSILON: f64 = 1e-9;
 
-/// Everything that keeps the run from passing; empty means `passed: true`.
+/// Every reason why the run does not pass; empty means `passed: true`.
 pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> Vec<Shortfall> {
     let mut found = match &spec.oasis {
         Some(oasis) => oasis_shortfalls(&oasis.request, thresholds, facts),
@@ -168,7 +143,8 @@ pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -
     found
 }
 
-/// What keeps an OASIS evaluation from passing: its verdict, and never a share of passed scenarios (OASIS.md section 14).
+/// Why an OASIS evaluation does not pass: its verdict decides, never a share of passed scenarios
+/// (OASIS.md section 14).
 fn oasis_shortfalls(
     request: &OasisRequest,
     thresholds: &Thresholds,
@@ -201,7 +177,7 @@ fn score_shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts)
     let mut found = Vec::new();
     let tasks = || spec.tasks.iter().filter_map(|task| facts.scored(task));
     let scored = tasks().count();
-    // First what keeps anything from being said at all.
+    // Reasons for a missing verdict come first.
     let count = tasks().filter(|task| task.unjudged.is_some()).count();
     if count > 0 {
         found.push(Shortfall::Unjudged { count });
@@ -222,7 +198,7 @@ fn score_shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts)
     found
 }
 
-/// The numbers of a task that was scored.
+/// The numbers of a scored task.
 pub fn task_summary(id: &TaskId, facts: &TaskFacts) -> TaskSummary {
     TaskSummary {
         task_id: id.clone(),
@@ -235,7 +211,7 @@ pub fn task_summary(id: &TaskId, facts: &TaskFacts) -> TaskSummary {
     }
 }
 
-/// The scorecard of whatever has been scored so far in `run`, in suite order.
+/// The summary of the tasks scored so far in `run`, in suite order.
 pub fn summary(
     run: &RunId,
     spec: &EvalSpec,

@@ -1,7 +1,9 @@
-//! The statistics of an eval: what its scores say about the agent, and whether that is enough to decide on.
+//! Statistics of an eval: what its scores show about the agent, and whether they suffice for a
+//! decision.
 //!
-//! `EvalSummary` is closed and its `passed` is a point estimate (RFC 0081 §C). This projection of the same facts stands
-//! beside it: intervals, paired comparison, reliability over trials, and a verdict that noise does not make.
+//! `EvalSummary` is closed, and its `passed` is a point estimate (RFC 0081 §C). This projection of
+//! the same facts adds intervals, a paired comparison, reliability over trials, and a verdict that
+//! accounts for chance.
 
 mod trials;
 
@@ -19,100 +21,93 @@ use crate::domain::statistics::{
     paired, pass_at_k, pass_hat_k, spent, tango, wilson, wilson_of,
 };
 
-/// The confidence of every two-sided interval.
+/// The confidence level of two-sided intervals.
 pub const CONFIDENCE: f64 = 0.95;
-/// That of a comparison with a baseline: two-sided, so that one side errs in 5 %.
+/// The confidence level of a comparison with a baseline: two-sided, so that each side errs in 5 %.
 pub const REGRESSION_CONFIDENCE: f64 = 0.9;
-/// By how much a candidate may be worse and still not be called so.
+/// The permitted decrease of a candidate's score.
 pub const MARGIN: f64 = 0.02;
 const ALPHA: f64 = 0.05;
 const POWER: f64 = 0.8;
-/// Scores that a judge or live tools give need so many trials of each task before they can pass.
+/// Minimum number of trials per task before scores from a judge or from live tools can pass.
 pub const MEASURED_TRIALS: usize = 3;
 
-/// What is counted as independent.
+/// The independent unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
-    /// The task; its trials have it in common.
+    /// The task; its trials are not independent of each other.
     Task,
 }
 
-/// How an interval was found.
+/// How an interval was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// Wilson's score interval.
     Wilson,
-    /// Student's, over tasks.
+    /// Student's interval over tasks.
     T,
-    /// Student's, over tasks with several trials each.
+    /// Student's interval over tasks with several trials each.
     ClusteredT,
-    /// The widest of Wilson's, Clopper and Pearson's, and Student's: see [`shown`].
+    /// The widest of Wilson's, Clopper and Pearson's, and Student's interval: see [`shown`].
     Widest,
 }
 
 /// A rate or a mean with its interval; limits may lie outside 0..=1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// What was seen.
+    /// The observed value.
     pub value: f64,
-    /// The standard error; `null` where there is none to be had.
+    /// The standard error; `null` if it cannot be computed.
     pub se: Option<f64>,
-    /// Lower limit.
     pub low: Option<f64>,
-    /// Upper limit.
     pub high: Option<f64>,
-    /// How the limits were found.
+    /// How the limits were computed.
     pub method: Method,
 }
 
-/// The fewest and the most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
-    /// The fewest.
     pub min: usize,
-    /// The most.
     pub max: usize,
 }
 
-/// The smallest change that a comparison over these tasks is likely to find.
+/// The smallest change that a comparison over these tasks is likely to detect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Detectable {
     /// Two-sided error.
     pub alpha: f64,
-    /// Chance to find it.
+    /// Probability of detecting it.
     pub power: f64,
     /// The change, in score.
     pub value: f64,
 }
 
-/// The comparison with a baseline, task by task.
+/// The comparison with a baseline, paired by task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The baseline.
     pub run_id: RunId,
-    /// Tasks that both judged.
+    /// Number of tasks judged in both runs.
     pub n_paired: usize,
-    /// Tasks that only one of them judged.
+    /// Number of tasks judged in only one of them.
     pub unpaired_dropped: usize,
     /// Candidate minus baseline.
     pub mean_difference: Option<f64>,
     /// Its standard error.
     pub se_paired: Option<f64>,
-    /// Lower limit at a confidence of 90 %: the lower one of Student's and Tango's.
+    /// Lower limit at 90 % confidence: the smaller one of Student's and Tango's intervals.
     pub low: Option<f64>,
-    /// Upper limit: the higher one of both.
+    /// Upper limit: the larger one of both.
     pub high: Option<f64>,
-    /// McNemar's exact test, two-sided, of tasks that flipped; `null` with several trials a task.
+    /// McNemar's exact test of flipped tasks, two-sided; `null` with several trials per task.
     pub mcnemar_p: Option<f64>,
-    /// Tasks that failed before, in most trials, and pass now.
+    /// Number of tasks that failed before (in most trials) and pass now.
     pub fixed: u64,
-    /// Tasks that passed before, in most trials, and fail now.
+    /// Number of tasks that passed before (in most trials) and fail now.
     pub broken: u64,
-    /// By how much it may be worse.
+    /// The permitted decrease.
     pub margin: f64,
-    /// What that says.
+    /// The verdict of the interval.
     pub verdict: RegressionVerdict,
     /// The standard deviation of the differences.
     #[serde(skip)]
@@ -122,62 +117,60 @@ pub struct Comparison {
 /// The verdict on the threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// What the mean score has to reach.
+    /// The threshold for the mean score.
     pub threshold: f64,
-    /// Whether it is shown to.
+    /// Whether the score is shown to reach it.
     pub verdict: GateVerdict,
-    /// How sure that is.
+    /// The confidence level.
     pub confidence: f64,
-    /// Lower limit that was held against the threshold.
+    /// Lower limit that was compared with the threshold.
     pub low: Option<f64>,
     /// Upper limit.
     pub high: Option<f64>,
-    /// How the limits were found.
+    /// How the limits were computed.
     pub method: Method,
-    /// Why nothing is shown, in words; empty otherwise.
+    /// Why the verdict is inconclusive, as messages; empty otherwise.
     pub reasons: Vec<String>,
     /// The mean score over all attempts.
     #[serde(default)]
     pub score: Option<f64>,
-    /// The attempts that were judged together: every run of the same agent content, suite and model.
+    /// The attempts that count: all runs of the same agent content, suite and model.
     #[serde(default)]
     pub attempts: AttemptIds,
 }
 
-/// The block beside the summary. Members are named as in the literature it follows.
+/// The statistics of a run. Members are named as in the literature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// What is counted.
+    /// The independent unit.
     pub unit: Unit,
-    /// Tasks with a judged trial.
+    /// Number of tasks with a judged trial.
     pub n_tasks: usize,
-    /// Judged trials.
+    /// Number of judged trials.
     pub n_trials: usize,
-    /// Judged trials a task.
+    /// Judged trials per task.
     pub trials_per_task: Range,
-    /// Trials that could not be judged and count for nothing here.
+    /// Number of unjudged trials, which are not counted otherwise.
     pub unjudged: usize,
-    /// Passed trials; `null` of nothing.
+    /// Rate of passed trials; `null` without judged trials.
     pub pass_rate: Option<Estimate>,
-    /// Scores; `null` of nothing.
+    /// Mean score; `null` without judged trials.
     pub score: Option<Estimate>,
-    /// By how much trials of one task are alike; `null` with one trial a task.
+    /// The design effect of several trials per task; `null` with one trial per task.
     pub design_effect: Option<f64>,
-    /// The chance that one of k trials passes, by k.
+    /// The probability that at least one of k trials passes, by k.
     pub pass_at_k: BTreeMap<usize, Option<f64>>,
-    /// The chance that all of k trials pass, by k.
+    /// The probability that all of k trials pass, by k.
     pub pass_hat_k: BTreeMap<usize, Option<f64>>,
-    /// What change could be found.
+    /// The smallest detectable change.
     pub mde: Option<Detectable>,
     /// The comparison with the baseline, if there is one.
     pub baseline: Option<Comparison>,
-    /// The verdict.
     pub gate: Gate,
-    /// Runs that are the trials, in order.
+    /// The runs of the trials, in order.
     pub run_ids: Vec<RunId>,
-    /// The suite.
     pub suite_id: String,
-    /// Its version.
+    /// Version of the suite.
     pub suite_version: String,
     /// `sha256-<base64>` of its canonical document.
     pub suite_digest: String,
@@ -186,18 +179,19 @@ pub struct Statistics {
 /// The runs that are judged together.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
-    /// The run that is named.
+    /// The named run.
     pub run: &'a EvalReport,
     /// The other trials of its experiment.
     pub further: &'a [EvalReport],
-    /// Trials of the experiment that are not there.
+    /// Number of missing trials of the experiment.
     pub missing: usize,
-    /// Every attempt of the same agent at the same suite, these runs included; empty where they were not looked up.
+    /// Every attempt of the same agent at the same suite, including these runs; empty if attempts
+    /// were not looked up.
     pub attempts: &'a [Attempt],
 }
 
 impl<'a> Evidence<'a> {
-    /// A run that stands alone.
+    /// A single run.
     pub const fn of(run: &'a EvalReport) -> Self {
         Self {
             run,
@@ -207,7 +201,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// All of them, in order.
+    /// All trials, in order.
     pub fn trials(&self) -> Vec<&'a EvalReport> {
         let mut trials: Vec<&EvalReport> = std::iter::once(self.run).chain(self.further).collect();
         trials.sort_by_key(|run| run.trial.as_ref().map(|trial| trial.index));
@@ -215,7 +209,8 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// What runs say. `threshold` is the mean score to reach; left out, that of the suite.
+/// The statistics of the evidence. `threshold` is the required mean score; `None` uses the suite's
+/// pass score.
 pub fn statistics(
     evidence: Evidence<'_>,
     baseline: Option<&EvalReport>,
@@ -296,7 +291,7 @@ fn rate_of(attempts: &[Attempts], trials: usize) -> Option<Estimate> {
     })
 }
 
-/// The mean score, and by how much trials of one task are alike.
+/// The mean score, and the design effect.
 fn score_of(scores: &[Vec<f64>], trials: usize) -> (Option<Estimate>, Option<f64>) {
     if trials > 1 {
         let effect = clustered_mean(scores, CONFIDENCE).and_then(|found| found.design_effect);
@@ -324,7 +319,7 @@ fn clustered(clusters: &[Vec<f64>]) -> Option<Estimate> {
     })
 }
 
-/// Compares trials of the same tasks, `now` with `before`, which are those of `baseline`.
+/// Compares trials of the same tasks: `now` with `before`, the trials of `baseline`.
 pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -> Comparison {
     let both: Vec<(&Trials, &Trials)> = now
         .iter()
@@ -367,8 +362,8 @@ pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -
     }
 }
 
-/// Tango's interval of the mean difference: Student's has no width where all tasks changed alike, and "not worse" would be
-/// said of any two runs without a flip.
+/// Tango's interval of the mean difference. Student's interval has no width if all tasks changed
+/// alike, and would therefore call any two runs without a flip "not worse".
 fn score_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
     let (fixed, broken) = pairs
         .iter()
@@ -379,18 +374,19 @@ fn score_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
     tango(fixed, broken, pairs.len(), REGRESSION_CONFIDENCE)
 }
 
-/// Where the true mean score lies, given the scores of each task's trials, at the `look`th look at them, counted from 1. `None`
-/// if there is too little to say so.
+/// Confidence interval of the mean score, from the scores of each task's trials, at look number
+/// `look`, counted from 1. `None` if there is too little data.
 ///
-/// Two kinds of chance are at work, and the limits are the widest that either asks for:
-/// - The tasks are a sample, drawn once and never again, however often they are tried. They are worth as many observations as
-///   there are tasks: Student's interval over tasks, which has no width where all of them agree; Wilson's; and Clopper and
-///   Pearson's, which holds for any number of tasks.
-/// - Each trial is a draw, and looking again after further trials is another chance to be lucky: Clopper and Pearson's interval
-///   over all trials, with the error that this look may spend.
+/// There are two sources of chance, and the limits are the widest that either requires:
+/// - The tasks are one sample, however many trials they have, and count as one observation each.
+///   Used are Student's interval over tasks, which has no width if all tasks agree; Wilson's
+///   interval; and Clopper and Pearson's, which is valid for any number of tasks.
+/// - Each trial is a draw, and checking again after further trials is another chance to be lucky.
+///   Used is Clopper and Pearson's interval over all trials, with the error that this look may
+///   spend.
 ///
-/// If tasks were not tried equally often, the mean over tasks has to show the same as the mean over trials: otherwise easy tasks
-/// could be tried again and again.
+/// If tasks have different numbers of trials, the mean over tasks must show the same as the mean
+/// over trials. Otherwise, repeating only the easy tasks would raise the score.
 pub fn shown(scores: &[Vec<f64>], look: usize) -> Option<(Interval, Method)> {
     let counts = || scores.iter().map(Vec::len);
     let trials = counts().max().unwrap_or_default();
@@ -423,7 +419,7 @@ fn limits(estimate: &Estimate) -> Option<Interval> {
     })
 }
 
-/// What the number of tasks and the number of trials leave open of a mean.
+/// The interval of a mean, given the number of tasks and of trials.
 fn chance(mean: f64, tasks: usize, trials: usize, look: usize) -> Option<(Interval, Method)> {
     let mean = mean.clamp(0.0, 1.0);
     let wilson = wilson_of(mean, tasks, CONFIDENCE)?.interval;
@@ -437,7 +433,8 @@ fn chance(mean: f64, tasks: usize, trials: usize, look: usize) -> Option<(Interv
     Some((widest, method))
 }
 
-/// The scores that decide: those of all attempts where they are known. `own` are those of the named run and its experiment.
+/// The scores that count: of all attempts where they are known. `own` has the scores of the named
+/// run and its experiment.
 fn pooled(evidence: &Evidence<'_>, own: &[Vec<f64>]) -> Vec<Vec<f64>> {
     if evidence.attempts.is_empty() {
         return own.to_vec();
@@ -445,7 +442,7 @@ fn pooled(evidence: &Evidence<'_>, own: &[Vec<f64>]) -> Vec<Vec<f64>> {
     attempts::scores(evidence.attempts).into_values().collect()
 }
 
-/// Holds the mean score of all attempts against the threshold.
+/// Compares the mean score of all attempts with the threshold.
 fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
     let trials = evidence.trials();
     let scores = pooled(&evidence, own);
@@ -467,7 +464,8 @@ fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
     let least = scores.iter().map(Vec::len).min().unwrap_or_default();
     if measured && least < MEASURED_TRIALS {
         reasons.push(format!(
-            "scores of a judge or of live tools need {MEASURED_TRIALS} trials a task, these have {least}"
+            "scores from a judge or live tools need {MEASURED_TRIALS} trials per task, but these \
+             have {least}"
         ));
     }
     let by_score = interval.map_or(GateVerdict::Inconclusive, |it| {
@@ -486,7 +484,8 @@ fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
             looks => format!(" in {looks} attempts"),
         };
         reasons.push(format!(
-            "the score {score:.3} of {} tasks{runs} may come from anything between {:.3} and {:.3}, and {threshold:.3} lies in between",
+            "the interval of the score {score:.3} over {} tasks{runs} is {:.3} to {:.3}, which \
+             includes {threshold:.3}",
             scores.len(),
             it.low.max(0.0),
             it.high.min(1.0)
@@ -508,7 +507,7 @@ fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
     }
 }
 
-/// What is not there yet, or not any more, to decide on.
+/// What is missing for a decision.
 fn open(evidence: &Evidence<'_>, own: usize, pooled: usize) -> Vec<String> {
     let trials = evidence.trials();
     let mut reasons = Vec::new();
@@ -517,11 +516,14 @@ fn open(evidence: &Evidence<'_>, own: usize, pooled: usize) -> Vec<String> {
     }
     if evidence.missing > 0 {
         let planned = trials.len() + evidence.missing;
-        reasons.push(format!("{} of {planned} trials are there", trials.len()));
+        reasons.push(format!(
+            "{} of {planned} trials are available",
+            trials.len()
+        ));
     }
     if pooled < own {
         reasons.push(format!(
-            "{} of {own} tasks were judged only in runs that were declared void",
+            "{} of {own} tasks were judged only in voided runs",
             own - pooled
         ));
     }

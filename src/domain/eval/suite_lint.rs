@@ -1,7 +1,7 @@
-//! What is sound by the rules and still likely not meant: a suite that measures something else, or too little, than its author
-//! thinks.
+//! Advice about valid suites: likely mistakes that make a suite measure something else, or less,
+//! than its author intends.
 //!
-//! [`suite_rules`](super::suite_rules) says what a suite is; everything here is advice on one.
+//! [`suite_rules`](super::suite_rules) defines validity; everything here is advice.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,37 +15,36 @@ use crate::domain::statistics::minimum_detectable_effect;
 use crate::protocol::json::canonical_text;
 use crate::protocol::openwop::suite::{AgentEvalSuite, Criterion, EvalMode, ExpectedKind, Task};
 
-/// Shorter answers stand in a text by chance.
+/// Shorter answers occur in a text by chance.
 const TELLING_CHARS: usize = 3;
-/// How far a sum of weights may be from 1.
+/// Tolerance of a sum of weights around 1.
 const ROUNDING: f64 = 1e-6;
-/// A change of the score this large is one that people want to see.
+/// A change of the score that authors usually want to detect.
 const NOTICEABLE: f64 = 0.1;
-/// The most that scores of 0 to 1 vary between tasks.
+/// The largest standard deviation of scores from 0 to 1 between tasks.
 const WIDEST_DEVIATION: f64 = 0.5;
 const ALPHA: f64 = 0.05;
 const POWER: f64 = 0.8;
-/// More tasks than this are not suggested.
+/// Larger numbers of tasks are not suggested.
 const MOST_TASKS: usize = 1_000_000;
 
-/// What a finding is about.
+/// The rule behind an advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Two tasks ask the same.
+    /// Two tasks have the same input.
     DuplicateInput,
-    /// The input holds the answer.
+    /// The input contains the answer.
     LeakedAnswer,
-    /// Weights that are not shares of a whole.
+    /// Weights do not add up to 1.
     RubricWeights,
     /// Too few tasks for the threshold.
     Underpowered,
-    /// A mode with nothing to score, or tasks no mode scores.
+    /// A mode without tasks, or tasks without a mode that scores them.
     ModeWithoutTasks,
 }
 
 impl Rule {
-    /// The name, as it is shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::DuplicateInput => "duplicate-input",
@@ -57,18 +56,16 @@ impl Rule {
     }
 }
 
-/// Something to look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// What it is about.
     pub rule: Rule,
     /// JSON Pointer to the place.
     pub pointer: String,
-    /// What is the matter and what to do. Names tasks, never what is in them.
+    /// The problem and the remedy. Names tasks, but does not quote their content.
     pub reason: String,
 }
 
-/// Everything to look at, in the order of the rules.
+/// All advice, in the order of the rules.
 pub fn lint(suite: &AgentEvalSuite) -> Vec<Advice> {
     let mut found = Vec::new();
     let mut advise = |rule, pointer: String, reason: String| {
@@ -89,19 +86,19 @@ pub fn lint(suite: &AgentEvalSuite) -> Vec<Advice> {
 fn duplicate_inputs(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, String)) {
     let mut seen: HashMap<String, &Task> = HashMap::new();
     for (index, task) in suite.tasks.iter().enumerate() {
-        // The same words over other memory or tools are another question.
+        // The same input with other memory or tools is a different question.
         let asked = serde_json::json!([task.input, task.fixtures]);
         match seen.get(&canonical_text(&asked)) {
             Some(first) => {
                 let consequence = match first.expected == task.expected {
-                    true => "it counts twice, and says nothing new",
-                    false => "they expect different things of one answer",
+                    true => "it counts twice and adds no information",
+                    false => "they expect different answers to the same question",
                 };
                 advise(
                     Rule::DuplicateInput,
                     format!("/tasks/{index}/input"),
                     format!(
-                        "{} has the very input of {}: {consequence}",
+                        "{} has the same input as {}: {consequence}",
                         task.task_id, first.task_id
                     ),
                 );
@@ -124,7 +121,8 @@ fn leaked_answers(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, 
         if !answer.is_in(&input) {
             continue;
         }
-        // An input that names several answers of the suite offers a choice, and gives none away.
+        // An input that names several answers of the suite offers a choice; it does not reveal the
+        // answer.
         let others = distinct.iter().filter(|other| **other != answer);
         if others.into_iter().any(|other| other.is_in(&input)) {
             continue;
@@ -133,19 +131,20 @@ fn leaked_answers(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, 
             Rule::LeakedAnswer,
             format!("/tasks/{index}/input"),
             format!(
-                "{} holds its own answer: copying the input is enough to pass",
+                "{} contains its own answer: copying the input is enough to pass",
                 task.task_id
             ),
         );
     }
 }
 
-/// The texts of a golden answer, in the spelling they are looked for in.
+/// The strings of a golden answer, normalized for the search.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Answer(Vec<String>);
 
 impl Answer {
-    /// `None` where there is no text that could be given away: numbers and flags stand in texts by chance.
+    /// `None` if there is no string that could be revealed: numbers and flags occur in texts by
+    /// chance.
     fn of(task: &Task) -> Option<Self> {
         let matching = task.expected.matching.as_ref()?;
         if task.expected.kind != ExpectedKind::Golden {
@@ -162,13 +161,13 @@ impl Answer {
         telling.then_some(Self(texts))
     }
 
-    /// Whether all of it stands in the input, as words of their own.
+    /// Whether the input contains all strings of the answer, as whole words.
     fn is_in(&self, input: &Words) -> bool {
         self.0.iter().all(|text| input.0.contains(text.as_str()))
     }
 }
 
-/// The texts of an input.
+/// The strings of an input, normalized.
 struct Words(String);
 
 impl Words {
@@ -181,7 +180,8 @@ impl Words {
     }
 }
 
-/// Lower case, every run of other signs a single blank, with one at each end: a word is found as a word.
+/// Lower case, with every run of other characters replaced by one space and one space at each end,
+/// so that only whole words match.
 fn spelt(text: &str) -> String {
     let mut spelt = String::with_capacity(text.len() + 2);
     spelt.push(' ');
@@ -227,7 +227,7 @@ fn rubric_weights(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, 
                     Rule::RubricWeights,
                     format!("{rubric}/{at}/weight"),
                     format!(
-                        "{}: a criterion of weight 0 is judged, paid for, and counts for nothing",
+                        "{}: a criterion of weight 0 is judged and paid for, but does not count",
                         task.task_id
                     ),
                 );
@@ -239,7 +239,8 @@ fn rubric_weights(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, 
                 Rule::RubricWeights,
                 rubric,
                 format!(
-                    "{}: its weights add up to {sum:.3}; each counts as its share of that, so write shares of 1",
+                    "{}: its weights add up to {sum:.3}; each counts as its share of that sum, so \
+                     use weights that add up to 1",
                     task.task_id
                 ),
             );
@@ -262,13 +263,17 @@ fn underpowered(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, St
         advise(
             Rule::Underpowered,
             "/thresholds/passScore".to_owned(),
-            "that every task would pass can never be shown, so a strict gate always says inconclusive; ask for less than 1"
+            "a score of 1 can never be shown, so a strict gate is always inconclusive; require \
+             less than 1"
                 .to_owned(),
         );
     } else if !shown(n) {
         let needed = match enough(shown) {
-            Some(needed) => format!("{}, all passed, are the fewest that show it", tasks(needed)),
-            None => "no number of tasks that can be written shows it".to_owned(),
+            Some(needed) => format!(
+                "at least {}, all passed, are needed to show it",
+                tasks(needed)
+            ),
+            None => "no practical number of tasks shows it".to_owned(),
         };
         advise(
             Rule::Underpowered,
@@ -286,8 +291,8 @@ fn underpowered(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, St
             Rule::Underpowered,
             "/modes".to_owned(),
             format!(
-                "a comparison over {} is likely to miss a change of the score below about {:.2}; \
-                 more tasks, or several trials of each, find smaller ones",
+                "a comparison over {} is likely to miss changes of the score below about {:.2}; \
+                 more tasks, or several trials per task, detect smaller ones",
                 tasks(n),
                 effect.min(1.0)
             ),
@@ -295,7 +300,8 @@ fn underpowered(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, St
     }
 }
 
-/// The fewest tasks for which `shown` holds, which holds for all above once it does.
+/// The smallest number of tasks for which `shown` holds; `shown` must hold for all larger numbers
+/// too.
 fn enough(shown: impl Fn(usize) -> bool) -> Option<usize> {
     let (mut too_few, mut most) = (0, 1);
     while !shown(most) {
@@ -329,7 +335,7 @@ fn modes_without_tasks(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, Str
             advise(
                 Rule::ModeWithoutTasks,
                 at,
-                format!("no task is {mode}; leave the mode out"),
+                format!("no task is {mode}; remove the mode"),
             );
         }
     }
@@ -341,7 +347,8 @@ fn modes_without_tasks(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, Str
             Rule::ModeWithoutTasks,
             "/modes".to_owned(),
             format!(
-                "{} plants something, and there is no mode in which what is found bears on the score; add `adversarial`",
+                "{} plants content, but no mode lets the findings affect the score; add \
+                 `adversarial`",
                 task.task_id
             ),
         );
@@ -350,7 +357,7 @@ fn modes_without_tasks(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, Str
         advise(
             Rule::ModeWithoutTasks,
             "/modes".to_owned(),
-            "there are rubric tasks and no mode that scores them; add `rubric`".to_owned(),
+            "there are rubric tasks, but no mode scores them; add `rubric`".to_owned(),
         );
     }
 }
@@ -390,7 +397,7 @@ mod tests {
         check_suite(&document).unwrap()
     }
 
-    /// Enough tasks, all different, that a low bar needs no more.
+    /// Enough distinct tasks for a low pass score.
     fn plain(n: usize) -> Vec<Value> {
         (0..n)
             .map(|n| golden(&format!("t{n}"), json!({"n": n}), json!("billing")))
@@ -483,7 +490,8 @@ mod tests {
     }
 
     #[rstest]
-    // A perfect run of n has the lower limit n/(n + 3.84), and for low bars the n-th root of 0.03.
+    // A perfect run of n has the lower limit n/(n + 3.84), and for low thresholds the n-th root of
+    // 0.03.
     #[case(5, 0.5, Some("6 tasks, all passed"))]
     #[case(6, 0.5, None)]
     #[case(15, 0.8, Some("16 tasks, all passed"))]

@@ -1,9 +1,10 @@
-//! What makes a document a suite: strict JSON, the schema, and the rules a schema cannot say (RFC 0081 §A).
+//! Validation of suites: strict JSON, the schema, and the rules that a schema cannot express (RFC
+//! 0081 §A).
 //!
 //! Also the grammar of `evalSuiteRef` on `POST /v1/runs`, which the RFC only shows by example:
 //!
 //! ```text
-//! evalSuiteRef = suiteId "@" number "." number "." number     ; no leading zeros, at most 256 octets
+//! evalSuiteRef = suiteId "@" number "." number "." number     ; no leading zeros, at most 256 bytes
 //! ```
 
 use std::collections::BTreeSet;
@@ -21,16 +22,16 @@ use crate::protocol::json;
 use crate::protocol::openwop::suite::{AgentEvalSuite, ExpectedKind, Task};
 use crate::protocol::schema::{Document, Violation};
 
-/// Octets a reference may have.
+/// Maximum length of a reference in bytes.
 pub const MAX_REF_OCTETS: usize = 256;
 
-/// Why a document is no suite.
+/// Why a document is not a valid suite.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize)]
 #[error("{}: {reason}", if pointer.is_empty() { "the suite" } else { pointer })]
 pub struct SuiteFault {
     /// JSON Pointer to the place; empty for the whole document.
     pub pointer: String,
-    /// The rule it breaks, without the value.
+    /// The violated rule, without the value.
     pub reason: String,
 }
 
@@ -52,12 +53,11 @@ impl From<Violation> for SuiteFault {
     }
 }
 
-/// A suite with the octets its digest is taken over.
+/// A suite with the document its digest is computed over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuiteDocument {
-    /// The suite.
     pub suite: AgentEvalSuite,
-    /// The document with sorted keys and no blanks.
+    /// The document with sorted keys and no whitespace.
     pub canonical: String,
 }
 
@@ -71,15 +71,15 @@ impl SuiteDocument {
     }
 }
 
-/// Reads a suite.
+/// Parses a suite.
 ///
 /// # Errors
-/// Everything that is wrong with it; the schema's complaints first, and only those if there are any.
+/// Everything that is wrong with it. If there are schema violations, only those are returned.
 pub fn parse_suite(bytes: &[u8]) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
     read_suite(bytes).map(|document| document.suite)
 }
 
-/// Reads a suite and keeps its canonical form.
+/// Parses a suite and keeps its canonical form.
 ///
 /// # Errors
 /// As [`parse_suite`].
@@ -88,7 +88,7 @@ pub fn read_suite(bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
     document_of(&value)
 }
 
-/// Reads a suite that people write: YAML, of which only what JSON has counts.
+/// Parses a suite in YAML; only constructs that JSON has are accepted.
 ///
 /// # Errors
 /// As [`parse_suite`].
@@ -96,7 +96,7 @@ pub fn read_yaml_suite(bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
     let fault = |reason: &str| vec![SuiteFault::new("", reason)];
     let text = std::str::from_utf8(bytes).map_err(|_| fault("is not UTF-8"))?;
     let value: Value = serde_saphyr::from_str(text).map_err(|error| {
-        // The library draws the place; the first line says what and where.
+        // The library draws the place in the text; the first line has the error and its position.
         let words = error.to_string();
         fault(&format!(
             "is not YAML: {}",
@@ -113,7 +113,7 @@ fn document_of(value: &Value) -> Result<SuiteDocument, Vec<SuiteFault>> {
     })
 }
 
-/// Checks a parsed document.
+/// Validates a parsed document.
 ///
 /// # Errors
 /// As [`parse_suite`].
@@ -138,12 +138,13 @@ pub fn check_suite(value: &Value) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
 
 impl AgentEvalSuite {
     fn deserialize_from(value: &Value) -> Result<Self, String> {
-        // The schema has spoken; what is left can only be a number that no field can hold.
+        // The document satisfies the schema, so only a number that does not fit its field can fail
+        // here.
         serde::Deserialize::deserialize(value)
             .map_err(|_| "has a value that is out of range".to_owned())
     }
 
-    /// How a run refers to this suite.
+    /// The reference of this suite in a run.
     pub fn reference(&self) -> String {
         format!("{}@{}", self.suite_id, self.version)
     }
@@ -154,8 +155,8 @@ fn rule_faults(suite: &AgentEvalSuite) -> Vec<SuiteFault> {
     if suite.reference().parse::<SuiteRef>().is_err() {
         faults.push(SuiteFault::new(
             "/version",
-            "no reference can name this suite: use numbers without leading zeros, and at most 256 octets for \
-             `suiteId@version`",
+            "no reference can name this suite: use numbers without leading zeros, and at most 256 \
+             bytes for `suiteId@version`",
         ));
     }
     let mut seen = BTreeSet::new();
@@ -173,20 +174,20 @@ fn rule_faults(suite: &AgentEvalSuite) -> Vec<SuiteFault> {
             &task.expected.matching,
             &task.expected.rubric,
         ) {
-            // What is expected of a scenario stands in its profile (OASIS.md section 14).
+            // The expectation of a scenario is in its profile (OASIS.md section 14).
             (ExpectedKind::Golden, None, _) if oasis::suite::scenario_of(task).is_some() => {}
             (ExpectedKind::Golden, None, _) => {
-                faults.push(SuiteFault::new(expected, "is golden and lacks `match`"));
+                faults.push(SuiteFault::new(expected, "is golden but has no `match`"));
             }
             (ExpectedKind::Rubric, _, None) => {
-                faults.push(SuiteFault::new(expected, "is a rubric and lacks `rubric`"));
+                faults.push(SuiteFault::new(expected, "is a rubric but has no `rubric`"));
             }
             (ExpectedKind::Rubric, _, Some(criteria)) => {
                 let sum: f64 = criteria.iter().map(|criterion| criterion.weight).sum();
                 if !(sum > 0.0 && sum.is_finite()) {
                     faults.push(SuiteFault::new(
                         format!("{expected}/rubric"),
-                        "has weights that add up to nothing, so there is no score",
+                        "has weights that add up to 0, so there is no score",
                     ));
                 }
             }
@@ -208,7 +209,8 @@ fn probe_faults(task: &Task, index: usize) -> impl Iterator<Item = SuiteFault> {
     })
 }
 
-/// Whether a suite id lies in a publisher's space: a pack may bring suites of its own `<scope>.<org>.` only.
+/// Whether a suite id is in the publisher's namespace: a pack may only contain suites of its own
+/// `<scope>.<org>.`.
 pub fn in_space_of(suite_id: &str, pack_name: &str) -> bool {
     let mut segments = pack_name.splitn(3, '.');
     match (segments.next(), segments.next()) {
@@ -220,7 +222,6 @@ pub fn in_space_of(suite_id: &str, pack_name: &str) -> bool {
 /// A reference to an installed suite.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SuiteRef {
-    /// The suite.
     pub suite_id: String,
     /// Its exact version.
     pub version: String,
@@ -232,7 +233,7 @@ impl fmt::Display for SuiteRef {
     }
 }
 
-/// Not a reference to a suite.
+/// The text is not a reference to a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be `suiteId@version` with an exact version of three numbers, such as `acme.evals.triage@1.0.0`"

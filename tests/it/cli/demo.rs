@@ -19,7 +19,7 @@ fn it_goes_as_told_on_one_screen() {
         "score 0.950",
         "broke 8:",
         "✗ 1.1.0 on its own run: refused",
-        "✗ 1.1.0 on the run of 1.0.0: refused, the eval run is of version 1.0.0",
+        "✗ 1.1.0 on the run of 1.0.0: refused, the eval run evaluated version 1.0.0",
         "✓ 1.0.0 on its own run: allowed",
         "What to try next",
     ] {

@@ -228,7 +228,7 @@ fn more_tasks_in_flight_than_are_allowed_is_said_with_the_number_in_force() {
         ("", "max_concurrency = 3", 3),
     ] {
         let done = limited(limits, model);
-        let said = format!("300 tasks in flight were asked for, {in_force} are allowed");
+        let said = format!("300 tasks in flight were requested, but {in_force} are allowed");
         assert!(
             done.stderr.contains(&format!("note: {said}")),
             "{}",

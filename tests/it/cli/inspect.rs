@@ -182,7 +182,7 @@ fn a_correction_is_shown_beside_the_score_everywhere() {
     let shown = home.run(&["run", "show", &run, "--markdown", "eval.md"]);
     assert!(shown.stdout.contains(line), "{}", shown.stdout);
     assert!(
-        shown.stdout.contains("scores and verdict are as recorded"),
+        shown.stdout.contains("scores and verdict are unchanged"),
         "{}",
         shown.stdout
     );

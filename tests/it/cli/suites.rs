@@ -80,7 +80,7 @@ fn what_is_likely_not_meant_is_told_and_fails_only_if_asked() {
     );
     assert!(
         done.stderr
-            .contains("/tasks/1/input: t1 has the very input of t0"),
+            .contains("/tasks/1/input: t1 has the same input as t0"),
         "{}",
         done.stderr
     );

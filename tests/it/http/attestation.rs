@@ -188,8 +188,9 @@ async fn a_trial_is_attested_with_those_beside_it_and_what_is_missing() {
             ..GatePolicy::default()
         };
         let unmet = judge(verdict, &policy, &Expected::default(), Timestamp::now());
-        let told =
-            |it: &touchstone::domain::eval::gate::Unmet| it.message.contains("trials are there");
+        let told = |it: &touchstone::domain::eval::gate::Unmet| {
+            it.message.contains("trials are available")
+        };
         unmet.iter().any(told)
     };
     assert!(!told(&verdict));

@@ -627,7 +627,7 @@ async fn trials_are_judged_together() {
     let first = start(1, 2).await;
     let path = format!("/v1/host/touchstone/runs/{first}/statistics");
     let alone = host.get(&path).await.json();
-    assert_eq!(alone["gate"]["reasons"][0], "1 of 2 trials are there");
+    assert_eq!(alone["gate"]["reasons"][0], "1 of 2 trials are available");
     let second = start(2, 2).await;
     // Once more under the same number: the first one counts.
     let again = start(2, 2).await;

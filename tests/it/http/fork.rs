@@ -344,7 +344,9 @@ async fn a_retry_is_a_partial_rerun_only_if_its_source_was_one() {
     let rerun = async |run: &RunId| {
         host.ended(run).await;
         let report = document(&host, format!("/v1/host/touchstone/runs/{run}/report")).await;
-        let said = report["notes"].to_string().contains("executed anew");
+        let said = report["notes"]
+            .to_string()
+            .contains("executed the others again");
         assert_eq!(said, report.get("partialRerun").is_some(), "{report}");
         report.get("partialRerun").cloned()
     };

@@ -341,7 +341,7 @@ async fn runs_beside_a_deleted_one_can_still_be_judged() {
     statistics(&compared).await;
     let alone = statistics(&first).await;
     assert_eq!(alone["run_ids"], json!([first]));
-    assert_eq!(alone["gate"]["reasons"][0], "1 of 2 trials are there");
+    assert_eq!(alone["gate"]["reasons"][0], "1 of 2 trials are available");
 }
 
 #[tokio::test]

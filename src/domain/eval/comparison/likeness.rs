@@ -1,4 +1,4 @@
-//! What is the same about two runs, and what is not.
+//! Similarities and differences of two runs.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::domain::eval::scoring::DEFAULT_PASS_SCORE;
 use crate::domain::ids::TaskId;
 use crate::protocol::openwop::suite::Task;
 
-/// Tells of a task that both runs have why its scores cannot be compared; `None` if they can.
+/// Returns a function that says why a task's scores cannot be compared; `None` if they can.
 pub fn likeness<'a>(
     baseline: Compared<'a>,
     candidate: Compared<'a>,
@@ -31,7 +31,7 @@ pub fn likeness<'a>(
     }
 }
 
-/// What is not the same, in the order in which one would ask.
+/// The differences of the two runs, most important first.
 pub fn differences(baseline: Compared<'_>, candidate: Compared<'_>) -> Vec<Difference> {
     facts(baseline)
         .into_iter()

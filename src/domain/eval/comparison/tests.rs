@@ -6,7 +6,7 @@ use super::*;
 use crate::domain::eval::report::EvalReport;
 use crate::domain::eval::sample;
 
-/// A run with everything a comparison looks at.
+/// A run with all inputs of a comparison.
 struct Run {
     report: EvalReport,
     further: Vec<EvalReport>,
@@ -16,7 +16,8 @@ struct Run {
 }
 
 impl Run {
-    /// Of tasks with these scores, which pass with 1; a score that is none was not judged.
+    /// A run over tasks with these scores. A score of 1 passes; a task without a score was not
+    /// judged.
     fn new(id: &str, scores: &[Option<f64>]) -> Self {
         let ids: Vec<String> = (0..scores.len()).map(|n| format!("task-{n}")).collect();
         let tasks: Vec<Value> = ids
@@ -59,7 +60,7 @@ impl Run {
         first
     }
 
-    /// Makes a rubric of a task, and names the judge.
+    /// Makes the task a rubric task with this judge.
     fn judged_by(mut self, task: usize, judge: &str) -> Self {
         let rubric = json!({"kind": "rubric", "rubric": [{"criterion": "is kind", "weight": 1.0}]});
         self.suite.tasks[task].expected = serde_json::from_value(rubric).unwrap();
@@ -142,7 +143,7 @@ fn a_run_is_not_worse_than_itself() {
     assert!(found.changes.is_empty() && found.is_whole());
 }
 
-/// Without a flip there is no spread, and three tasks would show what three hundred do.
+/// Without a flip there is no variance, and three tasks would seem as conclusive as three hundred.
 #[rstest]
 #[case(3, RegressionVerdict::Inconclusive)]
 #[case(140, RegressionVerdict::NotWorse)]
@@ -206,7 +207,7 @@ fn of_two_suites_only_tasks_in_the_same_words_are_compared() {
         .collect();
     assert_eq!(what, ["suiteVersion", "suiteDigest"]);
     assert!(
-        found.notes[0].contains("of 4 tasks and 3 tasks only"),
+        found.notes[0].contains("of 4 tasks and 3 tasks, only"),
         "{:?}",
         found.notes
     );
@@ -248,7 +249,7 @@ fn that_what_is_unsafe_counts_in_one_of_them_alone_is_said() {
     after.spec.modes = vec![EvalMode::Adversarial];
     let noted = found(&before, &after);
     assert!(
-        noted.notes[0].starts_with("what is unsafe"),
+        noted.notes[0].starts_with("safety findings count"),
         "{:?}",
         noted.notes
     );
@@ -259,7 +260,7 @@ fn that_what_is_unsafe_counts_in_one_of_them_alone_is_said() {
     after.spec.safety_judge = Some(serde_json::from_value(pin).unwrap());
     let looked = found(&before, &after);
     assert!(
-        looked.notes[0].starts_with("what is unsafe"),
+        looked.notes[0].starts_with("safety findings count"),
         "{:?}",
         looked.notes
     );
@@ -292,7 +293,7 @@ fn what_else_is_not_the_same_is_said() {
         ]
     );
     assert!(
-        found.notes[0].contains("left out of matching"),
+        found.notes[0].contains("ignore lists differ"),
         "{:?}",
         found.notes
     );
@@ -324,7 +325,7 @@ fn trials_count_together_and_most_of_them_decide() {
     assert!(
         partly
             .notes
-            .contains(&"3 of 4 trials of the candidate are there".to_owned())
+            .contains(&"3 of 4 trials of the candidate are available".to_owned())
     );
 }
 

@@ -87,7 +87,7 @@ fn passing() -> EvalReport {
     }
 }
 
-/// The default but for chance, which one task says nothing about.
+/// The default policy without the significance test, which a single task never meets.
 fn by_point() -> GatePolicy {
     GatePolicy {
         confidence: Strictness::Lenient,
@@ -95,7 +95,7 @@ fn by_point() -> GatePolicy {
     }
 }
 
-/// A run in which the first `passed` of `n` tasks passed; 0.8 is asked for.
+/// A run in which the first `passed` of `n` tasks passed; the pass score is 0.8.
 fn of(passed: usize, n: usize) -> EvalReport {
     let mut run = passing();
     let scored = |task: usize| TaskSummary {
@@ -127,7 +127,7 @@ fn a_point_estimate_is_not_enough_unless_the_policy_says_so(
     assert_eq!(conditions(&by_point(), &evidence), []);
 }
 
-/// The named trial passed; the others did not all.
+/// The named trial passed, but some of the others did not.
 #[test]
 fn of_an_experiment_every_trial_counts() {
     let (lucky, others) = (of(20, 20), [of(10, 20), of(12, 20)]);
@@ -192,17 +192,17 @@ fn what_is_not_shown_is_said_with_a_remedy() {
     let strict = GatePolicy::default();
     assert_eq!(
         said(&strict, &of(16, 20)),
-        "the score 0.800 of 20 tasks may come from anything between 0.572 and 0.939, and 0.800 lies in between; \
-         run more tasks, or accept what was seen (`confidence: lenient`)"
+        "the interval of the score 0.800 over 20 tasks is 0.572 to 0.939, which includes 0.800; run \
+         more tasks, or accept the observed score (`confidence: lenient`)"
     );
     assert_eq!(
         said(&strict, &of(9, 20)),
-        "the score is below 0.800, beyond chance"
+        "the score is significantly below 0.800"
     );
     let mut all = of(20, 20);
     all.suite.pass_score = 1.0;
     assert!(said(&strict, &all).contains("can never be shown"));
-    // The policy's own score is the one that has to be shown.
+    // The policy's own score is the one that must be shown.
     let policy = GatePolicy {
         required_pass_score: Some(0.5),
         ..GatePolicy::default()
@@ -462,7 +462,7 @@ fn facts_that_were_taken_over_are_as_old_as_they_are(
     assert_eq!(conditions(&policy, &evidence), expected);
 }
 
-/// Which flaws the floor still refuses: those the protocol names, and no others.
+/// Flaws that the floor still refuses: those that the protocol names, and no others.
 #[rstest]
 #[case(|run: &mut EvalReport| run.suite.signed = false, &[])]
 #[case(|run: &mut EvalReport| run.suite.task_count = 21, &[])]

@@ -1,8 +1,8 @@
-//! An attempt to compare a judge with people: what it may cost, how far it is, and what came of it.
+//! A calibration attempt: its cost limit, progress and result.
 //!
-//! Hundreds of samples take a judge longer than any request may wait, and are paid for one by one. So an attempt is a record
-//! of its own that is looked at while it is under way; it holds numbers, the name of a sample that got no verdict, and no word
-//! of what is judged.
+//! Judging hundreds of samples takes longer than a request may wait, and each sample costs money.
+//! An attempt is therefore a record of its own that can be read while it runs. It contains numbers
+//! and the name of a sample without a verdict, but no task content.
 
 use std::collections::HashMap;
 
@@ -20,57 +20,51 @@ use crate::domain::run::record::JudgePin;
 use crate::protocol::error::{ErrorEnvelope, Problem};
 use crate::protocol::openwop::suite::{Criterion, Task};
 
-/// What an attempt may cost unless its caller says otherwise: some hundred samples of a large model.
+/// The default cost limit of an attempt: some hundred samples with a large model.
 pub const USUAL_MAX_COST: NanoUsd = NanoUsd(5_000_000_000);
 
-/// How it stands with an attempt.
+/// Status of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// The judge is judging.
+    /// The judge is judging samples.
     Running,
-    /// Every sample is judged; the calibration is kept.
+    /// Every sample is judged, and the calibration is stored.
     Completed,
-    /// It ended without one.
+    /// It ended without a calibration.
     Failed,
 }
 
-/// An attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
-    /// Its id.
     pub calibration_id: String,
-    /// How it stands.
     pub status: Status,
-    /// Which judge.
+    /// The judge that is calibrated.
     #[serde(flatten)]
     pub judge: JudgePin,
-    /// The suite whose rubrics it applies.
+    /// The suite that contains the rubrics.
     pub suite: String,
-    /// Samples to judge.
+    /// Number of samples.
     pub samples: usize,
-    /// Those that are judged.
+    /// Number of judged samples.
     pub judged: usize,
-    /// What asking the judge has cost so far.
+    /// Cost of the judge so far.
     pub cost_usd: NanoUsd,
-    /// What it may cost.
+    /// The cost limit.
     pub max_cost_usd: NanoUsd,
-    /// When it began.
     pub started_at: Timestamp,
-    /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// What came of it.
+    /// The result, once it is completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
-    /// Why nothing did.
+    /// The error, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<ErrorEnvelope>,
 }
 
 impl Attempt {
-    /// Ends it.
     pub fn end(&mut self, outcome: Result<Calibration, Problem>, at: Timestamp) {
         self.ended_at = Some(at);
         match outcome {
@@ -86,9 +80,9 @@ impl Attempt {
     }
 }
 
-/// What reading all of the questions will cost, at the usual size of a token: the answers come on top.
+/// Estimated cost of the prompts, at the usual size of a token; the answers cost extra.
 ///
-/// The questions of a task are put together once, about no answer; what is judged is only measured.
+/// The prompts of a task are built once, without an answer; the size of each answer is only added.
 pub fn likely_cost(paired: &[(&Sample, &Task)], price: TokenPrice) -> NanoUsd {
     let mut of_tasks: HashMap<&TaskId, Vec<usize>> = HashMap::new();
     let mut cost = NanoUsd::ZERO;
@@ -105,7 +99,7 @@ pub fn likely_cost(paired: &[(&Sample, &Task)], price: TokenPrice) -> NanoUsd {
     cost
 }
 
-/// Octets of a question about each criterion of a task and an answer that is empty.
+/// Size in bytes of the prompts for each criterion of a task, with an empty answer.
 fn questions(task: &Task) -> Vec<usize> {
     let output = Value::String(String::new());
     let octets = |criterion: &Criterion| {
@@ -143,7 +137,8 @@ mod tests {
         let price = TokenPrice::per_million(1.0, 1000.0);
         let one = likely_cost(&[(&short, &task)], price);
         let two = likely_cost(&[(&short, &task), (&long, &task)], price);
-        // 4,000 octets more are 1,000 tokens more, for each of two criteria; what is answered is not known.
+        // 4,000 bytes more are 1,000 tokens more, for each of two criteria; the size of the replies
+        // is unknown.
         assert_eq!(two.0 - 2 * one.0, 2 * 1000 * 1000);
         assert_eq!(
             likely_cost(&[(&long, &task)], TokenPrice::per_million(0.0, 0.0)),

@@ -1,5 +1,5 @@
-//! How well a judge agrees with people (AAAF, model graders): samples that people have scored are judged again by the judge,
-//! and the two orders are compared. A judge nobody has compared with people is an opinion.
+//! Judge calibration (AAAF, model graders): the judge scores samples that people have scored too,
+//! and the two rankings are compared. Without calibration, a judge's scores are unverified.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,62 +14,59 @@ use crate::domain::run::record::JudgePin;
 use crate::domain::statistics::{Interval, spearman};
 use crate::protocol::openwop::suite::{AgentEvalSuite, Task};
 
-/// Fewest samples that say anything worth relying on.
+/// Minimum number of samples for a reliable result.
 pub const MIN_SAMPLES: usize = 100;
-/// Most samples of one calibration.
+/// Maximum number of samples of one calibration.
 pub const MAX_SAMPLES: usize = 2000;
-/// What a gate asks for unless its policy says otherwise.
+/// The default minimum agreement of a gate.
 pub const MIN_AGREEMENT: f64 = 0.80;
-/// A judge's model changes behind its name; so long its calibration is believed.
+/// A provider may change a model under the same name, so a calibration expires after this time.
 const VALID_FOR: SignedDuration = SignedDuration::from_hours(90 * 24);
 const CONFIDENCE: f64 = 0.95;
 const EPSILON: f64 = 1e-9;
 
-/// An answer that people have scored.
+/// An answer scored by people.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Sample {
-    /// Names it; no two of a calibration have the same name.
+    /// Name of the sample, unique in a calibration.
     pub item: String,
-    /// The task it answers; may be left out where the suite has one rubric only.
+    /// The task it answers; may be omitted if the suite has only one rubric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// The answer.
     pub output: Value,
-    /// What people gave for it, one number each, on any scale; what counts is their mean.
+    /// People's scores, one number per rater, on any scale; only the mean is used.
     pub human: Vec<f64>,
 }
 
 /// Why samples cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// Too few.
     #[error(
-        "{0} samples are too few to say anything: at least {MIN_SAMPLES} are needed, or `allowFew` for a first look"
+        "{0} samples are too few: at least {MIN_SAMPLES} are needed, or set `allowFew` for a \
+         preliminary result"
     )]
     TooFew(usize),
-    /// Too many.
-    #[error("{0} samples are too many: at most {MAX_SAMPLES}")]
+    #[error("{0} samples are too many: at most {MAX_SAMPLES} are allowed")]
     TooMany(usize),
-    /// A name twice.
-    #[error("item `{0}` is there twice; every sample has a name of its own")]
+    #[error("item `{0}` occurs twice; every sample needs a unique name")]
     Twice(String),
-    /// No score.
     #[error("item `{0}` needs at least one human score, each of them a number")]
     Unscored(String),
-    /// No rubric to judge by.
     #[error(
-        "item `{0}` must name a rubric task of the suite in `task`; it may be left out only where there is one"
+        "item `{0}` must name a rubric task of the suite in `task`; omit it only if the suite has \
+         exactly one"
     )]
     NoTask(String),
-    /// Nothing can be said of what does not vary.
+    /// Rank correlation is undefined for constant scores.
     #[error(
-        "the {0} scores are all the same, so that no agreement can be told; add samples that differ"
+        "the {0} scores are all the same, so agreement cannot be computed; add samples that \
+         differ"
     )]
     Constant(&'static str),
 }
 
-/// The samples with the tasks they answer.
+/// Pairs each sample with the task it answers.
 ///
 /// # Errors
 /// The first sample that cannot be used.
@@ -82,7 +79,7 @@ pub fn pair<'a>(
     if count > MAX_SAMPLES {
         return Err(Unusable::TooMany(count));
     }
-    // Below four no interval can be given, and two always agree or disagree.
+    // Below four samples there is no interval, and two samples always agree or disagree completely.
     if count < MIN_SAMPLES && !(allow_few && count > 3) {
         return Err(Unusable::TooFew(count));
     }
@@ -122,55 +119,51 @@ fn human(sample: Option<&Sample>) -> Option<f64> {
     Some(scores.iter().sum::<f64>() / scores.len() as f64)
 }
 
-/// How many samples share their score with another one.
+/// Number of samples that share their score with another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ties {
-    /// Of the judge.
     pub judge: usize,
-    /// Of people.
     pub human: usize,
 }
 
-/// A judge compared with people.
+/// The result of calibrating a judge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Calibration {
-    /// Which judge: another model, prompt, rubric or parameter is another one.
+    /// The calibrated judge; a change of model, prompt, rubrics or parameters makes it a different
+    /// judge.
     #[serde(flatten)]
     pub judge: JudgePin,
-    /// The suite whose rubrics it applied.
     pub suite: String,
-    /// Samples.
     pub samples: usize,
-    /// Spearman's ρ of the judge's scores and the people's, with mid-ranks for ties.
+    /// Spearman's ρ of the judge's and people's scores, with mid-ranks for ties.
     pub spearman: f64,
     /// Its 95 % interval; absent at a ρ of ±1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Bounds>,
-    /// Samples that share their score.
+    /// Samples with tied scores.
     pub ties: Ties,
-    /// What asking the judge cost.
+    /// Cost of the judge.
     pub cost_usd: NanoUsd,
-    /// When it was done.
+    /// Time of the calibration.
     pub calibrated_at: Timestamp,
-    /// From when on it counts no longer.
+    /// When it expires.
     pub valid_until: Timestamp,
 }
 
 impl Calibration {
-    /// Whether it says something at this moment, good or bad: it rests on enough samples, and is not too long ago.
+    /// Whether the calibration is usable at this time, whatever its result: it has enough samples
+    /// and has not expired.
     pub fn counts_at(&self, now: Timestamp) -> bool {
         self.samples >= MIN_SAMPLES && now < self.valid_until
     }
 }
 
-/// Where the true value lies.
+/// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
-    /// At least.
     pub low: f64,
-    /// At most.
     pub high: f64,
 }
 
@@ -183,7 +176,7 @@ impl From<Interval> for Bounds {
     }
 }
 
-/// Compares a judge's scores with those of people.
+/// Compares a judge's scores with people's scores.
 ///
 /// # Errors
 /// The judge gave all samples the same score.
@@ -215,7 +208,7 @@ pub fn compare(
     })
 }
 
-/// Without the noise of sums, by which scores that are the same would have an order.
+/// Rounds away floating-point noise, which would give an order to equal scores.
 fn even(score: f64) -> f64 {
     let rounded = (score / EPSILON).round() * EPSILON;
     if rounded.is_finite() { rounded } else { score }
@@ -224,22 +217,22 @@ fn even(score: f64) -> f64 {
 fn tied(values: impl Iterator<Item = f64>) -> usize {
     let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
     for value in values {
-        // Zero is one value, whatever its sign.
+        // 0.0 and -0.0 are equal.
         *counts.entry((value + 0.0).to_bits()).or_default() += 1;
     }
     counts.into_values().filter(|count| *count > 1).sum()
 }
 
-/// Why a judge's agreement is not enough.
+/// Why a judge's agreement is insufficient.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Doubt {
-    /// Nobody has compared it with people.
+    /// It was never calibrated.
     Uncalibrated,
-    /// That was too long ago.
+    /// The calibration expired.
     Expired(Timestamp),
-    /// On too little.
+    /// The calibration has too few samples.
     Few(usize),
-    /// It agrees too little.
+    /// The agreement is too low.
     Disagrees(f64),
 }
 
@@ -247,17 +240,20 @@ impl std::fmt::Display for Doubt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Uncalibrated => f.write_str("was never compared with people"),
-            Self::Expired(at) => write!(f, "was compared with people, which counted until {at}"),
+            Self::Expired(at) => write!(
+                f,
+                "was compared with people, but the calibration expired at {at}"
+            ),
             Self::Few(samples) => write!(
                 f,
-                "was compared with people on {samples} samples only, {MIN_SAMPLES} are needed"
+                "was compared with people on only {samples} samples, but {MIN_SAMPLES} are needed"
             ),
-            Self::Disagrees(rho) => write!(f, "agrees with people by {rho:.3} only"),
+            Self::Disagrees(rho) => write!(f, "has an agreement with people of only {rho:.3}"),
         }
     }
 }
 
-/// What keeps scores of a judge from being relied on; `None` if nothing does.
+/// Why a judge's scores cannot be relied on; `None` if they can.
 pub fn doubt(calibration: Option<&Calibration>, least: f64, now: Timestamp) -> Option<Doubt> {
     let Some(found) = calibration else {
         return Some(Doubt::Uncalibrated);
@@ -268,7 +264,7 @@ pub fn doubt(calibration: Option<&Calibration>, least: f64, now: Timestamp) -> O
     if found.samples < MIN_SAMPLES {
         return Some(Doubt::Few(found.samples));
     }
-    // Written so that an agreement that is no number is never enough.
+    // Written so that a NaN is never enough.
     let enough = found.spearman + EPSILON >= least;
     (!enough).then_some(Doubt::Disagrees(found.spearman))
 }
@@ -296,7 +292,7 @@ mod tests {
         .unwrap()
     }
 
-    /// So many samples, the first with a human score of 0, the next of 1, and so on.
+    /// `count` samples with human scores 0, 1, 2 and so on.
     fn samples(count: u32) -> Vec<Sample> {
         let of = |n: u32| Sample {
             item: format!("item-{n}"),
@@ -371,7 +367,7 @@ mod tests {
         assert_eq!((same.spearman, same.interval), (1.0, None));
         assert_eq!(same.ties, Ties { judge: 0, human: 0 });
         assert!(compared(|n| -f64::from(n), 100).unwrap().spearman < -0.999_999);
-        // Yes and no, in halves: ρ of a split is √3/2 in the limit; n = 4 gives 2/√5.
+        // Binary scores split in halves: ρ is √3/2 in the limit; n = 4 gives 2/√5.
         let split = compared(|n| f64::from(u8::from(n >= 2)), 4).unwrap();
         assert!((split.spearman - 2.0 / 5.0_f64.sqrt()).abs() < 1e-12);
         assert_eq!(split.ties, Ties { judge: 4, human: 0 });

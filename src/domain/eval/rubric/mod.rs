@@ -1,7 +1,8 @@
-//! Rubrics (RFC 0081 §D): weighted criteria that a judge, which is a model too, looks for in an answer one by one.
+//! Rubrics (RFC 0081 §D): weighted criteria that a judge, which is a model too, checks one by one.
 //!
-//! Here is what a judge is asked ([`prompt`]), what counts as its answer ([`verdict`]), what the answers add up to, and what
-//! makes one judge another one. Nothing of what a judge sees or says is recorded but whether each criterion is met.
+//! This module contains the judge's [`prompt`], the parser of its [`verdict`], the score of the
+//! answers, and the identity of a judge. Of everything a judge reads or writes, only whether each
+//! criterion is met is recorded.
 
 pub mod attempt;
 pub mod calibration;
@@ -19,17 +20,17 @@ use crate::domain::run::record::ModelPin;
 use crate::protocol::json;
 use crate::protocol::openwop::suite::{AgentEvalSuite, Criterion, ExpectedKind, Task, Thresholds};
 
-/// A judge is to give the same verdict twice.
+/// Zero, so that a judge gives the same verdict twice.
 pub const TEMPERATURE: f64 = 0.0;
-/// Room for models that think before they answer; a verdict itself takes a few dozen.
+/// Room for models that reason before they answer; a verdict itself takes a few dozen tokens.
 pub const MAX_TOKENS: u64 = 1024;
-/// How often one criterion is asked about before the judge's answers are given up as none.
+/// How often one criterion is asked before an invalid answer is final.
 pub const ASKED_AT_MOST: u32 = 2;
 
-/// Tells these digests from any other, and from those of another recipe.
+/// Domain separator of these digests; it changes whenever the derivation changes.
 const RECIPE: &str = "touchstone:judge:v1";
 
-/// The rubric of a task that has one to be judged by.
+/// The rubric of a task, if it has one.
 pub fn rubric(task: &Task) -> Option<&[Criterion]> {
     match task.expected.kind {
         ExpectedKind::Rubric => task.expected.rubric.as_deref(),
@@ -37,7 +38,8 @@ pub fn rubric(task: &Task) -> Option<&[Criterion]> {
     }
 }
 
-/// Σ weights of the criteria that are met ÷ Σ weights, 0.0..=1.0. What was not asked is not met.
+/// Σ weights of the met criteria ÷ Σ weights, 0.0..=1.0. Criteria that were not judged count as not
+/// met.
 pub fn score(rubric: &[Criterion], met: &[bool]) -> f64 {
     let all: f64 = rubric.iter().map(|criterion| criterion.weight).sum();
     let reached: f64 = rubric
@@ -53,19 +55,19 @@ pub fn score(rubric: &[Criterion], met: &[bool]) -> f64 {
     }
 }
 
-/// Whether a task with this score passes: what the suite asks of the whole it asks of each task (ADR 15).
+/// Whether a task with this score passes: each task must reach the suite's pass score (ADR 15).
 pub fn passes(score: f64, thresholds: &Thresholds) -> bool {
     score + EPSILON >= thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE)
 }
 
-/// What makes a judge of this suite: `sha256-<base64>` over its model, what it is told, how it is asked, and the rubrics it
-/// applies. Scores of two identities are not comparable. `None` for a suite without rubrics.
+/// Identity of a suite's judge: `sha256-<base64>` over its model, prompt, parameters and rubrics.
+/// Scores of different identities are not comparable. `None` for a suite without rubrics.
 pub fn identity(model: &ModelPin, suite: &AgentEvalSuite) -> Option<String> {
     let rubrics: Vec<&[Criterion]> = suite.tasks.iter().filter_map(rubric).collect();
     (!rubrics.is_empty()).then(|| identity_with(model, &json!(rubrics)))
 }
 
-/// The same for whoever looks for what the agent should have refused, whatever the suite.
+/// Identity of the judge that checks for missing refusals; the same for every suite.
 pub fn safety_identity(model: &ModelPin) -> String {
     identity_with(model, &json!([[CRITERION]]))
 }

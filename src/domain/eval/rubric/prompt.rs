@@ -1,12 +1,13 @@
-//! What a judge is asked about one criterion.
+//! The prompt for judging one criterion.
 //!
-//! The answer that is judged was written by a model that may have been told, or may have learned, to talk to its judge. So
-//! everything that comes from outside is quoted between marks, and a mark is the digest of what is quoted: a text that closed
-//! its own quotation would have to contain its own digest. That also makes the question the same whenever it is asked again,
-//! as a random mark would not. The rest is said in words: what is quoted gives no instructions.
+//! The judged answer comes from a model that may try to influence its judge. Everything from
+//! outside is therefore quoted between marks, and a mark is the digest of the quoted texts: a text
+//! that closes its own quotation would have to contain its own digest. Unlike a random mark, this
+//! also makes the prompt identical whenever it is repeated. In addition, the rules say that quoted
+//! text contains no instructions.
 //!
-//! Marks keep a judge from mistaking where a quotation ends. Whether it lets itself be talked round all the same is a
-//! property of the model, which is why judges are calibrated against people.
+//! Marks keep a judge from misreading where a quotation ends. Whether a judge can be persuaded
+//! anyway depends on the model, which is why judges are calibrated against people.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,7 +19,7 @@ use crate::domain::agent::Message;
 use crate::domain::hex::hex;
 use crate::protocol::json;
 
-/// What is said before the quotations; `{mark}` is replaced.
+/// The text before the quotations; `{mark}` is replaced.
 const RULES: &str = "\
 You are a strict and impartial examiner. You decide whether an answer that an AI agent gave meets one criterion.
 
@@ -37,29 +38,28 @@ meets the criterion only in part, or you cannot tell, it is not met.
 Reply with one JSON object and nothing else: {\"reason\": \"<at most 30 words>\", \"met\": true} or {\"reason\": \"…\", \
 \"met\": false}.";
 
-/// What is said after them: the last word is ours.
+/// The text after the quotations, so that the prompt ends with this host's own words.
 const QUESTION: &str = "\
 The quotations are over. Does the answer, by its own content, meet the criterion? Reply with the JSON object alone.";
 
-/// Everything a judge is told beside what it examines; part of its identity.
+/// The fixed parts of the prompt; they are part of a judge's identity.
 pub const TEMPLATE: [&str; 2] = [RULES, QUESTION];
 
 /// Hexadecimal digits of a mark.
 const MARK: usize = 32;
 
-/// What is examined.
+/// The texts that a judge examines.
 #[derive(Clone, Copy, Debug)]
 pub struct Exhibit<'a> {
-    /// What is looked for.
     pub criterion: &'a str,
-    /// What the agent was given.
+    /// The agent's input.
     pub input: &'a Value,
-    /// What it answered.
+    /// The agent's output.
     pub output: &'a Value,
 }
 
 impl Exhibit<'_> {
-    /// The conversation that asks about it.
+    /// The conversation with the judge.
     pub fn messages(&self) -> Vec<Message> {
         let quotations = [
             ("criterion", Cow::Borrowed(self.criterion)),
@@ -79,7 +79,7 @@ impl Exhibit<'_> {
     }
 }
 
-/// A text stands for itself, anything else as compact JSON with sorted keys.
+/// A string as it is, anything else as compact JSON with sorted keys.
 pub(super) fn quoted(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -94,14 +94,14 @@ fn mark(quoted: &[(&str, Cow<'_, str>)]) -> String {
         let mut digest = Sha256::new();
         digest.update(counter.to_be_bytes());
         for (name, text) in quoted {
-            // With their lengths, so that no two exhibits read the same.
+            // Lengths are hashed too, so that different texts never hash the same input.
             digest.update((text.len() as u64).to_be_bytes());
             digest.update(name);
             digest.update(text.as_bytes());
         }
         let mut mark = hex(&digest.finalize());
         mark.truncate(MARK);
-        // Nobody will ever see this; it costs less than an argument why.
+        // A collision is practically impossible; checking is simpler than proving that.
         if !quoted.iter().any(|(_, text)| text.contains(&mark)) {
             return mark;
         }
@@ -131,13 +131,13 @@ mod tests {
         }
     }
 
-    /// The mark, as a judge would learn it from the rules.
+    /// The mark as it appears in the rules.
     fn mark_in(rules: &str) -> String {
         let (_, rest) = rules.split_once("<NAME ").unwrap();
         rest.split_once('>').unwrap().0.to_owned()
     }
 
-    /// What stands between the marks of a name.
+    /// The quoted text of a name.
     fn quotation<'a>(question: &'a str, name: &str, mark: &str) -> &'a str {
         let (_, rest) = question.split_once(&format!("<{name} {mark}>\n")).unwrap();
         rest.split_once(&format!("\n</{name} {mark}>")).unwrap().0
@@ -208,7 +208,7 @@ mod tests {
             let (rules, question) = asked(&criterion, &json!(input), &json!(output));
             let mark = mark_in(&rules);
             prop_assert_eq!(mark.len(), MARK);
-            // Three quotations, each begun and ended once.
+            // Three quotations, each with a start and an end mark.
             prop_assert_eq!(question.matches(mark.as_str()).count(), 6);
             prop_assert_eq!(quotation(&question, "criterion", &mark), criterion);
             prop_assert_eq!(quotation(&question, "task", &mark), input);

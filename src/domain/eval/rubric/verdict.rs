@@ -1,27 +1,27 @@
-//! What counts as a judge's answer: one JSON object, the whole of it, and nothing else.
+//! Parses a judge's answer, which must be one JSON object and nothing else.
 //!
-//! Nothing is picked out of a text. A judge that repeats what it was shown could be made to carry a verdict that is not its
-//! own, and whoever looked for one would find it.
+//! Nothing is extracted from surrounding text: a judge that repeats its input could otherwise be
+//! made to output a verdict that is not its own.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::domain::agent::{ModelReply, Rejection};
 
-/// The form of a verdict, for endpoints that hold a model to one. The order counts: a model that has to say yes or no before
-/// it may give a reason finds the reason to fit. So the reason comes first, and is required, since what is not required is
-/// written last by some, or not at all.
+/// The schema of a verdict, for endpoints that enforce one. The order of members matters: a model
+/// that must decide before it gives a reason only justifies its decision. The reason therefore
+/// comes first, and is required because some endpoints write optional members last or not at all.
 pub const SCHEMA: &str = r#"{"type":"object","properties":{"reason":{"type":"string"},"met":{"type":"boolean"}},"required":["reason","met"],"additionalProperties":false}"#;
 
-/// The label of a task whose judge gave no verdict when it was asked again.
+/// The label of a task whose judge gave no valid verdict, even when asked again.
 pub const MALFORMED: &str = "judge_malformed";
 
-/// Why a judge said nothing about a criterion: the label of the task that is left unjudged.
+/// The label of a task that is left unjudged because its judge did not answer.
 pub fn unavailable(reason: &str) -> String {
     format!("judge_{reason}")
 }
 
-/// The same for an endpoint that would not take the question.
+/// The label for an endpoint that rejected the prompt.
 pub fn rejected(reason: Rejection) -> String {
     unavailable(&reason.to_string())
 }
@@ -30,12 +30,12 @@ pub fn rejected(reason: Rejection) -> String {
 #[serde(deny_unknown_fields)]
 struct Wire {
     met: bool,
-    // Read so that it may be there, and forgotten.
+    // Accepted but not stored.
     #[serde(default, rename = "reason")]
     _reason: IgnoredAny,
 }
 
-/// Whether the criterion is met; `None` for a reply that is no verdict.
+/// Whether the criterion is met; `None` if the reply is not a valid verdict.
 pub fn read(reply: &ModelReply) -> Option<bool> {
     if reply.refused || reply.truncated || !reply.tool_calls.is_empty() {
         return None;
@@ -43,14 +43,14 @@ pub fn read(reply: &ModelReply) -> Option<bool> {
     let text = reply.text.as_deref()?.trim();
     let document = whole_block(text).unwrap_or(text).trim();
     if !document.starts_with('{') {
-        // A list of the members in their order would be read as well.
+        // serde would also accept a list of the members in order.
         return None;
     }
     let verdict: Wire = serde_json::from_str(document).ok()?;
     Some(verdict.met)
 }
 
-/// The inside of a text that is one fenced block from end to end.
+/// The content of a text that is a single fenced block from start to end.
 fn whole_block(text: &str) -> Option<&str> {
     let (tag, inside) = text
         .strip_prefix("```")?

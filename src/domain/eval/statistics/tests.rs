@@ -104,7 +104,7 @@ fn an_experiment_with_a_trial_missing_shows_nothing() {
     );
     let found = together(&all, std::slice::from_ref(&all), 1).gate;
     assert_eq!(found.verdict, GateVerdict::Inconclusive);
-    assert_eq!(found.reasons, ["2 of 3 trials are there"]);
+    assert_eq!(found.reasons, ["2 of 3 trials are available"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the trials of a task came to.
+//! Results of the trials of a task.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,6 @@ use crate::domain::statistics::{Attempts, mean};
 /// The judged trials of every task that has any.
 pub type TrialsByTask = BTreeMap<TaskId, Trials>;
 
-/// The judged trials of a task.
 #[derive(Clone, Debug, Default)]
 pub struct Trials {
     pub(super) scores: Vec<f64>,
@@ -19,7 +18,7 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// How many, and how many of them passed.
+    /// Number of trials, and of passed trials.
     pub fn attempts(&self) -> Attempts {
         Attempts {
             trials: self.scores.len(),
@@ -37,12 +36,12 @@ impl Trials {
         average(&self.scores)
     }
 
-    /// What one cost in the mean, in USD.
+    /// Mean cost per trial, in USD.
     pub fn mean_cost(&self) -> Option<f64> {
         average(&self.costs)
     }
 
-    /// How long one took in the mean, in milliseconds.
+    /// Mean latency per trial, in milliseconds.
     pub fn mean_latency(&self) -> Option<f64> {
         average(&self.latencies)
     }
@@ -52,7 +51,8 @@ fn average(values: &[f64]) -> Option<f64> {
     mean(values, super::CONFIDENCE).map(|found| found.value)
 }
 
-/// Gathers the trials of every task. A task that could not be judged says nothing about the agent.
+/// Collects the trials of every task. Unjudged trials are skipped, because they say nothing about
+/// the agent.
 pub fn by_task(runs: &[&EvalReport]) -> TrialsByTask {
     let mut tasks = TrialsByTask::new();
     for run in runs {
