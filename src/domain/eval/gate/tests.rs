@@ -192,8 +192,8 @@ fn what_is_not_shown_is_said_with_a_remedy() {
     let strict = GatePolicy::default();
     assert_eq!(
         said(&strict, &of(16, 20)),
-        "the interval of the score 0.800 over 20 tasks is 0.572 to 0.939, which includes 0.800; run \
-         more tasks, or accept the observed score (`confidence: lenient`)"
+        "the interval of the score 0.800 over 20 tasks is 0.572 to 0.939, which includes 0.800; \
+         run more tasks, or accept the observed score (`confidence: lenient`)"
     );
     assert_eq!(
         said(&strict, &of(9, 20)),
@@ -294,7 +294,7 @@ fn what_was_found_is_said_once_for_each_kind() {
     let unmet = unmet(&by_point(), CANDIDATE, Some(Evidence::of(&evidence)), now());
     assert_eq!(
         unmet[0].message,
-        "critical safety findings in 1 task: it went along with what should be refused, a tool outside the allowlist was called"
+        "critical safety findings in 1 task: the agent complied with a request it should refuse, a tool outside the allowlist was called"
     );
 }
 

@@ -1,4 +1,4 @@
-//! A suite that is being put together, and what does not make it.
+//! A suite under construction, with a list of everything that could not be converted.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -11,44 +11,42 @@ use crate::domain::eval::suite_rules::check_suite;
 use crate::protocol::openwop::suite::MatchStrategy;
 
 const MAX_ID_CHARS: usize = 64;
-/// Letters of a foreign name that are shown.
+/// Maximum number of characters shown of a foreign name.
 const MAX_NAME_CHARS: usize = 64;
 
-/// What the suite is to be called.
+/// The identity of the new suite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
-    /// Its id.
     pub suite_id: String,
-    /// Its version.
     pub version: String,
-    /// The agent it is for.
+    /// The agent it is written for.
     pub target_agent_id: Option<String>,
-    /// The mean score it asks for.
+    /// Its pass score.
     pub pass_score: Option<f64>,
 }
 
-/// Something that could not be carried over.
+/// Something that could not be converted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Loss {
-    /// What, and what that means.
+    /// What was lost, and the consequence.
     pub what: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: usize,
-    /// Where first.
+    /// The first occurrence.
     pub first: String,
-    /// Where it cost a task: every place that is no task, or not all the tasks it stands for. Empty for what only details
-    /// of tasks were lost by.
+    /// Places that lost a task: every place that became no task, or fewer tasks than it stands for.
+    /// Empty if only details of tasks were lost.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
 
-/// What came of a document.
+/// The result of a conversion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
-    /// The suite, a sound one.
+    /// The valid suite.
     pub suite: Value,
-    /// What is not in it.
+    /// Everything that is not in it.
     pub losses: Vec<Loss>,
 }
 
@@ -59,7 +57,7 @@ pub struct Draft {
     tasks: Vec<Value>,
     ids: HashSet<String>,
     losses: Vec<Loss>,
-    /// Where among them each one stands: a document may have a great many.
+    /// Index of each loss by its text; a document may have very many.
     known: HashMap<String, usize>,
 }
 
@@ -74,12 +72,12 @@ impl Draft {
         }
     }
 
-    /// Says what a task, or the suite, has no place for.
+    /// Records a detail that a task or the suite cannot hold.
     pub fn lose(&mut self, place: &str, what: impl Into<String>) {
         self.note(place, what.into());
     }
 
-    /// Says what is no task at all, and why.
+    /// Records a place that becomes no task, with the reason.
     pub fn leave_out(&mut self, place: &str, why: &str) {
         let loss = self.note(place, format!("{why}, left out"));
         // One place may stand for many tasks.
@@ -106,7 +104,7 @@ impl Draft {
         Some(loss)
     }
 
-    /// Says what is left out of an object: every member that nobody took.
+    /// Records all members of an object that were not converted.
     pub fn lose_rest(&mut self, place: &str, of: &str, rest: &Map<String, Value>) {
         for (name, _) in rest.iter().filter(|(_, value)| !value.is_null()) {
             let name = short(name);
@@ -123,7 +121,8 @@ impl Draft {
                 if name.chars().any(has) || name.chars().count() > MAX_ID_CHARS {
                     self.lose(
                         place,
-                        "letters of a name: ids have up to 64 small ASCII letters, digits and hyphens",
+                        "characters of a name: ids have up to 64 lower-case ASCII letters, digits \
+                         and hyphens",
                     );
                 }
                 slug(name)
@@ -131,7 +130,7 @@ impl Draft {
             Some(Value::Number(name)) => slug(&name.to_string()),
             None | Some(Value::Null) => String::new(),
             Some(_) => {
-                self.lose(place, "a name that is no text; the task got a number");
+                self.lose(place, "a name that is not a string; the task got a number");
                 String::new()
             }
         };
@@ -148,25 +147,25 @@ impl Draft {
         if further > 2 && wanted.is_some() {
             self.lose(
                 place,
-                "a name that an earlier task has already; it got a number",
+                "a name that an earlier task has too; it got a number",
             );
         }
         self.tasks
             .push(json!({"taskId": id, "input": input, "expected": expected}));
     }
 
-    /// An expectation of this answer, compared as texts unless it has members.
+    /// An expectation of this answer, compared as a string unless it has members.
     pub fn golden(&self, answer: Value) -> Value {
         let strategy = match answer {
             Value::Object(_) | Value::Array(_) => MatchStrategy::JsonMatch,
-            // Any answer contains nothing.
+            // Every answer contains the empty string.
             Value::String(ref text) if text.is_empty() => MatchStrategy::Exact,
             _ => self.strategy,
         };
         golden(strategy, answer)
     }
 
-    /// The suite, if there is anything in it.
+    /// The suite, if it has tasks.
     ///
     /// # Errors
     /// [`Fault::NoTasks`], [`Fault::NoSuite`].
@@ -209,7 +208,7 @@ pub fn golden(strategy: MatchStrategy, value: Value) -> Value {
     json!({"kind": "golden", "match": {"strategy": strategy, "value": value}})
 }
 
-/// As much of a name as makes it known: a document may call things what it likes.
+/// A name, shortened: foreign names may be very long.
 pub fn short(name: &str) -> Cow<'_, str> {
     match name.char_indices().nth(MAX_NAME_CHARS) {
         Some((end, _)) => Cow::Owned(format!("{}…", name.get(..end).unwrap_or_default())),
@@ -217,7 +216,7 @@ pub fn short(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// What ids are made of: small letters, digits, single hyphens.
+/// Converts a name to characters of ids: lower-case letters, digits, single hyphens.
 fn slug(name: &str) -> String {
     let mut id = String::new();
     for c in name.chars().map(|c| c.to_ascii_lowercase()) {

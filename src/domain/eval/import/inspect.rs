@@ -1,4 +1,4 @@
-//! Samples of Inspect: `input`, `target`, and `choices` where one is to be picked.
+//! Samples of Inspect: `input`, `target`, and `choices` for multiple choice.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub fn convert(samples: Vec<Value>, draft: &mut Draft) {
         let Some(answer) = sample.answer.filter(is_text) else {
             draft.leave_out(
                 &sample.place,
-                "a sample without `target`, which only a scorer of its own could judge",
+                "a sample without `target`, which only a custom scorer could judge",
             );
             return;
         };
@@ -21,7 +21,8 @@ pub fn convert(samples: Vec<Value>, draft: &mut Draft) {
         if let Some(choices) = sample.known.remove(CHOICES) {
             draft.lose(
                 &sample.place,
-                "how choices are shown: they are a member of the input now, and the target names one of them as before",
+                "the presentation of choices: they are a member of the input now, and the target \
+                 still names one of them",
             );
             input = json!({"input": input, CHOICES: choices});
         }

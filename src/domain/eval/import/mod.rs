@@ -1,7 +1,7 @@
-//! Suites out of what other tools keep their tasks in.
+//! Converts task files of other tools to suites.
 //!
-//! Each converter takes from a document what a suite has a place for and reports all else: nothing is dropped without a word
-//! ([`Loss`]). What comes out is a sound suite, which `suite_rules` accepts.
+//! Each converter takes what a suite can hold and reports everything else as a [`Loss`]; nothing is
+//! dropped silently. The result is a valid suite, which `suite_rules` accepts.
 
 mod draft;
 mod inspect;
@@ -17,12 +17,12 @@ pub use self::draft::{Identity, Imported, Loss};
 use crate::protocol::json;
 use crate::protocol::openwop::suite::MatchStrategy;
 
-/// Where a document comes from.
+/// The format of a source document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A promptfoo configuration, YAML or JSON.
     Promptfoo,
-    /// Samples of an OpenAI eval, one JSON object a line.
+    /// Samples of an OpenAI eval, one JSON object per line.
     OpenaiEvals,
     /// A dataset of Inspect: JSON, JSON lines or CSV with a column `target`.
     Inspect,
@@ -31,10 +31,9 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format.
     pub const ALL: [Self; 4] = [Self::Promptfoo, Self::OpenaiEvals, Self::Inspect, Self::Csv];
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Promptfoo => "promptfoo",
@@ -49,7 +48,8 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.as_str() == name)
     }
 
-    /// What a document looks like, by what only one of them has. `None` if it looks like none, or like a suite.
+    /// Detects the format by members that only one format has. `None` for an unknown format, or for
+    /// a suite.
     pub fn of(octets: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(octets).ok()?;
         let has = |document: &Value, member: &str| document.get(member).is_some();
@@ -76,26 +76,24 @@ impl Format {
     }
 }
 
-/// Why nothing came of a document.
+/// Why a document could not be converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Not of the format.
-    #[error("it is no {format}: {reason}")]
+    /// The document does not have the format.
+    #[error("not a valid {format} file: {reason}")]
     Format {
-        /// The format it was read as.
         format: &'static str,
-        /// What is wrong.
         reason: String,
     },
-    /// Nothing in it can be a task.
-    #[error("no task of it can be carried over")]
+    /// Nothing in the document can become a task.
+    #[error("no task of the document can be carried over")]
     NoTasks(Vec<Loss>),
-    /// What came out is no suite, by the names it was given.
+    /// The result is not a valid suite with the given names.
     #[error("{0}")]
     NoSuite(String),
 }
 
-/// Converts a document. `strategy` says how answers are compared where the document does not.
+/// Converts a document. `strategy` is the match strategy where the document does not define one.
 ///
 /// # Errors
 /// [`Fault`].
@@ -133,34 +131,34 @@ pub fn convert(
     draft.finish(identity)
 }
 
-/// A JSON document is one in YAML, too.
+/// Parses YAML; JSON is YAML too.
 fn config(octets: &[u8]) -> Result<serde_json::Map<String, Value>, String> {
     let text = std::str::from_utf8(octets).map_err(|_| "it is not UTF-8".to_owned())?;
     match serde_saphyr::from_str(text) {
         Ok(Value::Object(config)) => Ok(config),
-        Ok(_) => Err("it is no mapping".to_owned()),
+        Ok(_) => Err("it is not a mapping".to_owned()),
         Err(fault) => Err(fault
             .to_string()
             .lines()
             .next()
-            .unwrap_or("no YAML")
+            .unwrap_or("invalid YAML")
             .to_owned()),
     }
 }
 
-/// A JSON array, one document, or one document a line.
+/// Parses a JSON array, one document, or one document per line.
 fn samples(octets: &[u8]) -> Result<Vec<Value>, String> {
     match json::parse(octets) {
         Ok(Value::Array(samples)) => return Ok(samples),
         Ok(sample @ Value::Object(_)) => return Ok(vec![sample]),
-        Ok(_) => return Err("it holds no objects".to_owned()),
+        Ok(_) => return Err("it contains no objects".to_owned()),
         Err(_) => {}
     }
     let lines = octets.split(|octet| *octet == b'\n').enumerate();
     let samples: Vec<Value> = lines
         .filter(|(_, line)| !line.trim_ascii().is_empty())
         .map(|(number, line)| {
-            // The place a fault names is that in the line.
+            // The position in the error is relative to the line.
             json::parse(line).map_err(|fault| format!("line {}: {fault}", number + 1))
         })
         .collect::<Result<_, _>>()?;

@@ -1,4 +1,5 @@
-//! Samples of OpenAI evals: `input` (a text or chat messages) and `ideal` (an answer, or several that are as good).
+//! Samples of OpenAI evals: `input` (a string or chat messages) and `ideal` (an answer, or several
+//! equivalent ones).
 
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ pub fn convert(samples: Vec<Value>, draft: &mut Draft) {
         let Some(answer) = sample.answer else {
             draft.leave_out(
                 &sample.place,
-                "a sample without an `ideal` answer, which only a grader of its own could score",
+                "a sample without an `ideal` answer, which only a custom grader could score",
             );
             return;
         };

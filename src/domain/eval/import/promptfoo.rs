@@ -1,8 +1,8 @@
 //! Configurations of promptfoo: test cases with variables and assertions.
 //!
-//! The variables are the input. A task has one expectation, so of several assertions that code can check the first is taken;
-//! where there is none, the criteria of model-graded ones are a rubric together. Everything else is reported: prompts and
-//! providers are the agent's own here.
+//! The variables become the input. A task has one expectation: the first assertion that code can
+//! check, or else all model-graded criteria together as a rubric. Everything else is reported;
+//! prompts and providers are replaced by the agent's own.
 
 use std::sync::LazyLock;
 
@@ -13,12 +13,12 @@ use super::draft::{Draft, golden, short};
 use crate::protocol::json::canonical_text;
 use crate::protocol::openwop::suite::MatchStrategy;
 
-/// Test cases that lists of values may come to.
+/// Maximum number of test cases that lists of values may expand to.
 const MOST_COMBINATIONS: usize = 10_000;
 
-const ELSEWHERE: &str = "tests in another file, which can be imported itself";
+const ELSEWHERE: &str = "tests in another file, which can be imported separately";
 
-/// What templates are told by.
+/// Markers of templates.
 const MARKS: [&str; 3] = ["{{", "{%", "{#"];
 
 static VARIABLE: LazyLock<Option<Regex>> =
@@ -38,7 +38,7 @@ pub fn convert(mut config: Map<String, Value>, draft: &mut Draft) {
         ),
         (
             "description",
-            "`description`: a suite has an id and no text about it",
+            "`description`: a suite has an id but no description",
         ),
     ] {
         if take(name).is_some() {
@@ -73,12 +73,13 @@ pub fn convert(mut config: Map<String, Value>, draft: &mut Draft) {
     }
 }
 
-/// The prompt, if there is just one and it stands here: what a test without variables asks.
+/// The prompt, if there is exactly one and it is inline; it is the input of a test without
+/// variables.
 fn the_prompt(prompts: Option<Value>, draft: &mut Draft) -> Option<String> {
     let prompts = prompts?;
     draft.lose(
         "prompts",
-        "`prompts`: an agent has instructions of its own, in its pack",
+        "`prompts`: an agent has its own instructions, in its pack",
     );
     let one = match prompts {
         Value::String(prompt) => prompt,
@@ -91,7 +92,7 @@ fn the_prompt(prompts: Option<Value>, draft: &mut Draft) -> Option<String> {
     (!is_elsewhere(&one) && !is_template(&one)).then_some(one)
 }
 
-/// What every test has in common.
+/// The members that all tests inherit.
 struct Defaults {
     vars: Map<String, Value>,
     asserts: Vec<Value>,
@@ -113,7 +114,7 @@ fn object(value: Option<Value>, place: &str, draft: &mut Draft) -> Map<String, V
         Some(_) => {
             draft.lose(
                 place,
-                "variables that are no mapping, or stand in another file",
+                "variables that are not a mapping, or are in another file",
             );
             Map::new()
         }
@@ -142,17 +143,20 @@ fn case(
     asserts.extend(defaults.asserts.iter().cloned());
     draft.lose_rest(place, "a test", &test);
     if vars.values().any(|value| holds(value, is_elsewhere)) {
-        draft.leave_out(place, "a test whose variables stand in another file");
+        draft.leave_out(place, "a test whose variables are in another file");
         return;
     }
     let Some(combinations) = combinations(vars) else {
-        draft.leave_out(place, "a test whose lists of values come to too many cases");
+        draft.leave_out(
+            place,
+            "a test whose lists of values expand to too many cases",
+        );
         return;
     };
     if combinations.is_empty() {
         draft.leave_out(
             place,
-            "a test with an empty list of values, which stands for no case",
+            "a test with an empty list of values, which expands to no case",
         );
     }
     for vars in combinations {
@@ -169,7 +173,7 @@ fn case(
             (true, None) => {
                 draft.leave_out(
                     place,
-                    "a test that asks nothing: no variables, and no single prompt",
+                    "a test without input: no variables, and no single prompt",
                 );
                 continue;
             }
@@ -184,7 +188,8 @@ fn case(
     }
 }
 
-/// A list as a variable's value stands for one case each, and several lists for every combination. `None` for too many.
+/// Expands lists of values: one case per value, and all combinations for several lists. `None` if
+/// there are too many.
 fn combinations(vars: Map<String, Value>) -> Option<Vec<Map<String, Value>>> {
     let mut all = vec![Map::new()];
     for (name, value) in vars {
@@ -209,7 +214,7 @@ fn combinations(vars: Map<String, Value>) -> Option<Vec<Map<String, Value>>> {
     Some(all)
 }
 
-/// What can be said of an answer.
+/// A requirement for an answer.
 enum Demand {
     Golden(Value),
     Criteria(Vec<(String, f64)>),
@@ -228,7 +233,8 @@ fn expectation(
             Some(Demand::Golden(expected)) if exact.is_none() => exact = Some(expected),
             Some(Demand::Golden(_)) => draft.lose(
                 place,
-                "further assertions of a test: a task has one expectation, and the first was taken",
+                "further assertions of a test: a task has one expectation, and the first \
+                 assertion was used",
             ),
             Some(Demand::Criteria(more)) => criteria.extend(more),
             None => {}
@@ -238,7 +244,7 @@ fn expectation(
         if !criteria.is_empty() {
             draft.lose(
                 place,
-                "a rubric beside an assertion that code can check, which was taken",
+                "a rubric in addition to an assertion that code can check; the assertion was used",
             );
         }
         return Some(exact);
@@ -280,7 +286,7 @@ fn demand(
         (_, Some(None)) => {
             return no_counterpart(
                 draft,
-                " whose value stands in another file or is a template with more than variables",
+                " whose value is in another file or is a template with more than variables",
             );
         }
         ("equals", Some(Some(value @ (Value::Object(_) | Value::Array(_))))) => {
@@ -288,7 +294,7 @@ fn demand(
         }
         ("equals", Some(Some(value))) => Demand::Golden(golden(MatchStrategy::Exact, value)),
         ("contains", Some(Some(value))) if value.as_str() == Some("") => {
-            return no_counterpart(draft, " that any answer meets");
+            return no_counterpart(draft, " that every answer satisfies");
         }
         ("contains", Some(Some(value))) => Demand::Golden(golden(MatchStrategy::Contains, value)),
         ("llm-rubric" | "model-graded-closedqa" | "g-eval", Some(Some(value))) => {
@@ -296,7 +302,7 @@ fn demand(
             for criterion in list(Some(value)) {
                 match criterion {
                     Value::String(text) if !text.trim().is_empty() => texts.push(text),
-                    _ => draft.lose(place, "a criterion without words, or that is no text"),
+                    _ => draft.lose(place, "a criterion that is empty or not a string"),
                 }
             }
             let weight = weight.as_ref().map_or(Some(1.0), Value::as_f64);
@@ -305,7 +311,7 @@ fn demand(
                 (Some(weight), false) => {
                     Demand::Criteria(texts.into_iter().map(|text| (text, weight)).collect())
                 }
-                _ => return no_counterpart(draft, " without words or without weight"),
+                _ => return no_counterpart(draft, " without text or without weight"),
             }
         }
         _ => return no_counterpart(draft, " has no counterpart in a suite"),
@@ -320,7 +326,7 @@ fn demand(
     Some(demand)
 }
 
-/// Whether a text like this stands anywhere in a value.
+/// Whether any string in a value satisfies `is`.
 fn holds(value: &Value, is: fn(&str) -> bool) -> bool {
     match value {
         Value::String(text) => is(text),
@@ -334,7 +340,8 @@ fn is_template(text: &str) -> bool {
     MARKS.iter().any(|mark| text.contains(mark))
 }
 
-/// Variables whose values name others, with those in their places. `None` if a value cannot be told from what is here.
+/// Substitutes variables that refer to other variables. `None` if a value depends on something
+/// outside the document.
 fn settled(vars: Map<String, Value>) -> Option<Map<String, Value>> {
     let plain: Map<String, Value> = vars
         .iter()
@@ -355,7 +362,7 @@ fn is_elsewhere(text: &str) -> bool {
         .any(|scheme| text.starts_with(scheme))
 }
 
-/// A value with variables in their places. `None` if it cannot be told from what is here.
+/// Substitutes variables in a value. `None` if it depends on something outside the document.
 fn rendered(value: &Value, vars: &Map<String, Value>) -> Option<Value> {
     match value {
         Value::String(text) => rendered_text(text, vars).map(Value::String),
@@ -378,7 +385,7 @@ fn rendered_text(text: &str, vars: &Map<String, Value>) -> Option<String> {
         return None;
     }
     let variable = VARIABLE.as_ref()?;
-    // Whatever else is a template's is looked for before values come in, which may hold anything.
+    // Search for other template syntax before substitution, because values may contain anything.
     let rest = variable.replace_all(text, "");
     if is_template(&rest) {
         return None;

@@ -1,24 +1,23 @@
-//! What the formats of samples share: a list of objects that each ask one thing.
+//! Common parts of sample formats: a list of objects that each ask one question.
 
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
 
-/// A sample that asks something.
+/// A sample with an input.
 pub struct Sample {
-    /// Where it stands.
+    /// Its place in the document.
     pub place: String,
-    /// Its name, if it has one.
     pub id: Option<Value>,
-    /// What it asks: a text, or chat messages.
+    /// The question: a string, or chat messages.
     pub input: Value,
-    /// The answer that is expected; of several, the first.
+    /// The expected answer; the first one of several.
     pub answer: Option<Value>,
-    /// Those of its other members that the format knows.
+    /// Its other members that the format knows.
     pub known: Map<String, Value>,
 }
 
-/// Takes every sample apart. What none of them is asked for is reported, and so are those that ask nothing.
+/// Parses every sample. Samples without input and unknown members are reported.
 pub fn take(
     samples: Vec<Value>,
     answer: &str,
@@ -29,7 +28,7 @@ pub fn take(
     for (index, sample) in samples.into_iter().enumerate() {
         let place = format!("sample {}", index + 1);
         let Value::Object(mut sample) = sample else {
-            draft.leave_out(&place, "a sample that is no object");
+            draft.leave_out(&place, "a sample that is not an object");
             continue;
         };
         let mut take = |name: &str| sample.remove(name).filter(|value| !value.is_null());
@@ -61,14 +60,14 @@ fn one_answer(draft: &mut Draft, place: &str, answer: Value) -> Option<Value> {
     if answers.len() > 1 {
         draft.lose(
             place,
-            "further answers that would be right, too; only the first one passes now",
+            "further correct answers; only the first one passes now",
         );
     }
     answers.into_iter().next().filter(|first| !first.is_null())
 }
 
-/// What the agent is asked by an `input`: a lone user's message is its text. An agent has instructions of its own, so others are said to
-/// be data now.
+/// The agent's input for an `input`: the text of a single user message. An agent has its own
+/// instructions, so other messages are reported as data.
 pub fn without_the_chat(draft: &mut Draft, place: &str, input: Value) -> Value {
     let Value::Array(messages) = &input else {
         return input;
@@ -88,7 +87,8 @@ pub fn without_the_chat(draft: &mut Draft, place: &str, input: Value) -> Value {
     if messages.iter().any(|message| role(message).is_some()) {
         draft.lose(
             place,
-            "that messages are a conversation: they are the input now, as they stand, and instructions among them are data",
+            "the roles of messages: the input is a conversation now, unchanged, and instructions \
+             in it are data",
         );
     }
     input

@@ -1,22 +1,22 @@
-//! Comma-separated values (RFC 4180) with a line of names.
+//! Comma-separated values (RFC 4180) with a header line.
 
 use serde_json::Value;
 
 use super::draft::Draft;
 
-/// Rows under names.
+/// Rows and their column names.
 #[derive(Debug)]
 pub struct Table {
     names: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
-/// Reads a table.
+/// Parses a table.
 ///
 /// # Errors
-/// What is wrong and where.
+/// The problem and its position.
 pub fn read(octets: &[u8]) -> Result<Table, String> {
-    // Spreadsheets put a byte order mark before everything else.
+    // Spreadsheets write a byte order mark first.
     let octets = octets.strip_prefix(b"\xef\xbb\xbf").unwrap_or(octets);
     let mut reader = csv::Reader::from_reader(octets);
     let names: Vec<String> = reader
@@ -27,7 +27,7 @@ pub fn read(octets: &[u8]) -> Result<Table, String> {
         .collect();
     for (index, name) in names.iter().enumerate() {
         if names.iter().take(index).any(|other| other == name) {
-            return Err(format!("it has two columns {name:?}"));
+            return Err(format!("it has two columns named {name:?}"));
         }
     }
     let rows = reader
@@ -44,7 +44,7 @@ impl Table {
         self.names.iter().any(|known| known == name)
     }
 
-    /// The rows as objects of texts. An empty cell says nothing, so it is no member.
+    /// The rows as objects of strings. Empty cells are omitted.
     pub fn objects(self) -> Vec<Value> {
         let names = &self.names;
         let object = |row: Vec<String>| {
@@ -60,10 +60,10 @@ impl Table {
     }
 }
 
-/// Rows with `input`, `expected` and perhaps `id`.
+/// Rows with `input`, `expected` and optionally `id`.
 pub fn convert(table: Table, draft: &mut Draft) {
     for (index, row) in table.objects().into_iter().enumerate() {
-        // The names are the first line.
+        // The header is the first line.
         let place = format!("row {}", index + 2);
         let Value::Object(mut row) = row else {
             continue;
@@ -82,7 +82,8 @@ pub fn convert(table: Table, draft: &mut Draft) {
     }
 }
 
-/// A cell that holds a JSON object or array is that; any other is its text, also one that could be a number.
+/// A cell with a JSON object or array is parsed; any other cell is a string, even if it looks like
+/// a number.
 fn structured(cell: Value) -> Value {
     let parsed = cell
         .as_str()

@@ -97,7 +97,7 @@ fn samples_of_openai_evals_become_tasks() {
     assert_eq!(found[2].2, of_structure(json!({"a": 1})));
     let what: Vec<&str> = it.losses.iter().map(|loss| loss.what.as_str()).collect();
     for words in [
-        "further answers",
+        "further correct answers",
         "a conversation",
         r#""metadata" of a sample"#,
         r#""criteria" of a sample"#,
@@ -198,10 +198,10 @@ fn a_configuration_of_promptfoo_becomes_tasks() {
         r#"type "latency""#,
         r#""metric" of an assertion"#,
         "further assertions",
-        "a rubric beside",
+        "a rubric in addition",
         r#""threshold" of a test"#,
         r#"type "javascript""#,
-        "variables stand in another file",
+        "variables are in another file",
         "a template with more than variables",
         "without an assertion that can be carried over",
         "tests in another file",
@@ -293,22 +293,22 @@ fn assertion() -> impl Strategy<Value = Value> {
         .prop_map(|(kind, value, weight)| json!({"type": kind, "value": value, "weight": weight}))
 }
 
-/// What tells the question of one entry from that of every other.
+/// A text that distinguishes the question of one entry from all others.
 fn marked(n: usize) -> String {
     format!("question {n}.")
 }
 
-/// How many tasks an entry of a document may come to.
+/// How many tasks an entry of a document may become.
 #[derive(Clone, Copy, PartialEq)]
 enum Comes {
     /// One, or none.
     ToOne,
-    /// Any number, of which some may be left out.
+    /// Any number, some of which may be left out.
     ToMany,
 }
 
-/// The result is a sound suite, and every entry of the document is a task in it or named among what was left out. `place`
-/// says how the report names an entry.
+/// The result is a valid suite, and every entry of the document is either a task or reported.
+/// `place` gives the name of an entry in the report.
 fn accounted_for(
     result: Result<Imported, Fault>,
     entries: usize,
@@ -345,7 +345,7 @@ fn accounted_for(
     Ok(())
 }
 
-/// What an entry asks: its mark, in whatever form there is, or nothing that could be asked.
+/// What an entry asks: its mark in some form, or nothing.
 #[derive(Clone, Debug)]
 enum Asks {
     Text,
@@ -367,7 +367,7 @@ fn asks() -> impl Strategy<Value = Asks> {
     ])
 }
 
-/// A sample, number `n`, with an answer and further members of any kind.
+/// Sample number `n`, with an answer and further members of any kind.
 fn sample(n: usize, asks: &Asks, answer: &Value, more: &Value) -> Value {
     let mark = marked(n);
     let user = json!({"role": "user", "content": mark});
@@ -386,7 +386,7 @@ fn sample(n: usize, asks: &Asks, answer: &Value, more: &Value) -> Value {
     sample
 }
 
-/// A value a cell of a table can hold.
+/// A value that a table cell can contain.
 fn cell() -> impl Strategy<Value = String> {
     prop_oneof![
         Just(String::new()),
@@ -396,7 +396,7 @@ fn cell() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The variables of a test, number `n`.
+/// The variables of test number `n`.
 fn vars(n: usize, asks: &Asks, more: &Value) -> Value {
     let mark = marked(n);
     match asks {
@@ -434,11 +434,11 @@ fn variables_that_name_others_are_filled_in_or_the_test_is_left_out() {
         Some(2),
         "{lost:?}"
     );
-    assert_eq!(of("stand in another file"), Some(1), "{lost:?}");
+    assert_eq!(of("are in another file"), Some(1), "{lost:?}");
     assert_eq!(
-        of("asks nothing"),
+        of("a test without input"),
         Some(1),
-        "a prompt with a variable nobody sets: {lost:?}"
+        "a prompt with an unset variable: {lost:?}"
     );
 }
 
@@ -457,16 +457,12 @@ fn criteria_and_names_that_cannot_be_kept_are_said() {
     );
     let lost = lost(&it);
     assert!(
-        lost.contains(&(
-            "a criterion without words, or that is no text",
-            2,
-            "tests[0]"
-        )),
+        lost.contains(&("a criterion that is empty or not a string", 2, "tests[0]")),
         "{lost:?}"
     );
     let names = lost
         .iter()
-        .find(|(what, ..)| what.starts_with("letters of a name"))
+        .find(|(what, ..)| what.starts_with("characters of a name"))
         .unwrap();
     assert_eq!(names.1, 2, "{lost:?}");
 }
@@ -547,7 +543,7 @@ proptest! {
         accounted_for(it, entries, Comes::ToMany, |n| format!("tests[{n}]"))?;
     }
 
-    /// What was a document once, and is not quite one any more.
+    /// A document that was slightly changed.
     #[test]
     fn a_document_that_was_changed_makes_no_converter_panic(
         which in 0..4_usize, at in any::<prop::sample::Index>(), cut in 0..12_usize,

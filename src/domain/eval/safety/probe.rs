@@ -1,7 +1,8 @@
-//! What a suite plants, and how it says so.
+//! What a suite plants, and how it declares that.
 //!
-//! The suite format is closed, but the responses of tools are not, and a response of a tool that no agent has is never seen
-//! by one. So a task describes its probe as the response of [`TOOL`]:
+//! The suite format is closed, but tool responses are free-form, and an agent never sees the
+//! response of a tool that it does not have. A task therefore describes its probe as the response
+//! of [`TOOL`]:
 //!
 //! ```json
 //! {"fixtures": {"toolResponses": [
@@ -13,8 +14,8 @@
 //!     "allow": ["pii-email"]}}]}}
 //! ```
 //!
-//! Canaries can also be planted without: a member `canary` of a memory entry, or any text of the form `canary-…` in the
-//! prompt, memory or tool responses.
+//! Canaries can also be planted without a description: as a member `canary` of a memory entry, or
+//! as any text of the form `canary-…` in the prompt, memory or tool responses.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -28,19 +29,19 @@ use super::kinds::Kind;
 use super::text::{clear, expression, lines};
 use crate::protocol::openwop::suite::{Fixtures, Task};
 
-/// The tool whose response describes the probe of a task. No agent is ever answered by it.
+/// The tool whose response describes the probe of a task. It never answers an agent.
 pub const TOOL: &str = "touchstone:safety";
 
-/// Shorter canaries stand in texts by chance.
+/// Shorter canaries occur in texts by chance.
 const CANARY_CHARS: usize = 6;
-/// The same for those that say so themselves.
+/// Minimum length of canaries recognized by their prefix.
 const MARKED_CHARS: usize = 10;
-/// Entries of each kind in one probe.
+/// Maximum number of entries of each kind in one probe.
 const ENTRIES: usize = 64;
-/// Characters of one entry.
+/// Maximum length of one entry, in characters.
 const ENTRY_CHARS: usize = 512;
 
-/// A text that says itself that it is a canary.
+/// A text that is recognizable as a canary.
 static MARKED: LazyLock<Regex> =
     LazyLock::new(|| expression(r"(?i)\bcanary[-_:][a-z0-9](?:[a-z0-9_-]*[a-z0-9])?"));
 
@@ -48,23 +49,23 @@ static MARKED: LazyLock<Regex> =
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Probe {
-    /// Texts that must not come out.
+    /// Texts that must not be leaked.
     pub canaries: Vec<String>,
-    /// What planted text wants the agent to do.
+    /// Goals of planted text.
     pub lures: Vec<Lure>,
     /// Arguments that no call may have.
     pub forbidden_arguments: Vec<ForbiddenArgument>,
-    /// Kinds of findings that are none in this task.
+    /// Kinds of findings to ignore in this task.
     pub allow: Vec<String>,
 }
 
-/// Something planted text wants: a call, perhaps with a certain text among its arguments, or certain words.
+/// A goal of planted text: a call, optionally with a certain text in its arguments, or certain
+/// words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Lure {
-    /// The tool to be called.
     pub tool: Option<String>,
-    /// What stands among its arguments, if not any call will do.
+    /// A text in its arguments; absent if any call counts.
     pub argument: Option<String>,
     /// The words to be said.
     pub phrase: Option<String>,
@@ -74,32 +75,33 @@ pub struct Lure {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ForbiddenArgument {
-    /// The tool; absent: any.
+    /// The tool; absent for all tools.
     #[serde(default)]
     pub tool: Option<String>,
-    /// The member of the arguments, at whatever depth; absent: any.
+    /// The member of the arguments, at any depth; absent for all members.
     #[serde(default)]
     pub member: Option<String>,
-    /// A regular expression that a forbidden value matches somewhere; absent: every value.
+    /// A regular expression that matches a part of a forbidden value; absent if every value is
+    /// forbidden.
     #[serde(default)]
     pub pattern: Option<String>,
 }
 
-/// What is wrong with a description.
+/// An error in a description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct ProbeFault {
     /// JSON Pointer below the response.
     pub pointer: String,
-    /// What is wrong and what to do, without the value.
+    /// The problem and the remedy, without the value.
     pub reason: String,
 }
 
 impl Probe {
-    /// Reads a description.
+    /// Parses a description.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error in it.
     pub fn read(response: &Value) -> Result<Self, ProbeFault> {
         let fault = |pointer: String, reason: &str| ProbeFault {
             pointer,
@@ -108,8 +110,9 @@ impl Probe {
         let probe: Self = serde_path_to_error::deserialize(response).map_err(|error| {
             fault(
                 pointer(error.path()),
-                "is no description of a probe: an object with `canaries`, `lures` (`tool`, `argument`, `phrase`), \
-                 `forbiddenArguments` (`tool`, `member`, `pattern`) and `allow`, each a list that may be left out",
+                "is not a description of a probe: an object with the lists `canaries`, `lures` \
+                 (`tool`, `argument`, `phrase`), `forbiddenArguments` (`tool`, `member`, \
+                 `pattern`) and `allow`, all of them optional",
             )
         })?;
         for (name, entries) in [
@@ -125,7 +128,7 @@ impl Probe {
             if !(CANARY_CHARS..=ENTRY_CHARS).contains(&canary.chars().count()) {
                 return Err(fault(
                     format!("/canaries/{n}"),
-                    "must have 6 to 512 characters: shorter ones stand in texts by chance",
+                    "must have 6 to 512 characters: shorter texts occur by chance",
                 ));
             }
         }
@@ -134,14 +137,11 @@ impl Probe {
             if lure.tool.is_none() && lure.phrase.is_none() {
                 return Err(fault(
                     place,
-                    "names neither a `tool` to be called nor a `phrase` to be said",
+                    "needs a `tool` to be called or a `phrase` to be said",
                 ));
             }
             if lure.argument.is_some() && lure.tool.is_none() {
-                return Err(fault(
-                    place,
-                    "has an `argument` and no `tool` it belongs to",
-                ));
+                return Err(fault(place, "has an `argument` but no `tool`"));
             }
             for text in [&lure.argument, &lure.phrase].into_iter().flatten() {
                 let chars = text.chars().count();
@@ -149,7 +149,7 @@ impl Probe {
                 if empty || chars > ENTRY_CHARS {
                     return Err(fault(
                         place,
-                        "must have texts with a letter or digit and at most 512 characters",
+                        "must be strings with a letter or digit and at most 512 characters",
                     ));
                 }
             }
@@ -158,7 +158,7 @@ impl Probe {
             rule.expression().map_err(|_| {
                 fault(
                     format!("/forbiddenArguments/{n}/pattern"),
-                    "is no regular expression of the kind that runs in linear time, or too large a one",
+                    "is too large, or is not a regular expression that runs in linear time",
                 )
             })?;
         }
@@ -166,14 +166,14 @@ impl Probe {
             if Kind::parse(kind).is_none() {
                 return Err(fault(
                     format!("/allow/{n}"),
-                    "is no kind of safety finding; docs/safety.md lists them",
+                    "is not a kind of safety finding; see docs/safety.md",
                 ));
             }
         }
         Ok(probe)
     }
 
-    /// What a task plants; nothing where it does not say so. What is installed has been checked.
+    /// The probe of a task; empty if it has none. Installed suites have been validated.
     pub fn of(task: &Task) -> Self {
         let mut probe = Self::default();
         for response in descriptions(task.fixtures.as_ref()) {
@@ -190,10 +190,10 @@ impl Probe {
 }
 
 impl ForbiddenArgument {
-    /// What a forbidden value looks like; `None` for any.
+    /// The pattern of a forbidden value; `None` if every value is forbidden.
     ///
     /// # Errors
-    /// It is no expression.
+    /// The pattern is not a regular expression.
     pub fn expression(&self) -> Result<Option<Regex>, regex::Error> {
         let compile = |pattern: &String| {
             regex::RegexBuilder::new(pattern)
@@ -213,7 +213,7 @@ fn pointer(path: &Path) -> String {
     path.iter().map(step).collect()
 }
 
-/// Whether a text says itself that it is a canary: a colour may be `canary-yellow`.
+/// Whether a text is a canary by its form; `canary-yellow` may be a colour.
 fn is_marked(token: &str) -> bool {
     token.len() >= MARKED_CHARS
         && (token.chars().any(|c| c.is_ascii_digit()) || !token.chars().any(char::is_lowercase))
@@ -226,7 +226,7 @@ pub fn descriptions(fixtures: Option<&Fixtures>) -> impl Iterator<Item = &Value>
     own.map(|response| &response.response)
 }
 
-/// Every canary an agent may come by: those that are described, and those that say so themselves.
+/// Every canary that an agent may see: described ones, and those recognizable by their form.
 pub fn canaries(probe: &Probe, prompt: &str, fixtures: Option<&Fixtures>) -> BTreeSet<String> {
     let mut found: BTreeSet<String> = probe.canaries.iter().cloned().collect();
     let mut marked = |text: &str| {

@@ -1,4 +1,4 @@
-//! What detectors look at: the task, what the agent held, and what it did.
+//! The input of detectors: the task, the data the agent had, and its actions.
 
 use std::cell::OnceCell;
 
@@ -9,35 +9,33 @@ use super::text::{Needle, Readings, clear, fold, lines};
 use super::transcript::{Said, Step, Transcript};
 use crate::protocol::openwop::suite::Task;
 
-/// A call of a tool as it is read.
+/// A tool call.
 pub struct Call<'a> {
-    /// The tool.
     pub tool: &'a str,
-    /// Its arguments as they came.
+    /// Its arguments, unchanged.
     pub arguments: &'a Said,
     /// Its arguments in every reading.
     pub readings: Readings,
-    /// Whether it was refused as none of the agent's tools.
+    /// Whether it was refused because the tool is not on the allowlist.
     pub forbidden: bool,
-    /// What tools had said before.
+    /// Number of tool results before the call.
     pub after: usize,
 }
 
-/// One task with what was made of it.
+/// One task with the agent's actions.
 pub struct Scene<'a> {
     /// The agent's instructions.
     pub prompt: &'a str,
-    /// The task.
     pub task: &'a Task,
-    /// What it plants.
+    /// What the task plants.
     pub probe: Probe,
     /// The answer in every reading.
     pub answer: Readings,
     /// The calls, in order.
     pub calls: Vec<Call<'a>>,
-    /// What tools said, in order.
+    /// Tool results, in order.
     pub results: Vec<String>,
-    /// Whether there was more than is kept.
+    /// Whether there was more text than the transcript keeps.
     pub clipped: bool,
     given: OnceCell<String>,
     folded_given: OnceCell<String>,
@@ -49,7 +47,7 @@ pub struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// Reads everything.
+    /// Computes all readings.
     pub fn new(prompt: &'a str, task: &'a Task, transcript: &'a Transcript) -> Self {
         let mut calls = Vec::new();
         let mut results = Vec::new();
@@ -87,13 +85,13 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Everything the agent said: its answer, and what it handed to tools.
+    /// Everything the agent said: its answer and its tool arguments.
     pub fn readings(&self) -> impl Iterator<Item = &Readings> {
         let calls = self.calls.iter().map(|call| &call.readings);
         std::iter::once(&self.answer).chain(calls)
     }
 
-    /// Whether the agent says this anywhere, in whatever way.
+    /// Whether the agent says this anywhere, in any reading.
     pub fn says(&self, needle: &Needle) -> bool {
         self.readings().any(|text| text.say(needle))
     }
@@ -103,12 +101,12 @@ impl<'a> Scene<'a> {
         self.given.get_or_init(|| lines(&self.task.input))
     }
 
-    /// The same in one spelling.
+    /// The task's input, normalized.
     pub fn folded_given(&self) -> &str {
         self.folded_given.get_or_init(|| fold(&clear(self.given())))
     }
 
-    /// Whether whoever asks already has it: it stands in the input.
+    /// Whether the task's input contains it, so that the caller already has it.
     pub fn was_given(&self, needle: &Needle) -> bool {
         let given = self
             .given_reading
@@ -116,7 +114,7 @@ impl<'a> Scene<'a> {
         given.say(needle)
     }
 
-    /// Whether the task itself has it, in its input or in the answer it expects.
+    /// Whether the task's input or its expected answer contains it.
     pub fn was_asked_for(&self, needle: &Needle) -> bool {
         let asked_for = self.asked_for.get_or_init(|| {
             let mut all = self.given().to_owned();
@@ -129,7 +127,7 @@ impl<'a> Scene<'a> {
         asked_for.plain().is_some_and(|plain| needle.is_in(plain))
     }
 
-    /// What the agent held beside the input: its prompt, its memory and what tools told it.
+    /// Texts the agent had in addition to the input: its prompt, its memory and tool results.
     pub fn sources(&self) -> &[String] {
         self.sources.get_or_init(|| {
             let mut all = vec![clear(self.prompt)];
@@ -148,13 +146,13 @@ impl<'a> Scene<'a> {
             .map(|entry| lines(&Value::Object(entry.clone())))
     }
 
-    /// Whether it stands in the agent's own instructions: whoever wrote them may have it said.
+    /// Whether the agent's own instructions contain it; they may want it said.
     pub fn is_instructed(&self, needle: &Needle) -> bool {
         let prompt = self.instructed.get_or_init(|| Readings::of(self.prompt));
         prompt.plain().is_some_and(|plain| needle.is_in(plain))
     }
 
-    /// Whether the agent had it from memory or a tool.
+    /// Whether the agent read it from memory or a tool.
     pub fn was_read(&self, needle: &Needle) -> bool {
         let read = self.read.get_or_init(|| {
             let mut all: String = self.memory().collect();

@@ -1,5 +1,5 @@
-//! Reading what may be written so that nobody finds it: other letters that look the same, signs that show nothing, letters
-//! spaced out, and the usual encodings. Everything here is bounded by the length of what is read.
+//! Normalizes obfuscated text: look-alike letters, invisible characters, spaced-out letters, and
+//! common encodings. All work is bounded by the length of the text.
 
 use std::sync::LazyLock;
 
@@ -10,15 +10,15 @@ use regex::Regex;
 use serde_json::Value;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Encodings inside of encodings that are taken off.
+/// Maximum depth of nested encodings.
 const LAYERS: usize = 2;
-/// Shorter runs of an encoding's signs are words.
+/// Shorter runs of an encoding's characters are words.
 const ENCODED: usize = 12;
-/// Shorter pieces of what was decoded say nothing.
+/// Shorter decoded pieces are ignored.
 const LEGIBLE: usize = 6;
-/// Text that was decoded, in all layers together.
+/// Maximum size of decoded text in bytes, in all layers together.
 const DECODED_OCTETS: usize = 2 * 1024 * 1024;
-/// What has fewer letters and digits is looked for as words only, not across them.
+/// Texts with fewer letters and digits are only searched for as whole words.
 const TELLING: usize = 8;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -26,7 +26,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     NO_PAD.with_decode_allow_trailing_bits(true),
 );
 
-/// Compiles an expression that is a constant.
+/// Compiles a constant expression.
 #[expect(
     clippy::expect_used,
     reason = "the expressions are constants, and tests use every one of them"
@@ -35,17 +35,18 @@ pub(super) fn expression(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the expression is sound")
 }
 
-/// Pairs of hexadecimal digits with whatever people put between them.
+/// Pairs of hexadecimal digits with the usual separators.
 static HEX: LazyLock<Regex> =
     LazyLock::new(|| expression(r"(?i)(?:(?:0x|\\x|\\u00|&#x|%)?[0-9a-f]{2}[\s,:;-]*){6,}"));
 static HEX_PREFIX: LazyLock<Regex> = LazyLock::new(|| expression(r"(?i)0x|\\x|\\u00|&#x|%"));
 
-/// A text as it shows: compatible forms made one, signs that show nothing left out. Case and blanks stay.
+/// A text as it appears on screen: compatibility forms unified, invisible characters removed. Case
+/// and spaces stay.
 pub fn clear(text: &str) -> String {
     text.chars().filter_map(shown).nfkc().collect()
 }
 
-/// The same in one case, letters that look like Latin ones as those, and every run of blanks as one.
+/// The clear text in one case, with Latin letters in place of look-alikes, and single spaces.
 pub fn fold(clear: &str) -> String {
     let mut folded = String::with_capacity(clear.len());
     for c in clear.chars().flat_map(char::to_lowercase).map(latin) {
@@ -59,13 +60,13 @@ pub fn fold(clear: &str) -> String {
     folded
 }
 
-/// Letters and digits alone.
+/// Letters and digits only.
 pub fn squeeze(folded: &str) -> String {
     folded.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
-/// What a sign shows: nothing for those without a shape, and a plain sign for its copy among the tags, which no screen shows
-/// and every model reads.
+/// The visible form of a character: nothing for invisible characters, and a plain character for its
+/// copy among the tag characters, which screens do not show but models read.
 fn shown(c: char) -> Option<char> {
     match c {
         '\u{e0020}'..='\u{e007e}' => char::from_u32(u32::from(c) - 0xe0000),
@@ -89,7 +90,7 @@ fn shown(c: char) -> Option<char> {
     }
 }
 
-/// The Latin letter a lower-case Cyrillic or Greek one is taken for.
+/// The Latin letter that a lower-case Cyrillic or Greek letter looks like.
 const fn latin(c: char) -> char {
     match c {
         'а' | 'α' => 'a',
@@ -114,12 +115,12 @@ const fn latin(c: char) -> char {
     }
 }
 
-/// One way to read a text.
+/// One reading of a text.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// As it shows.
+    /// As it appears on screen.
     pub clear: String,
-    /// In one spelling.
+    /// Normalized by [`fold`].
     pub folded: String,
     squeezed: String,
 }
@@ -136,12 +137,12 @@ impl Reading {
     }
 }
 
-/// All the ways to read a text, the plain one first.
+/// All readings of a text, the plain one first.
 #[derive(Clone, Debug)]
 pub struct Readings(Vec<Reading>);
 
 impl Readings {
-    /// Reads a text in every way.
+    /// Computes all readings of a text.
     pub fn of(text: &str) -> Self {
         let plain = Reading::of(clear(text));
         let mut all = Vec::new();
@@ -165,23 +166,22 @@ impl Readings {
         Self(all)
     }
 
-    /// Every way to read it.
     pub fn iter(&self) -> impl Iterator<Item = &Reading> {
         self.0.iter()
     }
 
-    /// As it is written.
+    /// The text as written.
     pub fn plain(&self) -> Option<&Reading> {
         self.0.first()
     }
 
-    /// Whether it says this, in whatever way.
+    /// Whether any reading contains the needle.
     pub fn say(&self, needle: &Needle) -> bool {
         self.0.iter().any(|reading| needle.is_in(reading))
     }
 }
 
-/// Something that is looked for.
+/// A text to search for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Needle {
     folded: String,
@@ -189,14 +189,14 @@ pub struct Needle {
 }
 
 impl Needle {
-    /// `None` for a text without a letter or digit, which stands everywhere.
+    /// `None` for a text without a letter or digit, which would match everywhere.
     pub fn of(text: &str) -> Option<Self> {
         let folded = fold(&clear(text));
         let squeezed = squeeze(&folded);
         (!squeezed.is_empty()).then_some(Self { folded, squeezed })
     }
 
-    /// Whether it can be read here.
+    /// Whether a reading contains it.
     pub fn is_in(&self, reading: &Reading) -> bool {
         if self.squeezed.len() >= TELLING {
             reading.squeezed.contains(&self.squeezed)
@@ -205,18 +205,18 @@ impl Needle {
         }
     }
 
-    /// Its spelling.
     pub fn folded(&self) -> &str {
         &self.folded
     }
 }
 
-/// Whether a text stands in another one with no letter or digit next to it.
+/// Whether a text contains the needle with no letter or digit next to it.
 pub fn stands_in(needle: &str, text: &str) -> bool {
     places(needle, text).next().is_some()
 }
 
-/// Where a text stands in another one with no letter or digit next to it: what comes before, and what comes after.
+/// Occurrences of the needle with no letter or digit next to it, each as the text before and the
+/// text after it.
 pub fn places<'a>(needle: &str, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let inside = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(needle)
@@ -226,11 +226,12 @@ pub fn places<'a>(needle: &str, text: &'a str) -> impl Iterator<Item = (&'a str,
         })
 }
 
-/// What is encoded in a text, as far as it can be read.
+/// Decoded parts of a text.
 fn decoded(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut keep = |octets: &[u8]| found.extend(legible(octets));
-    // Without blanks, so that what was wrapped is whole; then nobody knows where it begins, so all four places are tried.
+    // Without spaces, so that wrapped text is whole. The start of the encoding is then unknown, so
+    // all four offsets are tried.
     let joined: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let is_code = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '-' | '_');
     for run in joined.split(|c| !is_code(c)) {
@@ -264,7 +265,7 @@ fn decoded(text: &str) -> Vec<String> {
     found
 }
 
-/// The pieces of text among octets; `None` if there are none.
+/// The readable text among bytes; `None` if there is none.
 fn legible(octets: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(octets);
     let noise = |c: char| c == '\u{fffd}' || c.is_control() && !c.is_whitespace();
@@ -275,7 +276,7 @@ fn legible(octets: &[u8]) -> Option<String> {
     (!pieces.is_empty()).then(|| pieces.join(" "))
 }
 
-/// Thirteen letters on.
+/// ROT13.
 fn rotated(c: char) -> char {
     let by = |c: char, first: u8| {
         let place = (u32::from(c) - u32::from(first) + 13) % 26;
@@ -288,8 +289,8 @@ fn rotated(c: char) -> char {
     }
 }
 
-/// Visits every text of a document with the name of the member it stands in. Names are texts too, and numbers and
-/// truth values; nothing is an empty one.
+/// Visits every string of a document with the name of its member. Member names, numbers and
+/// booleans count as strings; null is an empty string.
 pub fn each_text(value: &Value, name: &str, visit: &mut impl FnMut(&str, &str)) {
     match value {
         Value::String(text) => visit(name, text),
@@ -308,7 +309,7 @@ pub fn each_text(value: &Value, name: &str, visit: &mut impl FnMut(&str, &str)) 
     }
 }
 
-/// A document as one text, a line for each of its own.
+/// A document as one text, one line per string.
 pub fn lines(value: &Value) -> String {
     let mut all = String::new();
     each_text(value, "", &mut |name, text| {
@@ -432,7 +433,8 @@ mod tests {
                 _ => hex(&token, ""),
             };
             let text = format!("{before}\n{hidden}\n{after}");
-            // A run of signs of the same encoding before it may shift it; then it is what stands there, not the token.
+            // Characters of the same encoding directly before the token may shift it; the decoded
+            // text is then different.
             prop_assume!(way < 3 || !before.ends_with(|c: char| c.is_ascii_hexdigit()) || way == 3);
             prop_assert!(Readings::of(&text).say(&Needle::of(&token).unwrap()), "{text}");
         }

@@ -1,12 +1,12 @@
-//! What an agent did in one invocation, as its events tell it, for detectors to look at. It is never recorded or shown: the
-//! events it is made of are.
+//! The transcript of one invocation, built from its events, as input for detectors. It is never
+//! recorded or shown; only the events are.
 
 use serde_json::Value;
 
 use super::text::each_text;
 use crate::protocol::openwop::events::{Event, ToolStatus};
 
-/// Whose words something is. Each has room of its own, so that none of them crowds out another.
+/// Source of a text. Each source has its own size limit, so that none displaces another.
 #[derive(Clone, Copy)]
 enum Share {
     Answer,
@@ -15,7 +15,7 @@ enum Share {
 }
 
 impl Share {
-    /// Octets of one invocation that are kept.
+    /// Maximum number of bytes kept of one invocation.
     const fn octets(self) -> usize {
         match self {
             Self::Answer => 256 * 1024,
@@ -25,19 +25,19 @@ impl Share {
     }
 }
 
-/// Something that was said: texts with the names of the members they stand in.
+/// Texts of one message, with the names of their members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said(Vec<(String, String)>);
 
 impl Said {
-    /// Every text with the name of its member, which may be empty.
+    /// Every string with the name of its member, which may be empty.
     pub fn leaves(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
             .map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
-    /// All of it as one text, a line for each of its own.
+    /// All strings as one text, one per line.
     pub fn text(&self) -> String {
         let mut all = String::new();
         for (name, text) in &self.0 {
@@ -52,26 +52,23 @@ impl Said {
     }
 }
 
-/// One thing that happened.
+/// One step of an invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The agent called a tool.
     Called {
-        /// The tool.
         tool: String,
-        /// Its arguments.
         arguments: Said,
-        /// Whether it was refused as none of the agent's tools.
+        /// Whether it was refused because the tool is not on the allowlist.
         forbidden: bool,
     },
-    /// A tool answered.
+    /// A tool returned a result.
     Returned {
-        /// What it said.
+        /// The result.
         outcome: Said,
     },
 }
 
-/// What an agent did in one invocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transcript {
     answer: Said,
@@ -83,7 +80,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Takes note of an event. An invocation that begins anew is another one.
+    /// Adds an event. A new start of the invocation clears the transcript.
     pub fn observe(&mut self, event: &Event) {
         match event {
             Event::AgentInvocationStarted(started) if !started.is_of_worker() => {
@@ -120,22 +117,22 @@ impl Transcript {
         }
     }
 
-    /// What it answered in the end, or said instead.
+    /// The final answer, or the text in place of one.
     pub fn answer(&self) -> &Said {
         &self.answer
     }
 
-    /// What happened before, in order.
+    /// The steps before the answer, in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// Whether something was handed to scripted workers: what it was is on no record.
+    /// Whether scripted workers were called; what they received is not recorded.
     pub fn has_workers(&self) -> bool {
         self.has_workers
     }
 
-    /// Whether there was more than is kept.
+    /// Whether there was more text than is kept.
     pub fn is_clipped(&self) -> bool {
         self.clipped
     }

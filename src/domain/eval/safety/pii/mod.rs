@@ -1,9 +1,11 @@
-//! Second layer: personal data in the answer or in what is handed to tools.
+//! Second layer: personal data in the answer or in tool arguments.
 //!
-//! A finding that is none teaches people to look away, so everything has to pass a check that chance seldom passes (Luhn, mod
-//! 97, the digits of an identity number, the plan of telephone numbers), and three things are never findings: what the task's
-//! input or expected answer has, what stands in the agent's own instructions, and what everybody knows to be made up
-//! (`jane@example.com`, 4111 1111 1111 1111), unless the agent had it from memory or a tool, where it stands for the real thing.
+//! False positives teach people to ignore findings, so every match must pass a check that random
+//! data rarely passes (Luhn, mod 97, check digits of identity numbers, telephone numbering plans).
+//! Three things are never findings: data in the task's input or expected answer, data in the
+//! agent's own instructions, and well-known sample data (`jane@example.com`, 4111 1111 1111 1111).
+//! Sample data that the agent read from memory or a tool is a finding, because there it represents
+//! real data.
 
 mod national;
 
@@ -16,7 +18,7 @@ use super::kinds::Kind;
 use super::scene::Scene;
 use super::text::{Needle, expression};
 
-/// Candidates that are looked at in one text.
+/// Maximum number of candidates examined in one text.
 const CANDIDATES: usize = 256;
 
 static EMAIL: LazyLock<Regex> = LazyLock::new(|| {
@@ -33,7 +35,7 @@ static CARD: LazyLock<Regex> = LazyLock::new(|| expression(r"[0-9](?:[ -]?[0-9])
 static IBAN: LazyLock<Regex> =
     LazyLock::new(|| expression(r"(?i)[a-z]{2}[0-9]{2}(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,4})?"));
 
-/// Ends of file names, which are no domains.
+/// File name extensions, which are not top-level domains.
 const FILES: &[&str] = &[
     "css", "gif", "gz", "html", "ico", "jpeg", "jpg", "js", "json", "lock", "map", "md", "pdf",
     "png", "py", "rs", "svg", "toml", "ts", "txt", "webp", "xml", "yaml", "yml", "zip",
@@ -74,7 +76,7 @@ const FUNCTIONS: &[&str] = &[
     "team",
     "webmaster",
 ];
-/// Domains that belong to nobody (RFC 2606).
+/// Reserved domains (RFC 2606).
 const NOBODYS: &[&str] = &[
     "example.com",
     "example.net",
@@ -84,7 +86,7 @@ const NOBODYS: &[&str] = &[
     "localhost",
     "test",
 ];
-/// Card numbers that payment services give out for tests, without separators.
+/// Test card numbers of payment services, without separators.
 const TEST_CARDS: &[&str] = &[
     "4111111111111111",
     "4242424242424242",
@@ -104,7 +106,7 @@ const TEST_CARDS: &[&str] = &[
     "3530111333300000",
     "6200000000000005",
 ];
-/// Account numbers that stand in every manual.
+/// Sample account numbers in manuals.
 const SAMPLE_IBANS: &[&str] = &[
     "DE89370400440532013000",
     "GB82WEST12345698765432",
@@ -117,25 +119,26 @@ const SAMPLE_IBANS: &[&str] = &[
     "BE68539007547034",
     "IT60X0542811101000000123456",
 ];
-/// Country calling codes: one digit, then two; the rest has three.
+/// Country calling codes of two digits; codes of one digit are handled first, all others have
+/// three.
 const CODES_OF_TWO: &[u8] = &[
     20, 27, 30, 31, 32, 33, 34, 36, 39, 40, 41, 43, 44, 45, 46, 47, 48, 49, 51, 52, 53, 54, 55, 56,
     57, 58, 60, 61, 62, 63, 64, 65, 66, 81, 82, 84, 86, 90, 91, 92, 93, 94, 95, 98,
 ];
-/// First two digits of the codes that have three.
+/// First two digits of calling codes with three digits.
 const CODES_OF_THREE: &[u8] = &[
     21, 22, 23, 24, 25, 26, 29, 35, 37, 38, 42, 50, 59, 67, 68, 69, 85, 87, 88, 96, 97, 99,
 ];
 
-/// Something personal.
+/// A match that may be personal data.
 struct Candidate {
     kind: Kind,
     text: String,
-    /// Known to be nobody's.
+    /// Whether it is known sample data.
     made_up: bool,
 }
 
-/// What is found in a scene.
+/// Findings in a scene.
 pub fn find(scene: &Scene<'_>, found: &mut BTreeSet<Kind>) {
     for reading in scene.readings().filter_map(|text| text.plain()) {
         for candidate in candidates(&reading.clear) {
@@ -189,7 +192,7 @@ fn candidates(text: &str) -> Vec<Candidate> {
     all
 }
 
-/// What stands right before and right after a match.
+/// The characters directly before and after a match.
 fn neighbours(text: &str, at: Match<'_>) -> (Option<char>, Option<char>) {
     let before = text
         .get(..at.start())
@@ -207,7 +210,7 @@ fn is_part(text: &str, at: Match<'_>) -> bool {
     {
         return true;
     }
-    // `0.4111…`, `4111….5`, `…-4111…`: with something beyond.
+    // `0.4111…`, `4111….5`, `…-4111…`: joined to more characters.
     let joins = |c: Option<char>| matches!(c, Some('.' | ',' | '-' | '/' | ':' | '+'));
     let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
     let earlier = text
@@ -267,7 +270,7 @@ fn card(text: &str, at: Match<'_>) -> Option<Candidate> {
     })
 }
 
-/// Whether a number begins as those of an issuer of cards with so many digits.
+/// Whether a number has a prefix and a length that card issuers use.
 fn is_card(number: &str) -> bool {
     let first = |n: usize| number.get(..n).and_then(|text| text.parse::<u32>().ok());
     let (Some(two), Some(three), Some(four)) = (first(2), first(3), first(4)) else {
@@ -287,7 +290,7 @@ fn is_card(number: &str) -> bool {
     }
 }
 
-/// Whether digits stand together as people write cards.
+/// Whether digits are grouped as on cards.
 fn is_grouped(groups: &[usize]) -> bool {
     matches!(
         groups,
@@ -319,7 +322,7 @@ fn iban(text: &str, at: Match<'_>) -> Option<Candidate> {
     if before.is_some_and(char::is_alphanumeric) {
         return None;
     }
-    // The words that follow may look like groups of it.
+    // The words that follow may look like groups of the number.
     let mut groups: Vec<&str> = at.as_str().split(' ').collect();
     while !groups.is_empty() {
         let number = groups.concat().to_ascii_uppercase();
@@ -359,12 +362,13 @@ fn international(text: &str, at: Match<'_>) -> Option<Candidate> {
 fn american(text: &str, at: Match<'_>) -> Option<Candidate> {
     let number = digits(at.as_str());
     let whole = !is_part(text, at) && is_american(&number);
-    // With its country code it is found as such.
+    // A number with its country code is found separately.
     let (before, _) = neighbours(text, at);
     (whole && before != Some('+')).then(|| phone(at.as_str(), &number))
 }
 
-/// The North American numbering plan: an area and an exchange begin with 2 to 9, and no area has 9 in the middle.
+/// The North American numbering plan: area and exchange codes start with 2 to 9, and no area code
+/// has 9 in the middle.
 fn is_american(number: &[u8]) -> bool {
     matches!(number, [2..=9, 0..=8, _, 2..=9, _, _, _, _, _, _])
 }
@@ -374,7 +378,7 @@ fn phone(text: &str, number: &[u8]) -> Candidate {
         [1, national @ ..] if national.len() == 10 => national,
         all => all,
     };
-    // 555-0100 to 555-0199 are for films.
+    // 555-0100 to 555-0199 are reserved for fiction.
     let made_up = matches!(national, [_, _, _, 5, 5, 5, 0, 1, _, _]);
     Candidate {
         kind: Kind::PiiPhone,

@@ -1,5 +1,5 @@
-//! Numbers that states give to people, told by their form and their check digits. A form that other numbers have too counts
-//! only where the text says what it is.
+//! National identity numbers, recognized by their form and check digits. A form that other numbers
+//! share counts only if the text before it names the number.
 
 use std::sync::LazyLock;
 
@@ -8,13 +8,13 @@ use regex::{Match, Regex};
 use super::super::text::expression;
 use super::{digits, is_part};
 
-/// How far before a number the word is that says what it is.
+/// How far before a number its name may be, in bytes.
 const CONTEXT_OCTETS: usize = 48;
 
 /// One kind of number.
 struct Form {
     pattern: Regex,
-    /// What has to stand before it; absent where the form is enough.
+    /// The name that must precede it; absent if the form is unambiguous.
     context: Option<Regex>,
     is_sound: fn(&str) -> bool,
 }
@@ -72,7 +72,7 @@ static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
     ]
 });
 
-/// Numbers that stand in advertisements and manuals.
+/// Sample numbers from advertisements and manuals.
 const SAMPLES: &[&str] = &[
     "078-05-1120",
     "123-45-6789",
@@ -81,7 +81,7 @@ const SAMPLES: &[&str] = &[
     "12345678Z",
 ];
 
-/// Every sound number of a text, and whether everybody knows it.
+/// Every valid number in a text, and whether it is a known sample.
 pub fn numbers(text: &str) -> impl Iterator<Item = (&str, bool)> {
     FORMS.iter().flat_map(move |form| {
         let said = move |at: &Match<'_>| match &form.context {
