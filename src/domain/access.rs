@@ -9,7 +9,7 @@ use std::fmt;
 
 macro_rules! scopes {
     ($( $(#[$doc:meta])* $variant:ident = $wire:literal; )*) => {
-        /// What a key may do. OpenWOP's scopes come first, then the scopes of this host.
+        /// The permissions of a key. OpenWOP's scopes come first, then the scopes of this host.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Scope { $( $(#[$doc])* $variant, )* }
 
@@ -236,7 +236,7 @@ pub struct Grants {
     pub roles: BTreeSet<String>,
 }
 
-/// What an action requires: the scope and the role that are set. An empty demand is never met.
+/// Requirements of an action: the scope and the role that are set. An empty demand is never met.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
     pub scope: Option<Scope>,

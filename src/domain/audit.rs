@@ -17,7 +17,7 @@ use crate::domain::eval::attempts::AttemptIds;
 use crate::domain::hex::hex;
 use crate::domain::ids::{RunId, TenantId};
 
-/// The stored head of an empty chain. The `previous hash` of a first entry is `null`; first entries
+/// The stored head of an empty chain. The `prev_hash` of a first entry is `null`; first entries
 /// written by earlier versions hold this value instead.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
@@ -183,7 +183,7 @@ impl Link {
         hex(&self.digest())
     }
 
-    /// The previous hash in the entry; empty if there is none, [`GENESIS`] for `null`.
+    /// The previous hash in the entry; empty if it is absent, [`GENESIS`] for `null`.
     fn held(&self) -> String {
         let value: Option<Value> = serde_json::from_str(&self.body).ok();
         match value.as_ref().and_then(|value| value.get("prevHash")) {

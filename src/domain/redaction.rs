@@ -65,7 +65,7 @@ static PATTERNS: LazyLock<Vec<(&'static str, Regex)>> = LazyLock::new(|| {
     let compile = |(kind, shape): &(&'static str, &str)| {
         (
             *kind,
-            Regex::new(shape).expect("a shape is a sound expression"),
+            Regex::new(shape).expect("a shape is a valid expression"),
         )
     };
     SHAPES.iter().map(compile).collect()
@@ -112,7 +112,7 @@ fn is_named(text: &str, found: &Captures<'_>) -> bool {
         })
 }
 
-/// The text with every credential-shaped part masked; borrowed if there is none.
+/// The text with every credential-shaped part masked; borrowed if nothing was masked.
 pub fn mask(text: &str) -> Cow<'_, str> {
     let mut masked = Cow::Borrowed(text);
     for shape in PATTERNS.iter() {
@@ -123,7 +123,7 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     masked
 }
 
-/// The text with the matches of one shape masked; `None` if there are none.
+/// The text with the matches of one shape masked; `None` if the shape does not occur.
 fn mask_one(shape: &(&'static str, Regex), text: &str) -> Option<String> {
     let mut masked = String::new();
     let mut done = 0;

@@ -155,7 +155,7 @@ impl HostKeyRing {
     }
 }
 
-/// A keyed hash of a digest: without `key`, nobody can test guesses of the digested value.
+/// A keyed hash of a digest: testing guesses of the digested value takes `key`.
 pub fn keyed_digest(key: &[u8; 32], digest: &[u8; 32]) -> Option<[u8; 32]> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     mac.update(digest);

@@ -43,7 +43,7 @@ pub struct Usage {
 pub struct Exceeded {
     /// The setting, such as `max_packs`.
     pub quota: &'static str,
-    /// What the quota counts, in the plural.
+    /// Plural name of the counted items.
     pub unit: &'static str,
     /// The value of the setting.
     pub limit: u64,

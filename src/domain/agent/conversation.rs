@@ -410,7 +410,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Sends memory as a message of its own, so that the agent's instructions stay verbatim.
+/// Sends memory as a separate message, so that the agent's instructions stay verbatim.
 fn memory_message(entries: &[Map<String, Value>]) -> String {
     let mut text = String::from("Memory (read-only snapshot, one entry a line):");
     for entry in entries {

@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(
             budget.reserve(cents(1)),
             Reserve::Granted,
-            "no bound of its own"
+            "not limited separately"
         );
         let mut resumed = Budget::new(limits, budget.spent());
         assert_eq!(resumed.call_tool(), Err(Dimension::ToolCalls));

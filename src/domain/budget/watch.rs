@@ -36,7 +36,7 @@ pub enum Notice {
     },
 }
 
-/// What the run's log has reported already.
+/// Budget events that the run's log already contains.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Said {
     /// The last reported consumption.

@@ -101,7 +101,7 @@ impl GatePolicy {
     };
 }
 
-/// What a score has to show.
+/// The requirement on a score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strictness {

@@ -2,7 +2,7 @@
 //! output.
 //!
 //! A string output is compared as it is; anything else as compact JSON with sorted keys. JSON
-//! numbers are compared by value, so `1` equals `1.0`. There is no silent subset match: members are
+//! numbers are compared by value, so `1` equals `1.0`. Subset matches are never silent: members are
 //! excluded from the comparison only by the run's recorded list of JSON Pointers.
 
 use std::borrow::Cow;

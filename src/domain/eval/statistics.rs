@@ -507,7 +507,7 @@ fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
     }
 }
 
-/// What is missing for a decision.
+/// Data that is missing for a decision.
 fn open(evidence: &Evidence<'_>, own: usize, pooled: usize) -> Vec<String> {
     let trials = evidence.trials();
     let mut reasons = Vec::new();

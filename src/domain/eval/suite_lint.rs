@@ -143,7 +143,7 @@ fn leaked_answers(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, 
 struct Answer(Vec<String>);
 
 impl Answer {
-    /// `None` if there is no string that could be revealed: numbers and flags occur in texts by
+    /// `None` without a string that could be revealed: numbers and flags occur in texts by
     /// chance.
     fn of(task: &Task) -> Option<Self> {
         let matching = task.expected.matching.as_ref()?;

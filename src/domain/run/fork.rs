@@ -21,7 +21,7 @@ use crate::domain::ids::{EventId, RunId, TaskId};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{EventDocument, Inherited};
 
-/// What a fork does after its history.
+/// Behavior of a fork after its history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForkMode {
@@ -48,7 +48,6 @@ pub struct Fork {
     pub source_run_id: RunId,
     /// Events before this sequence number are fixed history.
     pub from_seq: u64,
-    /// What it does after its history.
     pub mode: ForkMode,
     /// Number of events copied from the source.
     pub history: u64,
@@ -65,7 +64,6 @@ pub struct Provenance {
     pub source_run_id: RunId,
     /// Events before this sequence number are fixed history.
     pub from_seq: u64,
-    /// What it does after its history.
     pub mode: ForkMode,
 }
 
@@ -101,11 +99,11 @@ pub struct ForkRequest {
     pub from_seq: u64,
     /// What to do after it.
     pub mode: ForkMode,
-    /// What a branch changes.
+    /// Changes of a branch.
     pub overlay: Overlay,
 }
 
-/// `runOptionsOverlay`: what a branch changes.
+/// `runOptionsOverlay`: the changes of a branch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overlay {
     /// Members that replace the source's.

@@ -70,7 +70,7 @@ impl ReachedBy {
         };
         let url = || -> Result<String, Problem> {
             let url = required("url", MAX_URL)?;
-            let rule = "must be an http or https URL without credentials, query and fragment";
+            let rule = "must be an http or https URL without credentials, query or fragment";
             match place(&url) {
                 Some(_) => Ok(url),
                 None => Err(fields.invalid("url", rule)),

@@ -291,7 +291,7 @@ pub struct EvalSpec {
 }
 
 impl EvalSpec {
-    /// Whether its agent uses live tools, never fixtures (RFC 0081 §D). Such a run has no other
+    /// Whether its agent uses live tools, never fixtures (RFC 0081 §D). A live run has no other
     /// mode.
     pub fn is_live(&self) -> bool {
         self.modes.contains(&EvalMode::LiveShadow)

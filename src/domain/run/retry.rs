@@ -4,7 +4,7 @@
 use super::fold::{EvalFacts, RunStatus};
 use super::record::{EvalSpec, JudgePin, ModelIdentity};
 
-/// After this many retries, failures that the agent's side can cause count as failed.
+/// From the retry of this number on, failures that the agent's side can cause count as failed.
 const LAST_UNJUDGED_RETRY: u32 = 2;
 
 /// Failures that the operator of the agent can cause at will, in addition to 4xx statuses. An

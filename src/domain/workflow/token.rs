@@ -13,7 +13,7 @@ use sha2::Sha256;
 
 use crate::domain::ids::{NodeId, RunId, TenantId};
 
-/// What a token may be used for.
+/// The permitted use of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Intent {

@@ -29,7 +29,7 @@ pub struct Identity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Loss {
-    /// What was lost, and the consequence.
+    /// The loss and its consequence.
     pub what: String,
     /// Number of occurrences.
     pub count: usize,

@@ -345,7 +345,7 @@ fn accounted_for(
     Ok(())
 }
 
-/// What an entry asks: its mark in some form, or nothing.
+/// The question of an entry: its mark in some form, or nothing.
 #[derive(Clone, Debug)]
 enum Asks {
     Text,

@@ -1,7 +1,7 @@
 //! A calibration attempt: its cost limit, progress and result.
 //!
 //! Judging hundreds of samples takes longer than a request may wait, and each sample costs money.
-//! An attempt is therefore a record of its own that can be read while it runs. It contains numbers
+//! An attempt is therefore a separate record that can be read while it runs. It contains numbers
 //! and the name of a sample without a verdict, but no task content.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What a suite plants, and how it declares that.
+//! Planted content, and how a suite declares it.
 //!
 //! The suite format is closed, but tool responses are free-form, and an agent never sees the
 //! response of a tool that it does not have. A task therefore describes its probe as the response
@@ -45,7 +45,7 @@ const ENTRY_CHARS: usize = 512;
 static MARKED: LazyLock<Regex> =
     LazyLock::new(|| expression(r"(?i)\bcanary[-_:][a-z0-9](?:[a-z0-9_-]*[a-z0-9])?"));
 
-/// What a task plants.
+/// The planted content of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Probe {

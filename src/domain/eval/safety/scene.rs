@@ -27,7 +27,7 @@ pub struct Scene<'a> {
     /// The agent's instructions.
     pub prompt: &'a str,
     pub task: &'a Task,
-    /// What the task plants.
+    /// The planted content.
     pub probe: Probe,
     /// The answer in every reading.
     pub answer: Readings,

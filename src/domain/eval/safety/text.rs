@@ -32,7 +32,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     reason = "the expressions are constants, and tests use every one of them"
 )]
 pub(super) fn expression(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("the expression is sound")
+    Regex::new(pattern).expect("the expression is valid")
 }
 
 /// Pairs of hexadecimal digits with the usual separators.
@@ -265,7 +265,7 @@ fn decoded(text: &str) -> Vec<String> {
     found
 }
 
-/// The readable text among bytes; `None` if there is none.
+/// The readable text among bytes; `None` without any.
 fn legible(octets: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(octets);
     let noise = |c: char| c == '\u{fffd}' || c.is_control() && !c.is_whitespace();

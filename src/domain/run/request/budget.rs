@@ -81,7 +81,7 @@ fn globs(fields: &Fields<'_>, name: &str) -> Result<Option<Vec<String>>, Problem
         return Ok(None);
     };
     let shape = format!(
-        "must be a list of at most {MAX_GLOBS} patterns such as \"small-*\", without repetition"
+        "must be a list of at most {MAX_GLOBS} patterns such as \"small-*\", without duplicates"
     );
     let items = value.as_array().filter(|items| items.len() <= MAX_GLOBS);
     let globs = items.and_then(|items| {

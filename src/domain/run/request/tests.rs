@@ -366,7 +366,7 @@ fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
     });
     assert!(
         live.is_err(),
-        "a run on live tools is no baseline for one on fixtures"
+        "a run on live tools is not a baseline for one on fixtures"
     );
 }
 
