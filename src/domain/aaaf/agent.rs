@@ -77,11 +77,12 @@ impl Status {
     pub const fn hinders(self) -> Option<&'static str> {
         match self {
             Self::Suspended => Some(
-                "this agent is suspended; nothing is recorded about it or assessed of it until its `status` is active again",
+                "this agent is suspended; set its `status` to active before recording evidence \
+                about it or assessing it",
             ),
-            Self::Archived => Some(
-                "this agent is archived; nothing is recorded about it or assessed of it any more",
-            ),
+            Self::Archived => {
+                Some("this agent is archived and accepts no further evidence or assessments")
+            }
             Self::Enrolled | Self::Active => None,
         }
     }
@@ -373,7 +374,7 @@ fn labels(fields: &Fields<'_>, name: &str, most: usize) -> Result<Option<Vec<Str
     let labels = fields.texts(name, most, MAX_LABEL)?;
     let mut seen = std::collections::BTreeSet::new();
     match labels.iter().flatten().find(|label| !seen.insert(*label)) {
-        Some(_) => Err(fields.invalid(name, "must not hold the same name twice")),
+        Some(_) => Err(fields.invalid(name, "must not list the same name twice")),
         None => Ok(labels),
     }
 }

@@ -54,7 +54,7 @@ impl Override {
 
 /// An override after which an event would be none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the override of `{field}` of event `{event_id}` cannot stand: {reason}")]
+#[error("the override of `{field}` in event `{event_id}` is invalid: {reason}")]
 pub struct OverrideFault {
     /// Which event.
     pub event_id: String,
@@ -70,19 +70,24 @@ pub struct OverrideFault {
 pub enum Idle {
     #[error("the assessment has no evidence about task `{task_id}`; name one of its tasks")]
     Task { task_id: String },
-    #[error("task `{task_id}` has no revision {revision_number}; name one that is recorded")]
+    #[error("task `{task_id}` has no revision {revision_number}; name a recorded revision")]
     Revision {
         task_id: String,
         revision_number: u32,
     },
-    #[error("the assessment has no event `{event_id}` among its evidence; name one of its events")]
+    #[error(
+        "event `{event_id}` is not part of the assessment's evidence; name one of its \
+        events"
+    )]
     Event { event_id: String },
     #[error(
-        "event `{event_id}` was recorded by the agent itself or by an unknown principal, so what it says of outcomes does not count; record the outcome under another id, or name another event"
+        "event `{event_id}` was recorded by the agent itself or by an unknown principal, so its \
+        outcome does not count; record the outcome under another id, or name another event"
     )]
     ActivityOnly { event_id: String },
     #[error(
-        "a {kind} event says nothing by `{field}` that is scored; name a member of its data that is read"
+        "`{field}` of a {kind} event does not affect any score; name a member of its data that \
+        does"
     )]
     Field { kind: EventType, field: String },
 }

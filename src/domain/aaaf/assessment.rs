@@ -68,7 +68,8 @@ const RETENTION_MARGIN: i64 = 7;
 pub enum Uncertified {
     /// Its window is too short, or too long ago.
     #[error(
-        "a badge needs a window of at least {days} days that ends less than 24 hours before the assessment is asked for"
+        "a badge needs a window of at least {days} days that ends less than 24 hours before the \
+        assessment is requested"
     )]
     Window {
         /// The days of a window, as the organization has set them.
@@ -76,7 +77,9 @@ pub enum Uncertified {
     },
     /// Nothing was recorded when its window began.
     #[error(
-        "a badge needs {days} days of collection, and nothing about this agent had been recorded by {since}; ask again once evidence has been collected for that long"
+        "a badge needs {days} days of evidence collection, and no evidence about this agent had \
+        been recorded by {since}; request another assessment after collecting evidence for \
+        that long"
     )]
     Collection {
         /// The days of a window, as the organization has set them.
@@ -138,16 +141,18 @@ fn full() -> String {
 pub enum NoAssessment {
     /// A type nobody knows.
     #[error(
-        "`{0}` is no type of assessment; take full, passive_only, stress_test_only or single_dimension"
+        "`{0}` is not an assessment type; use full, passive_only, stress_test_only or \
+        single_dimension"
     )]
     Kind(String),
     /// One dimension, but which?
     #[error(
-        "`dimension` says which one a single_dimension assessment looks at, and belongs to no other type"
+        "`dimension` is required for a single_dimension assessment and not allowed for other \
+        types"
     )]
     Dimension,
     /// Nothing could lie in it.
-    #[error("`window_start` must lie before `window_end`")]
+    #[error("`window_start` must be before `window_end`")]
     Window,
 }
 
@@ -286,7 +291,8 @@ pub enum Unscored {
 pub enum Insufficient {
     /// Too few tasks.
     #[error(
-        "{axis} needs {required_count} tasks from {window_start} until {window_end}, and there are {current_count}; record more evidence or take a longer window"
+        "{axis} needs {required_count} tasks from {window_start} until {window_end}, and there \
+        are {current_count}; record more evidence or choose a longer window"
     )]
     Tasks {
         /// Of which axis.
@@ -302,7 +308,8 @@ pub enum Insufficient {
     },
     /// Too few dimensions.
     #[error(
-        "{axis} is assessed to {weight_coverage} of its weights where {required_coverage} is needed; there is no evidence for {}",
+        "{axis} has evidence for {weight_coverage} of its weights and needs \
+        {required_coverage}; there is no evidence for {}",
         named(.missing_dimensions)
     )]
     Coverage {

@@ -287,14 +287,14 @@ impl Rules {
             ("calibration_delta", self.calibration_delta),
         ];
         if let Some((field, _)) = shares.iter().find(|(_, it)| !(0.0..=1.0).contains(it)) {
-            return fault(field, "must lie within 0 and 1");
+            return fault(field, "must be between 0 and 1");
         }
         for (field, value) in [
             ("error_baseline_per_task", self.error_baseline_per_task),
             ("learning_full_improvement", self.learning_full_improvement),
         ] {
             if value <= 0.0 {
-                return fault(field, "must be more than 0");
+                return fault(field, "must be greater than 0");
             }
         }
         if self.domain_taxonomy.is_empty() {
@@ -310,7 +310,7 @@ impl Rules {
             {
                 return fault(
                     "domain_taxonomy",
-                    "must name every domain once, and none empty",
+                    "must not repeat a domain or contain an empty name",
                 );
             }
         }
@@ -327,13 +327,13 @@ impl Rules {
         ] {
             // Ten years: beyond it dates would run out of what they can say.
             if !(1..=3650).contains(&days) {
-                return fault(field, "must lie within 1 and 3650");
+                return fault(field, "must be between 1 and 3650");
             }
         }
         if let Some(days) = self.reassessment_interval_days
             && !(1..=3650).contains(&days)
         {
-            return fault("reassessment_interval_days", "must lie within 1 and 3650");
+            return fault("reassessment_interval_days", "must be between 1 and 3650");
         }
         // Otherwise a badge would be due for another assessment as soon as it is issued.
         if let Some(days) = self.reassessment_days_before_expiry
@@ -347,13 +347,13 @@ impl Rules {
         if self.learning_min_tasks < 3 {
             return fault(
                 "learning_min_tasks",
-                "must be at least 3: thirds are compared",
+                "must be at least 3, because thirds of the group are compared",
             );
         }
         if self.consistency_min_group_size < 2 {
             return fault(
                 "consistency_min_group_size",
-                "must be at least 2: one task is always like itself",
+                "must be at least 2, because a single task is always consistent",
             );
         }
         Ok(())
@@ -363,12 +363,12 @@ impl Rules {
 fn check_baselines(field: &str, levels: &BTreeMap<String, f64>) -> Result<(), ConfigFault> {
     for (level, seconds) in levels {
         if !matches!(level.as_str(), "1" | "2" | "3" | "4" | "5") {
-            let reason = "must have levels 1 to 5 as keys";
+            let reason = "must have the levels 1 to 5 as keys";
             return Err(ConfigFault::field(field, reason));
         }
         if *seconds <= 0.0 {
             let field = format!("{field}.{level}");
-            return Err(ConfigFault::field(field, "must be more than 0 seconds"));
+            return Err(ConfigFault::field(field, "must be greater than 0 seconds"));
         }
     }
     Ok(())

@@ -62,7 +62,7 @@ impl Filing {
         let mut dimensions = BTreeSet::new();
         for name in named {
             let dimension: Dimension = serde_json::from_value(Value::from(name))
-                .map_err(|_| fields.invalid(member, "must hold dimensions of AAAF only"))?;
+                .map_err(|_| fields.invalid(member, "must contain only AAAF dimensions"))?;
             dimensions.insert(dimension);
         }
         let justification = fields.text_of("justification", 1..=MAX_TEXT)?;
@@ -92,7 +92,7 @@ impl Filing {
         let claim: String = mask(correction).chars().take(MAX_TEXT).collect();
         (!dimensions.is_empty()).then(|| Self {
             dimensions,
-            justification: "A person has corrected what an eval run scored.".to_owned(),
+            justification: "A person corrected the score of an eval run.".to_owned(),
             counter_evidence: vec![Claim { task_id, claim }],
         })
     }
@@ -146,16 +146,16 @@ impl Ruling {
         let reason = reason.map(|reason| mask(reason).into_owned());
         let decision = fields.text("decision")?;
         if decision != Some("accept") && fields.get("overrides").is_some() {
-            return Err(fields.invalid("overrides", "belongs to the decision accept alone"));
+            return Err(fields.invalid("overrides", "is only allowed with the decision accept"));
         }
         match (decision, reason) {
             (Some("review"), None) => Ok(Self::Review),
             (Some("review"), Some(_)) => {
-                Err(fields.invalid("reason", "belongs to accept and reject"))
+                Err(fields.invalid("reason", "is only allowed with accept and reject"))
             }
             (Some("reject"), Some(reason)) => Ok(Self::Reject { reason }),
             (Some("reject"), None) => {
-                Err(fields.invalid("reason", "is required: a rejection says why"))
+                Err(fields.invalid("reason", "is required with the decision reject"))
             }
             (Some("accept"), reason) => Ok(Self::Accept {
                 overrides: overrides(&fields)?,
@@ -175,13 +175,15 @@ fn overrides(fields: &Fields<'_>) -> Result<Vec<Override>, Problem> {
     let octets: usize = listed.iter().map(|it| it.to_string().len()).sum();
     if octets > MAX_OVERRIDE_OCTETS {
         return Err(wrong(&format!(
-            "must not be longer than {MAX_OVERRIDE_OCTETS} octets"
+            "must be at most {MAX_OVERRIDE_OCTETS} bytes"
         )));
     }
     let read = listed.iter().enumerate().map(|(n, it)| {
         serde_json::from_value(it.clone()).map_err(|_| {
             wrong(&format!(
-                "holds something else at place {n}: revision_not_error has task_id and revision_number, exclude_task has task_id, set_field has event_id, field and value"
+                "has an invalid override at position {n}: revision_not_error needs task_id and \
+                revision_number, exclude_task needs task_id, set_field needs event_id, \
+                field and value"
             ))
         })
     });

@@ -242,14 +242,14 @@ pub fn plan(subject: Subject, only: Option<Dimension>) -> Plan {
 
 fn hindrance(test: Test, subject: &Subject) -> Option<&'static str> {
     let no_domain = || {
-        subject
-            .domain
-            .is_none()
-            .then_some("the agent claims no domain; enrol it with `domains`, the primary one first")
+        subject.domain.is_none().then_some(
+            "the agent has no domains; enrol it with `domains`, the primary one \
+            first",
+        )
     };
     match test {
         Test::ToolChallenge if subject.tools.is_empty() => {
-            Some("the agent registers no tool that its runs may call; enrol it with `tools`")
+            Some("the agent has no tools that its runs may call; enrol it with `tools`")
         }
         Test::ComplexityLadder
         | Test::AutonomyLadder

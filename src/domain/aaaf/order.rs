@@ -91,7 +91,8 @@ impl Order {
         let external = agent.openwop_agent.is_none() && agent.reached_by.is_none();
         let supplements = self.kind == "full" && self.stress_test && !self.is_for_stress_test;
         (supplements && external).then_some(
-            "the agent has no `openwop_agent` that this host could run and no `reached_by`; only recorded evidence counts",
+            "the agent has neither an `openwop_agent` that this host can run nor a \
+            `reached_by`; only recorded evidence counts",
         )
     }
 
@@ -134,7 +135,7 @@ impl Order {
     pub fn plan(&self, id: &str, config: &Config, now: Timestamp) -> Result<Assessment, Problem> {
         let end = self.window_end.unwrap_or(now);
         if end > now {
-            let message = "`window_end` must not lie ahead: what has not happened is no evidence";
+            let message = "`window_end` must not be in the future";
             return Err(Problem::validation("window_end", message));
         }
         let days = i64::from(config.rules.assessment_window_days);
@@ -142,7 +143,13 @@ impl Order {
             Some(start) => start,
             None => end
                 .checked_sub(SignedDuration::from_hours(24 * days))
-                .map_err(|_| Problem::validation("window_end", "`window_end` lies too far back"))?,
+                .map_err(|_| {
+                    Problem::validation(
+                        "window_end",
+                        "`window_end` is too far in the \
+                        past",
+                    )
+                })?,
         };
         Assessment::new(Some(id.to_owned()), &self.kind, self.dimension, start, end).map_err(
             |fault| {
@@ -162,7 +169,7 @@ fn dimension(fields: &Fields<'_>) -> Result<Option<Dimension>, Problem> {
         return Ok(None);
     };
     let known = Dimension::named(name);
-    let known = known.ok_or_else(|| fields.invalid("dimension", "is no dimension of AAAF"))?;
+    let known = known.ok_or_else(|| fields.invalid("dimension", "is not an AAAF dimension"))?;
     Ok(Some(known))
 }
 
@@ -170,11 +177,12 @@ fn dimension(fields: &Fields<'_>) -> Result<Option<Dimension>, Problem> {
 fn stress_test(fields: &Fields<'_>, kind: &str, asked: Option<bool>) -> Result<bool, Problem> {
     let refuse = |message: &str| Err(fields.invalid("include_stress_test", message));
     match (kind, asked) {
-        ("passive_only", Some(true)) => {
-            refuse("must be false or left out: passive_only looks at what came along; take full")
-        }
+        ("passive_only", Some(true)) => refuse(
+            "must be false or left out: passive_only uses only recorded evidence; use \
+            full instead",
+        ),
         ("stress_test_only", Some(false)) => {
-            refuse("must be true or left out: stress_test_only is nothing else")
+            refuse("must be true or left out: stress_test_only always runs a stress test")
         }
         ("stress_test_only" | "full", None) => Ok(true),
         (_, asked) => Ok(asked.unwrap_or(false)),
@@ -211,11 +219,11 @@ fn moment(fields: &Fields<'_>, name: &str) -> Result<Option<Timestamp>, Problem>
     };
     let moment: Timestamp = text
         .parse()
-        .map_err(|_| fields.invalid(name, "must be a moment such as 2026-04-16T12:00:00Z"))?;
+        .map_err(|_| fields.invalid(name, "must be a timestamp such as 2026-04-16T12:00:00Z"))?;
     // As precise as it is kept.
     Timestamp::from_microsecond(moment.as_microsecond())
         .map(Some)
-        .map_err(|_| fields.invalid(name, "must be a moment such as 2026-04-16T12:00:00Z"))
+        .map_err(|_| fields.invalid(name, "must be a timestamp such as 2026-04-16T12:00:00Z"))
 }
 
 /// How a person decides about an assessment that waits for a review.
@@ -251,7 +259,7 @@ impl Review {
         };
         let reason = fields.text_of("reason", 1..=MAX_REASON)?;
         if verdict == Verdict::Reject && reason.is_none() {
-            return Err(fields.invalid("reason", "is required: a rejection says why"));
+            return Err(fields.invalid("reason", "is required with the decision reject"));
         }
         Ok(Self {
             verdict,

@@ -58,11 +58,13 @@ impl Status {
     /// Why something is not possible for it now; `None` if it is.
     pub const fn hinders(self, writes: bool) -> Option<&'static str> {
         match self {
-            Self::Suspended if writes => {
-                Some("this organization is suspended and may only read; ask the host's operator")
-            }
+            Self::Suspended if writes => Some(
+                "this organization is suspended and can only be read; ask the host's \
+                operator",
+            ),
             Self::Archived => Some(
-                "this organization is archived; only its badges can still be verified; ask the host's operator",
+                "this organization is archived and only its badges can still be verified; ask \
+                the host's operator",
             ),
             Self::Active | Self::Suspended => None,
         }
@@ -193,14 +195,14 @@ fn auditors(fields: &Fields<'_>) -> Result<Option<Vec<Auditor>>, Problem> {
         }
         let principal = text("principal", MAX_PRINCIPAL)?;
         if principal.contains(is_ambiguous) {
-            return Err(members.invalid("principal", "must hold no control characters"));
+            return Err(members.invalid("principal", "must not contain control characters"));
         }
         let auditor = Auditor {
             tenant: TenantId::from(tenant),
             principal: principal.to_owned(),
         };
         if auditors.contains(&auditor) {
-            return Err(fields.invalid("auditors", "must name every auditor once"));
+            return Err(fields.invalid("auditors", "must not list an auditor twice"));
         }
         auditors.push(auditor);
     }
@@ -215,7 +217,7 @@ fn name(fields: &Fields<'_>) -> Result<Option<String>, Problem> {
 pub(super) fn named(fields: &Fields<'_>, longest: usize) -> Result<Option<String>, Problem> {
     match fields.text_of("name", 1..=longest)? {
         Some(name) if name.trim().is_empty() || name.contains(is_ambiguous) => {
-            Err(fields.invalid("name", "must hold a letter and no control characters"))
+            Err(fields.invalid("name", "must contain a letter and no control characters"))
         }
         name => Ok(name.map(str::to_owned)),
     }

@@ -97,7 +97,7 @@ impl OwnTask {
         let known = ["input", "fixtures", "profile"];
         let fields = Fields::closed(&definition, "task_definition", &known, Nulls::Wrong)?;
         if fields.get("input").is_none() {
-            return Err(fields.invalid("input", "is required: what the agent is given"));
+            return Err(fields.invalid("input", "is required: the input given to the agent"));
         }
         let profile = fields.object("profile")?.unwrap_or_default();
         if let Some(name) = ["domain", "complexityLevel", "probe"]
@@ -105,7 +105,8 @@ impl OwnTask {
             .find(|name| profile.contains_key(*name))
         {
             let message = format!(
-                "must not have `{name}`: the task's own `domain` and `complexity_level` say so"
+                "must not have `{name}`: set the task's own `domain` or `complexity_level` \
+                instead"
             );
             return Err(fields.invalid("profile", &message));
         }
@@ -115,7 +116,10 @@ impl OwnTask {
             return Err(Problem::validation("task_definition", message));
         }
         if let Err(fault) = Profile::read(&profile) {
-            return Err(fields.invalid("profile", &format!("cannot be used: {}", fault.reason)));
+            return Err(fields.invalid(
+                "profile",
+                &format!("is invalid for a stress task: {}", fault.reason),
+            ));
         }
         check_suite(&suite).map(drop).map_err(|faults| {
             let fault = faults.first();
@@ -125,10 +129,7 @@ impl OwnTask {
                 true => "expected_outcome",
                 false => "task_definition",
             };
-            Problem::validation(
-                field,
-                format!("`{field}` cannot be used: {place}: {reason}"),
-            )
+            Problem::validation(field, format!("`{field}` is invalid: {place}: {reason}"))
         })
     }
 

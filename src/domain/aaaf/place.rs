@@ -17,7 +17,8 @@ pub struct Place {
 /// No address that badges can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "must be an address like https://assess.example.org: http or https, and no path, query or user"
+    "must be an http or https address such as https://assess.example.org, without path, query \
+    or user"
 )]
 pub struct NoPlace;
 

@@ -24,18 +24,19 @@ struct Bucket {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecencyFault {
     /// A key of another form.
-    #[error("`{0}` is no range of days; write `0_7_days`")]
+    #[error("`{0}` is not a range of days; write it as `0_7_days`")]
     Key(String),
     /// A weight that is none.
-    #[error("`{0}` needs a weight within 0 and 1")]
+    #[error("`{0}` must have a weight between 0 and 1")]
     Weight(String),
     /// Days without a weight, or with two.
     #[error(
-        "the ranges must follow each other from day 0 on without gaps; day {0} is missing or there twice"
+        "the ranges must cover all days from day 0 on without gaps or overlaps; day {0} is \
+        missing or covered twice"
     )]
     Gap(u32),
     /// Nothing.
-    #[error("at least one range of days is needed")]
+    #[error("at least one range of days is required")]
     Empty,
 }
 

@@ -17,15 +17,15 @@ const GENERATIVE: &str = "NIST AI 600-1";
 const STANDARDS: [(&str, &str); 7] = [
     (
         AGENT_DESCRIPTIONS,
-        "how capabilities of agents are described, and levels of interoperability",
+        "description of agent capabilities, and levels of interoperability",
     ),
     (
         VOCABULARY,
-        "the words: agent, system, model, transparency, explainability",
+        "vocabulary: agent, system, model, transparency, explainability",
     ),
     (
         MANAGEMENT,
-        "a management system for AI that plans, does, checks and acts; its controls",
+        "a management system for AI: plan, do, check, act, and its controls",
     ),
     (
         QUALITY,
@@ -39,7 +39,7 @@ const STANDARDS: [(&str, &str); 7] = [
         AGENTS,
         "identity, authentication, security and interoperability of agents",
     ),
-    (GENERATIVE, "risks that generative AI adds"),
+    (GENERATIVE, "risks added by generative AI"),
 ];
 
 /// Where a dimension has its counterpart: the standards, and which part of them.
@@ -50,7 +50,7 @@ pub const fn of(dimension: Dimension) -> (&'static [&'static str], &'static str)
         Dimension::Speed => (&[QUALITY], "performance efficiency: time behaviour"),
         Dimension::Consistency => (&[RISK], "MEASURE 2.6: reliable in different contexts"),
         Dimension::ReviewCompliance => (&[MANAGEMENT], "control A.6.2.6: monitoring; acting on it"),
-        Dimension::DomainBreadth => (&[AGENT_DESCRIPTIONS], "what a described capability means"),
+        Dimension::DomainBreadth => (&[AGENT_DESCRIPTIONS], "meaning of a described capability"),
         Dimension::ComplexityCeiling => (&[QUALITY], "functional suitability: completeness"),
         Dimension::ToolProficiency => (&[AGENTS], "secure and identified use of tools"),
         Dimension::AutonomyLevel => (&[VOCABULARY], "a human in, on or out of the loop"),
@@ -61,7 +61,7 @@ pub const fn of(dimension: Dimension) -> (&'static [&'static str], &'static str)
         ),
         Dimension::OrchestrationSkills => (
             &[AGENTS, AGENT_DESCRIPTIONS, MANAGEMENT],
-            "coordination of several agents; interoperability; governance of the whole",
+            "coordination of several agents; interoperability; governance of the whole system",
         ),
     }
 }
@@ -84,16 +84,18 @@ pub fn document() -> Value {
     json!({
         "framework": "AAAF",
         "version": "1.0.0",
-        "claim": "This maps to the standards named; it is no certification by any of them, and no audit against them.",
+        "claim": "The mapping refers to the named standards. It is neither a certification by \
+            any of them nor an audit against them.",
         "standards": standards,
         "dimensions": dimensions,
         "iso_42001_pdca": [
-            {"phase": "Plan", "activity": "say what is assessed and what counts how much",
+            {"phase": "Plan", "activity": "define what is assessed and how it is weighted",
              "evidence": ["config", "config/weights", "config/taxonomy"]},
             {"phase": "Do", "activity": "collect evidence and score it", "evidence": ["events", "assessments"]},
-            {"phase": "Check", "activity": "compare with the assessment before, and graders with people",
+            {"phase": "Check", "activity": "compare with the previous assessment, and graders \
+                with people",
              "evidence": ["assessment.calibration"]},
-            {"phase": "Act", "activity": "certify, correct by appeal, assess anew", "evidence": ["badges", "appeals"]},
+            {"phase": "Act", "activity": "certify, correct by appeal, reassess", "evidence": ["badges", "appeals"]},
         ],
         "nist_ai_rmf": [
             {"function": "GOVERN", "activity": "the configuration of an organization: weights, thresholds, tiers"},

@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for Score {
         if (0.0..=1.0).contains(&raw) {
             Ok(Self::of(raw))
         } else {
-            Err(de::Error::custom("a score lies within 0 and 1"))
+            Err(de::Error::custom("a score must be between 0 and 1"))
         }
     }
 }
@@ -152,7 +152,8 @@ impl fmt::Display for Tier {
 /// A name that no tier has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no tier; those of performance are Novice, Competent, Proficient, Expert and Elite, those of capability Narrow, Functional, Versatile, Specialist and Full-Stack"
+    "`{0}` is not a tier; the performance tiers are Novice, Competent, Proficient, Expert and \
+    Elite, the capability tiers Narrow, Functional, Versatile, Specialist and Full-Stack"
 )]
 pub struct NoTier(String);
 

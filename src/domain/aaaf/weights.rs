@@ -27,7 +27,7 @@ pub enum WeightFault {
         problem: String,
     },
     /// Not a thousandth.
-    #[error("{axis}_weights.{key}: a weight lies within 0 and 1 and is a multiple of 0.001")]
+    #[error("{axis}_weights.{key}: must be between 0 and 1 and a multiple of 0.001")]
     Value {
         /// Whose.
         axis: Axis,
@@ -36,7 +36,7 @@ pub enum WeightFault {
     },
     /// Not the whole.
     #[error(
-        "{axis}_weights sum to {}.{:03} where 1.000 is needed",
+        "{axis}_weights must sum to 1.000, got {}.{:03}",
         thousandths / WHOLE,
         thousandths % WHOLE
     )]
@@ -102,7 +102,7 @@ impl Weights {
             .keys()
             .find(|key| !weights.keys().any(|it| it.as_str() == key.as_str()))
         {
-            return Err(keys(format!("`{other}` is no dimension of it")));
+            return Err(keys(format!("`{other}` is not one of its dimensions")));
         }
         let thousandths = weights.values().map(|it| u32::from(*it)).sum();
         if thousandths == WHOLE {

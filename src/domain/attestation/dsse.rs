@@ -18,10 +18,10 @@ const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIEN
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unverified {
     /// No signature is the key's over this payload and type.
-    #[error("no signature of this key covers it")]
+    #[error("no signature by this key covers it")]
     Signature,
     /// Signed, and something else than a statement.
-    #[error("its payload is no in-toto statement")]
+    #[error("its payload is not an in-toto statement")]
     PayloadType,
     /// Not base64.
     #[error("its payload is not base64")]

@@ -315,13 +315,13 @@ pub enum Rejected {
     #[error(transparent)]
     Unverified(#[from] Unverified),
     /// Signed, and something else.
-    #[error("it is a statement of another kind: {0}")]
+    #[error("it is a different kind of statement: {0}")]
     OtherKind(String),
     /// Signed, and not understood.
     #[error("its statement cannot be read: {0}")]
     Unreadable(String),
     /// Signed, and at odds with itself.
-    #[error("its subject is not what the report in it is about")]
+    #[error("its subject does not match the report in it")]
     Subject,
 }
 

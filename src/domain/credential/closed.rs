@@ -31,34 +31,37 @@ pub struct Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FaultKind {
     /// Contexts that are not the ones known.
-    #[error("is no known list of contexts; nothing is fetched, and an unknown context fails")]
+    #[error(
+        "is not a known list of contexts; contexts are never fetched, so an unknown one is \
+        rejected"
+    )]
     Contexts,
     /// A member no context defines.
     #[error("is not defined by the contexts, so no signature covers it")]
     Undefined,
     /// A type no context defines.
-    #[error("names a type the contexts do not define, so no signature covers it")]
+    #[error("names a type that the contexts do not define, so no signature covers it")]
     UndefinedType,
     /// A value that is not what the member holds.
-    #[error("is not what this member holds")]
+    #[error("is not a valid value for this member")]
     Value,
     /// No absolute IRI.
-    #[error("is no absolute IRI, so no signature covers it")]
+    #[error("is not an absolute IRI, so no signature covers it")]
     Iri,
     /// A text with characters that are written in more than one way.
-    #[error("has a control character, which libraries canonicalize differently")]
+    #[error("contains a control character, which libraries canonicalize differently")]
     Ambiguous,
     /// Nothing, which JSON-LD drops.
-    #[error("is empty, and no signature covers that")]
+    #[error("is empty, so no signature covers it")]
     Empty,
     /// Two items that cannot be told apart by what they say themselves.
-    #[error("looks like another item of the same list")]
+    #[error("cannot be distinguished from another item of the same list")]
     Alike,
     /// More than [`MAX_DEPTH`] levels.
-    #[error("is nested too deep")]
+    #[error("is nested too deeply")]
     TooDeep,
     /// More than [`MAX_UNNAMED`] nodes without a name.
-    #[error("is one part too many without an id")]
+    #[error("exceeds the limit of parts without an id")]
     TooMany,
 }
 

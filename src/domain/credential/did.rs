@@ -152,10 +152,10 @@ impl DidDocument {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoKey {
     /// A `did:web` whose document was not given.
-    #[error("the document of {0} is needed to know its keys")]
+    #[error("the DID document of {0} is needed to find its keys")]
     DocumentNeeded(String),
     /// Its document does not name the key.
-    #[error("the document of {0} names no such key for assertions")]
+    #[error("the DID document of {0} lists no such key for assertions")]
     NotListed(String),
     /// Not a DID that is read.
     #[error("{0} is neither a did:key of an Ed25519 key nor a did:web")]

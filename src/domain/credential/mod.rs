@@ -28,13 +28,13 @@ pub const MAX_OCTETS: usize = 256 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// More than [`MAX_OCTETS`].
-    #[error("has {0} octets; at most {MAX_OCTETS} are read")]
+    #[error("has {0} bytes; the limit is {MAX_OCTETS}")]
     TooLarge(usize),
     /// Not strict JSON.
     #[error("{0}")]
     Json(#[from] json::Error),
     /// JSON, and no object.
-    #[error("is no JSON object")]
+    #[error("is not a JSON object")]
     NoObject,
 }
 

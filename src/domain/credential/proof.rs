@@ -18,10 +18,10 @@ pub enum Unsignable {
     #[error(transparent)]
     Content(#[from] Unspeakable),
     /// It has been signed.
-    #[error("the document has a proof")]
+    #[error("the document already has a proof")]
     Signed,
     /// The issuer in it is somebody else.
-    #[error("its issuer is not the one who signs")]
+    #[error("the document's issuer is not the owner of the signing key")]
     Issuer,
 }
 
@@ -32,22 +32,28 @@ pub enum Unproven {
     #[error(transparent)]
     Content(#[from] Unspeakable),
     /// There is none, or more than one.
-    #[error("/proof is not the one proof there has to be")]
+    #[error("/proof must be exactly one proof object")]
     NoProof,
     /// A proof of another kind.
-    #[error("/proof is not of the kind `eddsa-rdfc-2022` for `assertionMethod`")]
+    #[error(
+        "/proof must use the cryptosuite `eddsa-rdfc-2022` and the purpose \
+        `assertionMethod`"
+    )]
     Kind,
     /// Not a moment.
-    #[error("/proof/created is no moment in time")]
+    #[error("/proof/created is not a timestamp")]
     Created,
     /// Signed by somebody else.
-    #[error("/proof/verificationMethod is no key of the issuer")]
+    #[error("/proof/verificationMethod is not a key of the issuer")]
     Issuer,
     /// Its key is not known.
     #[error(transparent)]
     NoKey(#[from] NoKey),
     /// It was changed, or signed with another key.
-    #[error("/proof/proofValue does not fit: the document was changed, or signed with another key")]
+    #[error(
+        "/proof/proofValue does not verify: the document was changed, or signed with \
+        another key"
+    )]
     Signature,
 }
 

@@ -16,7 +16,7 @@ pub enum Unspeakable {
     #[error(transparent)]
     Open(#[from] Fault),
     /// It is no JSON-LD.
-    #[error("the document is no JSON-LD: {0}")]
+    #[error("the document is not valid JSON-LD: {0}")]
     JsonLd(String),
 }
 
@@ -30,7 +30,7 @@ pub fn canonical(document: &Map<String, Value>) -> Result<String, Unspeakable> {
     let quads = JsonLdParser::new()
         .for_slice(&text)
         .with_load_document_callback(|url, _| {
-            let known = context(url).ok_or("an unknown context; nothing is fetched")?;
+            let known = context(url).ok_or("an unknown context; contexts are never fetched")?;
             Ok(JsonLdRemoteDocument {
                 document: known.to_string().into_bytes(),
                 document_url: url.to_owned(),

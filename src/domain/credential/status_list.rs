@@ -56,10 +56,10 @@ pub enum BitsFault {
     #[error("the list has no bit {0}")]
     OutOfRange(u64),
     /// Not the encoding.
-    #[error("`encodedList` is no gzip in unpadded base64url after `u`")]
+    #[error("`encodedList` must be `u` followed by gzip data in unpadded base64url")]
     Encoding,
     /// Fewer bits than the standard allows, or more than are read.
-    #[error("`encodedList` unpacks to fewer than {BITS} bits, or to more than are read")]
+    #[error("`encodedList` unpacks to fewer than {BITS} bits, or to more than the limit")]
     Length,
 }
 
@@ -178,22 +178,22 @@ pub fn sign(
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// The credential has no status that is understood.
-    #[error("/credentialStatus names no bit of a revocation list")]
+    #[error("/credentialStatus does not name a bit of a revocation list")]
     Entry,
     /// Another list.
     #[error("the status list is not the one the credential names ({0})")]
     OtherList(String),
     /// Somebody else's.
-    #[error("the status list is not the issuer's")]
+    #[error("the issuer of the status list is not the issuer of the credential")]
     OtherIssuer,
     /// Not a list of revocations.
-    #[error("it is no status list of revocations")]
+    #[error("it is not a revocation status list")]
     NoList,
     /// Its proof does not hold.
-    #[error("the status list is not believed: {0}")]
+    #[error("the status list cannot be trusted: {0}")]
     Unproven(#[from] Unproven),
     /// Too old, or of the future.
-    #[error("the status list holds from {from} until {until}; a current one is needed")]
+    #[error("the status list is valid from {from} until {until}; a current one is needed")]
     NotCurrent {
         /// When it begins to hold.
         from: String,

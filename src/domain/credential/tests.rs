@@ -206,10 +206,10 @@ fn documents_that_take_for_ever_to_canonicalize_are_refused() {
     let many: Vec<String> = (0..300).map(|n| n.to_string()).collect();
     let long = json!({"type": "ResultDescription", "allowedValue": many});
     for (alignment, expected) in [
-        (json!(twins), "looks like another"),
-        (json!(nested), "looks like another"),
-        (deep, "is nested too deep"),
-        (long, "is one part too many"),
+        (json!(twins), "cannot be distinguished from another"),
+        (json!(nested), "cannot be distinguished from another"),
+        (deep, "is nested too deeply"),
+        (long, "exceeds the limit of parts"),
     ] {
         let mut document = issued(&badge());
         document["alignment"] = alignment;

@@ -93,13 +93,11 @@ fn url(fields: &Fields<'_>) -> Result<Url, Problem> {
 pub fn address(field: &str, text: &str) -> Result<Url, Problem> {
     let invalid = |rule: &str| Problem::validation(field, format!("`{field}` {rule}"));
     if text.len() > MAX_URL {
-        return Err(invalid(&format!(
-            "must not be longer than {MAX_URL} characters"
-        )));
+        return Err(invalid(&format!("must be at most {MAX_URL} characters")));
     }
     // The parser would take them out and go elsewhere than the text says.
     if text.contains(|c: char| c.is_ascii_control() || c == ' ') {
-        return Err(invalid("must not hold spaces or control characters"));
+        return Err(invalid("must not contain spaces or control characters"));
     }
     let url = text
         .parse::<Url>()
@@ -166,7 +164,8 @@ fn schemes(fields: &Fields<'_>) -> Result<Option<Vec<String>>, Problem> {
         return Err(Problem::validation(
             name,
             format!(
-                "`{name}` must list `{SCHEME_V1}`, may list `{SCHEME_STANDARD}`, and each only once"
+                "`{name}` must list `{SCHEME_V1}` and may list `{SCHEME_STANDARD}`, each only \
+                once"
             ),
         ));
     }
@@ -183,7 +182,8 @@ fn secret(fields: &Fields<'_>, standard: bool) -> Result<Option<Secret>, Problem
         (Some(text), false) => Secret::brought(text).map(Some).ok_or_else(|| {
             Problem::validation(
                 "secret",
-                "`secret` must have 16 to 512 printable ASCII characters without spaces; leave it out to have one made",
+                "`secret` must have 16 to 512 printable ASCII characters without spaces; leave \
+                it out to have one generated",
             )
         }),
         (None, false) => Ok(None),
@@ -194,7 +194,8 @@ fn standard_secret_wanted(fault: &str) -> Problem {
     Problem::validation(
         "secret",
         format!(
-            "`secret` {fault}: with `{SCHEME_STANDARD}` it is `whsec_` and the base64 of 24 to 64 octets"
+            "`secret` {fault}: with `{SCHEME_STANDARD}` it must be `whsec_` followed by the \
+            base64 of 24 to 64 bytes"
         ),
     )
 }

@@ -70,13 +70,13 @@ pub async fn get(
     let form = Form::of(extension).ok_or_else(|| {
         Problem::new(
             ErrorCode::NotFound,
-            "no such badge; it is there as .json, .svg, .png and .md",
+            "no such badge; a badge is available as .json, .svg, .png and .md",
         )
     })?;
     let seen = state.aaaf.badge(viewer.as_ref(), id).await?;
     let scale = match query.whole("scale", 1, 2)? {
         Some(_) if form != Form::Painted => {
-            let message = "`scale` is for .png alone; any other form has no pixels";
+            let message = "`scale` is only allowed for .png, the only form with pixels";
             return Err(Problem::validation("scale", message).into());
         }
         Some(2) => Scale::Two,
@@ -306,5 +306,5 @@ fn verified(
 
 /// A credential of ours without an id.
 #[derive(Debug, thiserror::Error)]
-#[error("a kept credential has no id")]
+#[error("a stored credential has no id")]
 struct NoId;

@@ -142,7 +142,7 @@ fn moment(query: &Query, name: &str) -> Result<Option<Timestamp>, Problem> {
         return Ok(None);
     };
     text.parse().map(Some).map_err(|_| {
-        let message = format!("`{name}` must be a moment such as 2026-04-16T12:00:00Z");
+        let message = format!("`{name}` must be a timestamp such as 2026-04-16T12:00:00Z");
         Problem::validation(name, message)
     })
 }

@@ -41,7 +41,7 @@ impl<P: Cursor> Page<P> {
             text.as_deref().and_then(P::read).ok_or_else(|| {
                 Problem::validation(
                     "cursor",
-                    "`cursor` must be the `next_cursor` of the page before, of the same list",
+                    "`cursor` must be the `next_cursor` of the previous page of the same list",
                 )
             })
         });

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_badge_that_does_not_hold_says_why_and_what_was_not_signed_is_not_shown() {
         let late = inspected("2026-08-01T00:00:00Z", true);
-        assert!(late.contains("This badge is not valid.") && late.contains("it held until"));
+        assert!(late.contains("This badge is not valid.") && late.contains("it was valid until"));
         let altered = inspected("2026-05-01T00:00:00Z", false);
         assert!(
             !altered.contains("0.93") && !altered.contains("Elite"),

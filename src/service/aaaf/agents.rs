@@ -20,7 +20,7 @@ impl Aaaf {
         let own = &member.organization.id;
         if asked.organization.is_some_and(|named| named != *own) {
             let message = format!(
-                "`organization_id`: this key acts for the organization {own}; name that one, or leave it out"
+                "`organization_id` must be {own}, the organization of this key, or be left out"
             );
             return Err(
                 Problem::new(ErrorCode::Forbidden, message).with("field", "organization_id")
@@ -126,7 +126,7 @@ impl Aaaf {
         if agent.archived {
             return Err(Problem::new(
                 ErrorCode::Conflict,
-                "this agent is archived; enrol it anew under its name",
+                "this agent is archived; enrol a new agent under its name",
             ));
         }
         let before = agent.profile.reached_by.clone();
@@ -180,7 +180,10 @@ impl Aaaf {
             let key = self.store.key(&KeyId::from(id.as_str())).await;
             let key = key.map_err(|cause| internal(&cause))?;
             if key.is_none_or(|it| it.tenant != member.organization.tenant) {
-                let message = format!("`keys`: the tenant has no key {id}; name ids of its keys");
+                let message = format!(
+                    "`keys`: the tenant has no API key {id}; list ids of its \
+                    keys"
+                );
                 return Err(Problem::validation("keys", message));
             }
         }
@@ -219,7 +222,9 @@ impl Aaaf {
         }
         Err(Problem::new(
             ErrorCode::Conflict,
-            "another agent of the organization stands for this OpenWOP agent, and a run is evidence of one; name another `openwop_agent`, or versions of it apart",
+            "another agent of the organization already represents this OpenWOP agent, and a run \
+            is evidence about only one agent; name another `openwop_agent` or other \
+            versions of it",
         )
         .with("field", "openwop_agent"))
     }
@@ -243,7 +248,7 @@ impl Aaaf {
 fn named_already() -> Problem {
     Problem::new(
         ErrorCode::Conflict,
-        "the organization has an agent of this name; choose another `name`",
+        "the organization already has an agent with this name; choose another `name`",
     )
     .with("field", "name")
 }

@@ -44,16 +44,17 @@ impl Aaaf {
     ) -> Result<AppealRecord, Problem> {
         let assessment = self.assessment(member, assessment).await?;
         let (Stage::Completed, Some(ended_at)) = (assessment.stage, assessment.ended_at) else {
-            let message = "only an assessment that is completed can be appealed";
+            let message = "only a completed assessment can be appealed";
             return Err(Problem::new(ErrorCode::Conflict, message));
         };
         if let Kind::SingleDimension(_) = assessment.asked.assessment.kind {
-            let message = "an assessment of a single dimension certifies nothing that could be appealed; ask for another one";
+            let message = "an assessment of a single dimension certifies nothing and cannot be \
+                appealed; request another assessment";
             return Err(Problem::new(ErrorCode::Conflict, message));
         }
         let now = self.clock.now();
         if !is_in_time(ended_at, now) {
-            let message = "an assessment can be appealed for 14 days after it was completed";
+            let message = "an assessment can be appealed for 14 days after completion";
             return Err(Problem::new(ErrorCode::AppealWindowClosed, message)
                 .with("completedAt", ended_at.to_string()));
         }
@@ -76,7 +77,7 @@ impl Aaaf {
             Ok(()) => Ok(record),
             Err(StoreError::Exists(_)) => Err(Problem::new(
                 ErrorCode::AppealOpen,
-                "one of these dimensions has an open appeal already; wait until it is resolved",
+                "one of these dimensions already has an open appeal; wait until it is resolved",
             )),
             Err(cause) => Err(internal(&cause)),
         }
@@ -104,7 +105,8 @@ impl Aaaf {
             Some(dimension) => Err(Problem::new(
                 ErrorCode::Conflict,
                 format!(
-                    "{dimension} of this assessment was appealed {MOST_APPEALS} times already, which is the limit; ask for another assessment"
+                    "{dimension} of this assessment has reached the limit of {MOST_APPEALS} \
+                    appeals; request another assessment"
                 ),
             )
             .with("dimension", dimension.as_str())
@@ -170,7 +172,8 @@ impl Aaaf {
         if *principal == appeal.filed_by || self.is_agents_key(member).await? {
             return Err(Problem::new(
                 ErrorCode::Forbidden,
-                "an appeal is resolved neither by who filed it nor by an agent; use another principal's key",
+                "an appeal must not be resolved by an agent or by the principal that filed it; \
+                use another principal's key",
             ));
         }
         if !appeal.state.is_open() {
@@ -192,7 +195,8 @@ impl Aaaf {
             }
             Ruling::Accept { overrides, reason } => {
                 if needs_review(&assessment) {
-                    let message = "the assessment itself waits for a review; decide about that first with `POST /api/v1/assessments/{id}/review`";
+                    let message = "the assessment itself is waiting for a review; review it \
+                        first with `POST /api/v1/assessments/{id}/review`";
                     return Err(Problem::new(ErrorCode::ReviewRequired, message));
                 }
                 if overrides.iter().any(Override::is_graded)
@@ -200,7 +204,8 @@ impl Aaaf {
                 {
                     return Err(Problem::new(
                         ErrorCode::Forbidden,
-                        "a grade is set by a person or by a calibrated grader; use a key that names one as its principal",
+                        "only a person or a calibrated grader can set a grade; use a key whose \
+                        principal is one of them",
                     ));
                 }
                 appeal.state = AppealState::Accepted;
@@ -321,7 +326,7 @@ impl Aaaf {
         let rerating = collected.map_err(uncollected)?.state;
         // What was accepted before was looked at then, and some of it may be past its time by now.
         if let Some((place, idle)) = rerating.idle() {
-            let message = format!("at place {place}: {idle}");
+            let message = format!("at position {place}: {idle}");
             return Err(Problem::validation("overrides", message));
         }
         let rated = tokio::task::spawn_blocking(move || {
@@ -386,7 +391,8 @@ impl Keeps for Accepting<'_> {
 fn resolved_already() -> Problem {
     Problem::new(
         ErrorCode::Conflict,
-        "this appeal is resolved already, or what it is about has changed meanwhile; read both again",
+        "this appeal is already resolved, or the assessment or its badge has changed in the \
+        meantime; read both again",
     )
 }
 

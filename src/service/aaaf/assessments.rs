@@ -125,7 +125,7 @@ impl Aaaf {
             Err(StoreError::Exists(_)) => {
                 let refusal = Problem::new(
                     ErrorCode::AssessmentInProgress,
-                    "an assessment of this agent is pending or in progress; wait until it has ended",
+                    "an assessment of this agent is pending or in progress; wait until it ends",
                 );
                 return Err(match self.take_over(&record).await? {
                     Some(id) => refusal.with("carried_on", id),
@@ -300,13 +300,14 @@ impl Aaaf {
         if *principal == assessment.asked.triggered_by || self.is_agents_key(member).await? {
             return Err(Problem::new(
                 ErrorCode::Forbidden,
-                "an assessment is reviewed neither by who asked for it nor by an agent; use another principal's key",
+                "an assessment must not be reviewed by an agent or by the principal that \
+                requested it; use another principal's key",
             ));
         }
         let nothing = || {
             Problem::new(
                 ErrorCode::Conflict,
-                "this assessment does not wait for a review, or was reviewed already",
+                "this assessment is not waiting for a review, or was already reviewed",
             )
         };
         if !needs_review(&assessment) {
@@ -373,7 +374,8 @@ impl Aaaf {
             Err(NotIssued::Store(StoreError::Stale)) => Err(nothing()),
             Err(NotIssued::Unissuable(Unissuable::Validity)) => Err(Problem::new(
                 ErrorCode::Conflict,
-                "a badge of this assessment would be past its time already; ask for another assessment",
+                "a badge of this assessment would already have expired; request another \
+                assessment",
             )),
             Err(cause) => Err(internal(&cause)),
         }

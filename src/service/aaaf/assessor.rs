@@ -156,7 +156,7 @@ impl Assessor {
             Ok(Some(claim)) => claim,
             Ok(None) => return false,
             Err(cause) => {
-                self.report(&cause, "assessments that wait cannot be read");
+                self.report(&cause, "cannot read the waiting assessments");
                 return false;
             }
         };
@@ -173,7 +173,7 @@ impl Assessor {
             Err(StoreError::Fenced) => {}
             Err(cause) => self.report(
                 &cause,
-                "an assessment cannot be worked on; its lease will run out",
+                "cannot work on an assessment; its lease will expire",
             ),
         }
         true
@@ -193,7 +193,7 @@ impl Assessor {
         let outcome = if claim.attempts > CLAIMS {
             failed(
                 "INTERNAL_ERROR",
-                "the work on it was lost twice; ask for another one",
+                "the work on the assessment was lost twice; request another assessment",
                 json!({}),
             )
             .into()
@@ -251,7 +251,7 @@ impl Assessor {
                 error!(
                     assessment_id = id,
                     cause = chain(&cause),
-                    "no badge can be issued"
+                    "cannot issue a badge"
                 );
                 ending.with(None).await.map(|()| Left::Ended)
             }
@@ -367,7 +367,7 @@ impl Assessor {
                 error!(
                     assessment_id = record.id,
                     cause = chain(&cause),
-                    "there is nothing to certify"
+                    "the assessment has nothing to certify"
                 );
                 Ok(None)
             }

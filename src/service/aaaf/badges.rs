@@ -141,7 +141,7 @@ pub(super) enum Asking {
 
 /// A badge of a record that nobody can have issued.
 #[derive(Debug, thiserror::Error)]
-#[error("the record of badge {badge} is not what was issued: {codes}")]
+#[error("the record of badge {badge} differs from the badge that was issued: {codes}")]
 struct Altered {
     badge: String,
     codes: String,
@@ -224,7 +224,8 @@ impl Aaaf {
         if badge.state == BadgeState::Withheld {
             return Err(Problem::new(
                 ErrorCode::ReviewRequired,
-                "this badge is withheld until somebody decides about its assessment with `POST /api/v1/assessments/{id}/review`",
+                "this badge is withheld until its assessment is reviewed with `POST \
+                /api/v1/assessments/{id}/review`",
             )
             .with("assessmentId", badge.badge.assessment_id.to_string()));
         }
@@ -453,7 +454,7 @@ impl Aaaf {
         let taken = || {
             Problem::new(
                 ErrorCode::Conflict,
-                "only a badge that is issued can be revoked, and that once",
+                "only an issued badge can be revoked, and only once",
             )
         };
         if badge.state != BadgeState::Issued {

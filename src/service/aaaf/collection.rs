@@ -36,7 +36,8 @@ const PAGE: u32 = 1000;
 pub enum CollectError {
     /// There are more than are taken.
     #[error(
-        "the window holds more than {MOST} events, or a task of it more than {MOST_OF_TASK} or {MOST_OCTETS} bytes of them; take a shorter one"
+        "the window holds more than {MOST} events, or a task in it has more than {MOST_OF_TASK} \
+        events or {MOST_OCTETS} bytes; choose a shorter window"
     )]
     TooMany,
     /// An appeal's override does not fit the evidence.

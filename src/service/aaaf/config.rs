@@ -73,7 +73,8 @@ impl Aaaf {
         mut organization: OrganizationRecord,
         patch: &Map<String, Value>,
     ) -> Result<Config, Problem> {
-        let why = "a configuration decides how agents are scored, which an agent does not for itself; use another principal's key";
+        let why = "an agent cannot change the configuration that decides how it is scored; use \
+            another principal's key";
         self.refuse_agents(caller, &organization, why).await?;
         for (name, value) in patch {
             match value {
@@ -97,7 +98,7 @@ pub(super) fn checked(settings: &Map<String, Value>) -> Result<Config, Problem> 
     if settings.to_string().len() > MOST {
         return Err(Problem::validation(
             "",
-            format!("a configuration has at most {MOST} octets; shorten its lists"),
+            format!("a configuration must be at most {MOST} bytes; shorten its lists"),
         ));
     }
     Config::read(&settings).map_err(refused)

@@ -64,7 +64,7 @@ enum Ended {
     Store(#[from] StoreError),
     #[error(transparent)]
     Vault(#[from] VaultError),
-    #[error("a secret that was kept is none")]
+    #[error("the stored webhook secret is corrupt")]
     NoSecret,
 }
 
@@ -95,7 +95,7 @@ impl Deliverer {
                         note_outage(self.means.store.as_ref(), &cause);
                         error!(
                             cause = chain(&cause),
-                            "deliveries that are due cannot be read"
+                            "cannot read the deliveries that are due"
                         );
                     }
                     drop(place);
@@ -135,7 +135,7 @@ impl Deliverer {
                         warn!(
                             webhook_id = claim.webhook.id,
                             cause = chain(&cause),
-                            "a webhook's lease cannot be released; it will run out"
+                            "cannot release a webhook's lease; it will expire"
                         );
                     }
                 }
@@ -149,7 +149,7 @@ impl Deliverer {
                     error!(
                         webhook_id = claim.webhook.id,
                         cause = chain(&cause),
-                        "a webhook cannot be served"
+                        "cannot deliver to a webhook"
                     );
                 }
             }
@@ -235,7 +235,7 @@ impl Deliverer {
                 delivery_id = delivery.id,
                 attempts,
                 outcome = label,
-                "a message was not taken"
+                "a message was not accepted"
             );
         }
         let attempted = Attempted {

@@ -23,12 +23,14 @@ pub const MOST: usize = 1000;
 /// What an agent must not say of itself (AAAF S14).
 const GROUND_TRUTH: &str = "Ground truth must not come from the agent itself";
 const OWN_TEST: &str = "What a stress test shows must not come from the agent itself";
-const OWN_NAME: &str =
-    "An agent's own key cannot use ids of version 5: those of evidence that is projected";
-const SETTLED: &str = "An eval run of this host has judged this task; correct its score, or appeal";
-const STRAY: &str = "Unknown assessment_id: no assessment of this agent under way has it";
+const OWN_NAME: &str = "An agent's own key cannot use ids of UUID version 5, which are reserved for projected \
+        evidence";
+const SETTLED: &str = "An eval run of this host has already judged this task; correct its score \
+    or file an appeal";
+const STRAY: &str = "Unknown assessment_id: the agent has no assessment in progress with this \
+    id";
 const OTHER_AGENT: &str =
-    "This id is that of an event about another agent; send the event under another id";
+    "This id belongs to an event about another agent; send the event under another id";
 const OTHER_CONTENT: &str =
     "An event with this id was recorded with other content; send the event under another id";
 const WEAKER: &str = "An event with this id was recorded by the agent or by an unknown principal, so its outcome does not count; send the event under another id";

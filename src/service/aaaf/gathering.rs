@@ -91,7 +91,8 @@ impl Aaaf {
             return Err(Problem::new(ErrorCode::Conflict, hindrance));
         }
         if agent.profile.openwop_agent.is_none() {
-            let message = "`agent_id` names an agent that stands for no OpenWOP agent; set its `openwop_agent` first";
+            let message = "`agent_id` names an agent that represents no OpenWOP agent; set its \
+                `openwop_agent` first";
             return Err(Problem::validation("agent_id", message));
         }
         self.gather_of(member, &agent, since, &mut tally).await?;
@@ -116,7 +117,8 @@ impl Aaaf {
             return Err(Problem::new(
                 ErrorCode::Conflict,
                 format!(
-                    "more than {MOST_RUNS} eval runs of this agent wait to be taken up as evidence; send POST events/collect until `more` is false"
+                    "more than {MOST_RUNS} eval runs of this agent wait to be collected as \
+                    evidence; send POST events/collect until `more` is false"
                 ),
             ));
         }

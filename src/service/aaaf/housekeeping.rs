@@ -106,7 +106,7 @@ impl Housekeeper {
                 Err(cause) => error!(
                     job = job.name(),
                     cause = chain(&cause),
-                    "a job cannot be done; it is tried again"
+                    "a housekeeping job failed and will be retried"
                 ),
             }
         }
@@ -123,7 +123,7 @@ impl Housekeeper {
             Job::Look => self.look(now, shutdown).await?,
             Job::Delete => self.delete(now, shutdown).await?,
         };
-        info!(job = job.name(), done, "a job was done");
+        info!(job = job.name(), done, "a housekeeping job has finished");
         // One that was interrupted is begun anew by whoever comes next.
         if shutdown.is_cancelled() {
             return Ok(());
@@ -196,7 +196,7 @@ impl Housekeeper {
             // By the rules of another version of this program, perhaps: no reason to tell nobody anything.
             warn!(
                 assessment_id = last.id,
-                "its configuration cannot be read; nobody is told that its agent should be assessed again"
+                "cannot read the organization's configuration; no reassessment notices are sent"
             );
             return Ok(false);
         };

@@ -33,10 +33,10 @@ pub enum NotIssued {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The key cannot be sealed, or not be opened.
-    #[error("the key of the organization cannot be used")]
+    #[error("cannot use the key of the organization")]
     Key(#[source] VaultError),
     /// What is sealed is no key, or another one.
-    #[error("what is sealed is not the key of the organization")]
+    #[error("the decrypted key is not the key of the organization")]
     OtherKey,
     /// The organization may not sign anything now.
     #[error("the organization is suspended or archived")]

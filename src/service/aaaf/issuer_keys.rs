@@ -51,13 +51,14 @@ impl Aaaf {
         let key = self.named(&organization, asked.key.as_ref()).await?;
         let conflict = |message| Err(Problem::new(ErrorCode::Conflict, message));
         if key.compromised {
-            return conflict("this key is known to be compromised; nothing it signed is believed");
+            return conflict(
+                "this key is known to be compromised; its signatures are not \
+                trusted",
+            );
         }
         let current = key.retired_at.is_none();
         if !current && !asked.compromised {
-            return conflict(
-                "this key is retired already; say `compromised` if it fell into other hands",
-            );
+            return conflict("this key is already retired; set `compromised` if it was exposed");
         }
         let successor = match current {
             true => {
@@ -115,13 +116,14 @@ impl Aaaf {
         let keys = self.issuer_keys(organization).await?.into_iter();
         let Some(key) = key else {
             let current = keys.into_iter().find(|it| it.retired_at.is_none());
-            let message =
-                "this organization has signed nothing yet; its key is made when it is first needed";
+            let message = "this organization has not signed anything yet; its key is created when it is \
+                    first needed";
             return current.ok_or_else(|| Problem::new(ErrorCode::Conflict, message));
         };
         let own = keys.into_iter().find(|it| it.public == *key);
         own.ok_or_else(|| {
-            let message = "`key` is no key of this organization; it is named in `proof.verificationMethod` of its badges";
+            let message = "`key` is not a key of this organization; its badges name their key \
+                in `proof.verificationMethod`";
             Problem::validation("key", message)
         })
     }

@@ -125,7 +125,8 @@ impl Aaaf {
             .ok_or_else(|| {
                 Problem::new(
                     ErrorCode::Forbidden,
-                    "the tenant of this key has no organization; the host's operator makes one with `POST /api/v1/organizations`",
+                    "the tenant of this key has no organization; the host's operator creates \
+                    one with `POST /api/v1/organizations`",
                 )
             })?;
         if let Some(hindrance) = organization.status.hinders(writes) {
@@ -193,7 +194,7 @@ fn not_there(what: &str) -> Problem {
 fn changed_meanwhile(what: &str) -> Problem {
     Problem::new(
         ErrorCode::Conflict,
-        format!("the {what} has changed meanwhile; read it and send the change again"),
+        format!("the {what} has changed in the meantime; read it and send the change again"),
     )
 }
 

@@ -68,7 +68,7 @@ impl Aaaf {
             Ok(()) => Ok(Founded { organization, key }),
             Err(StoreError::Exists(_)) => Err(Problem::new(
                 ErrorCode::Conflict,
-                "this tenant has an organization already; a tenant has one",
+                "this tenant already has an organization; a tenant can have only one",
             )),
             Err(cause) => Err(internal(&cause)),
         }
@@ -111,7 +111,8 @@ impl Aaaf {
         }
         if let Some(auditors) = change.auditors {
             if auditors.iter().any(|it| it.tenant == organization.tenant) {
-                let message = "`auditors.tenant` must be another tenant than the organization's: an auditor is external";
+                let message = "`auditors.tenant` must differ from the organization's tenant: an \
+                    auditor is external";
                 return Err(Problem::validation("auditors.tenant", message));
             }
             organization.auditors = auditors;

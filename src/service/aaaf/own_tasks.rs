@@ -28,13 +28,14 @@ impl Aaaf {
         let others = self.all_own_tasks(member).await?;
         if others.len() >= MOST {
             let message =
-                format!("an organization has at most {MOST} stress tasks; remove one first");
+                format!("an organization can have at most {MOST} stress tasks; remove one first");
             return Err(Problem::new(ErrorCode::Conflict, message));
         }
         let octets: usize = others.iter().map(|it| it.task.octets()).sum();
         if octets + task.octets() > MOST_OCTETS {
             let message = format!(
-                "the stress tasks of an organization have at most {MOST_OCTETS} bytes of JSON together; remove or shorten some"
+                "the stress tasks of an organization can have at most {MOST_OCTETS} bytes of \
+                JSON in total; remove or shorten some"
             );
             return Err(Problem::new(ErrorCode::Conflict, message));
         }
@@ -101,7 +102,8 @@ impl Aaaf {
             false => Ok(()),
             true => Err(Problem::new(
                 ErrorCode::Forbidden,
-                "stress tasks hold ground truth, which is not for the agents that are assessed; use another principal's key",
+                "stress tasks contain ground truth, which agents under assessment must not \
+                read; use another principal's key",
             )),
         }
     }

@@ -29,7 +29,8 @@ impl Aaaf {
         if self.is_agents_key(member).await? {
             return Err(Problem::new(
                 ErrorCode::Forbidden,
-                "a profile holds ground truth, which an agent does not tell of itself; use another principal's key",
+                "a profile contains ground truth, which an agent must not set for itself; use \
+                another principal's key",
             ));
         }
         let suite: SuiteRef = suite.parse().map_err(|_| {
@@ -39,7 +40,7 @@ impl Aaaf {
             )
         })?;
         if document.to_string().len() > MOST {
-            let message = format!("a profile has at most {MOST} octets; use `defaults`");
+            let message = format!("a profile must be at most {MOST} bytes; use `defaults`");
             return Err(Problem::validation("", message));
         }
         let mut profile = Profile::read(document).map_err(|fault| {
@@ -47,8 +48,7 @@ impl Aaaf {
             Problem::validation(&fault.field, message)
         })?;
         if profile.suite() != suite.to_string() {
-            let message =
-                format!("`suiteId` and `suiteVersion` must be those of the path, {suite}");
+            let message = format!("`suiteId` and `suiteVersion` must match the path, {suite}");
             return Err(Problem::validation("suiteId", message));
         }
         self.tasks_exist(member, &suite, &mut profile).await?;
@@ -79,7 +79,8 @@ impl Aaaf {
         };
         if profile.is_of_other_suite(&known.digest) {
             let message = format!(
-                "`suiteDigest` must be that of {suite}, which is {}; leave it out to have it set",
+                "`suiteDigest` must match the digest of {suite}, which is {}; leave it out to \
+                have it set",
                 known.digest
             );
             return Err(Problem::validation("suiteDigest", message));
@@ -146,7 +147,8 @@ impl Aaaf {
         if self.is_agents_key(member).await? {
             return Err(Problem::new(
                 ErrorCode::Forbidden,
-                "a profile decides which eval runs are evidence, which an agent does not for itself; use another principal's key",
+                "a profile decides which eval runs are evidence, which an agent must not decide \
+                for itself; use another principal's key",
             ));
         }
         let suite: SuiteRef = suite.parse().map_err(|_| not_there("profile"))?;

@@ -74,7 +74,7 @@ impl Scheduler {
             Ok(()) | Err(StoreError::Fenced) => {}
             Err(cause) => error!(
                 cause = chain(&cause),
-                "scheduled assessments cannot be ordered; the host tries again"
+                "cannot order scheduled assessments; the host will retry"
             ),
         }
     }
@@ -136,7 +136,7 @@ impl Scheduler {
         let Ok(config) = config::of(&organization) else {
             warn!(
                 organization_id = organization.id,
-                "its configuration cannot be read; no assessment is scheduled"
+                "cannot read the organization's configuration; no assessment is scheduled"
             );
             return Ok(None);
         };
@@ -193,7 +193,7 @@ impl Scheduler {
                 info!(
                     assessment_id = assessment.id,
                     reason = reason.as_str(),
-                    "an assessment was ordered by schedule"
+                    "the schedule ordered an assessment"
                 );
                 ordered(&assessment, &last, reason, now)
             }

@@ -36,7 +36,7 @@ const LONGEST_RUN: Duration = Duration::from_secs(3600);
 
 /// Why an agent with tools of its own does not take tests that work through those of the host.
 const REMOTE: &str =
-    "the agent runs elsewhere and is not offered the tools and workers of this test";
+    "the agent runs outside this host and cannot use the tools and workers of this test";
 
 /// What answers for an enrolled agent.
 struct Answering {
@@ -135,7 +135,7 @@ impl Aaaf {
         plan.left_out.extend(strange);
         if plan.tests.is_empty() {
             let reason = plan.left_out.first().map(|it| it.reason.as_str());
-            let reason = reason.unwrap_or("no stress test is about this dimension alone");
+            let reason = reason.unwrap_or("no stress test covers this dimension alone");
             return Err(Problem::validation("dimension", reason));
         }
         Ok(StressTest { tenant, plan })
@@ -156,7 +156,8 @@ impl Aaaf {
         }
         let Some(stands_for) = &profile.openwop_agent else {
             return refuse(
-                "a stress test runs the agent: set its `openwop_agent` or `reached_by` first, or take passive_only, or full with `include_stress_test: false`",
+                "a stress test runs the agent: set its `openwop_agent` or `reached_by` first, \
+                or use passive_only, or full with `include_stress_test: false`",
             );
         };
         let Some(installed) = self.runs.installed(tenant, stands_for).await? else {
@@ -251,7 +252,7 @@ impl Bench {
         }
         for (test, run, _) in &ended {
             if let Err(reason) = self.record(assessment, stress, *test, run).await? {
-                let said = format!("the run of {} is no evidence: {reason}", test.as_str());
+                let said = format!("the run of {} is not evidence: {reason}", test.as_str());
                 return self.give_up(assessment, stress, &said).await;
             }
         }
@@ -266,10 +267,10 @@ impl Bench {
         run: &RunId,
     ) -> Result<Result<(), Problem>, StoreError> {
         let Some(Prepared { suite, profile }) = library::prepare(test, &stress.plan.subject) else {
-            return Ok(Err(Problem::validation("", "its suite cannot be read")));
+            return Ok(Err(Problem::validation("", "cannot read its suite")));
         };
         let Ok(suite) = read_suite(suite.to_string().as_bytes()) else {
-            return Ok(Err(Problem::validation("", "its suite is not sound")));
+            return Ok(Err(Problem::validation("", "its suite is invalid")));
         };
         // Before there is a run that somebody could take up as evidence for everything.
         let kept_apart = Gathered {
@@ -352,14 +353,14 @@ impl Bench {
         let agent = store.agent(organization, &assessment.agent).await?;
         let prepared = library::prepare(test, &stress.plan.subject);
         let (Some(record), Some(agent), Some(prepared)) = (record, agent, prepared) else {
-            return Ok(Err("it is not there any more"));
+            return Ok(Err("the run, the agent or the suite no longer exists"));
         };
         // Earlier versions of this host took the suite from the tenant's suites, where a member could replace it.
         let octets = prepared.suite.to_string();
         let of_library = read_suite(octets.as_bytes()).map(|it| it.digest());
         let asked = record.spec.eval().map(|eval| eval.suite_digest.as_str());
         if asked.is_none() || asked != of_library.as_deref().ok() {
-            return Ok(Err("its suite is not that of the library"));
+            return Ok(Err("its suite differs from the library's suite"));
         }
         let id = Some(assessment.id.as_str());
         // The library is scored by code alone.
@@ -400,7 +401,7 @@ impl Bench {
         self.store.notify_work().await;
         Ok(Standing::Failed(Box::new(Finding::Failed {
             code: "INTERNAL_ERROR".to_owned(),
-            message: format!("the stress test came to nothing: {said}"),
+            message: format!("the stress test failed: {said}"),
             details: json!({"step": "stress_test"}),
         })))
     }

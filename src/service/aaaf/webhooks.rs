@@ -36,7 +36,7 @@ impl Aaaf {
         self.notifier.admit(&asked.url).await.map_err(|cause| {
             let reason = match cause {
                 Undelivered::Refused(reason) => reason,
-                Undelivered::Failed(_) => "the URL cannot be delivered to",
+                Undelivered::Failed(_) => "the URL cannot receive deliveries",
             };
             Problem::new(ErrorCode::WebhookUrlRejected, reason).with("field", "url")
         })?;
@@ -57,13 +57,16 @@ impl Aaaf {
         };
         let added = self.store.add_notice_webhook(&webhook, MOST).await;
         if !added.map_err(|cause| internal(&cause))? {
-            let message = format!("the organization has {MOST} webhooks already; remove one first");
+            let message = format!(
+                "the organization already has {MOST} webhooks; remove one \
+                first"
+            );
             return Err(Problem::new(ErrorCode::Conflict, message).with("limit", MOST));
         }
         info!(
             webhook_id = webhook.id,
             secret = webhook.secrets.fingerprint,
-            "a webhook of an organization was made"
+            "a webhook of an organization was created"
         );
         Ok(Keyed { webhook, secret })
     }
@@ -201,7 +204,8 @@ impl Aaaf {
             Redelivery::Unknown => Err(not_there("delivery")),
             Redelivery::Disabled => Err(Problem::new(
                 ErrorCode::Conflict,
-                "this webhook is disabled; enable it first with `POST /api/v1/webhooks/{id}/enable`",
+                "this webhook is disabled; enable it first with `POST \
+                /api/v1/webhooks/{id}/enable`",
             )),
         }
     }

@@ -193,7 +193,7 @@ fn an_override_that_makes_an_event_none_is_named() {
         panic!("taken")
     };
     assert!(
-        fault.to_string().contains("`quality_score` of event `e1`"),
+        fault.to_string().contains("`quality_score` in event `e1`"),
         "{fault}"
     );
 }
@@ -348,9 +348,9 @@ fn a_log_that_is_not_what_it_says_names_its_event() {
     let sequence = scored.sequence;
     let fault = project("a", &run, Some(&profile), &log, &BTreeMap::new()).unwrap_err();
     assert!(
-        fault
-            .to_string()
-            .contains(&format!("event {sequence} of the run is no `eval.scored`")),
+        fault.to_string().contains(&format!(
+            "event {sequence} of the run is not a valid `eval.scored`"
+        )),
         "{fault}"
     );
 }

@@ -62,13 +62,13 @@ fn people_are_told_who_and_why() {
     assert!(of("unlisted.json").stderr.contains("--status-list"));
     for (file, reason) in [
         ("revoked.svg", "revoked: did:key:"),
-        ("expired.json", "expired: it held until"),
+        ("expired.json", "expired: it was valid until"),
         ("changed-score.png", "unproven: /proof/proofValue"),
         (
             "added.json",
             "unproven: /credentialSubject/bestOfAll is not defined",
         ),
-        ("web-foreign.json", "unproven: the document of did:web:"),
+        ("web-foreign.json", "unproven: the DID document of did:web:"),
     ] {
         let done = of(file);
         assert_eq!(done.code, 1);

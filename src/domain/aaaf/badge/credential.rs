@@ -55,10 +55,10 @@ pub struct Issuance<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unissuable {
     /// A name that says nothing, or too much.
-    #[error("{0} has 1 to {MAX_NAME} characters, and no control characters")]
+    #[error("{0} must have 1 to {MAX_NAME} characters and no control characters")]
     Name(&'static str),
     /// It would hold at no moment.
-    #[error("valid_until lies after the moment of issue")]
+    #[error("valid_until must be after the time of issue")]
     Validity,
     /// Not a bit of the list.
     #[error("the status list has no bit {0}")]

@@ -96,7 +96,8 @@ impl Verification {
             self.valid = false;
             self.reasons.push(Reason::new(
                 "picture_altered",
-                "the picture is not the one that is drawn of its credential; go by the credential alone",
+                "the picture differs from the one rendered for its credential; trust only the \
+                credential",
             ));
         }
         self
@@ -115,7 +116,8 @@ impl Verification {
             self.reasons.push(Reason::new(
                 "document_altered",
                 format!(
-                    "the badge differs from its signed credential in {}{rest}; go by the credential alone",
+                    "the badge differs from its signed credential in {}{rest}; trust only the \
+                    credential",
                     shown.join(", ")
                 ),
             ));
@@ -168,7 +170,7 @@ pub fn unsound(presented: &Value, standing: &Standing<'_>) -> Vec<Reason> {
     {
         reasons.push(Reason::new(
             "not_a_badge",
-            "it is no Open Badges 3.0 credential",
+            "it is not an Open Badges 3.0 credential",
         ));
     }
     if let Err(fault) = proof::verify(presented, standing.documents) {
@@ -178,13 +180,13 @@ pub fn unsound(presented: &Value, standing: &Standing<'_>) -> Vec<Reason> {
         if !recorded.is_signed_by_it(presented) {
             reasons.push(Reason::new(
                 "other_issuer",
-                "it is not signed with a key of its organization that is believed",
+                "it is not signed with a trusted key of its organization",
             ));
         }
         if !recorded.agrees(presented) {
             reasons.push(Reason::new(
                 "not_as_recorded",
-                "the credential says something else than the record of the badge",
+                "the credential differs from the record of the badge",
             ));
         }
     }
@@ -219,18 +221,21 @@ fn timeliness(presented: &Value, now: Timestamp, reasons: &mut Vec<Reason>) -> b
     let (Some(from), Some(until)) = (at("validFrom"), at("validUntil")) else {
         reasons.push(Reason::new(
             "no_validity",
-            "/validFrom and /validUntil are no moments in time",
+            "/validFrom or /validUntil is not a timestamp",
         ));
         return false;
     };
     if now < from {
         reasons.push(Reason::new(
             "not_yet_valid",
-            format!("it holds from {from} on"),
+            format!("it is not valid before {from}"),
         ));
     }
     if now >= until {
-        reasons.push(Reason::new("expired", format!("it held until {until}")));
+        reasons.push(Reason::new(
+            "expired",
+            format!("it was valid until {until}"),
+        ));
     }
     now >= until
 }
@@ -246,7 +251,7 @@ fn revocation(
         .map(|list| status_list::revoked(presented, list, standing.documents, now));
     if standing.revoked || matches!(listed, Some(Ok(true))) {
         let by = issuer(presented).unwrap_or("its issuer");
-        reasons.push(Reason::new("revoked", format!("{by} has revoked it")));
+        reasons.push(Reason::new("revoked", format!("{by} revoked it")));
         return Some(true);
     }
     match listed {

@@ -29,7 +29,7 @@ pub fn measure(tasks: &[&TaskRecord], config: &Config) -> Measure {
     let total = rules.domain_taxonomy.len();
     let evidence = domains.values().map(Vec::len).sum();
     let breadth = (!domains.is_empty()).then(|| count(qualified) / count(total));
-    let none = "no task lies in a domain of the taxonomy";
+    let none = "no task belongs to a domain of the taxonomy";
     Measure::found(breadth, domains.len(), evidence, none).with(Details::Breadth {
         qualified_domains: qualified,
         total_domains: total,

@@ -63,7 +63,7 @@ impl Delegations {
                 rules,
             )
         });
-        let none = "too few decisions with a known truth, selections and outcomes";
+        let none = "too few decisions with ground truth, selections and outcomes";
         Measure::found(score, decided, decided + outcomes, none).with(Details::Delegation {
             decisions_assessed: decided,
             judgment_score: judgment,

@@ -31,7 +31,7 @@ pub fn measure(tasks: &[&TaskRecord], config: &Config) -> Measure {
         .collect();
     let sized = improvements.iter().map(|(it, size)| (*it, count(*size)));
     let Some(improvement) = mean::weighted(sized) else {
-        return Measure::unassessed("no group has enough completed tasks to learn from");
+        return Measure::unassessed("no group has enough completed tasks to measure learning");
     };
     let groups = improvements.len();
     let evidence = improvements.iter().map(|(_, size)| size).sum();

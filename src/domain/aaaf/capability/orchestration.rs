@@ -61,7 +61,7 @@ impl Orchestrations {
         let [design, clarity, recovery, synthesis] =
             means.map(|part| mean::weighted(part.iter().copied()));
         let quarters = [design, clarity, recovery, synthesis].map(|part| (0.25, part));
-        let none = "too few of design, clarity, recovery and synthesis are known";
+        let none = "too few of design, clarity, recovery and synthesis were measured";
         let score = of_parts(&quarters, rules);
         Measure::found(score, self.results, self.evidence, none).with(Details::Orchestration {
             scenarios_assessed: self.results,

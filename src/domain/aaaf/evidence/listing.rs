@@ -193,5 +193,5 @@ fn wrong(fault: &serde_json::Error) -> ListingFault {
 }
 
 fn reason(fault: &serde_json::Error) -> String {
-    format!("no JSON: {fault}")
+    format!("invalid JSON: {fault}")
 }

@@ -26,7 +26,7 @@ impl<const LOW: u8, const HIGH: u8> TryFrom<f64> for Level<LOW, HIGH> {
     fn try_from(number: f64) -> Result<Self, String> {
         let fits = number.fract() == 0.0 && (f64::from(LOW)..=f64::from(HIGH)).contains(&number);
         fits.then_some(Self(number as u8))
-            .ok_or_else(|| format!("must be a whole number from {LOW} to {HIGH}"))
+            .ok_or_else(|| format!("must be an integer from {LOW} to {HIGH}"))
     }
 }
 
@@ -62,7 +62,7 @@ impl TryFrom<f64> for Count {
     fn try_from(number: f64) -> Result<Self, String> {
         let fits = number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number);
         fits.then_some(Self(number as u32))
-            .ok_or_else(|| "must be a whole number from 0 on".to_owned())
+            .ok_or_else(|| "must be a non-negative integer".to_owned())
     }
 }
 
@@ -155,7 +155,7 @@ impl TryFrom<Value> for Node {
         match value {
             Value::String(name) => Ok(Self(name)),
             Value::Number(number) => Ok(Self(number.to_string())),
-            _ => Err("must be a text or a number"),
+            _ => Err("must be a string or a number"),
         }
     }
 }

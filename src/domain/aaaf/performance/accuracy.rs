@@ -15,7 +15,7 @@ pub fn measure(tasks: Weighed<'_>, rules: &Rules) -> Measure {
     let (revisions, n) = tasks.mean(|task| Some(task.quality?.revisions));
     let (errors, _) = tasks.mean(|task| Some(task.quality?.errors));
     let (Some(revisions), Some(errors)) = (revisions, errors) else {
-        return Measure::unassessed("no task is completed");
+        return Measure::unassessed("no task was completed");
     };
     let revision_events: usize = tasks
         .tasks

@@ -26,7 +26,7 @@ pub struct RunEvent {
 
 /// An event that is not what its type says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("event {sequence} of the run is no `{kind}`: {reason}")]
+#[error("event {sequence} of the run is not a valid `{kind}`: {reason}")]
 pub struct LogFault {
     /// Which.
     pub sequence: u64,
@@ -171,7 +171,7 @@ fn entry(event: &RunEvent) -> Result<Entry<'_>, LogFault> {
     let at = event.timestamp.parse().map_err(|_| LogFault {
         sequence: event.sequence,
         kind: event.kind.clone(),
-        reason: "its timestamp is none".to_owned(),
+        reason: "its timestamp is invalid".to_owned(),
     })?;
     let said = match event.kind.as_str() {
         "eval.started" => Said::EvalStarted(payload(event)?),

@@ -177,7 +177,7 @@ impl TaskProfile {
             reason: reason.to_owned(),
         };
         if self.baseline_seconds.is_some_and(|it| it <= 0.0) {
-            return Err(fault("baselineSeconds", "must be more than 0"));
+            return Err(fault("baselineSeconds", "must be greater than 0"));
         }
         if self.max_cost_usd.is_some_and(|it| it < 0.0) {
             return Err(fault("maxCostUsd", "must not be negative"));
@@ -189,7 +189,7 @@ impl TaskProfile {
                 .take(place)
                 .any(|other| other.fragment == it.fragment)
             {
-                return Err(fault("delegation", "must name every fragment once"));
+                return Err(fault("delegation", "must not name a fragment twice"));
             }
         }
         Ok(())

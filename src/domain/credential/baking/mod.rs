@@ -7,25 +7,28 @@ pub mod svg;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BakingFault {
     /// Larger than is read.
-    #[error("the picture has more than {MAX_OCTETS} octets")]
+    #[error("the picture has more than {MAX_OCTETS} bytes")]
     TooLarge,
     /// Not such a picture.
-    #[error("it is no {0}")]
+    #[error("the picture is not a valid {0}")]
     Format(&'static str),
     /// A part of a PNG is damaged.
-    #[error("the PNG is damaged: the checksum of its part {0} does not fit")]
+    #[error("the PNG is damaged: the checksum of its {0} chunk does not match")]
     Checksum(String),
     /// No credential in it.
-    #[error("the picture holds no credential")]
+    #[error("the picture contains no credential")]
     Nothing,
     /// More than one.
-    #[error("the picture holds more than one credential")]
+    #[error("the picture contains more than one credential")]
     Several,
     /// One that is held differently.
-    #[error("the credential is held in a way that is not read: {0}")]
+    #[error("the credential is stored in an unsupported form: {0}")]
     Unusual(&'static str),
     /// Too large.
-    #[error("the credential in it has more than {} octets", super::MAX_OCTETS)]
+    #[error(
+        "the credential in the picture has more than {} bytes",
+        super::MAX_OCTETS
+    )]
     Credential,
 }
 

@@ -83,7 +83,7 @@ pub fn extract(file: &[u8]) -> Result<String, BakingFault> {
         return Err(BakingFault::Several);
     }
     if &kind != b"iTXt" {
-        return Err(BakingFault::Unusual("the part is no iTXt"));
+        return Err(BakingFault::Unusual("the chunk is not iTXt"));
     }
     // Not compressed, then the method of that, then a language and a translated keyword that end with a zero.
     let text = text
@@ -92,7 +92,7 @@ pub fn extract(file: &[u8]) -> Result<String, BakingFault> {
     let text = text.splitn(3, |octet| *octet == 0).nth(2);
     let text = text.and_then(|text| std::str::from_utf8(text).ok());
     sized(
-        text.ok_or(BakingFault::Unusual("it is no UTF-8"))?
+        text.ok_or(BakingFault::Unusual("it is not UTF-8"))?
             .to_owned(),
     )
 }

@@ -27,7 +27,7 @@ fn parse(file: &[u8]) -> Result<Document<'_>, BakingFault> {
     let text = std::str::from_utf8(file).map_err(|_| NO_SVG)?;
     if !is_modest(text) {
         return Err(BakingFault::Unusual(
-            "an element has very many attributes, or the picture very many name spaces",
+            "an element has too many attributes, or the picture too many namespaces",
         ));
     }
     // Entities can make much of little, and are nothing a badge needs.
@@ -68,7 +68,7 @@ pub fn extract(file: &[u8]) -> Result<String, BakingFault> {
         return Err(BakingFault::Unusual("it is a signed token in `verify`"));
     }
     if credential.children().any(|node| node.is_element()) {
-        return Err(BakingFault::Unusual("it has elements in it"));
+        return Err(BakingFault::Unusual("it contains child elements"));
     }
     let text = credential.children().filter(|node| node.is_text());
     sized(text.filter_map(|node| node.text()).collect())
@@ -88,7 +88,7 @@ pub fn bake(file: &str, credential: &str) -> Result<String, BakingFault> {
         return Err(BakingFault::Several);
     }
     let first = document.root_element().first_child();
-    let place = first.ok_or(BakingFault::Format("SVG with anything in it"))?;
+    let place = first.ok_or(BakingFault::Format("SVG with an element"))?;
     let (before, after) = file
         .split_at_checked(place.range().start)
         .ok_or(BakingFault::Format("SVG"))?;

@@ -197,7 +197,7 @@ async fn an_agent_of_elsewhere_is_stress_tested_where_it_runs(
     );
     for left_out in stress["left_out"].as_array().unwrap() {
         let reason = left_out["reason"].as_str().unwrap();
-        assert!(reason.contains("runs elsewhere"), "{reason}");
+        assert!(reason.contains("runs outside this host"), "{reason}");
     }
     let dimensions = &found["result"]["capability"]["dimensions"];
     assert_eq!(
