@@ -53,7 +53,7 @@ pub async fn list(
         })
     });
     let status = status.transpose()?;
-    // Of another organization there is nothing to be seen.
+    // An agent of another organization has nothing to list.
     let own = query
         .get("org_id")
         .is_none_or(|id| id == member.organization.id);
@@ -109,7 +109,7 @@ pub async fn change(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let id = path.get("agentId");
-    // Whether it is there, and theirs, is settled before anything is said of the body.
+    // Check that the agent exists and belongs to the caller before validating the body.
     state.aaaf.agent(&member, id).await?;
     let change = Change::parse(&body)?;
     let agent = state.aaaf.change_agent(&member, id, change).await?;
@@ -130,7 +130,7 @@ pub async fn archive(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// An agent with its rating, and the badge of that.
+/// An agent with its published rating and badge.
 async fn profile(aaaf: &Aaaf, member: &Member, agent: &AgentRecord) -> Result<Value, Problem> {
     let rating = aaaf.published_rating(member, agent).await?;
     let rating = rating.as_ref();

@@ -25,12 +25,13 @@ pub async fn file(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let id = path.get("assessmentId").to_owned();
-    // Whether it is there, and theirs, is settled before anything is said of the body.
+    // Check that the assessment exists and belongs to the caller before validating the body.
     state.aaaf.assessment(&member, &id).await?;
     let filing = Filing::parse(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/assessments/{id}/appeals");
-    // It is done in somebody's name, and not replayed to another.
+    // The principal is part of the idempotency digest, so that another principal never gets this
+    // answer.
     let digested = json!({"body": body, "principal": caller.principal});
     once(&state, &caller, endpoint, key, &digested, |_| async move {
         let filed = aaaf.file_appeal(&member, &id, filing).await?;

@@ -44,14 +44,15 @@ pub async fn stress_test(
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Answer {
     let id = path.get("agentId").to_owned();
-    // Whether it is there, and theirs, is settled before anything is said of the body.
+    // Check that the agent exists and belongs to the caller before validating the body.
     state.aaaf.agent(&member, &id).await?;
     let order = Order::stress_test(&id, &body)?;
     let endpoint = format!("POST /api/v1/agents/{id}/stress-test");
     ordered(state, member, endpoint, key, &body, order).await
 }
 
-/// `POST /api/v1/assessments/{assessmentId}/stress-test`: another assessment of the same agent and window, with a stress test.
+/// `POST /api/v1/assessments/{assessmentId}/stress-test`: orders a new assessment of the same agent
+/// and window, with a stress test.
 pub async fn add_stress_test(
     State(state): State<Arc<HttpState>>,
     Extension(member): Extension<Member>,
@@ -76,7 +77,7 @@ async fn ordered(
 ) -> Answer {
     let (host, caller) = (state.clone(), member.caller.clone());
     once(&state, &caller, endpoint, key, body, |_| async move {
-        // What was done before under the same key is not asked for again.
+        // A replay under the same idempotency key does not count against the limit.
         host.allowances.assessment(&member.caller.key_id)?;
         let assessment = host.aaaf.order(&member, &order).await?;
         Ok(Done::new(
@@ -148,12 +149,13 @@ pub async fn review(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let id = path.get("assessmentId").to_owned();
-    // Whether it is there, and theirs, is settled before anything is said of the body.
+    // Check that the assessment exists and belongs to the caller before validating the body.
     state.aaaf.assessment(&member, &id).await?;
     let review = Review::parse(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/assessments/{id}/review");
-    // It is done in somebody's name, and not replayed to another.
+    // The principal is part of the idempotency digest, so that another principal never gets this
+    // answer.
     let digested = json!({"body": body, "principal": caller.principal});
     once(&state, &caller, endpoint, key, &digested, |_| async move {
         let reviewed = aaaf.review(&member, &id, review).await?;
@@ -162,7 +164,7 @@ pub async fn review(
     .await
 }
 
-/// What was asked for: it is in progress from now on, whoever takes it up.
+/// The answer to an order. The assessment is shown as in progress, whichever replica claims it.
 fn accepted(mut assessment: AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
     assessment.stage = Stage::InProgress;
     shown(&assessment, member, aaaf)
@@ -237,7 +239,8 @@ fn shown(it: &AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
     })
 }
 
-/// The newest badge of an assessment and what became of it: `none` where there is nothing to certify, or not yet.
+/// Id and state of the newest badge of an assessment. The state is `none` if there is nothing to
+/// certify, or not yet.
 fn badge(assessment: &AssessmentRecord) -> (Option<&str>, &'static str) {
     match &assessment.badge {
         Some(badge) => (Some(&badge.id), badge.state.as_str()),
@@ -245,7 +248,7 @@ fn badge(assessment: &AssessmentRecord) -> (Option<&str>, &'static str) {
     }
 }
 
-/// Where a badge is in each form.
+/// The address of a badge in each format.
 pub(super) fn badge_urls(address: &str) -> Value {
     json!({
         "svg": format!("{address}.svg"),
@@ -254,7 +257,7 @@ pub(super) fn badge_urls(address: &str) -> Value {
     })
 }
 
-/// What is run, and what is not and why.
+/// The tests that run, and those left out with the reason.
 fn tests(plan: &Plan, assessment: &str) -> Value {
     let run = |test: &Test| json!({"test": test, "dimension": test.dimension(), "run_id": run_of(assessment, *test)});
     let subject = &plan.subject;

@@ -1,4 +1,5 @@
-//! `/api/v1/audits/{organizationId}`: what a third-party auditor reads and decides of the organization that names it.
+//! `/api/v1/audits/{organizationId}`: assessments for the third-party auditors that an organization
+//! names.
 
 use std::sync::Arc;
 

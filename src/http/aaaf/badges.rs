@@ -1,4 +1,5 @@
-//! `/api/v1/badges`: public ones are open to whoever asks, those of an organization that keeps its own to its members.
+//! `/api/v1/badges`. Public badges need no key; private ones are limited to members of their
+//! organization.
 
 use std::sync::Arc;
 
@@ -26,11 +27,11 @@ use crate::service::aaaf::Member;
 use crate::service::aaaf::badges::{Seen, Since};
 use crate::service::fault::internal;
 
-/// What a verifiable credential is served as.
+/// The media type of a verifiable credential.
 pub(super) const CREDENTIAL: &str = "application/vc";
 const MAX_NOTE: usize = 2000;
 
-/// How a badge is asked for, by the end of its path.
+/// The format of a badge, taken from the end of the path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Record,
@@ -53,8 +54,8 @@ impl Form {
     }
 }
 
-/// `GET /api/v1/badges/{badgeId}`, by the id of the badge or of its assessment, with `.json`, `.svg`, `.png` or `.md` behind it
-/// or nothing.
+/// `GET /api/v1/badges/{badgeId}`, by the id of the badge or of its assessment, optionally with the
+/// suffix `.json`, `.svg`, `.png` or `.md`.
 pub async fn get(
     State(state): State<Arc<HttpState>>,
     Extension(Viewer(viewer)): Extension<Viewer>,
@@ -96,7 +97,8 @@ pub async fn get(
     Ok(shown(&seen, &headers, kind, body))
 }
 
-/// `GET /api/v1/badges/{badgeId}/credential`: the very octets that were signed, and that are in the pictures.
+/// `GET /api/v1/badges/{badgeId}/credential`: the exact bytes that were signed and that the
+/// pictures contain.
 pub async fn credential(
     State(state): State<Arc<HttpState>>,
     Extension(Viewer(viewer)): Extension<Viewer>,
@@ -133,7 +135,7 @@ pub async fn verify(
     Ok(response)
 }
 
-/// Whether a client asks for HTML before anything that JSON would do for, as browsers do.
+/// Whether a client prefers HTML over JSON, as browsers do.
 fn prefers_page(headers: &HeaderMap) -> bool {
     let accept = headers.get(ACCEPT).and_then(|it| it.to_str().ok());
     let ranges = accept.unwrap_or_default().split(',');
@@ -142,7 +144,7 @@ fn prefers_page(headers: &HeaderMap) -> bool {
     ranges.find(decides) == Some("text/html")
 }
 
-/// A page says itself what it needs: its styles, and nothing from elsewhere.
+/// The page is self-contained: it includes its styles and loads nothing.
 fn page(text: Bytes) -> Response {
     let mut response = Response::new(text.into());
     let headers = response.headers_mut();
@@ -159,7 +161,7 @@ fn page(text: Bytes) -> Response {
     response
 }
 
-/// What has happened since a badge was issued, for people.
+/// What has happened since a badge was issued, in words.
 fn notes(appealed: bool, since: &Since) -> Vec<String> {
     let appealed = appealed.then(|| "An appeal against this rating is open.".to_owned());
     let newer = since.newer.as_ref();
@@ -177,12 +179,13 @@ pub async fn revoke(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let id = path.get("badgeId").to_owned();
-    // Whether it is there, and theirs, is settled before anything is said of the body.
+    // Check that the badge exists and belongs to the caller before validating the body.
     state.aaaf.own_badge(&member, &id).await?;
     let (reason, note) = revocation(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/badges/{id}/revoke");
-    // It is done in somebody's name, and not replayed to another.
+    // The principal is part of the idempotency digest, so that another principal never gets this
+    // answer.
     let digested = json!({"body": body, "principal": caller.principal});
     once(&state, &caller, endpoint, key, &digested, |_| async move {
         let revoked = aaaf.revoke(&member, &id, reason, note).await?;
@@ -202,7 +205,8 @@ fn revocation(body: &Value) -> Result<(RevocationReason, Option<String>), Proble
     Ok((reason, note.map(|note| mask(note).into_owned())))
 }
 
-/// An answer that clients may keep and have to ask about again: a badge can be revoked at any moment.
+/// An answer that clients may cache but must revalidate, because a badge can be revoked at any
+/// time.
 fn shown(seen: &Seen, headers: &HeaderMap, kind: &'static str, body: Bytes) -> Response {
     let mut response = conditional_as(headers, kind, body);
     let caching = match seen.organization.private_badges {
@@ -219,12 +223,12 @@ fn text(document: &Value) -> Bytes {
     document.to_string().into()
 }
 
-/// The badge as AAAF states it, with its credential.
+/// The badge as AAAF defines it, with its credential.
 fn plain(seen: &Seen, shape: Shape) -> Result<Value, Problem> {
     Ok(document(&seen.badge.badge, &seen.credential()?, shape))
 }
 
-/// The same with how it stands.
+/// The badge with its current state.
 fn record(seen: &Seen, shape: Shape) -> Result<Value, Problem> {
     let mut record = plain(seen, shape)?;
     let revocation = seen.badge.revocation.as_ref();
@@ -242,7 +246,7 @@ fn record(seen: &Seen, shape: Shape) -> Result<Value, Problem> {
     Ok(record)
 }
 
-/// A later rating, by id: what it found is for those to see who may see its badge.
+/// A later rating, by id only: its scores are visible only to those who may see its badge.
 fn newer_rating(newer: &AssessmentRecord) -> Value {
     let badge = newer.badge.as_ref();
     let issued = badge.filter(|it| matches!(it.state, BadgeState::Issued | BadgeState::Revoked));
@@ -264,7 +268,7 @@ fn verified(
     let badge = &seen.badge.badge;
     let rating = |axis: Axis| {
         let rating = badge.rating(axis);
-        // Scores that nobody has signed are not told, not even by the way.
+        // Scores without a valid signature are not shown anywhere.
         verification.sound.then(|| {
             json!({"composite_score": rating.score.as_f64(), "score": rating.score, "tier": rating.tier,
                 "coverage": rating.coverage})
@@ -304,7 +308,7 @@ fn verified(
     }))
 }
 
-/// A credential of ours without an id.
+/// A stored credential without an id.
 #[derive(Debug, thiserror::Error)]
 #[error("a stored credential has no id")]
 struct NoId;

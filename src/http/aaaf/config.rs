@@ -1,5 +1,5 @@
-//! How an organization has its agents assessed: `/api/v1/organizations/{organizationId}/config`, `/api/v1/config/…`, and
-//! `/api/v1/standards`.
+//! The assessment configuration of an organization:
+//! `/api/v1/organizations/{organizationId}/config`, `/api/v1/config/…` and `/api/v1/standards`.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const TAXONOMY: Part = Part {
     shown: taxonomy_of,
 };
 
-/// A part of an organization's configuration with routes of its own.
+/// A part of the configuration that has its own routes.
 struct Part {
     members: &'static [&'static str],
     shown: fn(&Config) -> Value,

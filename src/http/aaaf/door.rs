@@ -1,4 +1,5 @@
-//! The door of the AAAF API: who calls, in whose name, and how much of it. Nothing of a body is read before that.
+//! Authentication, authorization and rate limits of the AAAF API. All of them are checked before
+//! the body is read.
 
 use std::sync::Arc;
 
@@ -18,39 +19,38 @@ use crate::service::access::{Scope, authorise};
 
 const API_KEY: &str = "x-api-key";
 
-/// In whose name a request is made.
+/// The identity that a request acts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// That of the caller's organization.
+    /// The caller's organization.
     Organization,
-    /// The caller's own: it need not have an organization, or asks about others.
+    /// The caller itself, which may have no organization or ask about other ones.
     Caller,
-    /// Nobody's, unless a key says whose: the use case decides what is shown.
+    /// Anonymous, unless the request has a key; the use case decides what is shown.
     Anybody,
 }
 
-/// Who looks at what anybody may look at: the member whose key came along, if one did.
+/// The reader of a public resource: the member whose key was sent, if any.
 #[derive(Clone, Debug)]
 pub struct Viewer(pub Option<Member>);
 
-/// What a guarded route needs to know.
+/// The access rules of a guarded route.
 #[derive(Clone)]
 pub struct Door {
-    /// The host.
     pub state: Arc<HttpState>,
-    /// What the caller must be allowed to do; `None` where the use case decides.
+    /// The required scope; `None` if the use case decides.
     pub scope: Option<Scope>,
-    /// In whose name.
     pub name: Name,
-    /// Whether anything may become different by it.
+    /// Whether the request may change anything.
     pub writes: bool,
 }
 
-/// Lets a request pass with its caller attached, and its member where it is made in the name of an organization.
+/// Authenticates a request and attaches its caller, and its member if the route acts for an
+/// organization.
 ///
 /// # Errors
-/// `503` for one too many, `401` for a credential that is missing or no good, `429` for a caller that asks too much, `403`
-/// for one that lacks the scope or the organization; in this order.
+/// In this order: `503` if too many requests are in progress, `401` for a missing or invalid
+/// credential, `429` for a caller over its rate limit, `403` for a missing scope or organization.
 pub async fn guard(
     State(door): State<Door>,
     mut request: Request,
@@ -62,7 +62,8 @@ pub async fn guard(
     if door.name == Name::Anybody && !presents_a_key(request.headers()) {
         request.extensions_mut().insert(Viewer(None));
         let response = next.run(request).await;
-        // Whoever asks for badge after badge that is not there is guessing.
+        // Repeated requests for badges that do not exist are guesses, so they count against the
+        // limit.
         if response.status() == StatusCode::NOT_FOUND {
             let nothing = Problem::new(ErrorCode::NotFound, "no such badge");
             let address = peer.map(|Peer(address)| address.ip());
@@ -89,7 +90,8 @@ pub async fn guard(
             let member = door.state.aaaf.member(caller.clone(), door.writes).await;
             let viewer = match member {
                 Ok(member) => Viewer(Some(member)),
-                // It has no organization, or one that may not read: it sees what everybody sees.
+                // A key without an organization, or of one that may not read, sees only what is
+                // public.
                 Err(refusal) if refusal.code == ErrorCode::Forbidden => Viewer(None),
                 Err(fault) => return Err(fault.into()),
             };
@@ -105,7 +107,8 @@ fn presents_a_key(headers: &HeaderMap) -> bool {
     headers.contains_key(API_KEY) || headers.contains_key(AUTHORIZATION)
 }
 
-/// The key, in either of two headers. Two credentials are none: which one counts must not depend on who reads.
+/// The key from either of two headers. Sending both counts as none, because the choice must not
+/// depend on the reader.
 fn credential(headers: &HeaderMap) -> Option<&str> {
     let mut keys = headers.get_all(API_KEY).iter();
     match (keys.next(), keys.next()) {

@@ -1,14 +1,14 @@
-//! The error envelope of the AAAF API: `{"error": {"code", "message", "details"}}`, with the codes of AAAF S14.
+//! The error envelope of the AAAF API: `{"error": {"code", "message", "details"}}`, with the codes
+//! of AAAF S14.
 //!
-//! A client that knows only those understands every refusal: what the host refuses for reasons that S14 does not name has
-//! the code of its kind, and its own status.
+//! Errors that S14 does not define use the S14 code of their class and keep their own status, so
+//! that a client that knows only S14 understands every answer.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::protocol::error::{ErrorCode, Problem};
 
-/// The envelope.
 #[derive(Debug, Serialize)]
 pub struct Envelope {
     error: Fault,
@@ -21,7 +21,7 @@ struct Fault {
     details: Map<String, Value>,
 }
 
-/// A problem as this API says it.
+/// Converts a problem to the envelope.
 pub fn of(problem: &Problem) -> Envelope {
     let details = problem.details.iter();
     Envelope {
@@ -57,7 +57,7 @@ fn code(code: ErrorCode) -> &'static str {
     }
 }
 
-/// The names of this API have underscores; what layers beneath it say has humps.
+/// Converts a field name to snake case: this API uses underscores, the layers below camel case.
 fn snake(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 4);
     for character in name.chars() {

@@ -102,8 +102,8 @@ pub async fn collect(
     .await
 }
 
-/// An endpoint whose idempotency keys are each principal's own: what an event states counts by who recorded it, so that the
-/// answer to one principal is none to another, whose event would be lost.
+/// Scopes idempotency keys to the principal. The recorder of an event decides which of its
+/// statements count, so replaying one principal's answer to another would lose the other's event.
 fn in_the_name_of(caller: &Caller, endpoint: &str) -> String {
     format!("{endpoint} by {}", caller.principal)
 }

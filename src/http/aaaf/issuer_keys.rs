@@ -18,7 +18,7 @@ use crate::protocol::error::Problem;
 use crate::service::aaaf::issuer_keys::{Rotated, Rotation};
 use crate::service::access::Caller;
 
-/// Characters of the name of a key; one has fewer.
+/// Maximum length of a key's name in characters; real names are shorter.
 const MAX_KEY: usize = 128;
 
 /// `POST /api/v1/organizations/{organizationId}/issuer-keys/rotate`.
@@ -30,12 +30,13 @@ pub async fn rotate(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let id = path.get("organizationId").to_owned();
-    // Whether it is there, and theirs, is settled before anything is said of the body.
+    // Check that the organization exists and belongs to the caller before validating the body.
     state.aaaf.changeable(&caller, &id).await?;
     let asked = rotation(&body)?;
     let (aaaf, who) = (state.aaaf.clone(), caller.clone());
     let endpoint = format!("POST /api/v1/organizations/{id}/issuer-keys/rotate");
-    // It is done in somebody's name, and not replayed to another.
+    // The principal is part of the idempotency digest, so that another principal never gets this
+    // answer.
     let digested = json!({"body": body, "principal": caller.principal});
     once(&state, &caller, endpoint, key, &digested, |_| async move {
         let rotated = aaaf.rotate_issuer_key(&who, &id, asked).await?;

@@ -1,6 +1,7 @@
-//! The AAAF API (AAAF S14), `/api/v1`: routes of its own, an envelope of its own, and keys of organizations.
+//! The AAAF API (AAAF S14) under `/api/v1`, with its own routes, error envelope and organization
+//! keys.
 //!
-//! What differs from the OpenWOP surface is here; body reading, idempotency, limits and the observer are shared.
+//! It shares body parsing, idempotency, limits and the observer with the OpenWOP API.
 
 mod agents;
 mod appeals;
@@ -25,10 +26,9 @@ mod webhooks;
 pub use rates::{AaafRates, Allowances};
 pub use routes::operations as aaaf_operations;
 
-/// Where the API begins.
+/// The path prefix of the API.
 const ROOT: &str = "/api/v1";
 
-/// Whether a path belongs to the API.
 pub(super) fn owns(path: &str) -> bool {
     path.strip_prefix(ROOT)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -16,8 +16,8 @@ use crate::http::idempotency::{Done, once};
 use crate::ports::aaaf::OrganizationRecord;
 use crate::service::access::Caller;
 
-/// `POST /api/v1/organizations`. The answer is the only place where the key is shown, and a repeated request is answered
-/// without it: no record of an answer holds a key.
+/// `POST /api/v1/organizations`. Only this answer shows the new key. A replayed request is answered
+/// without it, because stored answers never contain keys.
 pub async fn found(
     State(state): State<Arc<HttpState>>,
     Extension(caller): Extension<Caller>,
@@ -53,7 +53,7 @@ pub async fn change(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let id = path.get("organizationId");
-    // Whether it is there, and theirs, is settled before anything is said of the body.
+    // Check that the organization exists and belongs to the caller before validating the body.
     state.aaaf.changeable(&caller, id).await?;
     let change = Change::parse(&body)?;
     let changed = state.aaaf.change_organization(&caller, id, change).await?;

@@ -1,4 +1,4 @@
-//! Pages of lists (AAAF S14): `limit`, an opaque `cursor`, and `{data, next_cursor}`.
+//! Pagination (AAAF S14): `limit`, an opaque `cursor`, and `{data, next_cursor}`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,19 +12,18 @@ use crate::protocol::error::Problem;
 const USUAL: u64 = 50;
 const MOST: u64 = 200;
 
-/// What part of a list is asked for.
+/// The requested part of a list.
 pub struct Page<P> {
-    /// How much of it.
     limit: usize,
-    /// After what.
+    /// The position to continue after.
     pub after: Option<P>,
 }
 
-/// A place in a list that a cursor can say.
+/// A list position that a cursor can encode.
 pub trait Cursor: Sized {
-    /// As text that no client has to understand.
+    /// Encodes the position as opaque text.
     fn say(&self) -> String;
-    /// The place that such a text says.
+    /// Decodes the text; `None` if it is not a cursor.
     fn read(text: &str) -> Option<Self>;
 }
 
@@ -51,14 +50,13 @@ impl<P: Cursor> Page<P> {
         })
     }
 
-    /// How many records to ask for: one more than are shown tells whether there are more.
+    /// Number of records to load: one more than shown, to find out whether there are more.
     pub fn reach(&self) -> u32 {
         u32::try_from(self.limit)
             .unwrap_or(u32::MAX)
             .saturating_add(1)
     }
 
-    /// The answer.
     pub fn answer<T>(
         &self,
         mut records: Vec<T>,
@@ -83,7 +81,7 @@ impl Cursor for Position {
         let (micros, id) = text.split_once('.')?;
         Some(Self {
             created_at: time(micros)?,
-            // No id of ours has it, and not every store can be asked for it.
+            // No id contains a null character, and some stores reject queries with one.
             id: (!id.contains('\0')).then(|| id.to_owned())?,
         })
     }

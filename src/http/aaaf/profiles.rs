@@ -73,7 +73,7 @@ fn suite(path: &PathParameters) -> String {
     format!("{}@{}", path.get("suiteId"), path.get("suiteVersion"))
 }
 
-/// What is always said of one, and something more.
+/// The common members of a profile, plus one more.
 fn facts(record: &ProfileRecord, name: &str, value: Value) -> Value {
     json!({
         "suite_id": record.profile.suite_id,

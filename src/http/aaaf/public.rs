@@ -1,5 +1,5 @@
-//! What verifiers of badges fetch beside a badge: status lists and DID documents. Open to everybody, at the addresses that
-//! credentials name, outside of the API.
+//! Status lists and DID documents, which verifiers of badges fetch. Public, and outside the API at
+//! the addresses that credentials name.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::http::extract::PathParameters;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 
-/// `GET /status/{statusListId}`: which badges are revoked.
+/// `GET /status/{statusListId}`: the revoked badges of a list.
 pub async fn status_list(
     State(state): State<Arc<HttpState>>,
     headers: HeaderMap,
@@ -25,7 +25,7 @@ pub async fn status_list(
 ) -> Answer {
     let _place = state.limits.enter()?;
     let number = path.get("statusListId");
-    // A list has one address.
+    // Accept only the canonical spelling of the number, so that a list has one address.
     let number: Option<i64> = number
         .parse()
         .ok()
@@ -38,7 +38,8 @@ pub async fn status_list(
     Ok(kept_for_a_minute(&headers, CREDENTIAL, list))
 }
 
-/// `GET /orgs/{organizationId}/did.json`: the keys of an organization that is known by the host's name.
+/// `GET /orgs/{organizationId}/did.json`: the keys of an organization that uses a `did:web` under
+/// the host's name.
 pub async fn did_document(
     State(state): State<Arc<HttpState>>,
     headers: HeaderMap,
@@ -54,7 +55,8 @@ pub async fn did_document(
     ))
 }
 
-/// Whatever is revoked is known to be so within a minute, however many look.
+/// Caches an answer for a minute: revocations become visible within that time, however many clients
+/// read.
 fn kept_for_a_minute(headers: &HeaderMap, kind: &'static str, body: Bytes) -> Response {
     let mut response = conditional_as(headers, kind, body);
     response.headers_mut().insert(

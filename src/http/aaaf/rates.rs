@@ -1,5 +1,5 @@
-//! How much one key may ask of the AAAF API (AAAF S14): a token bucket each for requests, events and assessments, on top of
-//! what holds for the whole host.
+//! Rate limits per key of the AAAF API (AAAF S14): one token bucket each for requests, events and
+//! assessments, in addition to the limits of the whole host.
 
 use std::num::NonZeroU32;
 
@@ -9,14 +9,11 @@ use crate::domain::ids::KeyId;
 use crate::http::allowance::Allowance;
 use crate::protocol::error::Problem;
 
-/// Numbers of one key; 0 stands for no limit. A bucket holds what comes in during its time.
+/// Rate limits of one key; 0 means no limit. The bucket size is the limit of one period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AaafRates {
-    /// Requests per minute.
     pub requests_per_minute: u32,
-    /// Events per minute.
     pub events_per_minute: u32,
-    /// Assessments per hour.
     pub assessments_per_hour: u32,
 }
 
@@ -30,7 +27,7 @@ impl Default for AaafRates {
     }
 }
 
-/// What is left of everybody's.
+/// The token buckets of all keys.
 pub struct Allowances {
     requests: Option<Allowance<KeyId>>,
     events: Option<Allowance<KeyId>>,
@@ -38,7 +35,6 @@ pub struct Allowances {
 }
 
 impl Allowances {
-    /// Full ones.
     pub fn new(rates: AaafRates) -> Self {
         let bucket = |scope, limit, quota: fn(NonZeroU32) -> Quota| {
             let limit = NonZeroU32::new(limit)?;
@@ -59,7 +55,7 @@ impl Allowances {
         take(self.requests.as_ref(), key, 1)
     }
 
-    /// Counts an assessment that is asked for.
+    /// Counts an ordered assessment.
     ///
     /// # Errors
     /// `rate_limited`.

@@ -1,4 +1,4 @@
-//! The one list of what the AAAF API serves.
+//! The routes of the AAAF API.
 
 use std::sync::Arc;
 
@@ -16,32 +16,31 @@ use crate::http::HttpState;
 use crate::http::routes::Operation;
 use crate::service::access::Scope;
 
-/// Collects routes and what they are called.
+/// Collects routes and their operation names.
 struct Table {
     state: Option<Arc<HttpState>>,
     router: Router<Arc<HttpState>>,
     operations: Vec<Operation>,
 }
 
-/// Who may.
 #[derive(Clone, Copy)]
 struct Access(Option<Scope>, Name);
 
 impl Access {
-    /// A member of an organization that has the scope.
+    /// A member of an organization with the scope.
     const fn member(scope: Scope) -> Self {
         Self(Some(scope), Name::Organization)
     }
 
-    /// Whoever has the scope, with an organization or not.
+    /// A key with the scope, with or without an organization.
     const fn holder(scope: Scope) -> Self {
         Self(Some(scope), Name::Caller)
     }
 
-    /// Whoever asks; the use case decides what is shown.
+    /// No key required; the use case decides what is shown.
     const OPEN: Self = Self(None, Name::Anybody);
 
-    /// Whoever has a key; the use case asks for the scope that the request takes.
+    /// Any key; the use case requires the scope that the request needs.
     const ANYBODY: Self = Self(None, Name::Caller);
 }
 
@@ -445,12 +444,10 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
         )
 }
 
-/// The routes with their handlers.
 pub fn table(state: &Arc<HttpState>) -> Router<Arc<HttpState>> {
     fill(Some(state.clone())).router
 }
 
-/// Everything that is served.
 pub fn operations() -> Vec<Operation> {
     fill(None).operations
 }

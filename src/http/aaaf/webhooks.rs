@@ -19,8 +19,8 @@ use crate::ports::aaaf::{DeliveryRecord, NoticeWebhook, Position};
 use crate::protocol::error::Problem;
 use crate::service::aaaf::Member;
 
-/// `POST /api/v1/webhooks`. The answer is the only place where the secret is shown, and a repeated request is answered without
-/// it.
+/// `POST /api/v1/webhooks`. Only this answer shows the secret; a replayed request is answered
+/// without it.
 pub async fn subscribe(
     State(state): State<Arc<HttpState>>,
     Extension(member): Extension<Member>,
@@ -72,7 +72,8 @@ pub async fn remove(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// `POST /api/v1/webhooks/{webhookId}/rotate-secret`. A repeated request is answered without the secret.
+/// `POST /api/v1/webhooks/{webhookId}/rotate-secret`. A replayed request is answered without the
+/// secret.
 pub async fn rotate(
     State(state): State<Arc<HttpState>>,
     Extension(member): Extension<Member>,
@@ -81,7 +82,7 @@ pub async fn rotate(
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Answer {
     let id = path.get("webhookId").to_owned();
-    // Whether it is there, and theirs, is settled before anything is said of the body.
+    // Check that the webhook exists and belongs to the caller before validating the body.
     state.aaaf.webhook(&member, &id).await?;
     nothing_in(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
@@ -151,7 +152,7 @@ pub async fn redeliver(
     .await
 }
 
-/// What has nothing to be said has no body, or `{}`.
+/// Accepts no body or `{}`.
 fn nothing_in(body: &Value) -> Result<(), Problem> {
     Fields::closed(body, "", &[], Nulls::Wrong).map(drop)
 }

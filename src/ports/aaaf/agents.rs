@@ -1,4 +1,4 @@
-//! Agents as they are enrolled.
+//! Store access to enrolled agents.
 
 use std::collections::HashMap;
 
@@ -10,37 +10,31 @@ use crate::domain::aaaf::agent::{Profile, Status};
 use crate::domain::ids::KeyId;
 use crate::ports::StoreError;
 
-/// What the store calls an agent.
+/// The store's key of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AgentNumber(pub i64);
 
-/// An agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentRecord {
-    /// What the store calls it; given when it is added.
+    /// Assigned by the store when the agent is added.
     pub number: AgentNumber,
-    /// A UUID.
     pub id: String,
-    /// What it is called.
     pub name: String,
-    /// Whether it was archived: what is known of it stays, nothing is added.
+    /// An archived agent keeps its data and accepts no new evidence.
     pub archived: bool,
-    /// Whether nothing is recorded about it for the time being.
+    /// A suspended agent accepts no new evidence.
     pub suspended: bool,
-    /// Whether anything was recorded about it, or it was assessed. Read only.
+    /// Whether there is any evidence about the agent or any assessment of it. Read-only.
     pub observed: bool,
-    /// What it says of itself.
     pub profile: Profile,
-    /// When it was enrolled.
     pub created_at: Timestamp,
-    /// When it was changed last.
     pub updated_at: Timestamp,
-    /// Grows with every change.
+    /// Increases with every change; used for optimistic locking.
     pub revision: i64,
 }
 
 impl AgentRecord {
-    /// The principals that a key of it would have, in lower case.
+    /// The principals that a key of this agent could have, in lower case.
     pub fn principals(&self) -> Vec<String> {
         let stands_for = self.profile.openwop_agent.as_ref();
         let named = [
@@ -52,7 +46,6 @@ impl AgentRecord {
         named.map(|it| it.to_ascii_lowercase()).collect()
     }
 
-    /// How far it is.
     pub const fn status(&self) -> Status {
         match (self.archived, self.suspended, self.observed) {
             (true, _, _) => Status::Archived,
@@ -62,7 +55,7 @@ impl AgentRecord {
         }
     }
 
-    /// Where a list goes on after this one.
+    /// The position of this record in a list.
     pub fn position(&self) -> Position {
         Position {
             created_at: self.created_at,
@@ -71,32 +64,30 @@ impl AgentRecord {
     }
 }
 
-/// An agent that evidence names.
+/// The part of an agent that recording evidence needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// What the store calls it.
     pub number: AgentNumber,
-    /// Whether nothing is recorded about it now: it was archived, or is suspended.
+    /// Whether the agent accepts no evidence because it is archived or suspended.
     pub closed: bool,
 }
 
-/// Agents of organizations.
 #[async_trait]
 pub trait Agents: Send + Sync {
-    /// Adds one; [`StoreError::Exists`] if the organization has one of this name that is not archived.
+    /// Adds an agent; [`StoreError::Exists`] if the organization has an agent of this name that is
+    /// not archived.
     async fn add_agent(
         &self,
         organization: OrganizationNumber,
         agent: &AgentRecord,
     ) -> Result<(), StoreError>;
-    /// The one of this id.
     async fn agent(
         &self,
         organization: OrganizationNumber,
         id: &str,
     ) -> Result<Option<AgentRecord>, StoreError>;
-    /// Those after a position, in the order in which they were enrolled; those that are active include those of which nothing is
-    /// known yet.
+    /// Agents after a position, in order of enrolment. `Status::Active` includes agents without any
+    /// evidence.
     async fn agents(
         &self,
         organization: OrganizationNumber,
@@ -104,28 +95,30 @@ pub trait Agents: Send + Sync {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<AgentRecord>, StoreError>;
-    /// Those of these ids that there are, by id.
+    /// The existing agents among these ids, by id.
     async fn known_agents(
         &self,
         organization: OrganizationNumber,
         ids: &[&str],
     ) -> Result<HashMap<String, Known>, StoreError>;
-    /// Whether an agent acts by this key or as this principal: one, archived or not, to which the key is assigned, or whose id,
-    /// name, earlier name or OpenWOP agent the principal is, in upper or lower case.
+    /// Whether this key or principal belongs to an agent, archived ones included: the key is
+    /// assigned to the agent, or the principal equals its id, name, a former name or its OpenWOP
+    /// agent, ignoring case.
     async fn is_agent(
         &self,
         organization: OrganizationNumber,
         principal: &str,
         key: &KeyId,
     ) -> Result<bool, StoreError>;
-    /// Those that are not archived and stand for an OpenWOP agent of about this id: whoever asks looks closer.
+    /// Agents that are not archived and may represent the OpenWOP agent of this id. The match is
+    /// approximate; the caller compares further.
     async fn agents_standing_for(
         &self,
         organization: OrganizationNumber,
         openwop_agent: &str,
     ) -> Result<Vec<AgentRecord>, StoreError>;
-    /// Replaces what may change of one; its revision is that of the record that was read, [`StoreError::Stale`] if it has
-    /// changed since, [`StoreError::Exists`] if another one has its new name.
+    /// Updates an agent. `revision` is that of the record that was read: [`StoreError::Stale`] if
+    /// the agent has changed since, [`StoreError::Exists`] if another agent has the new name.
     async fn change_agent(
         &self,
         organization: OrganizationNumber,

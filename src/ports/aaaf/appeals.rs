@@ -1,4 +1,4 @@
-//! Appeals: filed, looked into, resolved once.
+//! Store access to appeals.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -14,17 +14,16 @@ use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
 use crate::ports::StoreError;
 
-/// How far an appeal is; the last two are final.
+/// State of an appeal; accepted and rejected are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AppealState {
-    /// Nobody has looked into it.
+    /// No reviewer has started.
     Filed,
-    /// Somebody does.
+    /// A reviewer has started.
     UnderReview,
-    /// The evidence is seen otherwise.
+    /// The reviewer's overrides apply to the evidence.
     Accepted,
-    /// It is not.
     Rejected,
 }
 
@@ -46,71 +45,58 @@ impl AppealState {
         }
     }
 
-    /// The state with this wire name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|it| it.as_str() == name).copied()
     }
 
-    /// Whether somebody still has to decide.
+    /// Whether the appeal still needs a decision.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::Filed | Self::UnderReview)
     }
 }
 
-/// What an accepted appeal came to.
+/// The effect of an accepted appeal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Amendment {
-    /// How the evidence is seen.
     pub overrides: Vec<Override>,
-    /// The dimensions whose score is another one now.
+    /// The dimensions whose score changed.
     pub changed: Vec<Dimension>,
-    /// Whether other evidence was at hand than the assessment saw; then scores may differ for that reason too.
+    /// Whether the appeal saw other evidence than the assessment did; then scores may also differ
+    /// for that reason.
     pub evidence_differs: bool,
-    /// The badge that took the old one's place.
+    /// The badge that replaced the old one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub badge_id: Option<String>,
 }
 
-/// What somebody who did not file it decided.
+/// A decision by a principal that did not file the appeal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Handling {
-    /// Who.
     pub by: String,
-    /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What came of it, if it was accepted.
+    /// The effect, if the appeal was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amendment: Option<Amendment>,
 }
 
-/// An appeal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppealRecord {
-    /// A UUID.
     pub id: String,
-    /// Whose.
     pub organization: OrganizationNumber,
-    /// About whom.
     pub agent: AgentNumber,
-    /// Of which assessment.
     pub assessment: String,
-    /// How far it is.
     pub state: AppealState,
-    /// What was filed.
     pub filing: Filing,
-    /// By whom.
     pub filed_by: String,
-    /// What a reviewer did.
+    /// The reviewer's decision.
     pub handling: Option<Handling>,
-    /// When it was filed.
     pub created_at: Timestamp,
-    /// When it was decided.
     pub resolved_at: Option<Timestamp>,
 }
 
 impl AppealRecord {
-    /// Where a list goes on after this one.
+    /// The position of this record in a list.
     pub fn position(&self) -> Position {
         Position {
             created_at: self.created_at,
@@ -119,39 +105,37 @@ impl AppealRecord {
     }
 }
 
-/// What an accepted appeal changes beside itself, all of it or nothing.
+/// Everything else that an accepted appeal changes, stored in one transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct Amended<'a> {
-    /// The how-manieth accepted one of its assessment it is, from 1.
+    /// Number of this appeal among the accepted appeals of its assessment, from 1.
     pub place: u32,
-    /// The assessment.
     pub assessment: &'a AssessmentRecord,
-    /// What it finds now.
+    /// The new finding.
     pub finding: &'a Finding,
-    /// The badge that does not hold any more.
+    /// The badge to revoke.
     pub revoked: Option<(&'a BadgeRecord, &'a Revocation)>,
-    /// The one in its place.
+    /// The badge that replaces the revoked one.
     pub issued: Option<&'a BadgeRecord>,
 }
 
-/// Appeals of organizations.
 #[async_trait]
 pub trait Appeals: Send + Sync {
-    /// Files one, and records the decision; [`StoreError::Exists`] if a dimension has an open one.
+    /// Files an appeal and writes the audit entry; [`StoreError::Exists`] if one of its dimensions
+    /// has an open appeal.
     async fn file_appeal(
         &self,
         appeal: &AppealRecord,
         tenant: &TenantId,
         decision: &Decision,
     ) -> Result<(), StoreError>;
-    /// The one of this id.
     async fn appeal(
         &self,
         organization: OrganizationNumber,
         assessment: &str,
         id: &str,
     ) -> Result<Option<AppealRecord>, StoreError>;
-    /// Those of an assessment after a position, in the order in which they were filed.
+    /// Appeals of an assessment after a position, in the order of filing.
     async fn appeals(
         &self,
         organization: OrganizationNumber,
@@ -159,17 +143,16 @@ pub trait Appeals: Send + Sync {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<AppealRecord>, StoreError>;
-    /// The accepted ones of an assessment, in the order in which they were.
+    /// The accepted appeals of an assessment, in the order of acceptance.
     async fn accepted_appeals(
         &self,
         organization: OrganizationNumber,
         assessment: &str,
     ) -> Result<Vec<AppealRecord>, StoreError>;
-    /// Whether an assessment has an open one.
     async fn is_appealed(&self, assessment: &str) -> Result<bool, StoreError>;
-    /// Keeps how far an open one is now, with what it changes, and records the decision; [`StoreError::Stale`] if it is
-    /// decided already, or if what it changes is no longer as it was read, [`StoreError::Exists`] if a badge's bit is given
-    /// out already.
+    /// Stores the new state of an open appeal with everything it changes, and writes the audit
+    /// entry. [`StoreError::Stale`] if the appeal is already decided or the records it changes are
+    /// not as they were read, [`StoreError::Exists`] if the badge's status bit is already taken.
     async fn handle_appeal(
         &self,
         appeal: &AppealRecord,

@@ -1,4 +1,4 @@
-//! Assessments: asked for, worked on under a lease, found once.
+//! Store access to assessments, which replicas work on under a lease.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,22 +18,21 @@ use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
 use crate::ports::{Fence, StoreError};
 
-/// How far an assessment is (AAAF S7); the last two are final.
+/// State of an assessment (AAAF S7); completed and failed are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// Nobody works on it yet.
+    /// Not claimed yet.
     Pending,
-    /// Somebody does.
+    /// Claimed by a worker.
     InProgress,
-    /// It has found something.
+    /// The assessment has scores.
     Completed,
-    /// It has not.
+    /// The assessment has no scores.
     Failed,
 }
 
 impl Stage {
-    /// Every stage.
     pub const ALL: &'static [Self] = &[
         Self::Pending,
         Self::InProgress,
@@ -41,7 +40,6 @@ impl Stage {
         Self::Failed,
     ];
 
-    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -51,128 +49,109 @@ impl Stage {
         }
     }
 
-    /// The stage with this wire name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|it| it.as_str() == name).copied()
     }
 }
 
-/// What was asked, and everything that the score depends on beside the evidence. Never changes.
+/// The request, and everything besides the evidence that the scores depend on. Never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Asked {
-    /// What is looked at.
     pub assessment: Assessment,
-    /// The configuration it is scored by.
+    /// The configuration used for scoring.
     pub config: Value,
-    /// Who asked.
     pub triggered_by: String,
-    /// Whether what an event states counts by who recorded it (ADR 0030); not for assessments from before that was kept.
+    /// Whether the recorder of an event decides which of its statements count (ADR 0030). False for
+    /// assessments from before this was stored.
     #[serde(default)]
     pub weighs_sources: bool,
-    /// The stress test, if it has one.
+    /// The stress test, if the assessment runs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stress_test: Option<StressTest>,
-    /// Why it has none although a full assessment was asked for.
+    /// Why a full assessment has no stress test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stress_test_omitted: Option<String>,
-    /// Which version of the agent it is of, as far as the agent said so then.
+    /// The version of the agent, if its profile stated one at the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
-    /// The command that it was asked of; absent if it was a host.
+    /// The command that created the assessment; absent for a host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 
-/// What is run of an agent before it is scored.
+/// The stress test to run before scoring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StressTest {
-    /// Whose runs these are.
+    /// The tenant that owns the runs.
     pub tenant: TenantId,
-    /// The tests.
     pub plan: Plan,
 }
 
-/// What came of it.
+/// The outcome of an assessment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// Scores.
     Scored {
-        /// As they were computed, the digest of the evidence among them.
+        /// The computed scores, including the digest of the evidence.
         result: Value,
-        /// When the last of the evidence was recorded that was looked at.
+        /// When the newest evidence that was scored had been recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         evidence_until: Option<Timestamp>,
-        /// How they compare with the time before; `None` for a single dimension.
+        /// Comparison with the previous rating; `None` for a single dimension.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         calibration: Option<Calibration>,
-        /// Why both axes are rated and nothing is certified.
+        /// Why both axes have a rating but nothing is certified.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         uncertified: Option<String>,
-        /// What a person decided, where one had to.
+        /// The review, where one was required.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         review: Option<Reviewed>,
-        /// How far scores may be off by chance; empty for assessments from before intervals were kept.
+        /// Confidence intervals; empty for assessments from before intervals were stored.
         #[serde(default, skip_serializing_if = "Intervals::is_empty")]
         intervals: Intervals,
     },
-    /// Nothing, and why.
     Failed {
-        /// A code of the API.
+        /// An error code of the API.
         code: String,
-        /// In words.
         message: String,
-        /// Facts.
         details: Value,
     },
 }
 
-/// What a person decided.
+/// The decision of a reviewer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reviewed {
-    /// How.
     pub decision: Verdict,
-    /// Who.
     pub by: String,
     /// The tenant of a third-party auditor; absent for a member of the organization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auditor_tenant: Option<TenantId>,
-    /// When.
     pub at: Timestamp,
-    /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// An assessment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssessmentRecord {
     /// A UUID.
     pub id: String,
-    /// Whose agents.
     pub organization: OrganizationNumber,
-    /// What the store calls the agent.
     pub agent_number: AgentNumber,
-    /// The id of the agent.
+    /// The public id of the agent.
     pub agent: String,
-    /// How far it is.
     pub stage: Stage,
-    /// What was asked.
     pub asked: Asked,
-    /// What came of it.
     pub finding: Option<Finding>,
-    /// How the newest revision of its badge stands; `None` where there is nothing to certify.
+    /// State of the newest revision of the badge; `None` if there is nothing to certify.
     pub badge: Option<BadgeStanding>,
-    /// When it was asked for.
     pub created_at: Timestamp,
-    /// When somebody first worked on it.
+    /// When the first worker claimed it.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
 }
 
 impl AssessmentRecord {
-    /// Where a list goes on after this one.
+    /// The position of this record in a list.
     pub fn position(&self) -> Position {
         Position {
             created_at: self.created_at,
@@ -184,41 +163,36 @@ impl AssessmentRecord {
 /// An assessment that this replica may work on until its lease ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssessmentClaim {
-    /// The assessment.
     pub record: AssessmentRecord,
-    /// How often it was claimed; grows with every claim, and whoever claimed it before can no longer end it.
+    /// Increases with every claim. Holders of an older fence can no longer end the assessment.
     pub fence: Fence,
-    /// How often it was claimed without being parked: work that was lost, and this claim.
+    /// Number of claims since the assessment was last parked: lost attempts plus this one.
     pub attempts: i64,
 }
 
-/// Which assessments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AssessmentFilter {
-    /// Only of this agent.
     pub agent: Option<AgentNumber>,
-    /// Only those that are so far.
     pub stage: Option<Stage>,
 }
 
-/// Assessments of organizations.
 #[async_trait]
 pub trait Assessments: Send + Sync {
-    /// Adds one; [`StoreError::Exists`] while another one of the agent is pending or in progress.
+    /// Adds an assessment; [`StoreError::Exists`] if another one of the agent is pending or in
+    /// progress.
     async fn add_assessment(&self, assessment: &AssessmentRecord) -> Result<(), StoreError>;
-    /// The one of this id.
     async fn assessment(
         &self,
         organization: OrganizationNumber,
         id: &str,
     ) -> Result<Option<AssessmentRecord>, StoreError>;
-    /// Whose agent those of these ids assess that have not ended, by id.
+    /// The agents of those assessments among these ids that have not ended, by assessment id.
     async fn assessments_under_way(
         &self,
         organization: OrganizationNumber,
         ids: &[&str],
     ) -> Result<HashMap<String, AgentNumber>, StoreError>;
-    /// Those after a position, in the order in which they were asked for.
+    /// Assessments after a position, in the order of creation.
     async fn assessments(
         &self,
         organization: OrganizationNumber,
@@ -226,13 +200,14 @@ pub trait Assessments: Send + Sync {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<AssessmentRecord>, StoreError>;
-    /// The newest one of an agent that has both axes, asked for before a moment.
+    /// The newest assessment of an agent with both axes that was requested before `before`.
     async fn last_rating(
         &self,
         agent: AgentNumber,
         before: Timestamp,
     ) -> Result<Option<AssessmentRecord>, StoreError>;
-    /// Claims the oldest one that nobody works on, or whose lease is over by the store's clock; with `only`, one of these ids.
+    /// Claims the oldest assessment that is unclaimed or whose lease has expired by the store's
+    /// clock. With `only`, limited to these ids.
     async fn claim_assessment(
         &self,
         owner: &str,
@@ -240,15 +215,16 @@ pub trait Assessments: Send + Sync {
         ttl: Duration,
         now: Timestamp,
     ) -> Result<Option<AssessmentClaim>, StoreError>;
-    /// Gives one back that waits for something, for anybody to go on with after a while; [`StoreError::Fenced`] as below.
+    /// Releases an assessment that has to wait, for any replica to claim after a delay;
+    /// [`StoreError::Fenced`] as for [`Self::end_assessment`].
     async fn park_assessment(
         &self,
         id: &str,
         fence: Fence,
         wait: Duration,
     ) -> Result<(), StoreError>;
-    /// Ends one, with the badge that comes of it; [`StoreError::Fenced`] if it was claimed again since, or has ended,
-    /// [`StoreError::Exists`] if the badge's bit is given out already.
+    /// Ends an assessment and stores its badge. [`StoreError::Fenced`] if it was claimed again or
+    /// has ended, [`StoreError::Exists`] if the badge's status bit is already taken.
     async fn end_assessment(
         &self,
         id: &str,
@@ -257,9 +233,10 @@ pub trait Assessments: Send + Sync {
         badge: Option<&BadgeRecord>,
         now: Timestamp,
     ) -> Result<(), StoreError>;
-    /// Replaces what was found of one that has ended with the same and a review, and the badge that was withheld with what
-    /// became of it, and records the decision for the organization's tenant; [`StoreError::Stale`] if it is no longer as it
-    /// was read, [`StoreError::Exists`] if the badge's bit is given out already.
+    /// Stores a review: the finding with the decision, the withheld badge with its new state, and
+    /// an audit entry for the organization's tenant. [`StoreError::Stale`] if the assessment has
+    /// changed since it was read, [`StoreError::Exists`] if the badge's status bit is already
+    /// taken.
     async fn review_assessment(
         &self,
         assessment: &AssessmentRecord,

@@ -1,4 +1,4 @@
-//! Badges, what signs them, and the lists that revoke them.
+//! Store access to badges, issuer keys and status lists.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -10,24 +10,20 @@ use crate::domain::audit::Decision;
 use crate::domain::pack::keys::PublicKey;
 use crate::ports::StoreError;
 
-/// What became of a badge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BadgeState {
-    /// It waits for a person.
+    /// Waiting for a review.
     Withheld,
-    /// A person decided against it.
+    /// A reviewer decided against it.
     Rejected,
-    /// It was issued.
     Issued,
-    /// It was issued and taken back.
     Revoked,
 }
 
 impl BadgeState {
     const ALL: &'static [Self] = &[Self::Withheld, Self::Rejected, Self::Issued, Self::Revoked];
 
-    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Withheld => "withheld",
@@ -37,125 +33,108 @@ impl BadgeState {
         }
     }
 
-    /// Whether it can be seen: it was issued once.
+    /// Whether the badge may be shown: it was issued at some time.
     pub const fn is_public(self) -> bool {
         matches!(self, Self::Issued | Self::Revoked)
     }
 
-    /// The state with this wire name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|it| it.as_str() == name).copied()
     }
 }
 
-/// What a badge was issued with.
+/// The credential of an issued badge and its status list entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issued {
     /// The signed credential, as it is served.
     pub credential: String,
-    /// The list that says whether it is revoked.
+    /// The status list that states whether the badge is revoked.
     pub status_list: StatusListNumber,
-    /// Its bit in it.
+    /// The index of the badge's bit in the list.
     pub status_index: u32,
 }
 
-/// That a badge was taken back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revocation {
-    /// Why.
     pub reason: RevocationReason,
-    /// In words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Who.
     pub by: String,
-    /// When.
     pub at: Timestamp,
 }
 
-/// A badge: a revision of what an assessment certifies.
+/// One revision of the badge of an assessment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BadgeRecord {
-    /// Whose.
     pub organization: OrganizationNumber,
-    /// What the store calls the agent.
     pub agent: AgentNumber,
     /// Counts from 1 within an assessment.
     pub revision: u32,
-    /// What became of it.
     pub state: BadgeState,
-    /// What it says. Its id is the badge's.
+    /// The content; its id is the id of the badge.
     pub badge: Badge,
-    /// What it was issued with; `None` for one that was not.
+    /// `None` if the badge was never issued.
     pub issued: Option<Issued>,
-    /// How it was taken back.
     pub revocation: Option<Revocation>,
-    /// When there first was something to issue.
+    /// When the assessment first had something to issue.
     pub created_at: Timestamp,
 }
 
-/// How the newest revision of an assessment's badge stands.
+/// The state of the newest revision of an assessment's badge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadgeStanding {
-    /// Its id.
     pub id: String,
-    /// What became of it.
     pub state: BadgeState,
 }
 
-/// What the store calls a status list; part of its address.
+/// The store's key of a status list; part of the list's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StatusListNumber(pub i64);
 
-/// A status list: of one issuer, at one address.
+/// A status list, which has one issuer and one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusListRecord {
-    /// Its number.
     pub number: StatusListNumber,
-    /// Whose.
     pub organization: OrganizationNumber,
-    /// The DID that issues it, and everything on it.
+    /// The DID that issues the list and every credential on it.
     pub issuer: String,
-    /// Where the host was reached when it was made: what was issued then names that address.
+    /// The base URL of the host when the list was created; its credentials name addresses under it.
     pub base_url: String,
-    /// Grows with every revocation.
+    /// Increases with every revocation.
     pub changes: i64,
 }
 
-/// A key an organization signs with.
+/// A signing key of an organization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuerKeyRecord {
-    /// The half anybody may know.
+    /// The public key.
     pub public: PublicKey,
-    /// The other one, sealed.
+    /// The secret key, encrypted.
     pub sealed: String,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// When another one took its place.
+    /// When another key replaced it.
     pub retired_at: Option<Timestamp>,
-    /// Whether it fell into other hands: nothing it signed is believed.
+    /// Whether the secret key was exposed; then no signature by it is trusted.
     pub compromised: bool,
 }
 
-/// The end of a key.
+/// The retirement of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Retirement<'a> {
-    /// Whose it is.
     pub organization: &'a OrganizationRecord,
-    /// The key.
     pub key: &'a PublicKey,
-    /// What takes its place, of the current one; one that is retired has been followed already.
+    /// The key that replaces the current one; `None` if the key was already retired and has a
+    /// successor.
     pub successor: Option<&'a IssuerKeyRecord>,
-    /// How everything it signed is taken back, if it fell into other hands.
+    /// How to revoke everything the key signed, if it is compromised.
     pub compromised: Option<&'a Revocation>,
-    /// When.
     pub at: Timestamp,
 }
 
-/// Badges of organizations. They are added and approved with their assessments.
+/// Badges of organizations. They are added and approved together with their assessments.
 #[async_trait]
 pub trait Badges: Send + Sync {
-    /// The keys of an organization, the oldest first.
+    /// The keys of an organization, oldest first.
     async fn issuer_keys(
         &self,
         organization: OrganizationNumber,
@@ -166,14 +145,15 @@ pub trait Badges: Send + Sync {
         organization: OrganizationNumber,
         key: &IssuerKeyRecord,
     ) -> Result<(), StoreError>;
-    /// Ends a key, with everything that follows from it, and records the decision; how many badges were taken back.
-    /// [`StoreError::Stale`] if it is another kind of key by now.
+    /// Retires a key with all consequences and writes the audit entry. Returns the number of
+    /// revoked badges. [`StoreError::Stale`] if the state of the key has changed.
     async fn retire_issuer_key(
         &self,
         retirement: &Retirement<'_>,
         decision: &Decision,
     ) -> Result<u64, StoreError>;
-    /// The list of an issuer at an address that has room, made if need be: fewer than `room` of its bits are given out.
+    /// A status list of this issuer and address in which fewer than `room` bits are taken; created
+    /// if there is none.
     async fn open_status_list(
         &self,
         organization: OrganizationNumber,
@@ -182,30 +162,30 @@ pub trait Badges: Send + Sync {
         room: u32,
         now: Timestamp,
     ) -> Result<StatusListRecord, StoreError>;
-    /// A list, whosever it is.
+    /// The list of this number, in any organization.
     async fn status_list(
         &self,
         number: StatusListNumber,
     ) -> Result<Option<StatusListRecord>, StoreError>;
-    /// The bits of a list that stand for what was revoked.
+    /// The indexes of the revoked bits of a list.
     async fn revoked_bits(&self, number: StatusListNumber) -> Result<Vec<u32>, StoreError>;
-    /// A badge with its organization, whosever it is.
+    /// A badge with its organization, in any organization.
     async fn badge(
         &self,
         id: &str,
     ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError>;
-    /// The newest badge of an assessment with its organization, whosever it is.
+    /// The newest badge of an assessment with its organization, in any organization.
     async fn newest_badge(
         &self,
         assessment: &str,
     ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError>;
-    /// The newest revision of an assessment's badge.
     async fn badge_of(
         &self,
         organization: OrganizationNumber,
         assessment: &str,
     ) -> Result<Option<BadgeRecord>, StoreError>;
-    /// Takes an issued badge back, and records the decision; [`StoreError::Stale`] if it is no issued one any more.
+    /// Revokes an issued badge and writes the audit entry; [`StoreError::Stale`] if the badge is
+    /// not issued any more.
     async fn revoke_badge(
         &self,
         badge: &BadgeRecord,

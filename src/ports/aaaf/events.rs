@@ -1,4 +1,5 @@
-//! Evidence: append-only. A projection may be made anew from it, it never from anything.
+//! Store access to evidence, which is append-only. Projections are rebuilt from evidence, never the
+//! other way round.
 
 use std::collections::HashSet;
 
@@ -10,70 +11,56 @@ use super::{AgentNumber, OrganizationNumber};
 use crate::domain::aaaf::evidence::Recorder;
 use crate::ports::StoreError;
 
-/// An event to be recorded, judged sound.
+/// A validated event to record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvent {
-    /// Unique in the organization, chosen by the client or minted.
+    /// Unique in the organization; chosen by the client or generated.
     pub id: String,
-    /// Whom it is about.
     pub agent: AgentNumber,
-    /// Its type.
     pub kind: &'static str,
-    /// When it happened.
     pub occurred_at: Timestamp,
-    /// The task it is about.
     pub task: String,
-    /// The assessment whose stress test made it.
+    /// The assessment whose stress test produced the event.
     pub assessment: Option<String>,
-    /// What it says, as JSON.
+    /// The event's data, as JSON.
     pub data: String,
 }
 
-/// The source of what a host projects from its own eval runs.
+/// The source name of events projected from this host's eval runs.
 pub const PROJECTED: &str = "openwop_eval";
 
 /// How events came to be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin<'a> {
-    /// What made them: the API, or the eval runs of this host.
+    /// The source: the API, or the eval runs of this host.
     pub source: &'a str,
-    /// What kind of principal recorded them.
     pub recorder: Recorder,
-    /// The principal.
     pub principal: &'a str,
 }
 
-/// An event as it is kept.
+/// A stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRecord {
     /// Its place in the order of arrival.
     pub number: i64,
-    /// Its id.
     pub id: String,
-    /// The id of the agent.
     pub agent: String,
-    /// What the store calls the agent.
     pub agent_number: AgentNumber,
-    /// Its type.
     pub kind: String,
-    /// When it happened.
     pub occurred_at: Timestamp,
-    /// When it was recorded.
     pub recorded_at: Timestamp,
-    /// What made it: the API, or the eval runs of this host.
+    /// The source: the API, or the eval runs of this host.
     pub source: String,
-    /// What kind of principal recorded it.
     pub recorder: Recorder,
-    /// The principal; `None` for events from before it was kept.
+    /// The principal; `None` for events from before it was stored.
     pub recorded_by: Option<String>,
-    /// What it says.
     pub data: Value,
-    /// How long that is, in octets.
+    /// Size of the stored data, in bytes.
     pub octets: usize,
 }
 
 impl EventRecord {
-    /// Where a list goes on after this one.
+    /// The position of this record in a list.
     pub fn position(&self) -> EventPosition {
         EventPosition {
             agent: self.agent_number,
@@ -83,60 +70,50 @@ impl EventRecord {
     }
 }
 
-/// Where a list of events goes on: by agent, then time, then arrival.
+/// Position in a list of events ordered by agent, time and arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventPosition {
-    /// The agent.
     pub agent: AgentNumber,
-    /// When the last one seen happened.
     pub occurred_at: Timestamp,
     /// Its place in the order of arrival.
     pub number: i64,
 }
 
-/// Where a list of events by task continues.
+/// Position in a list of events ordered by task, time and arrival.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskPosition {
-    /// The task of the last one seen.
     pub task: String,
-    /// When it happened.
     pub occurred_at: Timestamp,
     /// Its place in the order of arrival.
     pub number: i64,
 }
 
-/// The evidence that an assessment of an agent may look at: what lies in its window, what its own stress test made whenever it
-/// did, and what tasks were assigned as before the window.
+/// Selects the evidence that an assessment of an agent may use: events within its window, events of
+/// its own stress test at any time, and task assignments from before the window.
 #[derive(Clone, Copy, Debug)]
 pub struct EvidenceOf<'a> {
-    /// The agent.
     pub agent: AgentNumber,
-    /// Where the window begins,
+    /// Inclusive.
     pub from: Timestamp,
-    /// and ends.
+    /// Exclusive.
     pub to: Timestamp,
-    /// The assessment.
     pub assessment: Option<&'a str>,
 }
 
-/// Which events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
-    /// Only of this agent.
     pub agent: Option<AgentNumber>,
-    /// Only of this type.
     pub kind: Option<String>,
-    /// Only from this moment on.
+    /// Inclusive.
     pub from: Option<Timestamp>,
-    /// Only before this moment.
+    /// Exclusive.
     pub to: Option<Timestamp>,
 }
 
-/// Evidence of organizations.
 #[async_trait]
 pub trait EvidenceLog: Send + Sync {
-    /// Records events in one transaction, in their order. Says of each whether it is new; one whose id the organization has
-    /// already is left as it was recorded first.
+    /// Records events in one transaction, in this order. Returns for each event whether it is new.
+    /// If the organization already has an event with the same id, the first one is kept.
     async fn record_events(
         &self,
         organization: OrganizationNumber,
@@ -144,13 +121,12 @@ pub trait EvidenceLog: Send + Sync {
         origin: Origin<'_>,
         now: Timestamp,
     ) -> Result<Vec<bool>, StoreError>;
-    /// The one of this id.
     async fn event(
         &self,
         organization: OrganizationNumber,
         id: &str,
     ) -> Result<Option<EventRecord>, StoreError>;
-    /// Those of these ids, in any order.
+    /// The events with these ids, in any order.
     async fn events_named(
         &self,
         organization: OrganizationNumber,
@@ -172,15 +148,15 @@ pub trait EvidenceLog: Send + Sync {
         after: Option<&TaskPosition>,
         limit: u32,
     ) -> Result<Vec<EventRecord>, StoreError>;
-    /// Whether evidence about an agent was collected at a moment already: an event that others than agents had recorded by
-    /// then, or that a run of this host had made by then.
+    /// Whether collecting evidence about an agent had begun by a given time: an event was recorded
+    /// by then that did not come from an agent, or a run of this host produced one.
     async fn is_collected_by(
         &self,
         organization: OrganizationNumber,
         agent: AgentNumber,
         moment: Timestamp,
     ) -> Result<bool, StoreError>;
-    /// Which of these tasks were assigned to an agent as a source says.
+    /// The tasks among these that were assigned to an agent according to a source.
     async fn assigned_by(
         &self,
         organization: OrganizationNumber,
@@ -188,7 +164,7 @@ pub trait EvidenceLog: Send + Sync {
         source: &str,
         tasks: &[&str],
     ) -> Result<HashSet<String>, StoreError>;
-    /// Whether one of these ids is that of another source's event.
+    /// Whether one of these ids belongs to an event of another source.
     async fn is_taken(
         &self,
         organization: OrganizationNumber,

@@ -1,4 +1,4 @@
-//! What AAAF keeps (AAAF S15). Every record is asked for with its organization.
+//! Store access for ratings (AAAF S15). Every lookup names the organization.
 
 mod agents;
 mod appeals;
@@ -38,11 +38,9 @@ pub use upkeep::{Ending, Looked, Upkeep};
 
 use jiff::Timestamp;
 
-/// Where a list of things goes on that are ordered by when they were made.
+/// Position in a list that is ordered by creation time, then id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// When the last one seen was made.
     pub created_at: Timestamp,
-    /// Its id.
     pub id: String,
 }

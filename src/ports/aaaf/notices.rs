@@ -1,7 +1,8 @@
-//! Whom organizations have told what, and how far that is (AAAF S13).
+//! Notices to organizations and their deliveries (AAAF S13).
 //!
-//! A notice is written in the transaction that causes it, with a delivery for every webhook that wants it. One replica at a
-//! time serves a webhook, under a lease with a fencing token; of its deliveries no order is promised.
+//! A notice is written in the transaction that causes it, together with one delivery for every
+//! webhook that subscribes to its topic. One replica at a time serves a webhook, under a lease with
+//! a fencing token. Deliveries have no guaranteed order.
 
 use std::time::Duration;
 
@@ -16,38 +17,32 @@ use crate::domain::aaaf::notice::schedule::{Health, Next};
 use crate::domain::aaaf::notice::{Notice, Topic};
 use crate::ports::{Fence, StoreError};
 
-/// A webhook of an organization.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoticeWebhook {
-    /// Whose it is.
     pub organization: OrganizationNumber,
-    /// A UUID.
     pub id: String,
-    /// Where messages go.
     pub url: Url,
-    /// What they are about.
+    /// The topics it subscribes to.
     pub events: Vec<Topic>,
-    /// What signs, sealed.
+    /// The signing secrets, encrypted.
     pub secrets: SealedSecrets,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// How deliveries have gone.
+    /// The endpoint's delivery health.
     pub health: Health,
 }
 
-/// The secrets of a webhook, sealed; after a rotation, two for a while.
+/// The encrypted secrets of a webhook; two during the overlap after a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedSecrets {
-    /// The newest one.
     pub current: String,
-    /// What the newest one is called.
+    /// The fingerprint of the current secret.
     pub fingerprint: String,
-    /// The one before it, and until when it signs.
+    /// The previous secret and until when it still signs.
     pub previous: Option<(String, Timestamp)>,
 }
 
 impl NoticeWebhook {
-    /// Where a list goes on after this one.
+    /// The position of this record in a list.
     pub fn position(&self) -> Position {
         Position {
             created_at: self.created_at,
@@ -56,22 +51,19 @@ impl NoticeWebhook {
     }
 }
 
-/// How far a delivery is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryState {
-    /// It is to be attempted.
+    /// Waiting for an attempt.
     Pending,
-    /// The endpoint took it.
+    /// The endpoint accepted it.
     Delivered,
-    /// The endpoint did not, and it is not attempted again by itself.
+    /// The endpoint did not accept it, and there are no further automatic attempts.
     Failed,
 }
 
 impl DeliveryState {
-    /// Every state.
     pub const ALL: &'static [Self] = &[Self::Pending, Self::Delivered, Self::Failed];
 
-    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -80,35 +72,30 @@ impl DeliveryState {
         }
     }
 
-    /// The state with this wire name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|it| it.as_str() == name).copied()
     }
 }
 
-/// A message on its way to a webhook.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeliveryRecord {
-    /// A UUID.
     pub id: String,
-    /// The id of the message, the same on its way to others.
+    /// The id of the message, the same for every webhook.
     pub message: String,
-    /// What it is about.
     pub topic: Topic,
-    /// How far it is.
     pub state: DeliveryState,
-    /// Attempts, since it was last asked for.
+    /// Attempts since the delivery was last requested.
     pub attempts: u32,
-    /// When the next one is due.
+    /// When the next attempt is due.
     pub due_at: Option<Timestamp>,
-    /// When the last one was, and what came of it: a label from a closed list.
+    /// Time and outcome of the last attempt; the outcome is a label from a closed list.
     pub last: Option<(Timestamp, String)>,
     /// When the message was written.
     pub created_at: Timestamp,
 }
 
 impl DeliveryRecord {
-    /// Where a list goes on after this one.
+    /// The position of this record in a list.
     pub fn position(&self) -> Position {
         Position {
             created_at: self.created_at,
@@ -117,87 +104,78 @@ impl DeliveryRecord {
     }
 }
 
-/// A delivery that is due.
+/// A delivery whose attempt is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueDelivery {
-    /// Its id.
     pub id: String,
-    /// The id of the message.
     pub message: String,
-    /// What is signed and sent.
+    /// The body to sign and send.
     pub body: String,
     /// Attempts so far.
     pub attempts: u32,
 }
 
-/// An attempt that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempted {
-    /// The delivery.
     pub id: String,
-    /// When.
     pub at: Timestamp,
     /// A label from a closed list.
     pub outcome: String,
-    /// What becomes of it.
+    /// Whether the delivery is done, due again or failed.
     pub next: Next,
 }
 
 /// A webhook that this replica may serve until its lease ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoticeClaim {
-    /// The webhook.
     pub webhook: NoticeWebhook,
-    /// Grows with every claim; what is recorded under an older one is refused.
+    /// Increases with every claim; writes under an older fence are rejected.
     pub fence: Fence,
 }
 
-/// What came of asking for a delivery once more.
+/// The result of requesting a redelivery.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Redelivery {
-    /// It is due now.
+    /// The delivery is due now.
     Due(DeliveryRecord),
-    /// The webhook is disabled.
     Disabled,
-    /// There is no such delivery.
     Unknown,
 }
 
-/// Webhooks of organizations and what is on its way to them.
 #[async_trait]
 pub trait Notices: Send + Sync {
-    /// Adds a webhook; `false` if the organization has `most` already.
+    /// Adds a webhook; `false` if the organization already has `most` of them.
     async fn add_notice_webhook(
         &self,
         webhook: &NoticeWebhook,
         most: u32,
     ) -> Result<bool, StoreError>;
-    /// The one of this id.
     async fn notice_webhook(
         &self,
         organization: OrganizationNumber,
         id: &str,
     ) -> Result<Option<NoticeWebhook>, StoreError>;
-    /// Those after a position, in the order in which they were made.
+    /// Webhooks after a position, in the order of creation.
     async fn notice_webhooks(
         &self,
         organization: OrganizationNumber,
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<NoticeWebhook>, StoreError>;
-    /// Removes one with its deliveries; `false` if there is none.
+    /// Deletes a webhook with its deliveries; `false` if there is none.
     async fn remove_notice_webhook(
         &self,
         organization: OrganizationNumber,
         id: &str,
     ) -> Result<bool, StoreError>;
-    /// Replaces the secrets of one that was read; [`StoreError::Stale`] if they have changed since, or it is gone.
+    /// Replaces the secrets of a webhook; [`StoreError::Stale`] if they have changed since they
+    /// were read, or the webhook was deleted.
     async fn rotate_notice_webhook(
         &self,
         webhook: &NoticeWebhook,
         secrets: &SealedSecrets,
     ) -> Result<(), StoreError>;
-    /// Has a disabled one served again; `false` if there is none.
+    /// Enables a disabled webhook; `false` if there is none.
     async fn enable_notice_webhook(
         &self,
         organization: OrganizationNumber,
@@ -211,7 +189,7 @@ pub trait Notices: Send + Sync {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<DeliveryRecord>, StoreError>;
-    /// Has a delivery attempted anew, from now on, however it ended.
+    /// Makes a delivery due again now, whatever its state.
     async fn redeliver(
         &self,
         organization: OrganizationNumber,
@@ -220,22 +198,24 @@ pub trait Notices: Send + Sync {
         now: Timestamp,
     ) -> Result<Redelivery, StoreError>;
 
-    /// Claims the webhook whose deliveries have been due longest, and whose lease is over by the store's clock.
+    /// Claims the webhook with the oldest due delivery whose lease has expired by the store's
+    /// clock.
     async fn claim_notice_webhook(
         &self,
         owner: &str,
         ttl: Duration,
         now: Timestamp,
     ) -> Result<Option<NoticeClaim>, StoreError>;
-    /// Deliveries to a claimed webhook that are due, those due longest first.
+    /// Due deliveries to a claimed webhook, oldest first.
     async fn due_deliveries(
         &self,
         claim: &NoticeClaim,
         now: Timestamp,
         limit: u32,
     ) -> Result<Vec<DueDelivery>, StoreError>;
-    /// Records attempts and how the webhook stands after them, and holds the lease for `ttl` from now on; what waits for one
-    /// that is disabled has failed. [`StoreError::Fenced`] if the claim is not the newest any more, or the webhook is gone.
+    /// Records attempts and the resulting health of the webhook, and extends the lease to `ttl`
+    /// from now. Pending deliveries of a disabled webhook become failed. [`StoreError::Fenced`] if
+    /// there is a newer claim, or the webhook was deleted.
     async fn attempted(
         &self,
         claim: &NoticeClaim,
@@ -243,15 +223,15 @@ pub trait Notices: Send + Sync {
         health: &Health,
         ttl: Duration,
     ) -> Result<(), StoreError>;
-    /// Gives a webhook back.
+    /// Releases the claim on a webhook.
     async fn release_notice_webhook(&self, claim: &NoticeClaim) -> Result<(), StoreError>;
-    /// Deletes deliveries that are over and older than `before`, and the notices that nobody needs any more: at most `limit` of
-    /// each. How many there were.
+    /// Deletes finished deliveries older than `before` and notices without deliveries, at most
+    /// `limit` of each. Returns how many were deleted.
     async fn forget_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64, StoreError>;
 }
 
 impl AppealRecord {
-    /// That it was filed, or what was decided on it; nothing of what was argued.
+    /// The notice that an appeal was filed or decided; it does not contain the arguments.
     pub fn told(&self) -> Notice {
         let (topic, at) = match self.resolved_at {
             None => (Topic::AppealFiled, self.created_at),
@@ -272,13 +252,13 @@ impl AppealRecord {
 }
 
 impl AssessmentRecord {
-    /// That somebody works on it.
+    /// The notice that work on the assessment has started.
     pub fn started(&self, at: Timestamp) -> Notice {
         let data = self.facts("in_progress");
         self.told(Topic::AssessmentStarted, data, at)
     }
 
-    /// What came of it.
+    /// The notice of the assessment's outcome.
     pub fn ended(&self, finding: &Finding, at: Timestamp) -> Notice {
         match finding {
             Finding::Failed { code, .. } => {

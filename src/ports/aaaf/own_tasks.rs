@@ -1,4 +1,4 @@
-//! Stress tasks of organizations.
+//! Store access to the organizations' own stress tasks.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -8,17 +8,14 @@ use crate::domain::aaaf::own_task::OwnTask;
 use crate::domain::audit::Decision;
 use crate::ports::StoreError;
 
-/// A task as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnTaskRecord {
-    /// The task.
     pub task: OwnTask,
-    /// When it was added.
     pub created_at: Timestamp,
 }
 
 impl OwnTaskRecord {
-    /// Where a list goes on after this one.
+    /// The position of this record in a list.
     pub fn position(&self) -> Position {
         Position {
             created_at: self.created_at,
@@ -30,21 +27,21 @@ impl OwnTaskRecord {
 /// Stress tasks of organizations. A task never changes.
 #[async_trait]
 pub trait OwnTasks: Send + Sync {
-    /// Adds one, together with the entry of the audit log.
+    /// Adds a task and writes the audit entry.
     async fn add_own_task(
         &self,
         organization: &OrganizationRecord,
         record: &OwnTaskRecord,
         decision: &Decision,
     ) -> Result<(), StoreError>;
-    /// Those after a position, in the order in which they were added.
+    /// Tasks after a position, in the order of creation.
     async fn own_tasks(
         &self,
         organization: OrganizationNumber,
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<OwnTaskRecord>, StoreError>;
-    /// Removes one, together with the entry of the audit log; `false` if there was none.
+    /// Deletes a task and writes the audit entry; `false` if there is none.
     async fn remove_own_task(
         &self,
         organization: &OrganizationRecord,

@@ -1,4 +1,5 @@
-//! What the tasks of suites are to assessments, and which eval runs have become evidence.
+//! Store access to assessment profiles, which describe the tasks of suites, and to the record of
+//! which eval runs have become evidence.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -10,19 +11,16 @@ use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::ports::StoreError;
 
-/// A profile as it is kept.
+/// A stored profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfileRecord {
-    /// What its tasks are.
     pub profile: Profile,
-    /// When it was first set.
     pub created_at: Timestamp,
-    /// When it was set last.
     pub updated_at: Timestamp,
 }
 
 impl ProfileRecord {
-    /// Where a list goes on after this one.
+    /// The position of this record in a list.
     pub fn position(&self) -> Position {
         Position {
             created_at: self.created_at,
@@ -31,65 +29,64 @@ impl ProfileRecord {
     }
 }
 
-/// An eval run that has ended and that nobody has looked at.
+/// An eval run that has ended and has not been processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedRun {
     /// Its place in the order of creation.
     pub number: i64,
-    /// Its id.
     pub run: RunId,
 }
 
-/// Which eval runs.
+/// Selects eval runs.
 #[derive(Clone, Copy, Debug)]
 pub struct RunsOf<'a> {
-    /// Whose runs.
+    /// The tenant that owns the runs.
     pub tenant: &'a TenantId,
-    /// Of whom.
+    /// The agent that was evaluated.
     pub agent: &'a OpenwopAgent,
-    /// Created at this moment or later.
+    /// Only runs created at this time or later.
     pub since: Timestamp,
 }
 
-/// What became of an eval run, once for ever; a profile that is set makes the host look again.
+/// The final result of processing an eval run. Setting a profile makes the host process the run
+/// again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gathered {
-    /// The run.
     pub run: RunId,
-    /// Whose evidence it is.
+    /// The agent that the evidence is about.
     pub agent: AgentNumber,
-    /// Its suite, `suiteId@version`.
+    /// `suiteId@version`.
     pub suite: String,
-    /// How many events it gave.
+    /// Number of events that the run produced.
     pub events: usize,
-    /// Why it gave none.
+    /// Why the run produced no events.
     pub left_out: Option<LeftOut>,
 }
 
-/// Why an eval run is no evidence, or not here.
+/// Why an eval run is not evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
-    /// Nobody said what its tasks are.
+    /// The suite has no profile.
     NoProfile,
-    /// No task of it was judged, or none that the profile describes.
+    /// No task was judged, or no judged task is in the profile.
     NothingJudged,
-    /// It shows what happened in another run, in whole or in part.
+    /// The run is a fork, so it repeats another run in whole or in part.
     Fork,
-    /// A cassette answered in place of the models.
+    /// A cassette answered instead of the models.
     Replay,
-    /// A local command answered in place of the agent's model.
+    /// A local command answered instead of the agent's model.
     AgentCommand,
-    /// Its log is longer than is read.
+    /// The log exceeds the read limit.
     TooLong,
-    /// Its log, or what follows from it, is not what it should be.
+    /// The log, or an event derived from it, is invalid.
     Unsound,
-    /// It is an assessment's stress test, which counts for that one alone.
+    /// The run is part of an assessment's stress test and counts only for that assessment.
     StressTest,
-    /// Some of it, or all, was scored by a judge that may not grade: nobody has found lately that it agrees with people.
+    /// A judge scored all or part of the run without a current calibration against people.
     UncalibratedJudge,
-    /// Somebody has used the ids of its events for others.
+    /// The ids of its events are already used by other events.
     IdTaken,
-    /// Its suite is another one than the profile describes.
+    /// The profile describes another version of the suite's content.
     SuiteChanged,
 }
 
@@ -108,7 +105,6 @@ impl LeftOut {
         Self::SuiteChanged,
     ];
 
-    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NoProfile => "no_profile",
@@ -125,41 +121,40 @@ impl LeftOut {
         }
     }
 
-    /// The one of this wire name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == name)
     }
 }
 
-/// Assessment profiles, and what became of eval runs.
 #[async_trait]
 pub trait Profiles: Send + Sync {
-    /// Sets the profile of a version of a suite; says whether there was none. Its runs are looked at again.
+    /// Sets the profile of a suite version and marks its runs for processing. Returns whether there
+    /// was no profile before.
     async fn set_profile(
         &self,
         organization: OrganizationNumber,
         profile: &ProfileRecord,
     ) -> Result<bool, StoreError>;
-    /// The one of `suiteId@version`.
+    /// The profile of `suiteId@version`.
     async fn profile(
         &self,
         organization: OrganizationNumber,
         suite: &str,
     ) -> Result<Option<ProfileRecord>, StoreError>;
-    /// Those after a position, in the order in which they were first set.
+    /// Profiles after a position, in the order in which they were first set.
     async fn profiles(
         &self,
         organization: OrganizationNumber,
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<ProfileRecord>, StoreError>;
-    /// Removes one; `false` if there was none.
+    /// Deletes a profile; `false` if there is none.
     async fn remove_profile(
         &self,
         organization: OrganizationNumber,
         suite: &str,
     ) -> Result<bool, StoreError>;
-    /// Ended eval runs that nobody has looked at for this organization, in the order of their creation.
+    /// Ended eval runs that were not processed for this organization, in the order of creation.
     async fn runs_to_gather(
         &self,
         organization: OrganizationNumber,
@@ -167,21 +162,22 @@ pub trait Profiles: Send + Sync {
         after: i64,
         limit: u32,
     ) -> Result<Vec<EndedRun>, StoreError>;
-    /// The record of an eval run, also of one that was deleted: its scores are kept, and who deletes a run does not get rid of
-    /// evidence.
+    /// The record of an eval run, even of a deleted one: its scores are kept, so that deleting a
+    /// run does not delete evidence.
     async fn run_to_gather(
         &self,
         tenant: &TenantId,
         run: &RunId,
     ) -> Result<Option<RunRecord>, StoreError>;
-    /// Remembers what became of a run. That it has no profile is remembered only while that is so.
+    /// Records the result of processing a run. A missing profile is recorded only as long as there
+    /// is none.
     async fn gathered(
         &self,
         organization: OrganizationNumber,
         run: &Gathered,
         now: Timestamp,
     ) -> Result<(), StoreError>;
-    /// The newest runs of an agent that gave no evidence, and why.
+    /// The newest runs of an agent that produced no evidence, with the reason.
     async fn left_out(
         &self,
         organization: OrganizationNumber,

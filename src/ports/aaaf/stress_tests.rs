@@ -1,4 +1,4 @@
-//! What became of the tasks of stress tests.
+//! Store access to the task results of stress tests.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -8,20 +8,18 @@ use super::OrganizationNumber;
 use crate::domain::ids::RunId;
 use crate::ports::StoreError;
 
-/// How a task of a stress test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It passed.
+    /// The task passed.
     Pass,
-    /// It has some score.
+    /// A score above 0 that does not pass.
     Partial,
-    /// It has none.
+    /// A score of 0.
     Fail,
 }
 
 impl Outcome {
-    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -30,7 +28,6 @@ impl Outcome {
         }
     }
 
-    /// The one of this wire name.
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Pass, Self::Partial, Self::Fail]
             .into_iter()
@@ -38,25 +35,20 @@ impl Outcome {
     }
 }
 
-/// A task of a stress test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StressResult {
-    /// The test.
     pub test: String,
-    /// The task, as its suite calls it.
+    /// The task's id in its suite.
     pub task: String,
-    /// The run it was done in.
     pub run_id: RunId,
-    /// How it ended.
     pub outcome: Outcome,
-    /// 0.0..=1.0.
+    /// Range 0.0..=1.0.
     pub score: f64,
 }
 
-/// Results of stress tests.
 #[async_trait]
 pub trait StressResults: Send + Sync {
-    /// Records them; one that is recorded already is left as it is.
+    /// Records results. An existing result of the same task is kept.
     async fn record_stress_results(
         &self,
         organization: OrganizationNumber,
@@ -64,13 +56,14 @@ pub trait StressResults: Send + Sync {
         results: &[StressResult],
         now: Timestamp,
     ) -> Result<(), StoreError>;
-    /// Those of an assessment, by test and task.
+    /// The results of an assessment, by test and task.
     async fn stress_results(
         &self,
         organization: OrganizationNumber,
         assessment: &str,
     ) -> Result<Vec<StressResult>, StoreError>;
-    /// Deletes the oldest recorded before a moment, at most `limit`; how many there were.
+    /// Deletes the oldest results recorded before `before`, at most `limit`. Returns how many were
+    /// deleted.
     async fn forget_stress_results(&self, before: Timestamp, limit: u32)
     -> Result<u64, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! What is done again and again: looking at who is to be told by the clock, and deleting what is past its time (AAAF S7, S12,
+//! Store access for periodic jobs: reassessment notices, and deleting expired data (AAAF S7, S12,
 //! S15).
 
 use std::time::Duration;
@@ -10,40 +10,34 @@ use super::{AgentNumber, OrganizationNumber};
 use crate::domain::aaaf::notice::Notice;
 use crate::ports::StoreError;
 
-/// An agent that is looked at.
+/// An agent that a periodic job examines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looked {
-    /// Whose it is.
     pub organization: OrganizationNumber,
-    /// What the store calls it.
     pub agent: AgentNumber,
-    /// Its id.
     pub id: String,
-    /// Whether nobody is told of it: it was archived or is suspended, or its organization is not active.
+    /// Whether no notices are sent for the agent: it is archived or suspended, or its organization
+    /// is not active.
     pub retired: bool,
 }
 
-/// A badge that ends.
+/// A badge that is about to expire or has expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// Its place among those that end at the same time.
+    /// Orders badges that expire at the same time.
     pub number: i64,
-    /// Whose it is.
     pub organization: OrganizationNumber,
-    /// Its id.
     pub badge: String,
-    /// The id of its agent.
     pub agent: String,
-    /// The assessment it certifies.
     pub assessment: String,
-    /// When it ends.
     pub valid_until: Timestamp,
 }
 
-/// Work that is done again and again.
+/// Periodic jobs, each run by one replica at a time.
 #[async_trait]
 pub trait Upkeep: Send + Sync {
-    /// Begins a job that was not done since `before`, unless somebody is at it; the lease is told by the store's own clock.
+    /// Starts a job that has not been done since `before`, unless another replica holds its lease.
+    /// The store's clock decides.
     async fn begin_job(
         &self,
         name: &str,
@@ -51,14 +45,14 @@ pub trait Upkeep: Send + Sync {
         before: Timestamp,
         ttl: Duration,
     ) -> Result<bool, StoreError>;
-    /// Holds the lease for `ttl` from now on; [`StoreError::Fenced`] if somebody else has the job.
+    /// Extends the lease to `ttl` from now; [`StoreError::Fenced`] if another replica has the job.
     async fn hold_job(&self, name: &str, owner: &str, ttl: Duration) -> Result<(), StoreError>;
-    /// Ends it, done.
+    /// Marks the job as done.
     async fn end_job(&self, name: &str, owner: &str, now: Timestamp) -> Result<(), StoreError>;
 
-    /// Agents of every organization after one of them, in the order in which they were enrolled.
+    /// Agents of every organization after `after`, in order of enrolment.
     async fn every_agent(&self, after: AgentNumber, limit: u32) -> Result<Vec<Looked>, StoreError>;
-    /// How many tasks of an agent were completed from a moment on, counted up to `most`.
+    /// Number of tasks that an agent has completed since a given time, counted up to `most`.
     async fn completed_since(
         &self,
         organization: OrganizationNumber,
@@ -66,29 +60,31 @@ pub trait Upkeep: Send + Sync {
         since: Timestamp,
         most: u32,
     ) -> Result<u32, StoreError>;
-    /// Badges that hold, of every active organization, by their ends: those after `after` (an end, and a place among the like) that end
-    /// until `until`.
+    /// Valid badges of every active organization, by expiry: those after the position `after` that
+    /// expire until `until`.
     async fn ending_badges(
         &self,
         after: (Timestamp, i64),
         until: Timestamp,
         limit: u32,
     ) -> Result<Vec<Ending>, StoreError>;
-    /// Notes that the schedule tries to have an agent assessed, unless it tried after `before`; whether it may try now.
+    /// Records that the schedule tries to assess an agent. Returns `false` if there was a try after
+    /// `before`.
     async fn claim_reassessment(
         &self,
         agent: AgentNumber,
         before: Timestamp,
         now: Timestamp,
     ) -> Result<bool, StoreError>;
-    /// Tells an organization, if it was not told before; whether it is news.
+    /// Sends a notice unless the organization already has it. Returns whether it is new.
     async fn tell(
         &self,
         organization: OrganizationNumber,
         notice: &Notice,
     ) -> Result<bool, StoreError>;
-    /// Deletes evidence about an agent that is older than `before`, at most `limit` events; how many there were. While an
-    /// assessment of it is under way, or an appeal is open, nothing is deleted.
+    /// Deletes at most `limit` events about an agent that are older than `before`, and returns how
+    /// many were deleted. Nothing is deleted during an assessment of the agent or while an appeal
+    /// is open.
     async fn forget_evidence(
         &self,
         organization: OrganizationNumber,
