@@ -13,8 +13,8 @@ impl Aaaf {
     /// Enrols an agent.
     ///
     /// # Errors
-    /// `forbidden` for an agent's own key; `validation_error` for a key that the tenant does not have; `conflict` if there is one
-    /// of this name.
+    /// `forbidden` for an agent's own key; `validation_error` for a key that does not exist in the
+    /// tenant; `conflict` if an agent of this name exists.
     pub async fn enrol(&self, member: &Member, asked: Enrolment) -> Result<AgentRecord, Problem> {
         let now = self.clock.now();
         let own = &member.organization.id;
@@ -63,8 +63,8 @@ impl Aaaf {
         agent.ok_or_else(|| not_there("agent"))
     }
 
-    /// The rating that is published to an agent's profile, for whoever may read assessments: the last one that no reviewer
-    /// rejected.
+    /// The rating shown in an agent's profile to readers of assessments: the last one that no
+    /// reviewer rejected.
     ///
     /// # Errors
     /// The store failed.
@@ -80,7 +80,7 @@ impl Aaaf {
         rating.map_err(|cause| internal(&cause))
     }
 
-    /// What the store calls an agent of the organization, if there is one of this id.
+    /// The store's key of an agent of the organization; `None` if there is no agent with this id.
     pub(super) async fn agent_number(
         &self,
         member: &Member,
@@ -94,7 +94,7 @@ impl Aaaf {
         Ok(agent.map(|agent| agent.number))
     }
 
-    /// Agents of the organization, by enrolment.
+    /// Agents of the organization, in order of enrolment.
     ///
     /// # Errors
     /// The store failed.
@@ -113,8 +113,9 @@ impl Aaaf {
     /// Changes an agent.
     ///
     /// # Errors
-    /// `not_found`; `forbidden` for an agent's own key; `validation_error` for a key that the tenant does not have; `conflict` for
-    /// one that is archived, that somebody else has just changed, or whose new name another one has.
+    /// `not_found`; `forbidden` for an agent's own key; `validation_error` for a key that does not
+    /// exist in the tenant; `conflict` if the agent is archived, was changed concurrently, or its
+    /// new name is taken.
     pub async fn change_agent(
         &self,
         member: &Member,
@@ -148,10 +149,11 @@ impl Aaaf {
         self.keep_agent(member, agent).await
     }
 
-    /// Archives an agent: what is known of it stays, nothing is added.
+    /// Archives an agent: its data stays, and no evidence is added.
     ///
     /// # Errors
-    /// `not_found`; `forbidden` for an agent's own key; `conflict` if somebody else has just changed it.
+    /// `not_found`; `forbidden` for an agent's own key; `conflict` if the agent was changed
+    /// concurrently.
     pub async fn archive_agent(&self, member: &Member, id: &str) -> Result<(), Problem> {
         let mut agent = self.agent(member, id).await?;
         self.not_by_an_agent(member).await?;
@@ -162,8 +164,9 @@ impl Aaaf {
         Ok(())
     }
 
-    /// Refuses an agent's own key: by another name, or as another OpenWOP agent, an agent would not be known by its key, and
-    /// under a person's name it would take that person's say.
+    /// Rejects an agent's own key. By renaming itself or changing its OpenWOP agent, an agent could
+    /// hide that the key is its own; under a person's name, it could record evidence as that
+    /// person.
     async fn not_by_an_agent(&self, member: &Member) -> Result<(), Problem> {
         if !self.is_agents_key(member).await? {
             return Ok(());
@@ -174,7 +177,8 @@ impl Aaaf {
         ))
     }
 
-    /// Refuses keys that are not of the tenant: a slip of the pen would leave an agent's key unknown.
+    /// Rejects keys that do not exist in the tenant: after a typing error, the agent's own key
+    /// would not be recognized.
     async fn keys_exist(&self, member: &Member, profile: &Profile) -> Result<(), Problem> {
         for id in &profile.keys {
             let key = self.store.key(&KeyId::from(id.as_str())).await;
@@ -190,7 +194,7 @@ impl Aaaf {
         Ok(())
     }
 
-    /// Refuses a way to the agent that the operator does not allow its tenant.
+    /// Rejects a way to reach the agent that the operator does not allow for its tenant.
     fn is_reachable(&self, member: &Member, profile: &Profile) -> Result<(), Problem> {
         match &profile.reached_by {
             Some(way) => self.runs.reach(&member.organization.tenant, way).map(drop),
@@ -198,8 +202,9 @@ impl Aaaf {
         }
     }
 
-    /// Refuses an agent that stands for what another one stands for: a run is evidence of one. Two that come at the same
-    /// moment may both pass; a run is counted once nevertheless, for the first that takes it up.
+    /// Rejects an agent that represents the same OpenWOP agent as another one, because a run is
+    /// evidence about only one agent. Two concurrent requests may both pass; a run still counts
+    /// once, for the first agent that collects it.
     async fn stands_alone(
         &self,
         member: &Member,

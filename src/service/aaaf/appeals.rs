@@ -1,5 +1,6 @@
-//! Appeals (AAAF S9): a score is challenged, somebody else looks into it, and where they agree the evidence is seen otherwise.
-//! No event is ever edited, and only what was challenged is scored anew.
+//! Appeals (AAAF S9): a score is challenged and another principal reviews it. Accepted overrides
+//! change how the evidence is read. Events are never edited, and only the challenged dimensions are
+//! scored again.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -25,17 +26,17 @@ use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 
-/// How often a dimension of an assessment can be appealed.
+/// Maximum number of appeals of one dimension of an assessment.
 const MOST_APPEALS: usize = 3;
-/// Appeals of an assessment that are looked at: more than there can be of all dimensions.
+/// Maximum number of appeals read per assessment; more than can exist over all dimensions.
 const MOST_LISTED: u32 = 1000;
 
 impl Aaaf {
     /// Challenges scores of an assessment.
     ///
     /// # Errors
-    /// `not_found`; `conflict` for an assessment that certifies nothing; `APPEAL_WINDOW_CLOSED`; `APPEAL_OPEN`; `conflict` for a dimension
-    /// that was appealed too often.
+    /// `not_found`; `conflict` for an assessment that certifies nothing; `APPEAL_WINDOW_CLOSED`;
+    /// `APPEAL_OPEN`; `conflict` for a dimension that has reached its limit of appeals.
     pub async fn file_appeal(
         &self,
         member: &Member,
@@ -83,7 +84,8 @@ impl Aaaf {
         }
     }
 
-    /// A dimension of an assessment is appealed a few times, however the appeals end: each holds evidence and a reviewer.
+    /// Limits the appeals of a dimension, whatever their outcome: each one keeps evidence from
+    /// being deleted and needs a reviewer.
     async fn not_appealed_too_often(
         &self,
         assessment: &AssessmentRecord,
@@ -134,7 +136,7 @@ impl Aaaf {
         found.ok_or_else(|| not_there("appeal"))
     }
 
-    /// The appeals of an assessment of the organization, as they were filed.
+    /// The appeals of an assessment of the organization, in the order of filing.
     ///
     /// # Errors
     /// `not_found`.
@@ -153,12 +155,13 @@ impl Aaaf {
         found.await.map_err(|cause| internal(&cause))
     }
 
-    /// Looks into an appeal, accepts or rejects it.
+    /// Starts the review of an appeal, accepts it or rejects it.
     ///
     /// # Errors
-    /// `not_found`; `forbidden` for whoever filed it, for an agent, and for grades that the principal may not give; `conflict` for one that is resolved; for overrides that
-    /// cannot stand `validation_error`, or `INSUFFICIENT_EVIDENCE` where they leave too little; `REVIEW_REQUIRED` where the
-    /// assessment itself still waits for a person.
+    /// `not_found`; `forbidden` for the principal that filed it, for an agent, and for grades that
+    /// the principal may not give; `conflict` for a resolved appeal; `validation_error` for invalid
+    /// overrides; `INSUFFICIENT_EVIDENCE` where overrides leave too little evidence;
+    /// `REVIEW_REQUIRED` while the assessment itself waits for a review.
     pub async fn resolve_appeal(
         &self,
         member: &Member,
@@ -240,7 +243,8 @@ impl Aaaf {
         }
     }
 
-    /// Scores what was challenged anew, over the evidence the assessment saw, and certifies what came of it.
+    /// Scores the challenged dimensions again over the evidence of the assessment, and issues a
+    /// badge for the result.
     async fn accept(
         &self,
         member: &Member,
@@ -267,7 +271,7 @@ impl Aaaf {
         let stands = stands.map_err(|cause| internal(&cause))?;
         let revoked = stands.filter(|it| it.state == BadgeState::Issued && !changed.is_empty());
         let now = self.clock.now();
-        // Past its time there is nothing to put in its place.
+        // An expired badge gets no successor.
         let successor = match revoked.as_ref().filter(|old| old.badge.valid_until > now) {
             Some(old) => Some(self.successor(assessment, &rating, old).await?),
             None => None,
@@ -307,7 +311,6 @@ impl Aaaf {
         }
     }
 
-    /// The rating after accepted appeals.
     async fn rated(
         &self,
         assessment: &AssessmentRecord,
@@ -324,7 +327,8 @@ impl Aaaf {
         let rerating = Rerating::new(asked, config, resolutions);
         let collected = collect(self.store.as_ref(), about, rerating, Rerating::add).await;
         let rerating = collected.map_err(uncollected)?.state;
-        // What was accepted before was looked at then, and some of it may be past its time by now.
+        // Overrides that were accepted earlier were checked then; by now their evidence may have
+        // been deleted.
         if let Some((place, idle)) = rerating.idle() {
             let message = format!("at position {place}: {idle}");
             return Err(Problem::validation("overrides", message));
@@ -338,7 +342,7 @@ impl Aaaf {
         rated.await.map_err(|cause| internal(&cause))?
     }
 
-    /// The next revision of a badge, which holds as long as the one before.
+    /// The next revision of a badge, which is valid as long as the one before.
     async fn successor(
         &self,
         assessment: &AssessmentRecord,
@@ -353,7 +357,6 @@ impl Aaaf {
     }
 }
 
-/// An appeal that is accepted.
 struct Accepting<'a> {
     store: &'a dyn Store,
     tenant: &'a TenantId,
@@ -417,7 +420,7 @@ fn resolution_of(appeal: &AppealRecord) -> Option<Resolution> {
     })
 }
 
-/// What was found, of an assessment that found something.
+/// The result of an assessment that has scores.
 pub(super) fn found(assessment: &AssessmentRecord) -> Option<&Value> {
     match &assessment.finding {
         Some(Finding::Scored { result, .. }) => Some(result),
@@ -425,7 +428,7 @@ pub(super) fn found(assessment: &AssessmentRecord) -> Option<&Value> {
     }
 }
 
-/// The evidence that was there when it was found.
+/// When the newest evidence that was scored had been recorded.
 pub(super) fn evidence_until(assessment: &AssessmentRecord) -> Option<Timestamp> {
     match &assessment.finding {
         Some(Finding::Scored { evidence_until, .. }) => evidence_until.or(assessment.ended_at),
@@ -433,14 +436,14 @@ pub(super) fn evidence_until(assessment: &AssessmentRecord) -> Option<Timestamp>
     }
 }
 
-/// The same finding with another result.
+/// The finding with another result.
 fn amended(assessment: &AssessmentRecord, with: Value) -> Option<Finding> {
     let mut finding = assessment.finding.clone()?;
     match &mut finding {
         Finding::Scored {
             result, intervals, ..
         } => {
-            // The interval of a score that the appeal has changed is that of another score.
+            // The interval of a changed score belongs to the old score.
             let scores = serde_json::from_value::<Scores>(with.clone()).unwrap_or_default();
             intervals.retain(|dimension, it| scores.score(*dimension) == Some(it.score));
             *result = with;
@@ -450,7 +453,7 @@ fn amended(assessment: &AssessmentRecord, with: Value) -> Option<Finding> {
     Some(finding)
 }
 
-/// Whether a result was found from other evidence than the rating.
+/// Whether a result was scored from other evidence than the rating.
 fn is_of_other_evidence(result: &Value, rating: &Rating) -> bool {
     let digest = result.pointer("/evidence/digest").and_then(Value::as_str);
     digest != Some(rating.evidence.digest.as_str())

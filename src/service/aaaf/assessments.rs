@@ -1,4 +1,4 @@
-//! Assessments: asked for, looked at, reviewed. The work on them is the [assessor](super::assessor)'s.
+//! Assessments: ordered, read and reviewed. The [assessor](super::assessor) does the work on them.
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
@@ -23,27 +23,28 @@ use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 
-/// How far the collection of evidence about an agent is: for each axis how many tasks there are, and how many are needed.
+/// Progress of collecting evidence about an agent: for each axis, the number of tasks so far and
+/// the number needed.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// The window that is looked at.
+    /// The window that is counted.
     pub window: Assessment,
-    /// Tasks that performance is of.
+    /// Tasks that count for performance: so far, needed.
     pub performance: (usize, usize),
-    /// Tasks that capability is of.
+    /// Tasks that count for capability: so far, needed.
     pub capability: (usize, usize),
 }
 
-/// How long the progress of an agent with more than [`CHUNK`] events in its window is kept.
+/// How long the progress of an agent with more than [`CHUNK`] events in its window is cached.
 const PROGRESS_KEPT: std::time::Duration = std::time::Duration::from_secs(30);
-/// Agents whose progress is kept.
+/// Maximum number of agents with cached progress.
 const PROGRESS_OF: u64 = 10_000;
-/// Windows that are counted at once for progress.
+/// Maximum number of windows that are counted at the same time.
 const COUNTED_AT_ONCE: usize = 2;
 
-/// Progress that is counted for whoever asks: a large window is folded once in [`PROGRESS_KEPT`], and few are folded at once.
+/// Counts progress. Large windows are folded once per [`PROGRESS_KEPT`], and few at the same time.
 pub(super) struct Counting {
-    /// By agent and revision of the organization, whose settings say what is needed.
+    /// By agent and revision of the organization, whose settings define the needed numbers.
     recent: Cache<(AgentNumber, i64), Progress>,
     places: Semaphore,
 }
@@ -60,15 +61,15 @@ impl Default for Counting {
     }
 }
 
-/// How long scoring takes at most, whatever the evidence.
+/// Upper bound of the scoring time, for any evidence.
 const SCORING: SignedDuration = SignedDuration::from_mins(2);
 
 impl Aaaf {
-    /// Asks for an assessment, which is worked on from now on.
+    /// Orders an assessment; a worker claims it.
     ///
     /// # Errors
-    /// `validation_error`; `not_found` for an agent that is not there; `INSUFFICIENT_EVIDENCE` where no stress test can bring
-    /// what is missing; `ASSESSMENT_IN_PROGRESS`.
+    /// `validation_error`; `not_found` for an unknown agent; `INSUFFICIENT_EVIDENCE` where no
+    /// stress test can add what is missing; `ASSESSMENT_IN_PROGRESS`.
     pub async fn order(&self, member: &Member, order: &Order) -> Result<AssessmentRecord, Problem> {
         let agent = self.agent(member, &order.agent).await?;
         if let Some(hindrance) = agent.status().hinders() {
@@ -99,7 +100,7 @@ impl Aaaf {
             agent_version: agent.profile.rated_version().map(str::to_owned),
             command: self.runs.command().map(|it| it.name().to_owned()),
         };
-        // What a stress test may still bring is not missed yet.
+        // A stress test may still add the missing evidence.
         if asked.stress_test.is_none() {
             let enough = self.enough(&agent, organization, &asked, config).await;
             enough.map_err(|problem| match stress_test_omitted {
@@ -141,8 +142,8 @@ impl Aaaf {
         Ok(record)
     }
 
-    /// Has this command carry on the assessment that is in the way of another one, if a command was asked for it: that one
-    /// may be gone, and other commands leave it alone. Its id; `None` in a host.
+    /// Takes over the assessment that blocks a new one, if a command created it: that command may
+    /// have ended, and other commands do not claim it. Returns its id; `None` in a host.
     async fn take_over(&self, other: &AssessmentRecord) -> Result<Option<String>, Problem> {
         let Some(command) = self.runs.command() else {
             return Ok(None);
@@ -164,7 +165,7 @@ impl Aaaf {
         Ok(None)
     }
 
-    /// Refuses what there is too little evidence for.
+    /// Rejects an assessment without sufficient evidence.
     async fn enough(
         &self,
         agent: &AgentRecord,
@@ -188,11 +189,11 @@ impl Aaaf {
         }
     }
 
-    /// How much of the evidence that an assessment of an agent needs is there, as an assessment over the usual window would count
-    /// it now. Of more than 5,000 events the answer may be half a minute old.
+    /// How much of the evidence needed for an assessment over the usual window exists now. With
+    /// more than 5,000 events the answer may be 30 seconds old.
     ///
     /// # Errors
-    /// `not_found`; `validation_error` for more evidence than an assessment looks at.
+    /// `not_found`; `validation_error` for more evidence than an assessment reads.
     pub async fn progress(&self, member: &Member, agent: &str) -> Result<Progress, Problem> {
         let agent = self.agent(member, agent).await?;
         let key = (agent.number, member.organization.revision);
@@ -201,7 +202,7 @@ impl Aaaf {
         }
         let place = self.counting.places.acquire().await;
         let _place = place.map_err(|cause| internal(&cause))?;
-        // Whoever had the place before may have counted the same.
+        // The previous holder of the permit may have counted the same window.
         if let Some(recent) = self.counting.recent.get(&key).await {
             return Ok(recent);
         }
@@ -259,7 +260,8 @@ impl Aaaf {
         found.ok_or_else(|| not_there("assessment"))
     }
 
-    /// Assessments of the organization, as they were asked for; of `agent` alone if one is named.
+    /// Assessments of the organization in the order of creation; only those of `agent` if it is
+    /// set.
     ///
     /// # Errors
     /// The store failed.
@@ -273,7 +275,7 @@ impl Aaaf {
     ) -> Result<Vec<AssessmentRecord>, Problem> {
         let mut filter = AssessmentFilter { agent: None, stage };
         if let Some(id) = agent {
-            // Of an agent that is not there, or another organization's, there is nothing to be seen.
+            // An unknown agent, or an agent of another organization, has nothing to list.
             let Some(number) = self.agent_number(member, id).await? else {
                 return Ok(Vec::new());
             };
@@ -284,11 +286,12 @@ impl Aaaf {
         found.await.map_err(|cause| internal(&cause))
     }
 
-    /// Decides about an assessment that waits for a review (AAAF S8), as a member of the organization or its auditor.
+    /// Decides about an assessment that waits for a review (AAAF S8), as a member of the
+    /// organization or its auditor.
     ///
     /// # Errors
-    /// `not_found`; `forbidden` for whoever asked for the assessment, and for the agent itself; `conflict` where there is
-    /// nothing to decide.
+    /// `not_found`; `forbidden` for the principal that ordered the assessment and for agents;
+    /// `conflict` if there is nothing to decide.
     pub async fn review(
         &self,
         member: &Member,
@@ -382,7 +385,7 @@ impl Aaaf {
     }
 }
 
-/// A review that is recorded.
+/// A review to record.
 struct Reviewing<'a> {
     store: &'a dyn Store,
     assessment: &'a AssessmentRecord,
@@ -412,7 +415,8 @@ impl Keeps for Reviewing<'_> {
     }
 }
 
-/// When an assessment that is under way has ended at the latest, unless hosts are down or others wait before it.
+/// The latest time at which an assessment in progress ends, unless hosts are down or other
+/// assessments are queued before it.
 pub fn estimated_completion(assessment: &AssessmentRecord) -> Option<Timestamp> {
     let takes = match assessment.asked.stress_test {
         Some(_) => stress_tests::LONGEST,
@@ -423,7 +427,7 @@ pub fn estimated_completion(assessment: &AssessmentRecord) -> Option<Timestamp> 
     ahead.then(|| from.checked_add(takes).unwrap_or(Timestamp::MAX))
 }
 
-/// Until when a badge of an assessment is valid, if one was issued.
+/// When the badge of an assessment expires, if one is issued.
 pub fn valid_until(assessment: &AssessmentRecord) -> Option<Timestamp> {
     let badge = assessment.badge.as_ref()?;
     let days = assessment.asked.config.get("validity_period_days")?;
@@ -432,7 +436,7 @@ pub fn valid_until(assessment: &AssessmentRecord) -> Option<Timestamp> {
     badge.state.is_public().then_some(validity.valid_until)
 }
 
-/// Whether a person has to decide about an assessment before it certifies anything.
+/// Whether an assessment waits for a review before it certifies anything.
 pub fn needs_review(assessment: &AssessmentRecord) -> bool {
     match &assessment.finding {
         Some(Finding::Scored {
@@ -444,7 +448,7 @@ pub fn needs_review(assessment: &AssessmentRecord) -> bool {
     }
 }
 
-/// Ends scoring on a thread of its own: others are served meanwhile.
+/// Runs scoring on a blocking thread, so that other requests are served in the meantime.
 ///
 /// # Errors
 /// The thread failed.
@@ -456,7 +460,7 @@ pub(super) async fn on_its_own_thread<T: Send + 'static>(
         .map_err(|cause| internal(&cause))
 }
 
-/// The refusal of what there is too little evidence for.
+/// The problem for insufficient evidence.
 pub(super) fn too_little(insufficient: &Insufficient) -> Problem {
     let mut problem = Problem::new(ErrorCode::InsufficientEvidence, insufficient.to_string());
     if let Value::Object(details) = json!(insufficient) {

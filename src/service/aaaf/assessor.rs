@@ -1,7 +1,8 @@
-//! Works on assessments (AAAF S7): stress test → collect → score → calibrate → badge. One at a time a replica, under a lease.
+//! Works on assessments (AAAF S7): stress test → collect → score → calibrate → badge. Each replica
+//! works on one at a time, under a lease.
 //!
-//! Scores depend on nothing but the evidence and what was asked, so work that was lost is simply done again; what is lost a
-//! second time has failed.
+//! Scores depend only on the evidence and the request, so lost work is repeated. An assessment
+//! whose work is lost twice fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,18 +27,18 @@ use crate::ports::{Clock, Store, StoreError};
 use crate::protocol::error::Problem;
 use crate::service::fault::{chain, internal, note_outage};
 
-/// How often one is claimed: once, and once more.
+/// Maximum number of claims of one assessment: the first and one retry.
 const CLAIMS: i64 = 2;
 
-/// Polls between two looks at one that waits for its stress test, at most.
+/// Maximum number of polls between two checks of a running stress test.
 const MOST_WAITS: u32 = 15;
 
-/// How a replica works.
+/// How a replica works on assessments.
 #[derive(Clone, Copy, Debug)]
 pub struct AssessorSettings {
-    /// How long a lease holds; far longer than any assessment takes.
+    /// Duration of a lease; much longer than any assessment takes.
     pub lease: Duration,
-    /// Longest wait between two looks at what is waiting.
+    /// Longest wait between two checks of the queue.
     pub poll: Duration,
 }
 
@@ -52,13 +53,11 @@ impl Default for AssessorSettings {
 
 /// How work on an assessment was left.
 enum Left {
-    /// It has ended.
     Ended,
-    /// It waits for its stress test.
     Waiting,
 }
 
-/// A replica's share of the assessments.
+/// The worker that claims assessments for one replica.
 pub struct Assessor {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -68,13 +67,12 @@ pub struct Assessor {
     bench: Bench,
 }
 
-/// What came of an assessment, and what it may certify.
+/// The finding of an assessment, and the badge it may issue.
 struct Outcome {
     finding: Finding,
     draft: Option<BadgeRecord>,
 }
 
-/// The end of an assessment.
 struct Ending<'a> {
     store: &'a dyn Store,
     claim: &'a AssessmentClaim,
@@ -108,7 +106,7 @@ impl From<Finding> for Outcome {
 }
 
 impl Assessor {
-    /// One named `owner`, unique among all replicas and starts.
+    /// Creates a worker; `owner` must be unique among all replicas and starts.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -127,7 +125,6 @@ impl Assessor {
         }
     }
 
-    /// Works until `shutdown`.
     pub async fn work(&self, shutdown: CancellationToken) {
         while !shutdown.is_cancelled() {
             if self.work_on_one().await {
@@ -140,10 +137,11 @@ impl Assessor {
         }
     }
 
-    /// Whether there was anything to work on.
+    /// Claims one assessment and works on it. Returns whether there was one.
     async fn work_on_one(&self) -> bool {
         let own = self.bench.command().map(|command| command.assessments());
-        // What is found while nothing can be written is lost, and lost twice it has failed.
+        // Results that cannot be written would be lost, and work that is lost twice fails the
+        // assessment.
         if own.as_ref().is_some_and(Vec::is_empty) || !self.store.takes_writes().await {
             return false;
         }
@@ -169,7 +167,7 @@ impl Assessor {
         match self.carry_out(&claim).await {
             Ok(Left::Ended) => info!(assessment_id = id, "an assessment has ended"),
             Ok(Left::Waiting) => {}
-            // Somebody else has it by now.
+            // Another worker has claimed it.
             Err(StoreError::Fenced) => {}
             Err(cause) => self.report(
                 &cause,
@@ -200,7 +198,7 @@ impl Assessor {
         } else {
             match standing {
                 Standing::Running => {
-                    // Somebody looks again; others are worked on meanwhile.
+                    // A later check continues with it; other assessments proceed in the meantime.
                     let wait = self.settings.poll * waits(claim);
                     self.store.park_assessment(&record.id, fence, wait).await?;
                     return Ok(Left::Waiting);
@@ -212,13 +210,13 @@ impl Assessor {
         if let Left::Waiting = self.end(claim, &outcome).await? {
             return Ok(Left::Waiting);
         }
-        // Somebody may be waiting to be told.
+        // Wakes requests that wait for the end of an assessment.
         self.store.notify_work().await;
         Ok(Left::Ended)
     }
 
-    /// Ends it, in one transaction with the badge. That no badge can be issued is for the operator to mend, and no reason to
-    /// lose what was found.
+    /// Ends an assessment and stores its badge in one transaction. If no badge can be issued, the
+    /// operator has to fix the cause, and the scores are stored anyway.
     async fn end(&self, claim: &AssessmentClaim, outcome: &Outcome) -> Result<Left, StoreError> {
         let ending = Ending {
             store: self.store.as_ref(),
@@ -240,7 +238,8 @@ impl Assessor {
         match self.issuer.issue(draft, &ending).await {
             Ok(_) => Ok(Left::Ended),
             Err(NotIssued::Store(cause)) => Err(cause),
-            // It was suspended meanwhile. What waits is taken on again once it is active.
+            // The organization was suspended in the meantime. Withheld badges continue once it is
+            // active.
             Err(NotIssued::Hindered) => {
                 let (id, wait) = (&claim.record.id, self.settings.poll);
                 self.store.park_assessment(id, claim.fence, wait).await?;
@@ -328,7 +327,7 @@ impl Assessor {
         })
     }
 
-    /// Why nothing is certified, whatever was rated.
+    /// Why nothing is certified, whatever the rating.
     async fn uncertified(
         &self,
         record: &AssessmentRecord,
@@ -354,7 +353,7 @@ impl Assessor {
     ) -> Result<Option<BadgeRecord>, StoreError> {
         let validity = Validity::of(record.created_at, config.rules.validity_period_days);
         let Some(Validity { valid_until }) = validity else {
-            // It would hold for longer than there are dates.
+            // The badge would expire after the last representable date.
             return Ok(None);
         };
         let drafted = self
@@ -375,7 +374,7 @@ impl Assessor {
     }
 }
 
-/// Compares with the agent's last rating; the first one has nothing to be compared with.
+/// Compares with the agent's last rating, if there is one.
 fn calibrated(
     record: &AssessmentRecord,
     before: Option<&AssessmentRecord>,
@@ -406,7 +405,8 @@ fn calibrated(
     }
 }
 
-/// Less and less often: a stress test takes minutes, and others have their turn meanwhile.
+/// Number of polls to wait, which grows: a stress test takes minutes, and other assessments proceed
+/// in the meantime.
 fn waits(claim: &AssessmentClaim) -> u32 {
     let parked = claim.fence.0 - claim.attempts;
     u32::try_from(parked).map_or(1, |it| it.clamp(1, MOST_WAITS))

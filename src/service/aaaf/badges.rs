@@ -1,4 +1,4 @@
-//! Badges as they are shown, verified and taken back (AAAF S12).
+//! Badges: shown, verified and revoked (AAAF S12).
 
 use std::sync::Arc;
 
@@ -30,32 +30,32 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::{Scope, authorise};
 use crate::service::fault::internal;
 
-/// Octets of pictures that are kept.
+/// Size of the picture cache, in bytes.
 const PICTURES: u64 = 32 * 1024 * 1024;
-/// Status lists that are kept as they were signed.
+/// Number of signed status lists in the cache.
 const LISTS: u64 = 256;
-/// Badges whose proof is known to hold, or not to.
+/// Number of proof results in the cache.
 const PROOFS: u64 = 10_000;
-/// How old a signed list may be: it holds for a week.
+/// Age at which a status list is signed again; a signed list is valid for a week.
 const SIGNED_ANEW: SignedDuration = SignedDuration::from_hours(24);
-/// Pictures painted, proofs checked and lists signed at once; whoever comes later waits.
+/// Maximum number of pictures, proofs and signatures computed at the same time; others wait.
 const AT_ONCE: usize = 2;
 
-/// What showing badges takes.
+/// Renders and verifies badges, with caches.
 pub struct Gallery {
-    /// Who issues them.
     pub(super) issuer: Arc<Issuer>,
     painter: Arc<dyn Painter>,
     pictures: Cache<(String, Mark, Scale), Bytes>,
     lists: Cache<StatusListNumber, Arc<SignedList>>,
-    /// What speaks against badges, by the digest of everything that it follows from: it is never out of date.
+    /// Reasons why a badge is invalid, by the digest of everything they depend on, so an entry is
+    /// never out of date.
     proofs: Cache<[u8; 32], Vec<Reason>>,
     places: Arc<Semaphore>,
-    /// Those of deployments, which no crowd of strangers keeps waiting.
+    /// Separate permits for deployment gates, so that public requests cannot delay them.
     gates: Arc<Semaphore>,
 }
 
-/// A list as it was signed.
+/// A signed status list.
 struct SignedList {
     changes: i64,
     at: Timestamp,
@@ -63,7 +63,6 @@ struct SignedList {
 }
 
 impl Gallery {
-    /// One over who issues them and who paints them.
     pub fn new(issuer: Arc<Issuer>, painter: Arc<dyn Painter>) -> Self {
         let weight = |_: &(String, Mark, Scale), picture: &Bytes| {
             u32::try_from(picture.len()).unwrap_or(u32::MAX)
@@ -82,7 +81,7 @@ impl Gallery {
         }
     }
 
-    /// Does what takes a thread some milliseconds, on one of its own.
+    /// Runs work of some milliseconds on a blocking thread.
     async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -110,13 +109,13 @@ impl Gallery {
     }
 }
 
-/// Ratings in a row that a reviewer rejected, of which an earlier one is still looked for.
+/// Maximum number of consecutive rejected ratings that are skipped in the search for an earlier
+/// one.
 const MOST_REJECTED: usize = 100;
 
 /// What has happened to an agent since its badge was issued.
 #[derive(Clone, Debug)]
 pub struct Since {
-    /// A later rating that no reviewer rejected.
     pub newer: Option<AssessmentRecord>,
     /// Whether the agent was archived.
     pub archived: bool,
@@ -132,14 +131,14 @@ fn is_rejected(assessment: &AssessmentRecord) -> bool {
     }
 }
 
-/// Who wants to know whether a badge holds.
+/// Who asks whether a badge is valid.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asking {
     Anybody,
     Gate,
 }
 
-/// A badge of a record that nobody can have issued.
+/// A stored badge that differs from what was issued.
 #[derive(Debug, thiserror::Error)]
 #[error("the record of badge {badge} differs from the badge that was issued: {codes}")]
 struct Altered {
@@ -147,14 +146,12 @@ struct Altered {
     codes: String,
 }
 
-/// A badge that somebody may see.
+/// A badge that the viewer may see.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// The badge.
     pub badge: BadgeRecord,
-    /// Whose it is.
     pub organization: OrganizationRecord,
-    /// What is marked across it now.
+    /// The mark across the badge at this time.
     pub mark: Mark,
     issued: Issued,
 }
@@ -174,7 +171,7 @@ impl Seen {
         })
     }
 
-    /// Which types members have, by the id that names the badge.
+    /// The member types to use for the id that the request used.
     pub fn shape(&self, named: &str) -> Shape {
         match self.badge.badge.assessment_id.to_string() == named {
             true => Shape::Stated,
@@ -182,26 +179,26 @@ impl Seen {
         }
     }
 
-    /// The credential, as it is served.
     pub fn served(&self) -> &str {
         &self.issued.credential
     }
 
-    /// The credential.
+    /// The parsed credential.
     ///
     /// # Errors
-    /// What is kept is none: a fault of ours.
+    /// The stored credential is corrupt.
     pub fn credential(&self) -> Result<Value, Problem> {
         parse(self.issued.credential.as_bytes()).map_err(|cause| internal(&cause))
     }
 }
 
 impl Aaaf {
-    /// A badge, by its id or that of its assessment (then the newest), for whoever may see it: members of its organization, and
-    /// anybody if its badges are public.
+    /// A badge, by its id or by that of its assessment (then the newest one). Public badges are
+    /// visible to everyone, private ones to members of the organization.
     ///
     /// # Errors
-    /// `not_found`; for members `REVIEW_REQUIRED` while it is withheld, `forbidden` without the scope.
+    /// `not_found`; for members `REVIEW_REQUIRED` while the badge is withheld, and `forbidden`
+    /// without the scope.
     pub async fn badge(&self, viewer: Option<&Member>, id: &str) -> Result<Seen, Problem> {
         let nothing = || not_there("badge");
         if !is_id(id) {
@@ -232,7 +229,7 @@ impl Aaaf {
         Seen::of(badge, organization, self.clock.now()).ok_or_else(nothing)
     }
 
-    /// Where the newest badge of an assessment is shown; what is behind it says in which form.
+    /// The address of the newest badge of an assessment; a suffix selects the format.
     pub fn badge_address(&self, assessment: &str) -> String {
         let base_url = self.gallery.issuer.base_url();
         format!("{base_url}/api/v1/badges/{assessment}")
@@ -241,7 +238,7 @@ impl Aaaf {
     /// The badge as SVG, with its credential inside.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// The host failed.
     pub async fn drawn(&self, seen: &Seen) -> Result<Bytes, Problem> {
         let (painter, seen) = (self.gallery.painter.clone(), seen.clone());
         let drawn = move || {
@@ -255,7 +252,7 @@ impl Aaaf {
     /// The badge as PNG, with its credential inside.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// The host failed.
     pub async fn painted(&self, seen: &Seen, scale: Scale) -> Result<Bytes, Problem> {
         let key = (seen.badge.badge.id.to_string(), seen.mark, scale);
         if let Some(picture) = self.gallery.pictures.get(&key).await {
@@ -272,15 +269,14 @@ impl Aaaf {
         Ok(picture)
     }
 
-    /// The badge as Markdown.
     pub fn written(&self, seen: &Seen) -> String {
         self.gallery.painter.markdown(&seen.badge.badge, seen.mark)
     }
 
-    /// What a person is told who verifies a badge, as an HTML page.
+    /// The result of verifying a badge, as an HTML page for people.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// The host failed.
     pub async fn inspected(
         &self,
         seen: &Seen,
@@ -298,10 +294,10 @@ impl Aaaf {
         page.map(Bytes::from).map_err(|cause| internal(&cause))
     }
 
-    /// Checks a badge as anybody could, beside what only the host knows.
+    /// Verifies a badge like any third party, and adds what only the host knows.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// The host failed.
     pub async fn verified(&self, seen: &Seen) -> Result<Verification, Problem> {
         self.verified_for(seen, Asking::Anybody).await
     }
@@ -317,16 +313,17 @@ impl Aaaf {
             ..Standing::default()
         };
         let mut verification = verify_at(&seen.credential()?, reasons, &standing, self.clock.now());
-        // The record is at hand, so that is known.
+        // The record is available, so the revocation is known.
         verification.revoked = Some(standing.revoked);
         Ok(verification)
     }
 
-    /// Holds what is shown of a badge to its proof: neither a picture nor a word is given of a record that says what was not
-    /// issued. One that is revoked is marked so, whatever its proof is worth by now.
+    /// Checks the proof before anything of a badge is shown: a record that says what was not issued
+    /// is not rendered in any format. A revoked badge is marked as revoked, whether or not its
+    /// proof still verifies.
     ///
     /// # Errors
-    /// The record was altered: a fault of ours.
+    /// The record was altered.
     pub async fn hold_to_proof(&self, seen: &Seen) -> Result<(), Problem> {
         let reasons = self.unsound(seen, Asking::Anybody).await?;
         if reasons.is_empty() || seen.badge.state == BadgeState::Revoked {
@@ -339,7 +336,7 @@ impl Aaaf {
         }))
     }
 
-    /// What speaks against a badge at any time.
+    /// The reasons that make a badge invalid at any time.
     async fn unsound(&self, seen: &Seen, asking: Asking) -> Result<Vec<Reason>, Problem> {
         let keys = self.gallery.issuer.believed(&seen.organization).await;
         let keys = keys.map_err(|cause| internal(&cause))?;
@@ -433,10 +430,11 @@ impl Aaaf {
         Ok(None)
     }
 
-    /// Takes a badge of the organization back.
+    /// Revokes a badge of the organization.
     ///
     /// # Errors
-    /// `not_found`; `forbidden` for an agent's own key; `conflict` for one that is not issued, or taken back already.
+    /// `not_found`; `forbidden` for an agent's own key; `conflict` for a badge that is not issued
+    /// or is already revoked.
     pub async fn revoke(
         &self,
         member: &Member,
@@ -483,7 +481,7 @@ impl Aaaf {
         Seen::of(badge, organization, now).ok_or_else(taken)
     }
 
-    /// A badge of the organization, whatever became of it.
+    /// A badge of the organization in any state.
     ///
     /// # Errors
     /// `not_found`.
@@ -504,11 +502,11 @@ impl Aaaf {
         found.filter(own).ok_or_else(nothing)
     }
 
-    /// A signed status list, as it is served; `None` if there is none of this number. It is signed when it is asked for, and
-    /// again after each revocation and each day.
+    /// A signed status list, as it is served; `None` if there is no list of this number. The list
+    /// is signed on request and again after each revocation and each day.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// The host failed.
     pub async fn status_list(&self, number: i64) -> Result<Option<Bytes>, Problem> {
         let number = StatusListNumber(number);
         let list = self.store.status_list(number).await;
@@ -538,12 +536,13 @@ impl Aaaf {
             .speaking_for(&owner, &list.issuer)
             .await
             .map_err(|cause| internal(&cause))?;
-        // Read after the number of changes: what is revoked in between is in it, and it is signed once more than need be.
+        // Read the bits after the number of changes: a revocation in between is then included, at
+        // the cost of one extra signature.
         let revoked = self.store.revoked_bits(list.number).await;
         let revoked = revoked.map_err(|cause| internal(&cause))?;
         let url = status_list::address(&list.base_url, list.number.0);
         let signed = move || {
-            // Whoever has the key can sign badges with any bit of the list.
+            // A holder of the exposed key could sign badges with any bit of the list.
             let mut bits = if disowned {
                 Bits::all()
             } else {
@@ -565,7 +564,7 @@ impl Aaaf {
     /// The DID document of an organization.
     ///
     /// # Errors
-    /// `not_found` where there is none, or no public name to find it under.
+    /// `not_found` if there is no such organization, or the host has no public name.
     pub async fn did_document(&self, organization: &str) -> Result<DidDocument, Problem> {
         let nothing = || not_there("DID document");
         if !is_id(organization) {
@@ -580,7 +579,7 @@ impl Aaaf {
         let document = issuer.document(&organization, &did).await;
         let document = document.map_err(|cause| internal(&cause))?;
         match document.verification_method.is_empty() {
-            // It has never signed anything.
+            // The organization has never signed anything.
             true => Err(nothing()),
             false => Ok(document),
         }

@@ -1,5 +1,6 @@
-//! The evidence of an assessment, read and folded a few tasks at a time: what lies in its window, what its stress test made,
-//! and what its tasks were assigned as before. Memory grows with the number of tasks, and not with that of their events.
+//! Collects the evidence of an assessment: the events within its window, those of its own stress
+//! test, and earlier task assignments. Events are read and folded a few tasks at a time, so memory
+//! grows with the number of tasks and not with the number of events.
 
 use std::collections::HashSet;
 
@@ -15,26 +16,27 @@ use crate::ports::aaaf::{
 };
 use crate::ports::{Store, StoreError};
 
-/// Events of one assessment: more are refused, so that it cannot take a host for ever.
+/// Maximum number of events of one assessment, so that one assessment cannot occupy a host
+/// indefinitely.
 pub const MOST: usize = 1_000_000;
-/// Events that are folded at once, unless one task has more.
+/// Number of events folded at once, unless a single task has more.
 pub const CHUNK: usize = 5_000;
-/// Events of one task.
+/// Maximum number of events of one task.
 const MOST_OF_TASK: usize = 50_000;
-/// Octets of what the events say that are folded at once, unless one task has more.
+/// Size of the event data folded at once in bytes, unless a single task has more.
 const CHUNK_OCTETS: usize = 8 * 1024 * 1024;
-/// Octets of what the events of one task say.
+/// Maximum size of the event data of one task, in bytes.
 const MOST_OCTETS: usize = 64 * 1024 * 1024;
-/// Events of one task that the agent itself recorded, and their octets: later ones are passed over. Were there a limit at
-/// which an assessment fails, an agent could keep itself from being rated again.
+/// Maximum number and bytes of the events of one task that the agent itself recorded; further ones
+/// are ignored. If they failed the assessment, an agent could prevent its own reassessment.
 const MOST_OWN_OF_TASK: usize = 5_000;
 const MOST_OWN_OCTETS: usize = 8 * 1024 * 1024;
 const PAGE: u32 = 1000;
 
-/// Why there is no collection.
+/// Why evidence cannot be collected.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
-    /// There are more than are taken.
+    /// The window or one of its tasks exceeds a limit.
     #[error(
         "the window holds more than {MOST} events, or a task in it has more than {MOST_OF_TASK} \
         events or {MOST_OCTETS} bytes; choose a shorter window"
@@ -43,42 +45,36 @@ pub enum CollectError {
     /// An appeal's override does not fit the evidence.
     #[error(transparent)]
     Override(#[from] OverrideFault),
-    /// The thread failed.
     #[error(transparent)]
     Thread(#[from] tokio::task::JoinError),
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What events are folded into, with all events of the tasks that are added.
+/// Folds events into the state. Every task is added with all of its events.
 pub type Add<S> = fn(&mut S, &[Event]) -> Result<(), OverrideFault>;
 
-/// What was collected.
+/// The result of a collection.
 #[derive(Debug)]
 pub struct Collected<S> {
-    /// What the events were folded into.
     pub state: S,
-    /// When the last of them was recorded.
+    /// When the newest of the events was recorded.
     pub recorded_until: Option<Timestamp>,
-    /// How many events were folded.
+    /// Number of folded events.
     pub events: usize,
 }
 
-/// Which evidence of which agent.
+/// Selects the evidence of an agent.
 #[derive(Clone, Copy)]
 pub struct About<'a> {
-    /// Whose agent.
     pub organization: OrganizationNumber,
-    /// The agent.
     pub agent: AgentNumber,
-    /// What was asked.
     pub asked: &'a Asked,
-    /// If a moment is named, what was recorded later about the same time is not taken.
+    /// If set, events that were recorded later than this are ignored.
     pub known_at: Option<Timestamp>,
 }
 
-/// Collects evidence into `state`.
+/// Folds the evidence into `state`.
 ///
 /// # Errors
 /// [`CollectError`].
@@ -101,7 +97,7 @@ pub async fn collect<S: Send + 'static>(
         events: 0,
     };
     let (mut chunk, mut after) = (Chunk::default(), None);
-    // Events that others recorded, and those of the agent itself or of an unknown principal.
+    // Events recorded by others, and events recorded by the agent itself or an unknown principal.
     let (mut read, mut own) = (0, 0);
     loop {
         let organization = about.organization;
@@ -143,7 +139,6 @@ pub async fn collect<S: Send + 'static>(
     Ok(collected)
 }
 
-/// The task an event is about.
 fn task_of(record: &EventRecord) -> &str {
     record
         .data
@@ -152,20 +147,20 @@ fn task_of(record: &EventRecord) -> &str {
         .unwrap_or_default()
 }
 
-/// Whole tasks, with all of their events.
+/// Whole tasks, each with all of its events.
 #[derive(Default)]
 struct Chunk {
     events: Vec<Event>,
     octets: usize,
-    /// Of each event, whether this host has made it.
+    /// For each event, whether this host produced it.
     made_here: Vec<bool>,
-    /// What the last task has from others than the agent,
+    /// Events of the last task that others recorded.
     of_last_task: Extent,
-    /// and from the agent itself.
+    /// Events of the last task that the agent itself recorded.
     own_of_last_task: Extent,
 }
 
-/// How much there is.
+/// A number of events and their size.
 #[derive(Clone, Copy, Default)]
 struct Extent {
     events: usize,
@@ -234,7 +229,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Folds what it holds, on a thread of its own: others are served meanwhile.
+    /// Folds the chunk on a blocking thread, so that other requests are served in the meantime.
     async fn fold<S: Send + 'static>(
         mut self,
         collected: Collected<S>,
@@ -256,7 +251,8 @@ impl Chunk {
         })
     }
 
-    /// Of a task that this host has judged nothing counts but what it says itself, whoever was told of it first.
+    /// Keeps only this host's events about tasks that this host has judged, whoever recorded others
+    /// first.
     fn settle(&mut self) {
         let made_here = std::mem::take(&mut self.made_here);
         let with_origin = self.events.iter().zip(&made_here);

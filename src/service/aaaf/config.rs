@@ -1,4 +1,5 @@
-//! How an organization has its agents assessed: kept as what it says differently from the framework.
+//! The assessment configuration of an organization, stored as its differences from the framework's
+//! defaults.
 
 use serde_json::{Map, Value, json};
 
@@ -10,24 +11,24 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 
-/// Octets of what one says.
+/// Maximum size of the stored settings, in bytes.
 const MOST: usize = 64 * 1024;
 
-/// The whole configuration of an organization.
+/// The complete configuration of an organization.
 ///
 /// # Errors
-/// What is kept is none: a fault of ours.
+/// The stored settings are invalid.
 pub fn of(organization: &OrganizationRecord) -> Result<Config, Problem> {
     Config::read(&Value::Object(organization.config.clone())).map_err(|cause| internal(&cause))
 }
 
 impl Aaaf {
-    /// Changes the configuration of an organization that a caller may change: a member replaces what was said, `null` goes
-    /// back to the framework's value.
+    /// Changes the configuration of an organization. Each member replaces the stored setting;
+    /// `null` restores the framework's default.
     ///
     /// # Errors
-    /// `not_found`, `forbidden`; `validation_error` or `WEIGHT_SUM_INVALID` for what scores cannot be computed by;
-    /// `conflict` if somebody else has just changed it.
+    /// `not_found`, `forbidden`; `validation_error` or `WEIGHT_SUM_INVALID` for settings that
+    /// cannot be used for scoring; `conflict` if the organization was changed concurrently.
     pub async fn change_config(
         &self,
         caller: &Caller,
@@ -39,10 +40,10 @@ impl Aaaf {
         self.reconfigure(caller, organization, patch).await
     }
 
-    /// The same of an organization that the caller may change, by parts that are replaced whole.
+    /// Replaces whole parts of the configuration of an organization.
     ///
     /// # Errors
-    /// As above.
+    /// As for [`Self::change_config`].
     pub async fn replace_config(
         &self,
         caller: &Caller,
@@ -89,7 +90,7 @@ impl Aaaf {
     }
 }
 
-/// What an organization has set, if scores can be computed by it.
+/// The configuration that results from an organization's settings.
 ///
 /// # Errors
 /// `validation_error`, `WEIGHT_SUM_INVALID`.

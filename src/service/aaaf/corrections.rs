@@ -1,5 +1,6 @@
-//! A person corrects what an eval run scored (AAAF, OpenWOP eval runs): the evidence stays as it is, and an appeal starts of
-//! the rating that counted it. What the correction changes, if anything, is for whoever resolves the appeal.
+//! Corrections of scores of an eval run (AAAF, OpenWOP eval runs). The evidence is not changed; a
+//! correction files an appeal against the rating that used the score. The reviewer of the appeal
+//! decides what the correction changes, if anything.
 
 use super::appeals::{evidence_until, found};
 use super::{Aaaf, Member};
@@ -13,25 +14,23 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::{Caller, Scope};
 use crate::service::fault::internal;
 
-/// What a person says about a judged task.
+/// A person's correction of a judged task.
 #[derive(Clone, Copy, Debug)]
 pub struct Correction<'a> {
-    /// In which run.
     pub run: &'a RunId,
-    /// Which task.
     pub task: &'a TaskId,
-    /// Where in the run's log it was scored.
+    /// Sequence number of the `eval.scored` event in the run's log.
     pub sequence: u64,
-    /// What should have been found.
+    /// The correct result, in words.
     pub text: &'a str,
 }
 
 impl Aaaf {
-    /// Starts an appeal, if an agent's last rating counted what is corrected, it can still be appealed, nobody appeals it
-    /// already, and the caller may.
+    /// Files an appeal if the agent's last rating used the corrected score, can still be appealed,
+    /// has no open appeal, and the caller may file one.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// The host failed.
     pub async fn corrected(
         &self,
         caller: &Caller,
@@ -69,7 +68,7 @@ impl Aaaf {
         }
     }
 
-    /// The last rating, if it counted this.
+    /// The last rating, if it used this score.
     async fn counted(
         &self,
         member: &Member,

@@ -1,8 +1,8 @@
-//! Delivers what organizations are told (AAAF S13, Standard Webhooks).
+//! Delivers notices to webhooks (AAAF S13, Standard Webhooks).
 //!
-//! A webhook with something due is claimed by one replica, which makes its attempts some at a time and writes down what came
-//! of them: a slow endpoint holds up nobody but itself. A process that is killed in between leaves messages that come twice
-//! rather than ones that never come, and their ids tell.
+//! One replica claims a webhook with due deliveries, makes several attempts at a time and records
+//! their outcomes, so a slow endpoint delays only itself. If the process is killed in between,
+//! messages are sent twice rather than lost; receivers recognize them by their ids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,30 +25,28 @@ use crate::service::fault::{chain, note_outage};
 use crate::service::vault::{Vault, VaultError};
 use crate::telemetry::names;
 
-/// Webhooks served at the same time by one replica.
+/// Maximum number of webhooks that one replica serves at the same time.
 const AT_ONCE: usize = 32;
-/// Attempts at one endpoint at the same time.
+/// Maximum number of simultaneous attempts at one endpoint.
 const TOGETHER: u32 = 8;
-/// A lease outlives the longest attempt by far; whatever is recorded extends it.
+/// Duration of a lease: much longer than any attempt. Recording outcomes extends it.
 const LEASE: Duration = Duration::from_secs(60);
 /// How long a webhook is served before others get their turn.
 const TURN: Duration = Duration::from_secs(10);
 
-/// What a replica delivers with.
+/// The dependencies of a [`Deliverer`].
 pub struct Means {
-    /// Where deliveries wait.
     pub store: Arc<dyn Store>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Chance, for waits.
+    /// Random numbers for the wait between attempts.
     pub ids: Arc<dyn Ids>,
-    /// The way out.
+    /// Sends the HTTP requests.
     pub notifier: Arc<dyn crate::ports::Notifier>,
-    /// Where secrets are sealed.
+    /// Decrypts the signing secrets.
     pub vault: Arc<Vault>,
 }
 
-/// A replica's share of the deliveries.
+/// The worker that makes deliveries for one replica.
 pub struct Deliverer {
     means: Means,
     owner: String,
@@ -57,7 +55,6 @@ pub struct Deliverer {
     places: Arc<Semaphore>,
 }
 
-/// Why a turn ended early.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     #[error(transparent)]
@@ -69,7 +66,8 @@ enum Ended {
 }
 
 impl Deliverer {
-    /// One named `owner`, unique among all replicas and starts, that looks for what is due at least every `poll`.
+    /// Creates a worker that checks for due deliveries at least every `poll`; `owner` must be
+    /// unique among all replicas and starts.
     pub fn new(means: Means, owner: String, poll: Duration) -> Arc<Self> {
         Arc::new(Self {
             means,
@@ -80,7 +78,7 @@ impl Deliverer {
         })
     }
 
-    /// Delivers until `shutdown`; attempts under way are let finish.
+    /// Delivers until `shutdown`; attempts in progress finish first.
     pub async fn work(self: Arc<Self>, shutdown: CancellationToken) {
         while !shutdown.is_cancelled() {
             let place = tokio::select! {
@@ -113,7 +111,7 @@ impl Deliverer {
     async fn claim(&self) -> Result<Option<NoticeClaim>, StoreError> {
         let now = self.means.clock.now();
         let store = &self.means.store;
-        // A delivery that cannot be recorded would be made again and again.
+        // Without recording its outcome, a delivery would be repeated over and over.
         if !store.takes_writes().await {
             return Ok(None);
         }
@@ -139,9 +137,9 @@ impl Deliverer {
                         );
                     }
                 }
-                // Another replica serves it now, or it is gone.
+                // Another replica has claimed the webhook, or the webhook was deleted.
                 Err(Ended::Store(StoreError::Fenced)) => {}
-                // The lease runs out by itself: whoever tries again should not do so at once.
+                // Keep the lease until it expires, so that the next try is not immediate.
                 Err(cause) => {
                     if let Ended::Store(cause) = &cause {
                         note_outage(deliverer.means.store.as_ref(), cause);
@@ -157,18 +155,20 @@ impl Deliverer {
         });
     }
 
-    /// Makes attempts until none is due, the endpoint is given up or the time is over.
+    /// Makes attempts until none is due, the endpoint is disabled or the turn is over.
     async fn serve(&self, claim: &NoticeClaim, shutdown: &CancellationToken) -> Result<(), Ended> {
         let store = &self.means.store;
         let secrets = self.secrets(&claim.webhook)?;
         let mut health = claim.webhook.health;
-        // A machine that slept finds its turn over, and makes no attempt under a lease that may be gone.
+        // After the machine was suspended, the turn is over, so no attempt is made under an expired
+        // lease.
         let ends = self.means.clock.uptime() + TURN;
         loop {
             let now = self.means.clock.now();
             let due = store.due_deliveries(claim, now, TOGETHER).await?;
             if due.is_empty() {
-                // What was due may have been taken back: then the webhook is not due either.
+                // The due deliveries may have been deleted. Recording no attempts updates the
+                // webhook's due time.
                 store.attempted(claim, &[], &health, LEASE).await?;
                 return Ok(());
             }
@@ -247,7 +247,7 @@ impl Deliverer {
         (attempted, outcome)
     }
 
-    /// A number from 0 to 1.
+    /// A random number from 0 to 1.
     fn chance(&self) -> f64 {
         let [a, b, ..] = self.means.ids.secret();
         f64::from(u16::from_be_bytes([a, b])) / f64::from(u16::MAX)

@@ -7,26 +7,27 @@ use crate::ports::aaaf::{AgentRecord, Finding};
 use crate::protocol::error::Problem;
 use crate::service::fault::internal;
 
-/// Agents that are looked at, the first enrolled.
+/// Maximum number of agents that are included, in order of enrolment.
 const MOST_AGENTS: usize = 1000;
-/// Agents that are read at once.
+/// Number of agents read at once.
 const PAGE: u32 = 200;
 
 /// Every dimension over the agents of an organization.
 #[derive(Debug)]
 pub struct Dimensions {
-    /// How many agents are looked at.
+    /// Number of agents that were included.
     pub agents: usize,
-    /// Those of them without a rating.
+    /// The included agents without a rating.
     pub not_rated: Vec<AgentRecord>,
-    /// Whether there are more than are looked at.
+    /// Whether there are agents beyond the limit.
     pub more: bool,
     /// The dimensions, weakest first.
     pub dimensions: Vec<DimensionOverview>,
 }
 
 impl Aaaf {
-    /// Every dimension over the agents that are neither suspended nor archived, by the rating that is published of each.
+    /// Every dimension over the agents that are neither suspended nor archived, based on their
+    /// published ratings.
     ///
     /// # Errors
     /// The store failed.

@@ -1,4 +1,4 @@
-//! Evidence: judged, recorded once, read in pages.
+//! Evidence: validated, recorded once, read in pages.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -18,9 +18,9 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 use crate::service::keys::LOCAL;
 
-/// Events of one batch.
+/// Maximum number of events in a batch.
 pub const MOST: usize = 1000;
-/// What an agent must not say of itself (AAAF S14).
+/// Statements that an agent must not make about itself (AAAF S14).
 const GROUND_TRUTH: &str = "Ground truth must not come from the agent itself";
 const OWN_TEST: &str = "What a stress test shows must not come from the agent itself";
 const OWN_NAME: &str = "An agent's own key cannot use ids of UUID version 5, which are reserved for projected \
@@ -34,56 +34,56 @@ const OTHER_AGENT: &str =
 const OTHER_CONTENT: &str =
     "An event with this id was recorded with other content; send the event under another id";
 const WEAKER: &str = "An event with this id was recorded by the agent or by an unknown principal, so its outcome does not count; send the event under another id";
-/// What the identity of a model grader begins with.
+/// Prefix of a model grader's identity.
 const GRADER: &str = "sha256-";
-/// What came over the API.
+/// The source name of events that arrive over the API.
 const SOURCE: &str = "api";
 
-/// What became of a batch.
+/// The result of recording a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ingested {
-    /// How many were taken, those that were there already among them.
+    /// Number of accepted events, including those that already existed.
     pub accepted: usize,
-    /// How many of them were not there before.
+    /// Number of accepted events that are new.
     pub new: usize,
-    /// What was refused, by its place in the batch.
+    /// The rejected events, by their place in the batch.
     pub errors: Vec<Refusal>,
 }
 
-/// Events that were looked at, and by whom they are recorded.
+/// Validated events and the kind of principal that records them.
 struct Judged {
     batch: Batch,
     agents: HashMap<String, Known>,
     recorder: Recorder,
 }
 
-/// What became of an event that is sound.
+/// The result of recording a valid event.
 enum Fate {
     New,
     Known,
-    /// Its id is that of another event.
+    /// Its id belongs to another event.
     Conflict(&'static str),
 }
 
-/// An event that is sound, by the id it has or was given.
+/// A valid event with its id, given or generated.
 struct Kept {
     index: usize,
     id: String,
     fate: Fate,
 }
 
-/// What became of one event.
+/// The result of recording one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// The event as it is kept.
+    /// The stored event.
     pub event: EventRecord,
-    /// Whether it was not there before.
     pub new: bool,
 }
 
 impl Aaaf {
-    /// Records a batch: what is unsound in it, or has the id of another event, is refused alone. What comes without an id is given one, from the name space
-    /// of the request if it has one.
+    /// Records a batch. An invalid event, or one whose id belongs to another event, is rejected
+    /// without affecting the others. An event without an id gets one, from the name space of the
+    /// request if it has one.
     ///
     /// # Errors
     /// The store failed.
@@ -120,7 +120,7 @@ impl Aaaf {
         })
     }
 
-    /// Records one event; the same one again is left as it was recorded first.
+    /// Records one event. An event that is already recorded is returned unchanged.
     ///
     /// # Errors
     /// `INVALID_EVENT_TYPE`, `validation_error`; `conflict` for the id of another event.
@@ -155,7 +155,7 @@ impl Aaaf {
         })
     }
 
-    /// Events of the organization, by agent, time and arrival; of `agent` alone if one is named.
+    /// Events of the organization, by agent, time and arrival; only those of `agent` if it is set.
     ///
     /// # Errors
     /// `INVALID_EVENT_TYPE`.
@@ -174,7 +174,7 @@ impl Aaaf {
             return Err(no_such_type());
         }
         if let Some(id) = agent {
-            // Of an agent that is not there, or another organization's, there is nothing to be seen.
+            // An unknown agent, or an agent of another organization, has nothing to list.
             let Some(agent) = self.agent_number(member, id).await? else {
                 return Ok(Vec::new());
             };
@@ -219,7 +219,7 @@ impl Aaaf {
         })
     }
 
-    /// What kind of principal a member's key stands for, when it records something now.
+    /// The kind of principal that a member's key counts as when it records an event now.
     pub(super) async fn recorder(&self, member: &Member) -> Result<Recorder, Problem> {
         let caller = &member.caller;
         let principal = caller.principal.as_str();
@@ -243,7 +243,7 @@ impl Aaaf {
         })
     }
 
-    /// Whether a member acts by a key of an agent of the organization.
+    /// Whether a member's key belongs to an agent of the organization.
     pub(super) async fn is_agents_key(&self, member: &Member) -> Result<bool, Problem> {
         let (organization, caller) = (member.organization.number, &member.caller);
         let found = self
@@ -252,7 +252,8 @@ impl Aaaf {
         found.await.map_err(|cause| internal(&cause))
     }
 
-    /// Takes out what is about a task that the host itself has judged: nobody's word stands beside that.
+    /// Rejects events about tasks that the host itself has judged: no statement competes with the
+    /// host's judgment.
     async fn refuse_settled(
         &self,
         member: &Member,
@@ -286,8 +287,8 @@ impl Aaaf {
         Ok(())
     }
 
-    /// Takes out what names an assessment that is not under way, or another agent's: what comes later must not count for it
-    /// when an appeal has it scored again.
+    /// Rejects events that name an assessment that is not in progress or belongs to another agent.
+    /// Otherwise they would count when an appeal scores that assessment again.
     async fn refuse_stray(
         &self,
         member: &Member,
@@ -316,7 +317,7 @@ impl Aaaf {
         Ok(())
     }
 
-    /// Records what a batch holds, and says of each event what became of it.
+    /// Records the valid events of a batch and returns the result of each.
     async fn record(
         &self,
         member: &Member,
@@ -380,7 +381,7 @@ impl Aaaf {
     }
 }
 
-/// Why an event cannot be taken for the one that was recorded under its id before.
+/// Why an event cannot be treated as a repetition of the one already recorded under its id.
 fn conflict(
     earlier: &EventRecord,
     sent: &NewEvent,
@@ -401,7 +402,7 @@ fn conflict(
     }
 }
 
-/// The answer to what cannot be: a batch that was judged sound names agents that are known.
+/// The problem for a case that cannot occur: a validated batch without a recorded event.
 fn nothing_recorded() -> Problem {
     Problem::new(
         ErrorCode::InternalError,
@@ -418,7 +419,7 @@ fn no_such_type() -> Problem {
     .with("field", "type")
 }
 
-/// Takes out what is refused, and says why.
+/// Rejects the events that match, for this reason.
 fn refuse(batch: &mut Batch, is_refused: impl Fn(&Event) -> bool, why: &str) {
     let errors = &mut batch.errors;
     batch.events.retain(|it| {
@@ -431,7 +432,7 @@ fn refuse(batch: &mut Batch, is_refused: impl Fn(&Event) -> bool, why: &str) {
     errors.sort_by_key(|refusal| refusal.index);
 }
 
-/// Whether its id could be one that a host gives to what an eval run shows (AAAF S10).
+/// Whether its id could be one that a host generates for an eval run (AAAF S10).
 fn is_named_like_projected(event: &Event) -> bool {
     event.id.as_deref().is_some_and(is_projected_name)
 }
@@ -440,7 +441,7 @@ fn is_projected_name(name: &str) -> bool {
     Uuid::try_parse(name).is_ok_and(|id| id.get_version() == Some(Version::Sha1))
 }
 
-/// Whether it says how delegations should have been decided.
+/// Whether the event states ground truth about delegations.
 fn tells_ground_truth(event: &Event) -> bool {
     let decisions = match &event.data {
         Data::DelegationDecision(decision) => std::slice::from_ref(decision.as_ref()),

@@ -1,7 +1,8 @@
-//! Eval runs become evidence (AAAF, OpenWOP eval runs): those of the OpenWOP agent that an enrolled one stands for, each once.
+//! Turns eval runs into evidence (AAAF, OpenWOP eval runs): the runs of the OpenWOP agent that an
+//! enrolled agent represents, each once.
 //!
-//! How a run ended says nothing about it: a judged task is evidence in a cancelled run too, else a run that goes badly
-//! could be got rid of by cancelling it.
+//! The state of a run is irrelevant: judged tasks of a cancelled run are evidence too. Otherwise a
+//! bad run could be discarded by cancelling it.
 
 use std::collections::HashSet;
 
@@ -25,46 +26,45 @@ use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 
-/// Runs that one request looks at: a host is not kept busy by one caller.
+/// Maximum number of runs processed per request, so that one caller cannot occupy a host.
 const MOST_RUNS: usize = 500;
-/// Runs asked for at once.
+/// Number of runs read at once.
 const PAGE: u32 = 100;
-/// Events recorded in one transaction.
+/// Number of events recorded in one transaction.
 const BATCH: usize = 1000;
-/// Runs that gave nothing, named in an answer.
+/// Maximum number of runs without evidence that an answer lists.
 const MOST_NAMED: u32 = 100;
-/// Agents asked for at once.
+/// Number of agents read at once.
 const AGENTS: u32 = 200;
-/// A run that was created so long before a window may still have ended in it.
+/// A run created this long before a window may still have ended within it.
 const BEFORE_WINDOW: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// How these events come to be recorded.
+/// The origin of the recorded events.
 const ORIGIN: Origin<'static> = Origin {
     source: PROJECTED,
     recorder: Recorder::Host,
     principal: "host",
 };
 
-/// What gathering came to.
+/// The result of collecting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Runs that were looked at for the first time.
+    /// Number of runs processed for the first time.
     pub runs: usize,
-    /// Events that are new.
+    /// Number of new events.
     pub events: usize,
-    /// Whether there are runs left to look at.
+    /// Whether there are more runs to process.
     pub more: bool,
-    /// Runs that gave no evidence, the newest first.
+    /// Runs that produced no evidence, newest first.
     pub skipped: Vec<LeftOutRun>,
 }
 
-/// A run that gave no evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOutRun {
     run_id: RunId,
     reason: &'static str,
 }
 
-/// Whose runs, for whom.
+/// The tenant that owns the runs, and the agent they are evidence about.
 #[derive(Clone, Copy)]
 struct Subject<'a> {
     organization: OrganizationNumber,
@@ -74,11 +74,11 @@ struct Subject<'a> {
 }
 
 impl Aaaf {
-    /// Takes up what eval runs say: of one agent, or of all that stand for one.
+    /// Collects the eval runs of one agent, or of all agents that represent an OpenWOP agent.
     ///
     /// # Errors
-    /// `not_found` for an agent that is not there; `validation_error` for one that stands for no OpenWOP agent; `conflict`
-    /// for one that is archived or suspended.
+    /// `not_found` for an unknown agent; `validation_error` for an agent that represents no OpenWOP
+    /// agent; `conflict` for an archived or suspended agent.
     pub async fn gather(&self, member: &Member, asked: &Collection) -> Result<Tally, Problem> {
         let mut tally = Tally::default();
         let since = self.oldest(asked.from);
@@ -99,10 +99,11 @@ impl Aaaf {
         Ok(tally)
     }
 
-    /// The same before an assessment over a window, so that it looks at everything there is.
+    /// Collects the eval runs of an assessment's window before scoring, so that the assessment uses
+    /// all of them.
     ///
     /// # Errors
-    /// `conflict` if there are more runs than one request looks at.
+    /// `conflict` if there are more runs than one request processes.
     pub(super) async fn gather_for(
         &self,
         member: &Member,
@@ -125,7 +126,7 @@ impl Aaaf {
         Ok(())
     }
 
-    /// What is older is not kept.
+    /// The start of the period to collect; older evidence is not retained.
     fn oldest(&self, from: Option<Timestamp>) -> Timestamp {
         let kept = SignedDuration::from_hours(24 * RETENTION_DAYS);
         let kept = self.clock.now().checked_sub(kept);
@@ -222,7 +223,7 @@ impl Aaaf {
         Ok(())
     }
 
-    /// How many of its events are new.
+    /// Records the events of a run and returns how many are new.
     async fn gather_run(&self, subject: Subject<'_>, run: &RunId) -> Result<usize, StoreError> {
         let store = self.store.as_ref();
         let Some(record) = store.run_to_gather(subject.tenant, run).await? else {
@@ -261,7 +262,7 @@ impl Aaaf {
             events: made.as_ref().map_or(0, |made| made.events.len()),
             left_out: made.map_or_else(Some, |made| made.left_out),
         };
-        // After the events: what was lost in between is done again, and changes nothing.
+        // Mark the run last: lost work is then repeated, and repeating it changes nothing.
         store
             .gathered(subject.organization, &gathered, self.clock.now())
             .await?;
@@ -270,8 +271,8 @@ impl Aaaf {
 }
 
 impl Aaaf {
-    /// Tasks that a judge scores which may not grade (AAAF S11): it has to have agreed with people lately. `None` where the
-    /// suite cannot be read, so that nobody can tell.
+    /// Tasks scored by a judge without a current calibration against people (AAAF S11). `None` if
+    /// the suite cannot be read and the tasks are unknown.
     async fn doubted(
         &self,
         tenant: &TenantId,
@@ -294,7 +295,8 @@ impl Aaaf {
     }
 }
 
-/// Whether somebody has used the ids of these events for others: then what the run says cannot be recorded as it is.
+/// Whether the ids of these events belong to events of another source. Then the run cannot be
+/// recorded.
 pub(super) async fn is_taken(
     store: &dyn Store,
     organization: OrganizationNumber,
@@ -309,7 +311,7 @@ pub(super) async fn is_taken(
     Ok(false)
 }
 
-/// Records what a run says; says how many events are new.
+/// Records the events of a run and returns how many are new.
 pub(super) async fn keep(
     store: &dyn Store,
     organization: OrganizationNumber,

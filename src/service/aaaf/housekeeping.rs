@@ -1,5 +1,5 @@
-//! What is done again and again (AAAF S7, S12, S15): telling that an agent is to be assessed anew, and deleting what is past its
-//! time. One replica at a time does a job, under a lease; each job may be done twice without harm.
+//! Periodic jobs (AAAF S7, S12, S15): sending reassessment notices and deleting expired data. One
+//! replica at a time runs a job, under a lease; running a job twice is harmless.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,25 +18,25 @@ use crate::ports::aaaf::{AgentNumber, AssessmentRecord, Ending, Looked};
 use crate::ports::{Clock, Store, StoreError};
 use crate::service::fault::chain;
 
-/// How often agents are looked at.
+/// Interval between two checks of all agents.
 const LOOK_EVERY: SignedDuration = SignedDuration::from_hours(1);
-/// How often what is past its time is deleted.
+/// Interval between two deletions of expired data.
 const DELETE_EVERY: SignedDuration = SignedDuration::from_hours(24);
-/// A lease outlives any batch by far.
+/// Duration of a lease: much longer than any batch takes.
 const LEASE: Duration = Duration::from_secs(120);
-/// Agents and badges that are read at once.
+/// Number of agents and badges read at once.
 const AGENTS: u32 = 200;
-/// Badges that ended longer ago are not told of: so long no host is away, and somebody who comes to this one with old badges
-/// knows.
+/// Badges that expired longer ago get no notice: no host is down for that long, and whoever imports
+/// old badges knows about them.
 const ENDED: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Rows that are deleted at once: whoever writes waits for no longer than that.
+/// Number of rows deleted at once, which bounds how long writers wait.
 const ROWS: u32 = 1000;
-/// How long it is known what became of each task of a stress test (AAAF S15); scores are for ever.
+/// Retention of the task results of a stress test (AAAF S15); scores are kept forever.
 const STRESS_RESULTS: SignedDuration = SignedDuration::from_hours(365 * 24);
-/// How long a delivery can be asked for again.
+/// Retention of deliveries, which can be sent again until then.
 const DELIVERIES: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// A replica's share of the jobs.
+/// The worker that runs periodic jobs for one replica.
 pub struct Housekeeper {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -44,7 +44,6 @@ pub struct Housekeeper {
     poll: Duration,
 }
 
-/// A job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
     Look,
@@ -70,7 +69,8 @@ impl Job {
 }
 
 impl Housekeeper {
-    /// One named `owner`, unique among all replicas and starts, that asks every `poll` whether it is time.
+    /// Creates a worker that checks every `poll` whether a job is due; `owner` must be unique among
+    /// all replicas and starts.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -85,10 +85,10 @@ impl Housekeeper {
         }
     }
 
-    /// Keeps house until `shutdown`.
+    /// Runs jobs until `shutdown`.
     pub async fn work(&self, shutdown: CancellationToken) {
         loop {
-            // Not at once: a process that is there for one command has other things to do.
+            // Wait first: a process started for a single command has other work to do.
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = tokio::time::sleep(self.poll) => {}
@@ -97,11 +97,11 @@ impl Housekeeper {
         }
     }
 
-    /// Does what it is time for, unless another replica does.
+    /// Runs the jobs that are due, unless another replica runs them.
     pub async fn keep_house(&self, shutdown: &CancellationToken) {
         for job in Job::ALL {
             match self.take_on(job, shutdown).await {
-                // Another replica has it.
+                // Another replica runs the job.
                 Ok(()) | Err(StoreError::Fenced) => {}
                 Err(cause) => error!(
                     job = job.name(),
@@ -124,7 +124,7 @@ impl Housekeeper {
             Job::Delete => self.delete(now, shutdown).await?,
         };
         info!(job = job.name(), done, "a housekeeping job has finished");
-        // One that was interrupted is begun anew by whoever comes next.
+        // The next replica starts an interrupted job again.
         if shutdown.is_cancelled() {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl Housekeeper {
         self.store.hold_job(job.name(), &self.owner, LEASE).await
     }
 
-    /// Tells of agents that are to be assessed anew; of how many.
+    /// Sends notices about agents to reassess and returns how many.
     async fn look(&self, now: Timestamp, shutdown: &CancellationToken) -> Result<u64, StoreError> {
         let mut told = 0;
         let mut after = AgentNumber(i64::MIN);
@@ -158,7 +158,7 @@ impl Housekeeper {
         Ok(told)
     }
 
-    /// Tells of badges that end, or have.
+    /// Sends notices about badges that expire soon or have expired.
     async fn look_at_badges(
         &self,
         now: Timestamp,
@@ -193,7 +193,8 @@ impl Housekeeper {
             return Ok(false);
         };
         let Ok(config) = Config::read(&last.asked.config) else {
-            // By the rules of another version of this program, perhaps: no reason to tell nobody anything.
+            // Another version of the host may have stored settings that this version rejects; that
+            // is no reason to stop all notices.
             warn!(
                 assessment_id = last.id,
                 "cannot read the organization's configuration; no reassessment notices are sent"
@@ -220,7 +221,7 @@ impl Housekeeper {
         self.store.tell(organization, &notice).await
     }
 
-    /// Deletes what is past its time; how much.
+    /// Deletes expired data and returns how many rows.
     async fn delete(
         &self,
         now: Timestamp,
@@ -289,7 +290,8 @@ fn before(now: Timestamp, span: SignedDuration) -> Timestamp {
     now.checked_sub(span).unwrap_or(Timestamp::MIN)
 }
 
-/// That a badge ends, or has: once for each assessment, whatever revision of its badge that is.
+/// The notice that a badge expires or has expired, once for each assessment and for any revision of
+/// its badge.
 fn ending(badge: &Ending, topic: Topic, now: Timestamp) -> Notice {
     let data = json!({
         "badge_id": badge.badge,
@@ -300,7 +302,7 @@ fn ending(badge: &Ending, topic: Topic, now: Timestamp) -> Notice {
     notice(topic, &badge.assessment, data, now)
 }
 
-/// That there is enough new evidence about an agent, or that its last rating is old: once for each rating.
+/// The notice that an agent has enough new evidence or an old rating, once for each rating.
 fn reassessment(last: &AssessmentRecord, reason: &str, completed: u32, now: Timestamp) -> Notice {
     let data = json!({
         "agent_id": last.agent,

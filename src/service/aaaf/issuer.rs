@@ -1,4 +1,5 @@
-//! Issues badges in the name of organizations (AAAF S12): their keys, the bits of their status lists, the signed credential.
+//! Issues badges in the name of organizations (AAAF S12): their keys, the bits of their status
+//! lists, the signed credential.
 
 use std::sync::Arc;
 
@@ -21,51 +22,47 @@ use crate::ports::aaaf::{
 use crate::ports::{Clock, Ids, Store, StoreError};
 use crate::service::vault::{Vault, VaultError};
 
-/// Bits of a list that are given out before the next one is begun: drawn at random, a free one is found soon.
+/// Number of bits of a list that are used before the next list starts. Bits are drawn at random, so
+/// a free one is found quickly.
 const ROOM: u32 = status_list::BITS / 2;
-/// How often a bit is drawn before something else must be wrong.
+/// Maximum number of draws; if all of them fail, something else is wrong.
 const DRAWS: u32 = 32;
 
-/// Why no badge came of it.
+/// Why no badge was issued.
 #[derive(Debug, thiserror::Error)]
 pub enum NotIssued {
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The key cannot be sealed, or not be opened.
+    /// The key cannot be encrypted or decrypted.
     #[error("cannot use the key of the organization")]
     Key(#[source] VaultError),
-    /// What is sealed is no key, or another one.
+    /// The decrypted value is not a key, or is another key.
     #[error("the decrypted key is not the key of the organization")]
     OtherKey,
-    /// The organization may not sign anything now.
+    /// The organization may not sign now.
     #[error("the organization is suspended or archived")]
     Hindered,
-    /// There is nothing to certify.
     #[error(transparent)]
     NoScore(#[from] NoScore),
-    /// It holds at no moment, or its ids are none.
+    /// Its validity is empty, or an id is not a UUID.
     #[error("the record of the assessment cannot be certified")]
     Unsound,
-    /// It cannot be signed.
     #[error(transparent)]
     Unissuable(#[from] Unissuable),
-    /// The thread failed.
     #[error(transparent)]
     Thread(#[from] tokio::task::JoinError),
-    /// Every bit that was drawn is given out.
+    /// Every drawn bit is already taken.
     #[error("no free bit of a status list was found")]
     NoBit,
 }
 
-/// What a badge is kept with, in one transaction.
+/// Stores a badge together with the records of its transaction.
 #[async_trait]
 pub(super) trait Keeps: Sync {
-    /// Keeps it; [`StoreError::Exists`] if its bit is given out already.
+    /// Stores the badge; [`StoreError::Exists`] if its status bit is already taken.
     async fn keep(&self, badge: &BadgeRecord) -> Result<(), StoreError>;
 }
 
-/// Issues badges.
 pub struct Issuer {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -75,7 +72,7 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// One that is reached at a place.
+    /// Creates an issuer for the host at `place`.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -92,12 +89,12 @@ impl Issuer {
         }
     }
 
-    /// Where the host is reached.
+    /// The base URL of the host.
     pub(super) fn base_url(&self) -> &str {
         self.place.base_url()
     }
 
-    /// What a rating would certify, not issued yet.
+    /// The badge that a rating would certify, not issued yet.
     ///
     /// # Errors
     /// [`NotIssued`].
@@ -135,7 +132,8 @@ impl Issuer {
         })
     }
 
-    /// The same badge, issued now and kept. A bit that is given out already, which only the store can tell, is drawn again.
+    /// Issues and stores the badge. If its status bit is already taken, which only the store knows,
+    /// another one is drawn.
     ///
     /// # Errors
     /// [`NotIssued`].
@@ -183,7 +181,7 @@ impl Issuer {
         issued.badge.verification_url = self.place.verification(draft.badge.id);
         let (badge, signatory) = (issued.badge.clone(), signatory.clone());
         let (credential_id, index) = (self.ids.uuid(), self.bit());
-        // Some milliseconds of canonicalization.
+        // Canonicalization takes some milliseconds.
         let credential = tokio::task::spawn_blocking(move || {
             let issuance = Issuance {
                 credential_id,
@@ -203,10 +201,10 @@ impl Issuer {
         Ok(issued)
     }
 
-    /// A bit at random.
+    /// A random bit index.
     fn bit(&self) -> u32 {
         let [a, b, c, d, ..] = self.ids.secret();
-        // The number of bits is a power of two: every one is as likely.
+        // The number of bits is a power of two, so every index is equally likely.
         u32::from_be_bytes([a, b, c, d]) % status_list::BITS
     }
 
@@ -225,14 +223,14 @@ impl Issuer {
         found.ok_or(NotIssued::Unsound)
     }
 
-    /// The current key of an organization, made when it is first needed.
+    /// The current key of an organization, created when it is first needed.
     async fn key(&self, organization: &OrganizationRecord) -> Result<SecretKey, NotIssued> {
         if let Some(key) = self.current(organization).await? {
             return Ok(key);
         }
         let key = self.fresh_key(organization)?;
         match self.store.add_issuer_key(organization.number, &key).await {
-            // Another replica may have been faster.
+            // Another replica may have created it first.
             Ok(()) | Err(StoreError::Exists(_)) => {}
             Err(cause) => return Err(cause.into()),
         }
@@ -240,10 +238,10 @@ impl Issuer {
         key.ok_or(NotIssued::OtherKey)
     }
 
-    /// A key that nobody has yet.
+    /// Generates a key.
     ///
     /// # Errors
-    /// It cannot be sealed.
+    /// The key cannot be encrypted.
     pub(super) fn fresh_key(
         &self,
         organization: &OrganizationRecord,
@@ -290,8 +288,9 @@ impl Issuer {
         }
     }
 
-    /// The key that speaks for an issuer: the one a `did:key` is, the current one of a `did:web`. With it comes whether nothing
-    /// the issuer signed is believed: of a `did:key` that is compromised, no other key can say so.
+    /// The key that speaks for an issuer: the key of a `did:key`, or the current key of a
+    /// `did:web`. The flag says that nothing the issuer signed is trusted: no other key can vouch
+    /// for a compromised `did:key`.
     ///
     /// # Errors
     /// [`NotIssued`].
@@ -317,7 +316,7 @@ impl Issuer {
         Err(NotIssued::OtherKey)
     }
 
-    /// The document of a `did:web` issuer, its own or the one it had at another address.
+    /// The document of a `did:web` issuer under its current or a former address.
     ///
     /// # Errors
     /// The store failed.
@@ -329,7 +328,7 @@ impl Issuer {
         Ok(DidDocument::new(did, &self.believed(organization).await?))
     }
 
-    /// The keys of an organization that are believed, retired ones among them.
+    /// The trusted keys of an organization, including retired ones.
     ///
     /// # Errors
     /// The store failed.
@@ -342,7 +341,7 @@ impl Issuer {
         Ok(sound.map(|key| key.public).collect())
     }
 
-    /// The DID that an organization has at this host's public name; `None` without one.
+    /// The DID of an organization under the host's public name; `None` without one.
     pub(super) fn did(&self, organization: &OrganizationRecord) -> Option<String> {
         self.place.did(&organization.id)
     }

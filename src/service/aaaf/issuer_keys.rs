@@ -1,5 +1,5 @@
-//! The keys organizations sign badges with (AAAF S12): another one takes the place of the current one, and what one signed that
-//! fell into other hands is taken back.
+//! The keys that sign an organization's badges (AAAF S12): rotation, and revocation of everything a
+//! compromised key signed.
 
 use super::{Aaaf, changed_meanwhile, is_operator};
 use crate::domain::aaaf::badge::RevocationReason;
@@ -11,31 +11,32 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::{Caller, Scope, authorise};
 use crate::service::fault::internal;
 
-/// What is to become of a key.
+/// A request to retire a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
-    /// Which; the current one if it is not said.
+    /// The key to retire; `None` for the current one.
     pub key: Option<PublicKey>,
-    /// Whether it fell into other hands.
+    /// Whether the key was exposed.
     pub compromised: bool,
 }
 
-/// What became of it.
+/// The result of a rotation.
 #[derive(Debug)]
 pub struct Rotated {
-    /// Every key of the organization, the oldest first.
+    /// Every key of the organization, oldest first.
     pub keys: Vec<IssuerKeyRecord>,
-    /// Badges that were taken back.
+    /// Number of revoked badges.
     pub revoked: u64,
 }
 
 impl Aaaf {
-    /// Puts another key in the place of the current one. What the old one signed goes on holding, unless it is compromised: then
-    /// all of it is taken back at once.
+    /// Replaces the current key. Badges signed by the old key stay valid, unless the key is
+    /// compromised: then all of them are revoked.
     ///
     /// # Errors
-    /// `not_found`; `forbidden`, also for an agent's own key; `validation_error` for a key that is not the organization's; `conflict` for one that has been
-    /// retired or called compromised already, or if nothing was signed yet.
+    /// `not_found`; `forbidden`, also for an agent's own key; `validation_error` for a key of
+    /// another organization; `conflict` for a key that is already retired or compromised, or if
+    /// nothing was signed yet.
     pub async fn rotate_issuer_key(
         &self,
         caller: &Caller,

@@ -1,7 +1,8 @@
-//! Assessing agents (AAAF S14): organizations, their agents, the evidence about these.
+//! Use cases for rating agents (AAAF S14): organizations, their agents, and the evidence about
+//! them.
 //!
-//! Everything is asked for as a [`Member`]: a caller with its organization. What belongs to another organization is not
-//! there for it.
+//! Use cases take a [`Member`], which is a caller with its organization. Records of other
+//! organizations are reported as not found.
 
 pub mod agents;
 pub mod appeals;
@@ -43,27 +44,19 @@ use crate::ports::aaaf::OrganizationRecord;
 use crate::ports::{Clock, Ids, Notifier, Store};
 use crate::protocol::error::{ErrorCode, Problem};
 
-/// What the use cases work with.
+/// The dependencies of [`Aaaf`].
 pub struct AaafDeps {
-    /// Everything that is kept.
     pub store: Arc<dyn Store>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Fresh ids.
     pub ids: Arc<dyn Ids>,
-    /// Keys of organizations.
     pub keys: Arc<Keys>,
-    /// Secrets at rest.
     pub vault: Arc<Vault>,
-    /// Badges and their pictures.
     pub gallery: Gallery,
-    /// Who tells webhooks.
     pub notifier: Arc<dyn Notifier>,
-    /// Eval runs.
     pub runs: Arc<Runs>,
 }
 
-/// The use cases over their ports.
+/// The rating use cases.
 pub struct Aaaf {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -76,17 +69,17 @@ pub struct Aaaf {
     counting: Counting,
 }
 
-/// Who asks, in whose name.
+/// A caller that acts for an organization.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Who.
     pub caller: Caller,
     /// The organization of the caller's tenant, or the one that names the caller as its auditor.
     pub organization: Arc<OrganizationRecord>,
 }
 
 impl Member {
-    /// The third-party auditor that the caller is; `None` for a caller of the organization's own tenant.
+    /// The third-party auditor that the caller is; `None` for a caller of the organization's own
+    /// tenant.
     fn auditor(&self) -> Option<Auditor> {
         let Caller {
             tenant, principal, ..
@@ -99,7 +92,6 @@ impl Member {
 }
 
 impl Aaaf {
-    /// The use cases over their ports.
     pub fn new(deps: AaafDeps) -> Self {
         Self {
             store: deps.store,
@@ -117,7 +109,8 @@ impl Aaaf {
     /// The organization that a caller acts for.
     ///
     /// # Errors
-    /// `forbidden` if its tenant has none, or one that may not do this now.
+    /// `forbidden` if its tenant has no organization, or the organization's status does not allow
+    /// the request.
     pub async fn member(&self, caller: Caller, writes: bool) -> Result<Member, Problem> {
         let organization = self.store.organization_of(&caller.tenant).await;
         let organization = organization
@@ -138,7 +131,7 @@ impl Aaaf {
         })
     }
 
-    /// Refuses a key that an agent acts by, whatever its scopes: `why` says what the agent must not decide.
+    /// Rejects an agent's own key, whatever its scopes; `why` says what the agent must not decide.
     pub(super) async fn refuse_agents(
         &self,
         caller: &Caller,
@@ -160,7 +153,7 @@ impl Aaaf {
         Ok(())
     }
 
-    /// Refuses a key of an agent of the caller's own organization, if its tenant has one.
+    /// Rejects the key of an agent of the caller's own organization, if its tenant has one.
     ///
     /// # Errors
     /// `forbidden`, with what the agent must not decide.
@@ -177,20 +170,20 @@ impl Aaaf {
     }
 }
 
-/// Whether a text can be an id of ours.
+/// Whether a text has the form of an id.
 fn is_id(text: &str) -> bool {
-    // Every id has one spelling.
+    // Only the hyphenated form counts, so that every id has one spelling.
     text.len() == uuid::fmt::Hyphenated::LENGTH
         && Uuid::try_parse(text).is_ok()
         && !text.bytes().any(|octet| octet.is_ascii_uppercase())
 }
 
-/// The one answer to what is not there, or another organization's.
+/// The answer for a record that does not exist or belongs to another organization.
 fn not_there(what: &str) -> Problem {
     Problem::new(ErrorCode::NotFound, format!("no such {what}"))
 }
 
-/// The answer to a change of what somebody else has just changed.
+/// The answer for a record that was changed concurrently.
 fn changed_meanwhile(what: &str) -> Problem {
     Problem::new(
         ErrorCode::Conflict,
@@ -198,7 +191,7 @@ fn changed_meanwhile(what: &str) -> Problem {
     )
 }
 
-/// Whether a caller may act on organizations that are not its own.
+/// Whether a caller may act on other organizations.
 fn is_operator(caller: &Caller) -> bool {
     caller.has(Scope::OrganizationsWrite)
 }

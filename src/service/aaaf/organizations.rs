@@ -1,4 +1,4 @@
-//! Organizations: made by the host's operator, looked at and changed by their own members.
+//! Organizations: created by the host's operator, read and changed by their members.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::service::access::{Caller, Scope, authorise};
 use crate::service::fault::internal;
 use crate::service::keys::NewKey;
 
-/// What the first key of an organization may do: all of its everyday work. Whoever decides about it holds another key.
+/// Scopes of an organization's first key: all everyday work. Reviews and decisions need another
+/// key.
 const FIRST_KEY: &[&str] = &[
     "agents:*",
     "events:*",
@@ -25,21 +26,19 @@ const FIRST_KEY: &[&str] = &[
     "webhooks:*",
 ];
 
-/// An organization that was just made: the only time its key is known.
+/// A new organization with its first key, which is shown only now.
 #[derive(Debug)]
 pub struct Founded {
-    /// The organization.
     pub organization: OrganizationRecord,
-    /// Its first key.
     pub key: NewKey,
 }
 
 impl Aaaf {
-    /// Makes an organization, with its first key.
+    /// Creates an organization with its first key.
     ///
     /// # Errors
-    /// `validation_error` or `WEIGHT_SUM_INVALID` for settings that scores cannot be computed by; `conflict` for a tenant that
-    /// has one.
+    /// `validation_error` or `WEIGHT_SUM_INVALID` for settings that cannot be used for scoring;
+    /// `conflict` if the tenant already has an organization.
     pub async fn found(&self, caller: &Caller, asked: Founding) -> Result<Founded, Problem> {
         config::checked(&asked.config)?;
         let id = self.fresh_id();
@@ -74,7 +73,7 @@ impl Aaaf {
         }
     }
 
-    /// An organization: the caller's own, or any for the host's operator.
+    /// The caller's own organization, or any organization for the host's operator.
     ///
     /// # Errors
     /// `not_found`, `forbidden`.
@@ -86,10 +85,10 @@ impl Aaaf {
         self.reachable(caller, id, false).await
     }
 
-    /// Changes an organization: its name by its members, its status by the host's operator.
+    /// Changes an organization. Members change its name, the host's operator its status.
     ///
     /// # Errors
-    /// `not_found`, `forbidden`, `conflict` if somebody else has just changed it.
+    /// `not_found`, `forbidden`, `conflict` if it was changed concurrently.
     pub async fn change_organization(
         &self,
         caller: &Caller,
@@ -121,11 +120,12 @@ impl Aaaf {
             .await
     }
 
-    /// The organization that names a caller of another tenant as its auditor, in whose name the auditor reads and reviews
-    /// assessments.
+    /// The organization that names a caller of another tenant as its auditor. The auditor reads and
+    /// reviews assessments in its name.
     ///
     /// # Errors
-    /// `not_found` for whoever is not named; `forbidden` for an agent's key, and for an organization that may not do this now.
+    /// `not_found` for a caller that is not named; `forbidden` for an agent's key, and if the
+    /// organization's status does not allow the request.
     pub async fn audited(
         &self,
         caller: &Caller,
@@ -167,7 +167,7 @@ impl Aaaf {
         self.reachable(caller, id, true).await
     }
 
-    /// Keeps what has changed of an organization, and that it was decided.
+    /// Stores a changed organization and the audit entry.
     pub(super) async fn keep(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! Stress tasks of an organization's own: added, listed and removed by whoever assesses, never by an agent.
+//! An organization's own stress tasks: added, listed and removed by people, never by an agent.
 
 use serde_json::Value;
 
@@ -8,15 +8,15 @@ use crate::ports::aaaf::{OwnTaskRecord, Position};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 
-/// As many as there may be, and one more: requests at the same moment may add a few too many.
+/// Number of tasks to read: the maximum plus one, since concurrent requests may add a few too many.
 const REACH: u32 = 101;
 
 impl Aaaf {
     /// Adds a stress task of the organization.
     ///
     /// # Errors
-    /// `forbidden` for an agent's own key, which tells no ground truth; `validation_error` that names the field; `conflict`
-    /// where there are as many as there may be, or as large ones.
+    /// `forbidden` for an agent's own key, which must not set ground truth; `validation_error` that
+    /// names the field; `conflict` at the limit of tasks or of their total size.
     pub async fn add_own_task(
         &self,
         member: &Member,
@@ -52,10 +52,10 @@ impl Aaaf {
         Ok(record)
     }
 
-    /// Stress tasks of the organization, as they were added.
+    /// Stress tasks of the organization, in the order of creation.
     ///
     /// # Errors
-    /// `forbidden` for an agent's own key: the answers are among them.
+    /// `forbidden` for an agent's own key, because the tasks include the answers.
     pub async fn own_tasks(
         &self,
         member: &Member,
@@ -77,7 +77,7 @@ impl Aaaf {
         found.map_err(|cause| internal(&cause))
     }
 
-    /// Removes a stress task: assessments that are ordered from now on do without it.
+    /// Removes a stress task. Assessments ordered later do not use it.
     ///
     /// # Errors
     /// `forbidden` for an agent's own key; `not_found`.

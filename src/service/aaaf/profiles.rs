@@ -1,4 +1,5 @@
-//! Assessment profiles: what the tasks of a suite are to an assessment, set by whoever assesses and never by an agent.
+//! Assessment profiles, which describe the tasks of a suite for assessments; set by people, never
+//! by an agent.
 
 use std::collections::HashSet;
 
@@ -11,15 +12,16 @@ use crate::ports::aaaf::{Position, ProfileRecord};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 
-/// Octets of a profile.
+/// Maximum size of a profile, in bytes.
 const MOST: usize = 1024 * 1024;
 
 impl Aaaf {
-    /// Sets the profile of a version of a suite; says whether there was none. Events that were recorded by another one stay as
-    /// they are.
+    /// Sets the profile of a suite version and returns whether there was none. Events recorded
+    /// under an earlier profile do not change.
     ///
     /// # Errors
-    /// `forbidden` for an agent's own key, which tells no ground truth; `validation_error` that names the field.
+    /// `forbidden` for an agent's own key, which must not set ground truth; `validation_error` that
+    /// names the field.
     pub async fn set_profile(
         &self,
         member: &Member,
@@ -65,7 +67,8 @@ impl Aaaf {
         Ok((record, new.map_err(|cause| internal(&cause))?))
     }
 
-    /// Where the suite is known, the profile is bound to its content, and tasks that it does not have are mistakes.
+    /// Binds the profile to the content of its suite, if the suite is known, and rejects tasks that
+    /// the suite does not have.
     async fn tasks_exist(
         &self,
         member: &Member,
@@ -109,7 +112,7 @@ impl Aaaf {
         }
     }
 
-    /// The profile of a version of a suite.
+    /// The profile of a suite version.
     ///
     /// # Errors
     /// `not_found`.
@@ -123,7 +126,7 @@ impl Aaaf {
         found.ok_or_else(|| not_there("profile"))
     }
 
-    /// Profiles of the organization, as they were first set.
+    /// Profiles of the organization, in the order in which they were first set.
     ///
     /// # Errors
     /// The store failed.
@@ -139,7 +142,7 @@ impl Aaaf {
         profiles.await.map_err(|cause| internal(&cause))
     }
 
-    /// Removes a profile: runs of the suite are no evidence from now on. What was recorded stays.
+    /// Removes a profile: later runs of the suite are not evidence. Recorded events stay.
     ///
     /// # Errors
     /// `forbidden` for an agent's own key; `not_found`.

@@ -1,4 +1,5 @@
-//! One eval run as evidence: its log is read in pages and trimmed while it is read, so that what is held of it is small.
+//! Projects one eval run to evidence. Its log is read in pages and trimmed on the way, so that
+//! little of it is in memory.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,30 +14,30 @@ use crate::ports::aaaf::{AgentRecord, LeftOut, NewEvent};
 use crate::ports::{Store, StoreError, reaches_end};
 use crate::protocol::openwop::summary::Severity;
 
-/// Events of one log: more are not read.
+/// Maximum number of events read from one log.
 const MOST: usize = 200_000;
 const PAGE: u32 = 500;
-/// What the node of a task begins with where evidence is made.
+/// Prefix of a task's node id in the projection.
 const NODE: &str = "eval:";
 
-/// What a log says, as far as it is evidence.
+/// The part of a log that matters as evidence.
 struct Log {
     events: Vec<RunEvent>,
-    /// Whether tasks were passed over that a judge scores.
+    /// Whether tasks scored by an uncalibrated judge were skipped.
     doubted: bool,
     findings: BTreeMap<String, Vec<Finding>>,
 }
 
-/// What a run comes to.
+/// The projection of a run.
 pub struct Made {
-    /// The events.
     pub events: Vec<NewEvent>,
-    /// Why there are no more.
+    /// Why there are no events, or no more of them.
     pub left_out: Option<LeftOut>,
 }
 
-/// What an ended run says of an agent; of an assessment's stress test if one is named. `doubted` tasks are passed over,
-/// however they ended: were only those dropped that a judge has scored, the agent's failures would be left.
+/// The events of an ended run about an agent, or about an assessment's stress test if one is named.
+/// `doubted` tasks are skipped whatever their result: skipping only those that the judge scored
+/// would leave the agent's failures.
 ///
 /// # Errors
 /// The store failed.
@@ -48,16 +49,16 @@ pub async fn projected(
     assessment: Option<&str>,
     doubted: &HashSet<TaskId>,
 ) -> Result<Result<Made, LeftOut>, StoreError> {
-    // What was copied is evidence where it happened.
+    // Copied tasks are evidence of the run they were executed in.
     let (Some(eval), None) = (record.spec.eval(), &record.fork) else {
         return Ok(Err(LeftOut::Fork));
     };
-    // The host judged what somebody else answered: that says nothing about the agent that is rated.
+    // The replayed answers come from a cassette and say nothing about the agent.
     if record.is_replay() {
         return Ok(Err(LeftOut::Replay));
     }
     match (&eval.execution.reached_by, assessment) {
-        // Only a stress test has the agent reached: this is a retry of one.
+        // Only stress tests run the agent under this tenant, so this is a retry of one.
         (Some(_), None) => return Ok(Err(LeftOut::StressTest)),
         (Some(_), Some(_)) => {}
         (None, _) if eval.model.provider == COMMAND_PROVIDER => {
@@ -95,7 +96,7 @@ async fn read(
             let (Some(mut document), 0) = (document, state.eval.unreadable) else {
                 return Ok(Err(LeftOut::Unsound));
             };
-            // Events of this host's eval runs name the bare task, and tasks that run at once lie intermingled.
+            // Log events name only the task, and parallel tasks are interleaved in the log.
             document.node_id = document.node_id.map(|task| format!("{NODE}{task}"));
             events.push(document.trimmed());
         }
@@ -106,8 +107,8 @@ async fn read(
             break;
         }
     }
-    // A task that was taken over is evidence of the run that did it, and what broke on the way to a judgment says nothing of
-    // the agent.
+    // A copied task is evidence of the run that executed it, and infrastructure errors say nothing
+    // about the agent.
     let foreign: HashSet<String> = state
         .eval
         .tasks
@@ -166,7 +167,7 @@ fn events_of(
         .events
         .into_iter()
         .map(|document| {
-            // The same gate that evidence of others passes.
+            // The same validation as for events that arrive over the API.
             let event = Event::read(&document).map_err(|_| LeftOut::Unsound)?;
             let data = document.get("data").map(ToString::to_string);
             Ok(NewEvent {

@@ -1,7 +1,9 @@
-//! Assessments that are ordered by schedule: at an interval after an agent's last rating, or before its badge ends.
+//! Orders assessments by schedule: at an interval after an agent's last rating, or before its badge
+//! expires.
 //!
-//! One replica at a time does the job, under a lease. An agent is claimed before an assessment is ordered, so that a replica
-//! that lost its lease orders nothing twice. The order is that of [`Aaaf::order`], and the organization is told what came of it.
+//! One replica at a time runs the job, under a lease. An agent is claimed before its assessment is
+//! ordered, so that a replica that lost its lease orders nothing twice. Orders go through
+//! [`Aaaf::order`], and the organization is notified of the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,36 +29,36 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 use crate::service::fault::chain;
 
-/// The principal that asks for scheduled assessments.
+/// The principal of scheduled orders.
 const PRINCIPAL: &str = "schedule";
 const JOB: &str = "schedule";
-/// How often agents are looked at.
+/// Interval between two checks of all agents.
 const EVERY: SignedDuration = SignedDuration::from_hours(1);
-/// A lease outlives an order, which may take up hundreds of eval runs as evidence.
+/// Duration of a lease: longer than an order, which may collect hundreds of eval runs.
 const LEASE: Duration = Duration::from_secs(300);
-/// Agents that are read at once.
+/// Number of agents read at once.
 const AGENTS: u32 = 200;
 
-/// A replica's share of the schedule.
+/// The worker that runs the schedule for one replica.
 pub struct Scheduler {
     aaaf: Arc<Aaaf>,
     owner: String,
     poll: Duration,
 }
 
-/// An organization with a schedule.
 struct Scheduled {
     organization: Arc<OrganizationRecord>,
     rules: Rules,
 }
 
 impl Scheduler {
-    /// One named `owner`, unique among all replicas and starts, that asks every `poll` whether it is time.
+    /// Creates a worker that checks every `poll` whether the job is due; `owner` must be unique
+    /// among all replicas and starts.
     pub fn new(aaaf: Arc<Aaaf>, owner: String, poll: Duration) -> Self {
         Self { aaaf, owner, poll }
     }
 
-    /// Orders what is due until `shutdown`.
+    /// Orders due assessments until `shutdown`.
     pub async fn work(&self, shutdown: CancellationToken) {
         loop {
             tokio::select! {
@@ -67,10 +69,10 @@ impl Scheduler {
         }
     }
 
-    /// Orders what is due, if it is time and no other replica does.
+    /// Orders due assessments, if the job is due and no other replica runs it.
     pub async fn look(&self, shutdown: &CancellationToken) {
         match self.take_on(shutdown).await {
-            // Another replica has it.
+            // Another replica runs the job.
             Ok(()) | Err(StoreError::Fenced) => {}
             Err(cause) => error!(
                 cause = chain(&cause),
@@ -86,7 +88,7 @@ impl Scheduler {
             return Ok(());
         }
         self.order_due(now, shutdown).await?;
-        // One that was interrupted is begun again by the next replica.
+        // The next replica starts an interrupted job again.
         if shutdown.is_cancelled() {
             return Ok(());
         }
@@ -100,7 +102,7 @@ impl Scheduler {
     ) -> Result<(), StoreError> {
         let store = &self.aaaf.store;
         let mut after = AgentNumber(i64::MIN);
-        // Agents of an organization often follow one another.
+        // Consecutive agents often belong to the same organization.
         let mut known: Option<(OrganizationNumber, Option<Scheduled>)> = None;
         while !shutdown.is_cancelled() {
             let agents = store.every_agent(after, AGENTS).await?;
@@ -127,7 +129,6 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The organization, if it has a schedule.
     async fn scheduled(&self, number: OrganizationNumber) -> Result<Option<Scheduled>, StoreError> {
         let found = self.aaaf.store.organization_numbered(number).await?;
         let Some(organization) = found else {
@@ -147,7 +148,7 @@ impl Scheduler {
         }))
     }
 
-    /// Orders an assessment of an agent if one is due; whether an order was tried.
+    /// Orders an assessment of an agent if one is due. Returns whether an order was tried.
     async fn order_for(
         &self,
         of: &Scheduled,
@@ -170,7 +171,7 @@ impl Scheduler {
             return Ok(false);
         };
         let retried = now.checked_sub(RETRY_AFTER).unwrap_or(Timestamp::MIN);
-        // A try before the last rating does not count: that rating may have come of it.
+        // A try before the last rating does not count, since the rating may be its result.
         let before = retried.max(last.created_at);
         if !store.claim_reassessment(agent.agent, before, now).await? {
             return Ok(false);
@@ -197,7 +198,7 @@ impl Scheduler {
                 );
                 ordered(&assessment, &last, reason, now)
             }
-            // Its agent is being assessed already.
+            // An assessment of the agent is already in progress.
             Err(problem) if problem.code == ErrorCode::AssessmentInProgress => return Ok(true),
             Err(problem) => {
                 warn!(
@@ -216,7 +217,7 @@ impl Scheduler {
     }
 }
 
-/// That an assessment was ordered.
+/// The notice that an assessment was ordered.
 fn ordered(
     assessment: &AssessmentRecord,
     last: &AssessmentRecord,
@@ -233,7 +234,8 @@ fn ordered(
     }
 }
 
-/// That an assessment is due and was refused: once for each rating, however often the host tries again.
+/// The notice that a due assessment was refused, once for each rating, however often the host
+/// retries.
 fn failed(problem: &Problem, last: &AssessmentRecord, reason: Reason, now: Timestamp) -> Notice {
     let mut data = facts(last, reason);
     data.insert("code".to_owned(), json!(problem.code.as_str()));

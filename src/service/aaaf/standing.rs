@@ -1,4 +1,4 @@
-//! What is known of the rating of an OpenWOP agent's version, for whoever decides on it.
+//! The rating of a version of an OpenWOP agent, for deployment gates.
 
 use super::Aaaf;
 use super::assessments::needs_review;
@@ -14,11 +14,12 @@ use crate::protocol::error::Problem;
 use crate::service::fault::internal;
 
 impl Aaaf {
-    /// How a version of an agent is rated: by the last rating of the enrolled agent of the tenant's organization that stands
-    /// for it. What an organization that may not be read has certified counts for nothing.
+    /// The rating of an agent's version: the last rating of the enrolled agent that represents it
+    /// in the tenant's organization. Certificates of an organization whose status does not allow
+    /// reading do not count.
     ///
     /// # Errors
-    /// A fault of ours.
+    /// The host failed.
     pub async fn standing(
         &self,
         tenant: &TenantId,
@@ -51,7 +52,7 @@ impl Aaaf {
         Ok(read(&last, badge).map_or(Standing::NotRated, Standing::Rated))
     }
 
-    /// What the badge of an assessment is worth now.
+    /// Whether the badge of an assessment is valid now.
     async fn worth(
         &self,
         assessment: &AssessmentRecord,
@@ -66,7 +67,8 @@ impl Aaaf {
             return Ok(Badge::None);
         };
         let verification = self.verified_for(&seen, Asking::Gate).await?;
-        // Tiers are asked of the finding, which is not signed: the badge vouches for those that it names.
+        // Tiers are read from the finding, which is not signed, so only the tiers that the badge
+        // confirms count.
         let vouched = Axis::ALL
             .into_iter()
             .all(|axis| tier(assessment, axis) == Some(seen.badge.badge.rating(axis).tier))
@@ -82,7 +84,7 @@ impl Aaaf {
     }
 }
 
-/// What was reached on an axis.
+/// The tier reached on an axis.
 fn tier(assessment: &AssessmentRecord, axis: Axis) -> Option<Tier> {
     let Finding::Scored { result, .. } = assessment.finding.as_ref()? else {
         return None;
@@ -91,7 +93,7 @@ fn tier(assessment: &AssessmentRecord, axis: Axis) -> Option<Tier> {
     named.parse().ok()
 }
 
-/// Who recorded the evidence of an assessment; empty where that is not known.
+/// Who recorded the evidence of an assessment; empty if unknown.
 fn sources(assessment: &AssessmentRecord) -> Sources {
     let Some(Finding::Scored { result, .. }) = &assessment.finding else {
         return Sources::new();
@@ -101,7 +103,7 @@ fn sources(assessment: &AssessmentRecord) -> Sources {
     said.unwrap_or_default()
 }
 
-/// A rating as a gate looks at it; `None` for what is none.
+/// The rating in the form that a gate reads; `None` if there are no scores.
 fn read(assessment: &AssessmentRecord, badge: Badge) -> Option<Rated> {
     let Finding::Scored { review, .. } = assessment.finding.as_ref()? else {
         return None;
@@ -110,7 +112,7 @@ fn read(assessment: &AssessmentRecord, badge: Badge) -> Option<Rated> {
         version: assessment.asked.agent_version.clone(),
         performance: tier(assessment, Axis::Performance),
         capability: tier(assessment, Axis::Capability),
-        // What was computed today of old evidence is as old as that.
+        // A score computed today from old evidence is as old as the evidence.
         at: assessment
             .ended_at?
             .min(assessment.asked.assessment.window_end),

@@ -1,7 +1,8 @@
 //! The stress test of an assessment (AAAF S7): eval runs of the library's suites against the agent.
 //!
-//! The ids of runs follow from the assessment, so whoever takes the work up again finds them and none is made twice. Nobody
-//! waits here: an assessment whose runs are under way is given back and looked at again.
+//! Run ids are derived from the assessment, so that a worker that continues finds the existing runs
+//! and creates none twice. No worker waits for runs: an assessment with unfinished runs is parked
+//! and checked again later.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,43 +30,42 @@ use crate::service::command::Command;
 use crate::service::library::LoadedAgent;
 use crate::service::runs::{Elsewhere, Runs};
 
-/// How long the runs of an assessment may take together.
+/// Maximum total duration of the runs of an assessment.
 pub(super) const LONGEST: SignedDuration = SignedDuration::from_hours(2);
-/// How long one of them may.
+/// Maximum duration of one run.
 const LONGEST_RUN: Duration = Duration::from_secs(3600);
 
-/// Why an agent with tools of its own does not take tests that work through those of the host.
+/// Why an agent that brings its own tools skips tests that depend on the host's tools.
 const REMOTE: &str =
     "the agent runs outside this host and cannot use the tools and workers of this test";
 
-/// What answers for an enrolled agent.
+/// The agent that answers in the runs of a stress test.
 struct Answering {
-    /// The agent that runs name, its version pinned.
+    /// The agent that the runs name, with its version pinned.
     agent: OpenwopAgent,
-    /// The installed agent; `None` for one that runs elsewhere.
+    /// The installed agent; `None` for an agent outside this host.
     installed: Option<Arc<LoadedAgent>>,
-    /// Whether it has tools of its own, and is offered none.
+    /// Whether the agent brings its own tools and is offered none of the host's.
     is_remote: bool,
 }
 
-/// Where the runs of an assessment stand.
+/// State of the runs of an assessment.
 pub enum Standing {
-    /// Some are under way.
     Running,
-    /// All have ended, and what they say is recorded.
+    /// All runs have ended, and their evidence is recorded.
     Done,
-    /// It came to nothing.
+    /// The stress test failed with this finding.
     Failed(Box<Finding>),
 }
 
-/// What stress tests are run with.
+/// The dependencies for running stress tests.
 pub struct Bench {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     runs: Arc<Runs>,
 }
 
-/// The run of a test of an assessment.
+/// The run id of a test of an assessment.
 pub fn run_of(assessment: &str, test: Test) -> RunId {
     let name = format!("aaaf.stress-test:{assessment}:{}", test.as_str());
     let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes());
@@ -73,10 +73,10 @@ pub fn run_of(assessment: &str, test: Test) -> RunId {
 }
 
 impl Aaaf {
-    /// What a stress test of an agent comes to on this host.
+    /// The tests that this host can run for an agent.
     ///
     /// # Errors
-    /// `validation_error` where nothing of it can be run.
+    /// `validation_error` if none can be run.
     pub(super) async fn stress_test(
         &self,
         member: &Member,
@@ -113,7 +113,8 @@ impl Aaaf {
             if out_of_reach(test) {
                 return Some(REMOTE);
             }
-            // An agent that takes tickets and nothing else is not asked to do sums.
+            // For example, an agent whose schema accepts only tickets does not get arithmetic
+            // tasks.
             let prepared = library::prepare(*test, &plan.subject);
             let accepts = |input: &Value| match &answering.installed {
                 Some(installed) => installed.accepts(input),
@@ -141,7 +142,7 @@ impl Aaaf {
         Ok(StressTest { tenant, plan })
     }
 
-    /// What answers for an enrolled agent in a stress test.
+    /// The agent that answers in the stress test of an enrolled agent.
     async fn answering(&self, tenant: &TenantId, profile: &Profile) -> Result<Answering, Problem> {
         let refuse = |message: &str| Err(Problem::validation("include_stress_test", message));
         if let Some(way) = &profile.reached_by {
@@ -172,7 +173,7 @@ impl Aaaf {
         })
     }
 
-    /// What became of the tasks of an assessment's stress test.
+    /// The task results of an assessment's stress test.
     ///
     /// # Errors
     /// `not_found`.
@@ -198,17 +199,16 @@ fn inputs(suite: &Value) -> impl Iterator<Item = &Value> {
 }
 
 impl Bench {
-    /// One over these.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, runs: Arc<Runs>) -> Self {
         Self { store, clock, runs }
     }
 
-    /// The command this process is; `None` for a host.
+    /// The command that this process runs; `None` for a host.
     pub(super) fn command(&self) -> Option<&Arc<Command>> {
         self.runs.command()
     }
 
-    /// Makes the runs that are missing; when all have ended, records what they say.
+    /// Creates missing runs and, once all have ended, records their evidence.
     ///
     /// # Errors
     /// The store failed.
@@ -272,7 +272,8 @@ impl Bench {
         let Ok(suite) = read_suite(suite.to_string().as_bytes()) else {
             return Ok(Err(Problem::validation("", "its suite is invalid")));
         };
-        // Before there is a run that somebody could take up as evidence for everything.
+        // Mark the run before creating it, so that it is never collected as evidence of other
+        // assessments.
         let kept_apart = Gathered {
             run: run.clone(),
             agent: assessment.agent_number,
@@ -314,7 +315,8 @@ impl Bench {
         Ok(made.await)
     }
 
-    /// Has this command execute a run that another command was asked to execute, unless a process holds it: no host would.
+    /// Takes over a run that another command was executing, unless a process still holds it: hosts
+    /// do not execute runs of commands.
     async fn carry_on(&self, stress: &StressTest, run: &RunId) -> Result<(), StoreError> {
         let Some(command) = self.command() else {
             return Ok(());
@@ -323,13 +325,13 @@ impl Bench {
         let eval = record.as_ref().and_then(|record| record.spec.eval());
         let asked = eval.and_then(|eval| eval.execution.command.as_deref());
         if asked.is_some_and(|asked| asked != command.name()) && !command.runs().contains(run) {
-            // Whatever is in the way is there at the next look too.
+            // If the takeover fails, the next check tries again.
             let _ = self.runs.take_over(&stress.tenant, run).await;
         }
         Ok(())
     }
 
-    /// How a run ended that did not run to its end.
+    /// How a run ended early; `None` if it completed.
     async fn broken(&self, run: &RunId, head: Head) -> Result<Option<&'static str>, StoreError> {
         let last = self.store.read(run, head.sequence.saturating_sub(1), 1);
         let last = last.await?;
@@ -355,7 +357,8 @@ impl Bench {
         let (Some(record), Some(agent), Some(prepared)) = (record, agent, prepared) else {
             return Ok(Err("the run, the agent or the suite no longer exists"));
         };
-        // Earlier versions of this host took the suite from the tenant's suites, where a member could replace it.
+        // Earlier versions of this host read the suite from the tenant's suites, where a member
+        // could replace it.
         let octets = prepared.suite.to_string();
         let of_library = read_suite(octets.as_bytes()).map(|it| it.digest());
         let asked = record.spec.eval().map(|eval| eval.suite_digest.as_str());
@@ -363,7 +366,7 @@ impl Bench {
             return Ok(Err("its suite differs from the library's suite"));
         }
         let id = Some(assessment.id.as_str());
-        // The library is scored by code alone.
+        // The library's tasks are scored by code only, so no judge is involved.
         let doubted = HashSet::new();
         let made = projected(store, &agent, &record, prepared.profile, id, &doubted).await?;
         let events = match made {
@@ -382,7 +385,7 @@ impl Bench {
         Ok(Ok(()))
     }
 
-    /// Stops what is under way.
+    /// Cancels unfinished runs.
     async fn give_up(
         &self,
         assessment: &AssessmentRecord,

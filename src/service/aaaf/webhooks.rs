@@ -1,5 +1,5 @@
-//! Webhooks of organizations (AAAF S13): made, rotated, removed, enabled, and what is on its way to them. Deliveries are made by
-//! the [notifier](super::deliveries).
+//! Webhooks of organizations (AAAF S13): created, rotated, deleted, enabled, and their deliveries.
+//! The [deliverer](super::deliveries) makes the deliveries.
 
 use jiff::Timestamp;
 use tracing::info;
@@ -15,23 +15,21 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
 use crate::service::webhooks::OVERLAP;
 
-/// Webhooks of one organization.
+/// Maximum number of webhooks of an organization.
 const MOST: u32 = 50;
 
-/// A webhook with a secret that was just made: the only time it is shown.
+/// A webhook with a new secret, which is shown only now.
 #[derive(Debug)]
 pub struct Keyed {
-    /// The webhook.
     pub webhook: NoticeWebhook,
-    /// Its new secret.
     pub secret: Secret,
 }
 
 impl Aaaf {
-    /// Makes a webhook.
+    /// Creates a webhook.
     ///
     /// # Errors
-    /// `webhook_url_rejected`; `conflict` when the organization has as many as it may.
+    /// `webhook_url_rejected`; `conflict` at the organization's limit of webhooks.
     pub async fn subscribe(&self, member: &Member, asked: Registration) -> Result<Keyed, Problem> {
         self.notifier.admit(&asked.url).await.map_err(|cause| {
             let reason = match cause {
@@ -85,7 +83,7 @@ impl Aaaf {
         found.ok_or_else(|| not_there("webhook"))
     }
 
-    /// Webhooks of the organization, as they were made.
+    /// Webhooks of the organization, in the order of creation.
     ///
     /// # Errors
     /// The store failed.
@@ -100,7 +98,7 @@ impl Aaaf {
         found.await.map_err(|cause| internal(&cause))
     }
 
-    /// Removes a webhook and what is on its way to it. One attempt that is under way may still arrive.
+    /// Deletes a webhook and its deliveries. An attempt in progress may still arrive.
     ///
     /// # Errors
     /// `not_found`.
@@ -116,10 +114,11 @@ impl Aaaf {
         }
     }
 
-    /// Gives a webhook a new secret; the one before it signs beside it for a day, and the one before that no more.
+    /// Gives a webhook a new secret. The previous secret keeps signing for a day; the one before
+    /// that stops at once.
     ///
     /// # Errors
-    /// `not_found`; `conflict` if somebody else has just done the same.
+    /// `not_found`; `conflict` if it was rotated concurrently.
     pub async fn rotate_webhook(&self, member: &Member, id: &str) -> Result<Keyed, Problem> {
         let mut webhook = self.webhook(member, id).await?;
         let (secret, current) = self.fresh_secret(id)?;
@@ -144,7 +143,7 @@ impl Aaaf {
         Ok(Keyed { webhook, secret })
     }
 
-    /// Has a webhook served again that was disabled.
+    /// Enables a disabled webhook.
     ///
     /// # Errors
     /// `not_found`.
@@ -180,7 +179,7 @@ impl Aaaf {
         found.await.map_err(|cause| internal(&cause))
     }
 
-    /// Has a delivery attempted anew, under the id its message has always had.
+    /// Makes a delivery due again, under the unchanged id of its message.
     ///
     /// # Errors
     /// `not_found`; `conflict` while the webhook is disabled.
@@ -210,7 +209,7 @@ impl Aaaf {
         }
     }
 
-    /// A secret, and the same sealed.
+    /// A new secret, in plain text and encrypted.
     fn fresh_secret(&self, id: &str) -> Result<(Secret, String), Problem> {
         let secret = Secret::minted_standard(self.ids.secret());
         let owner = owner::notice_webhook(id);
