@@ -1,4 +1,4 @@
-//! Agents as they are enrolled for assessment (AAAF S14): what they are called, and what they claim.
+//! Agents as enrolled for assessment (AAAF S14), with their profiles.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,25 +32,23 @@ const MAX_KEYS: usize = 20;
 const MAX_LABEL: usize = 128;
 const MAX_OPENWOP: usize = 320;
 const MAX_ID: usize = 64;
-/// Bytes of metadata, as JSON.
+/// Maximum size of the metadata, in bytes of JSON.
 const MAX_METADATA: usize = 16 * 1024;
 
-/// How far an agent is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Nothing was recorded about it yet.
+    /// There is no evidence about the agent yet.
     Enrolled,
-    /// Evidence of it is recorded, or it was assessed.
+    /// There is evidence about the agent, or it was assessed.
     Active,
-    /// Nothing is recorded about it, and it is not assessed, for the time being.
+    /// Temporarily accepts no evidence and no assessments.
     Suspended,
-    /// The same, for good.
+    /// Permanently accepts no evidence and no assessments.
     Archived,
 }
 
 impl Status {
-    /// Every status.
     pub const ALL: &'static [Self] = &[
         Self::Enrolled,
         Self::Active,
@@ -58,7 +56,6 @@ impl Status {
         Self::Archived,
     ];
 
-    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Enrolled => "enrolled",
@@ -68,12 +65,11 @@ impl Status {
         }
     }
 
-    /// The status with this wire name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|it| it.as_str() == name).copied()
     }
 
-    /// Why nothing can be recorded about an agent or assessed of it; `None` if it can.
+    /// Why the agent accepts no evidence and no assessments; `None` if it does.
     pub const fn hinders(self) -> Option<&'static str> {
         match self {
             Self::Suspended => Some(
@@ -88,13 +84,14 @@ impl Status {
     }
 }
 
-/// The OpenWOP agent that an enrolled one stands for: its eval runs are evidence. Without a version, every version of it is.
+/// The OpenWOP agent that an enrolled agent represents: its eval runs are evidence. Without a
+/// version, the runs of every version are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OpenwopAgent {
-    /// Its id: that of its pack and one more segment.
+    /// The id of its pack plus one more segment.
     pub id: String,
-    /// The only version meant.
+    /// Limits the reference to this version.
     pub version: Option<String>,
 }
 
@@ -152,43 +149,46 @@ impl fmt::Display for OpenwopAgent {
 }
 
 impl OpenwopAgent {
-    /// Whether a run could be evidence for both: they mean the same agent, and not different versions of it.
+    /// Whether one run could be evidence for both: they name the same agent, and not different
+    /// versions of it.
     pub fn overlaps(&self, other: &Self) -> bool {
         let apart = matches!((&self.version, &other.version), (Some(one), Some(two)) if one != two);
         self.id == other.id && !apart
     }
 }
 
-/// What an agent says of itself. The first domain is its primary one; stress tests call the tools it registers (AAAF S7).
+/// Self-declared facts about an agent. The first domain is the primary one; stress tests call the
+/// listed tools (AAAF S7).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
-    /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Which version of it is assessed.
+    /// The version of the agent that is assessed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Domains it claims, the primary one first.
+    /// The agent's domains, the primary one first.
     pub domains: Vec<String>,
-    /// Tools it works with.
+    /// The tools that the agent uses.
     pub tools: Vec<String>,
-    /// What its organization notes about it, such as its model. Nothing is decided by it.
+    /// Free-form notes of the organization, such as the agent's model. They have no effect.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
-    /// Whose eval runs are evidence about it.
+    /// The OpenWOP agent whose eval runs are evidence about this agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openwop_agent: Option<OpenwopAgent>,
-    /// How stress tests reach it, if it runs elsewhere.
+    /// How stress tests reach the agent, if it runs outside this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_by: Option<ReachedBy>,
-    /// Ids of the keys that it holds: what is recorded by one of them is recorded by the agent.
+    /// Ids of the API keys that the agent holds: events recorded with one of them count as recorded
+    /// by the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
 }
 
 impl Profile {
-    /// Which version a rating is of, if it is of one: where eval runs are evidence the version they are limited to, for
-    /// without a limit they are of all versions, whatever the agent says it is. Else the one it says it is.
+    /// The version that a rating applies to. Where eval runs are evidence, it is the version they
+    /// are limited to; without a limit they cover all versions, so there is none. Otherwise it is
+    /// the declared version.
     pub fn rated_version(&self) -> Option<&str> {
         match &self.openwop_agent {
             Some(agent) => agent.version.as_deref(),
@@ -196,7 +196,8 @@ impl Profile {
         }
     }
 
-    /// Refuses an agent that runs on this host and elsewhere: it would not be clear which of the two is rated.
+    /// Rejects an agent that runs both on this host and outside it, because it would be unclear
+    /// which one is rated.
     ///
     /// # Errors
     /// `validation_error` for `reached_by`.
@@ -211,14 +212,12 @@ impl Profile {
     }
 }
 
-/// An agent to be enrolled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enrolment {
-    /// The organization that is named; it has to be the caller's.
+    /// Must be the caller's organization.
     pub organization: Option<String>,
-    /// What it is called; of one name an organization has one agent.
+    /// Unique among the agents of the organization.
     pub name: String,
-    /// What it says of itself.
     pub profile: Profile,
 }
 
@@ -244,21 +243,20 @@ impl Enrolment {
     }
 }
 
-/// What is to become different; a member that is not there stays as it is.
+/// A partial update; members that are absent stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Another name.
     pub name: Option<String>,
-    /// Another status; [`Status::Enrolled`] is none that can be set.
+    /// Never [`Status::Enrolled`], which cannot be set.
     pub status: Option<Status>,
     description: Option<String>,
     version: Option<String>,
     domains: Option<Vec<String>>,
     tools: Option<Vec<String>>,
     metadata: Option<Map<String, Value>>,
-    /// The inner `None` takes it away.
+    /// The inner `None` removes the value.
     openwop_agent: Option<Option<OpenwopAgent>>,
-    /// Likewise.
+    /// The inner `None` removes the value.
     reached_by: Option<Option<ReachedBy>>,
     keys: Option<Vec<String>>,
 }
@@ -299,9 +297,9 @@ impl Change {
         })
     }
 
-    /// The profile as it is then.
+    /// Applies the update to a profile.
     pub fn apply(&self, profile: &mut Profile) {
-        // An empty text takes away what was said.
+        // An empty string removes the value.
         let said = |text: &String| (!text.is_empty()).then(|| text.clone());
         if let Some(description) = &self.description {
             profile.description = said(description);
@@ -369,7 +367,7 @@ fn metadata(fields: &Fields<'_>) -> Result<Option<Map<String, Value>>, Problem> 
     }
 }
 
-/// Names, each once.
+/// A list of distinct names.
 fn labels(fields: &Fields<'_>, name: &str, most: usize) -> Result<Option<Vec<String>>, Problem> {
     let labels = fields.texts(name, most, MAX_LABEL)?;
     let mut seen = std::collections::BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Appeals (AAAF appeals): events are never edited; accepted appeals are seen through overrides, and only the dimensions that
-//! were challenged take the new score.
+//! Appeals (AAAF appeals). Events are never edited: accepted appeals add overrides through which
+//! the evidence is read, and only the challenged dimensions take the new score.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,56 +15,47 @@ use super::evidence::{Data, Event, EventType, is_grade};
 use super::folded::Folded;
 use super::measure::{Appealed, Measure};
 
-/// How long an assessment can be appealed, to the second.
+/// How long after its completion an assessment can be appealed, to the second.
 const WINDOW: SignedDuration = SignedDuration::from_hours(14 * 24);
 
-/// What a reviewer decided about the evidence.
+/// A reviewer's decision about a piece of evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Override {
-    /// A revision was not the agent's fault.
+    /// The revision was not the agent's fault.
     RevisionNotError {
-        /// Of which task.
         task_id: String,
-        /// Which.
         revision_number: u32,
     },
-    /// A task does not count at all.
-    ExcludeTask {
-        /// Which.
-        task_id: String,
-    },
-    /// An event said something wrong.
+    /// The task does not count.
+    ExcludeTask { task_id: String },
+    /// A member of an event's data was wrong.
     SetField {
-        /// Which event.
         event_id: String,
-        /// The member of its data.
+        /// The member of the event's data.
         field: String,
-        /// What it should have said.
+        /// The corrected value.
         value: Value,
     },
 }
 
 impl Override {
-    /// Whether it sets or removes a grade.
+    /// Whether the override sets or removes a grade.
     pub fn is_graded(&self) -> bool {
         matches!(self, Self::SetField { field, .. } if is_grade(field))
     }
 }
 
-/// An override after which an event would be none.
+/// An override that would make an event invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the override of `{field}` in event `{event_id}` is invalid: {reason}")]
 pub struct OverrideFault {
-    /// Which event.
     pub event_id: String,
-    /// Which member.
     pub field: String,
-    /// Why.
     pub reason: String,
 }
 
-/// An override that would change nothing because there is nothing that it is about.
+/// An override that refers to nothing in the evidence and so would change nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what they are")]
 pub enum Idle {
@@ -92,8 +83,8 @@ pub enum Idle {
     Field { kind: EventType, field: String },
 }
 
-/// Of each override whether, and why, it is about nothing in the evidence. An appeal is resolved once, so a slip of the pen must
-/// not resolve it.
+/// For each override, why it refers to nothing in the evidence, if it does not. An appeal can be
+/// resolved only once, so a typing error must not resolve it.
 fn idle(events: &[Event], overrides: &[Override]) -> Vec<Option<Idle>> {
     let mut tasks: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
     let mut by_id = BTreeMap::new();
@@ -144,13 +135,14 @@ fn idle(events: &[Event], overrides: &[Override]) -> Vec<Option<Idle>> {
 }
 
 impl Idle {
-    /// Whether what it is about was not found at all, so that it may be among other events.
+    /// Whether the override's target was not found at all, so that it may be among other events.
     const fn is_absent(&self) -> bool {
         matches!(self, Self::Task { .. } | Self::Event { .. })
     }
 }
 
-/// Whether a task was revised so many times, by what was recorded of each or by what was counted at its end.
+/// Whether a task has a revision of this number, by its revision events or by the count in its
+/// completion.
 fn is_revised(events: &[&Event], revision: u32) -> bool {
     events.iter().any(|event| match &event.data {
         Data::TaskRevised(revised) => revised.revision_number.get() == revision,
@@ -159,12 +151,12 @@ fn is_revised(events: &[&Event], revision: u32) -> bool {
     })
 }
 
-/// Whether an appeal filed then is in time.
+/// Whether an appeal filed at this time is in time.
 pub fn is_in_time(completed_at: Timestamp, filed_at: Timestamp) -> bool {
     filed_at.duration_since(completed_at) <= WINDOW
 }
 
-/// Revisions that are known to be nobody's error.
+/// Revisions that are known not to be errors, by task and number.
 pub(super) struct Struck<'a>(BTreeSet<(&'a str, u32)>);
 
 impl<'a> Struck<'a> {
@@ -185,7 +177,7 @@ impl<'a> Struck<'a> {
     }
 }
 
-/// The events as they are seen through overrides.
+/// The events as modified by overrides.
 pub(super) fn view<'a>(
     events: &'a [Event],
     overrides: &[Override],
@@ -239,19 +231,19 @@ fn corrected(event: &Event, fields: &BTreeMap<&str, &Value>) -> Result<Event, Ov
 /// An accepted appeal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resolution {
-    /// Which appeal.
     pub appeal_id: String,
-    /// What was challenged, and is therefore scored anew.
+    /// The challenged dimensions, which are scored again.
     pub dimensions: Vec<Dimension>,
-    /// How the evidence is seen now.
+    /// The overrides to apply.
     pub overrides: Vec<Override>,
 }
 
-/// The rating after accepted appeals, in the order they were resolved. Each sees the evidence as those before it left it.
-/// The minimums of tasks are not asked again: the assessment was made, and an appeal does not unmake it.
+/// The rating after accepted appeals, in the order of their resolution. Each appeal sees the
+/// evidence as modified by those before it. Task minimums are not checked again, because an appeal
+/// does not undo the assessment.
 ///
 /// # Errors
-/// An override that does not fit, or too little left of an axis.
+/// An override that does not fit, or too little evidence left for an axis.
 pub fn rate(
     events: &[Event],
     assessment: &Assessment,
@@ -263,21 +255,21 @@ pub fn rate(
     rerating.finish()
 }
 
-/// The same over evidence that is added a few tasks at a time.
+/// Computes [`rate`] over evidence that is added a few tasks at a time.
 pub struct Rerating {
     assessment: Assessment,
     config: Config,
     resolutions: Vec<Resolution>,
-    /// The overrides of all resolutions, in their order.
+    /// The overrides of all resolutions, in order.
     overrides: Vec<Override>,
-    /// The evidence as it was, and as each resolution left it.
+    /// The original evidence, then the evidence after each resolution.
     folded: Vec<Folded>,
-    /// Of each override of the last resolution whether it is about nothing in what was added.
+    /// For each override of the last resolution, why it refers to nothing in the added evidence, if
+    /// it does not.
     idle: Vec<Option<Idle>>,
 }
 
 impl Rerating {
-    /// Of no evidence yet.
     pub fn new(assessment: Assessment, config: Config, resolutions: Vec<Resolution>) -> Self {
         let overrides = resolutions.iter().flat_map(|it| it.overrides.clone());
         let last = resolutions.last().map(|it| it.overrides.as_slice());
@@ -316,7 +308,8 @@ impl Rerating {
         Ok(())
     }
 
-    /// The first override of the last resolution that is about nothing in what was added, with its place.
+    /// The first override of the last resolution that refers to nothing in the added evidence, with
+    /// its position.
     pub fn idle(&self) -> Option<(usize, &Idle)> {
         let mut judged = self.idle.iter().enumerate();
         judged.find_map(|(place, idle)| Some((place, idle.as_ref()?)))
@@ -325,7 +318,7 @@ impl Rerating {
     /// The rating.
     ///
     /// # Errors
-    /// Too little left of an axis.
+    /// Too little evidence left for an axis.
     pub fn finish(self) -> Result<Rating, Unscored> {
         let mut folded = self.folded.into_iter();
         let mut standing = folded.next().unwrap_or_default().measured(&self.config);

@@ -1,4 +1,5 @@
-//! An assessment (AAAF assessments): which evidence it looks at, how much there must be, and what it finds.
+//! An assessment (AAAF assessments): which evidence it uses, how much evidence it needs, and what
+//! it finds.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::ser::SerializeMap as _;
@@ -13,21 +14,20 @@ use super::folded::Folded;
 use super::interval::{self, Intervals};
 use super::measure::Measure;
 
-/// What an assessment looks at.
+/// The evidence that an assessment uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// What came along, and its own stress test.
+    /// Passive evidence and the assessment's own stress test.
     Full,
-    /// What came along.
+    /// Passive evidence only.
     PassiveOnly,
-    /// Its own stress test.
+    /// The assessment's own stress test only.
     StressTestOnly,
     /// One dimension; no minimums, composite, tier or badge.
     SingleDimension(Dimension),
 }
 
 impl Kind {
-    /// Its name in documents.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -37,7 +37,6 @@ impl Kind {
         }
     }
 
-    /// The one dimension.
     pub const fn dimension(self) -> Option<Dimension> {
         match self {
             Self::SingleDimension(dimension) => Some(dimension),
@@ -46,59 +45,59 @@ impl Kind {
     }
 }
 
-/// Which evidence counts.
+/// Selects the evidence that counts.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Document")]
 pub struct Assessment {
-    /// Its name, by which its stress test's events are known.
+    /// The id that the events of its stress test carry.
     pub id: Option<String>,
-    /// What it looks at.
     pub kind: Kind,
-    /// Passive evidence counts from here on,
+    /// Start of the window for passive evidence, inclusive.
     pub window_start: Timestamp,
-    /// and before this.
+    /// End of the window, exclusive.
     pub window_end: Timestamp,
 }
 
-/// Days of evidence that may be gone from the store at the begin of the longest window.
+/// Days at the start of the longest window whose events may already be deleted.
 const RETENTION_MARGIN: i64 = 7;
 
 /// Why an assessment that rated both axes certifies nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Uncertified {
-    /// Its window is too short, or too long ago.
+    /// The window is too short or ended too long ago.
     #[error(
         "a badge needs a window of at least {days} days that ends less than 24 hours before the \
         assessment is requested"
     )]
     Window {
-        /// The days of a window, as the organization has set them.
+        /// Minimum window of the organization, in days.
         days: u32,
     },
-    /// Nothing was recorded when its window began.
+    /// Evidence collection had not begun when the window started.
     #[error(
         "a badge needs {days} days of evidence collection, and no evidence about this agent had \
         been recorded by {since}; request another assessment after collecting evidence for \
         that long"
     )]
     Collection {
-        /// The days of a window, as the organization has set them.
+        /// Minimum window of the organization, in days.
         days: u32,
-        /// When there should have been something.
+        /// The time by which evidence was required.
         since: Timestamp,
     },
 }
 
-/// How long before it is asked for an assessment's window may end that is to be certified.
+/// Maximum time between the end of a window and the order of an assessment that can be certified.
 const CURRENT: SignedDuration = SignedDuration::from_hours(24);
 
 impl Assessment {
-    /// When evidence must have been collected already for what is found to be certified, when it is asked for at that moment:
-    /// a badge speaks of how an agent is now, and of as long a collection as the organization has set (AAAF assessments).
-    /// `None` where nothing but the assessment's own stress test counts.
+    /// The time by which evidence collection must have begun for a certificate of an assessment
+    /// ordered at `now`. A badge describes the agent's current state, over at least the collection
+    /// period of the organization (AAAF assessments). `None` if only the assessment's own stress
+    /// test counts.
     ///
     /// # Errors
-    /// A window that is too short, or too long ago.
+    /// A window that is too short or ended too long ago.
     pub fn collected_by(
         &self,
         asked_at: Timestamp,
@@ -136,31 +135,28 @@ fn full() -> String {
     Kind::Full.as_str().to_owned()
 }
 
-/// Why there is no such assessment.
+/// Why the parameters of an assessment are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAssessment {
-    /// A type nobody knows.
     #[error(
         "`{0}` is not an assessment type; use full, passive_only, stress_test_only or \
         single_dimension"
     )]
     Kind(String),
-    /// One dimension, but which?
     #[error(
         "`dimension` is required for a single_dimension assessment and not allowed for other \
         types"
     )]
     Dimension,
-    /// Nothing could lie in it.
     #[error("`window_start` must be before `window_end`")]
     Window,
 }
 
 impl Assessment {
-    /// Of this type over this window.
+    /// Creates an assessment of this type over this window.
     ///
     /// # Errors
-    /// What does not fit together.
+    /// Parameters that contradict each other.
     pub fn new(
         id: Option<String>,
         kind: &str,
@@ -217,56 +213,45 @@ impl Serialize for Assessment {
     }
 }
 
-/// What an assessment found.
+/// The result of scoring.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Scored {
-    /// Both axes.
     Rating(Box<Rating>),
-    /// One dimension.
     Single(Box<Single>),
 }
 
-/// Both axes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rating {
-    /// Task records that performance is of.
+    /// Number of task records that performance is based on.
     pub tasks_performance: usize,
-    /// Tasks with any evidence, that capability is of.
+    /// Number of tasks with any evidence, which capability is based on.
     pub tasks_capability: usize,
-    /// How well the agent executes.
     pub performance: AxisRating,
-    /// What it can do.
     pub capability: AxisRating,
-    /// What it was found from.
     pub evidence: EvidenceBasis,
 }
 
-/// One dimension.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Single {
-    /// Which.
     pub dimension: Dimension,
-    /// What was found of it.
     pub result: Measure,
-    /// What it was found from.
     pub evidence: EvidenceBasis,
 }
 
-/// What a score was found from, so that a later reader can tell whether it is looking at the same.
+/// Identifies the evidence of a score, so that a reader can check for the same evidence later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceBasis {
-    /// Events that counted.
+    /// Number of events that counted.
     pub events: usize,
-    /// How many of them which kind of principal recorded; empty where that is not known.
+    /// Number of those events by kind of recorder; empty if unknown.
     #[serde(default, skip_serializing_if = "Sources::is_empty")]
     pub sources: Sources,
-    /// SHA-256 over their sorted ids.
+    /// SHA-256 over the sorted event ids.
     pub digest: String,
 }
 
 impl Rating {
-    /// One of the axes.
     pub const fn axis(&self, axis: Axis) -> &AxisRating {
         match axis {
             Axis::Performance => &self.performance,
@@ -275,59 +260,47 @@ impl Rating {
     }
 }
 
-/// Why nothing is scored.
+/// Why there is no score.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unscored {
-    /// There is too little to go by.
     #[error(transparent)]
     Insufficient(#[from] Insufficient),
-    /// An appeal's override does not fit the evidence.
     #[error(transparent)]
     Override(#[from] OverrideFault),
 }
 
-/// Too little evidence; as a document the details of the framework's error `INSUFFICIENT_EVIDENCE`.
+/// Too little evidence. Serializes to the details of the framework's error `INSUFFICIENT_EVIDENCE`.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Insufficient {
-    /// Too few tasks.
     #[error(
         "{axis} needs {required_count} tasks from {window_start} until {window_end}, and there \
         are {current_count}; record more evidence or choose a longer window"
     )]
     Tasks {
-        /// Of which axis.
         axis: Axis,
-        /// How many there are.
         current_count: usize,
-        /// How many are needed.
         required_count: usize,
-        /// The window.
         window_start: Timestamp,
-        /// Its end.
         window_end: Timestamp,
     },
-    /// Too few dimensions.
     #[error(
         "{axis} has evidence for {weight_coverage} of its weights and needs \
         {required_coverage}; there is no evidence for {}",
         named(.missing_dimensions)
     )]
     Coverage {
-        /// Of which axis.
         axis: Axis,
-        /// The share that is assessed.
+        /// The share with evidence, 0..=1.
         weight_coverage: f64,
-        /// The share that is needed.
+        /// The required share, 0..=1.
         required_coverage: f64,
-        /// What is not.
+        /// Dimensions without evidence.
         missing_dimensions: Vec<Dimension>,
     },
-    /// Nothing of the one dimension.
+    /// The requested dimension has no evidence.
     #[error("{dimension} cannot be assessed: {reason}")]
     Dimension {
-        /// Which.
         dimension: Dimension,
-        /// Why.
         reason: &'static str,
     },
 }
@@ -376,7 +349,7 @@ impl Serialize for Insufficient {
     }
 }
 
-/// Everything that was measured, before anything is made of it.
+/// All measures, before composites and tiers are computed.
 pub(super) struct Measured {
     pub performance: Vec<(Dimension, Measure)>,
     pub capability: Vec<(Dimension, Measure)>,
@@ -431,7 +404,7 @@ impl Measured {
         Ok(Scored::Rating(Box::new(self.rating(config)?)))
     }
 
-    /// Both axes, if enough of their dimensions are assessed.
+    /// Rates both axes, if enough of their dimensions are assessed.
     pub fn rating(self, config: &Config) -> Result<Rating, Insufficient> {
         let performance = AxisRating::of(
             Axis::Performance,
@@ -486,10 +459,11 @@ impl Measured {
     }
 }
 
-/// Scores evidence. The same (events, assessment, configuration, overrides) give the same bytes, in whatever order events of
-/// different times are given; those of the same time are taken in the order they arrive.
+/// Scores evidence. The same events, assessment, configuration and overrides give the same bytes.
+/// The order of events with different times does not matter; events with the same time count in
+/// order of arrival.
 ///
-/// Events of one agent are expected; whose they are is not looked at.
+/// The caller passes the events of one agent; the agent id is not checked.
 ///
 /// # Errors
 /// Too little evidence, or an override that does not fit.
@@ -502,7 +476,7 @@ pub fn score(
     measure(events, assessment, config, overrides)?.scored(assessment, config)
 }
 
-/// Scores evidence a few tasks at a time, to the same bytes as all at once.
+/// Scores evidence a few tasks at a time, with the same bytes as all at once.
 pub struct Scoring {
     assessment: Assessment,
     config: Config,
@@ -510,7 +484,6 @@ pub struct Scoring {
 }
 
 impl Scoring {
-    /// Of no evidence yet.
     pub fn new(assessment: Assessment, config: Config) -> Self {
         Self {
             assessment,
@@ -527,12 +500,12 @@ impl Scoring {
         self.folded.add(events, &self.assessment, &self.config, &[])
     }
 
-    /// How many tasks were added: those that performance is of, and those that capability is of.
+    /// Number of tasks added so far that count for performance, and for capability.
     pub fn tasks(&self) -> (usize, usize) {
         self.folded.tasks()
     }
 
-    /// The score of what was added.
+    /// The score of the added evidence.
     ///
     /// # Errors
     /// Too little evidence.
@@ -541,7 +514,7 @@ impl Scoring {
         measured.scored(&self.assessment, &self.config)
     }
 
-    /// The same with the interval of every dimension.
+    /// The score with the interval of every dimension.
     ///
     /// # Errors
     /// Too little evidence.

@@ -1,35 +1,36 @@
-//! A proposal for baselines (AAAF calibration): the median time of the first accepted tasks of each complexity level.
+//! Proposes baselines (AAAF calibration): the median time of the first accepted tasks of each
+//! complexity level.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Tasks that a proposal is made of.
+/// Number of tasks that a proposal needs and uses.
 pub const TASKS: usize = 50;
 
-/// An accepted task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AcceptedTask {
-    /// Its complexity level, 1..=5.
+    /// Complexity level, 1..=5.
     pub level: u8,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
-/// Baselines to be confirmed by a person.
+/// Baselines for a person to confirm.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Proposal {
-    /// Tasks it was made of.
+    /// Number of tasks used.
     pub tasks: usize,
-    /// Tasks it takes to be made of enough.
+    /// Number of tasks needed.
     pub required: usize,
-    /// Tasks of each complexity level.
+    /// Number of tasks by complexity level.
     pub samples: BTreeMap<String, usize>,
-    /// As the configuration has it: seconds by complexity level.
+    /// Seconds by complexity level, as in the configuration.
     pub baseline_seconds_by_complexity: BTreeMap<String, f64>,
 }
 
-/// The proposal of the first [`TASKS`] tasks, in the order of completion. Times of zero are no baselines.
+/// The proposal from the first [`TASKS`] tasks, in order of completion. Durations of zero are
+/// ignored.
 pub fn propose(tasks: &[AcceptedTask]) -> Proposal {
     let mut levels: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let tasks = tasks.get(..TASKS).unwrap_or(tasks);
@@ -74,7 +75,7 @@ mod tests {
             found.baseline_seconds_by_complexity,
             BTreeMap::from([("1".to_owned(), 30.0), ("2".to_owned(), 6.0)])
         );
-        // What comes after the first fifty changes nothing.
+        // Tasks after the first fifty change nothing.
         let mut tasks = vec![task(3, 60.0); TASKS];
         let first = propose(&tasks);
         tasks.extend(vec![task(3, 600.0); 200]);

@@ -1,4 +1,5 @@
-//! Whether a score moved so far since the last assessment that a person should look at it (AAAF calibration check).
+//! Compares scores with the last assessment and flags large moves for a person's review (AAAF
+//! calibration check).
 
 use std::collections::BTreeMap;
 
@@ -10,37 +11,33 @@ use super::config::ReviewPolicy;
 use super::dimension::{Axis, Dimension};
 use super::tier::Score;
 
-/// The stored scores of an assessment. Read from what [`Rating`] is written as, or from bare numbers.
+/// The stored scores of an assessment. Deserializes from a serialized [`Rating`] or from bare
+/// numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scores {
-    /// Of performance.
     #[serde(default)]
     pub performance: AxisScores,
-    /// Of capability.
     #[serde(default)]
     pub capability: AxisScores,
 }
 
-/// The stored scores of an axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AxisScores {
-    /// The composite.
     #[serde(default)]
     pub composite_score: Option<Score>,
-    /// Its dimensions.
     #[serde(default)]
     pub dimensions: BTreeMap<Dimension, DimensionScore>,
 }
 
-/// The score of a dimension.
+/// The score of a dimension, in either form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum DimensionScore {
-    /// Alone; `null` if it is not assessed.
+    /// The bare score; `null` if the dimension is not assessed.
     Bare(Option<Score>),
-    /// With what else is known of it.
+    /// The score as a member of an object.
     Within {
-        /// `null` if it is not assessed.
+        /// `null` if the dimension is not assessed.
         score: Option<Score>,
     },
 }
@@ -75,7 +72,7 @@ impl From<&Rating> for Scores {
 }
 
 impl Scores {
-    /// The dimensions whose score is another one in `now`.
+    /// The dimensions whose score differs in `now`.
     pub fn changed(&self, now: &Self) -> Vec<Dimension> {
         let score = |of: &AxisScores, it: &Dimension| of.dimensions.get(it).and_then(|it| it.get());
         let axes = Axis::ALL.into_iter();
@@ -87,7 +84,6 @@ impl Scores {
         changed.collect()
     }
 
-    /// The score of a dimension.
     pub fn score(&self, dimension: Dimension) -> Option<Score> {
         let dimensions = &self.axis(dimension.axis()).dimensions;
         dimensions.get(&dimension).and_then(|it| it.get())
@@ -109,19 +105,17 @@ impl Scores {
     }
 }
 
-/// What the check found.
+/// The result of the check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// What moved too far.
+    /// The scores that moved too far.
     pub flags: Vec<Flag>,
-    /// Whether a person has to look.
     pub human_review_required: bool,
-    /// What becomes of the badge meanwhile.
     pub badge: BadgeDecision,
 }
 
 impl Calibration {
-    /// The same under an organization's review policy, which can ask for a review whatever moved.
+    /// The result under an organization's review policy, which can require a review in any case.
     #[must_use]
     pub fn under(self, policy: ReviewPolicy) -> Self {
         match policy {
@@ -135,13 +129,11 @@ impl Calibration {
     }
 }
 
-/// What becomes of a badge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BadgeDecision {
-    /// It is issued.
     Issue,
-    /// It waits for the review.
+    /// The badge waits for the review.
     Withheld,
 }
 
@@ -150,16 +142,14 @@ pub enum BadgeDecision {
 pub struct Flag {
     /// A dimension, or `performance_composite`, `capability_composite`.
     pub subject: String,
-    /// What it was.
     pub previous: Score,
-    /// What it is.
     pub current: Score,
-    /// By how much it moved.
+    /// The size of the move.
     pub delta: f64,
 }
 
-/// Compares an assessment with the agent's last one. A move of exactly `delta` is quiet. Where the weights changed in between
-/// composites are of different things, and only dimensions are compared.
+/// Compares an assessment with the agent's last one. A move of exactly `delta` raises no flag. If
+/// the weights changed in between, composites are not comparable, and only dimensions are compared.
 pub fn calibrate(
     previous: &Scores,
     current: &Scores,

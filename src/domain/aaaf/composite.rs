@@ -1,4 +1,5 @@
-//! One axis from its dimensions (AAAF composite): what is not assessed leaves it, and the rest is weighed anew.
+//! Combines the dimensions of an axis (AAAF composite). Dimensions without a score are left out,
+//! and the remaining weights are rescaled.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
@@ -8,20 +9,18 @@ use super::measure::Measure;
 use super::tier::{Score, Tier};
 use super::weights::Weights;
 
-/// The score of an axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AxisRating {
-    /// Not rounded, of dimensions not rounded; `None` if none is assessed.
+    /// Unrounded, from unrounded dimensions; `None` if no dimension is assessed.
     pub composite_raw: Option<f64>,
     /// As it is stored.
     pub composite_score: Option<Score>,
     /// With two decimals, as it is shown.
     pub display: Option<String>,
-    /// The tier.
     pub tier: Option<Tier>,
-    /// Whether the top tier was not granted because something is not assessed.
+    /// Whether the top tier was withheld because a dimension is not assessed.
     pub tier_capped: bool,
-    /// The share of the weights that is assessed.
+    /// The share of the weights that is assessed, 0..=1.
     pub weight_coverage: f64,
     /// The dimensions, in order.
     #[serde(serialize_with = "as_map")]
@@ -39,13 +38,13 @@ fn as_map<S: Serializer>(
     map.end()
 }
 
-/// The weighted mean of what is assessed, and which share of the weights that is.
+/// The weighted mean of the assessed dimensions, and their share of the weights.
 pub fn combine(measures: &[(Dimension, Measure)], weights: &Weights) -> (Option<f64>, f64) {
     let assessed = measures.iter().filter_map(|(dimension, measure)| {
         let thousandths = weights.thousandths(*dimension);
         Some((measure.raw?, f64::from(thousandths))).filter(|_| thousandths > 0)
     });
-    // In the order of the framework, which is always the same.
+    // Always in the framework's order, so that the sum is reproducible.
     let (mut sum, mut weight) = (0.0, 0.0);
     for (raw, thousandths) in assessed {
         sum += raw * thousandths;
@@ -55,7 +54,6 @@ pub fn combine(measures: &[(Dimension, Measure)], weights: &Weights) -> (Option<
 }
 
 impl AxisRating {
-    /// Of measured dimensions.
     pub fn of(axis: Axis, dimensions: Vec<(Dimension, Measure)>, weights: &Weights) -> Self {
         let (composite_raw, weight_coverage) = combine(&dimensions, weights);
         let composite_score = composite_raw.map(Score::of);
@@ -72,14 +70,13 @@ impl AxisRating {
         }
     }
 
-    /// One of its dimensions.
     pub fn dimension(&self, dimension: Dimension) -> Option<&Measure> {
         let mut all = self.dimensions.iter();
         all.find(|(it, _)| *it == dimension)
             .map(|(_, measure)| measure)
     }
 
-    /// What counts for something and is not assessed.
+    /// Dimensions that have a weight and are not assessed.
     pub fn missing(&self, weights: &Weights) -> Vec<Dimension> {
         let gap = |(dimension, measure): &&(Dimension, Measure)| {
             measure.raw.is_none() && weights.thousandths(*dimension) > 0

@@ -1,5 +1,5 @@
-//! What an organization sets (AAAF configuration), with the framework's defaults. Unknown keys are refused: a misspelt one would
-//! silently score by the default.
+//! The settings of an organization (AAAF configuration), with the framework's defaults. Unknown
+//! keys are rejected, because a misspelt key would otherwise leave the default in force unnoticed.
 
 use std::collections::BTreeMap;
 
@@ -11,88 +11,86 @@ use super::evidence::Severity;
 use super::recency::Recency;
 use super::weights::{WeightFault, Weights};
 
-/// A configuration that scores can be computed by. Its JSON is the snapshot an assessment keeps.
+/// A valid configuration. Its JSON is the snapshot that an assessment stores.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Config {
-    /// Of the dimensions of performance.
     pub performance_weights: Weights,
-    /// Of those of capability.
     pub capability_weights: Weights,
-    /// Everything else.
     #[serde(flatten)]
     pub rules: Rules,
 }
 
-/// Everything but the weights.
+/// Everything except the weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rules {
-    /// The domains an agent can be good in.
+    /// The domains that an agent can qualify in.
     pub domain_taxonomy: Vec<String>,
-    /// Days of passive evidence.
+    /// Length of the window for passive evidence, in days.
     pub assessment_window_days: u32,
-    /// Days a badge is valid.
+    /// Validity of a badge, in days.
     pub validity_period_days: u32,
-    /// Fewest task records for performance.
+    /// Minimum number of task records for performance.
     pub minimum_tasks_performance: usize,
-    /// Fewest tasks with any evidence for capability.
+    /// Minimum number of tasks with any evidence for capability.
     pub minimum_tasks_capability: usize,
-    /// Newly completed tasks after which another assessment is due.
+    /// Number of newly completed tasks after which a reassessment is due.
     pub reassessment_task_threshold: u64,
     /// Days after the last rating at which the host orders another assessment; `None` orders none.
     pub reassessment_interval_days: Option<u32>,
-    /// Days before the badge of the last rating ends at which the host orders another assessment; `None` orders none.
+    /// Days before the last rating's badge expires at which the host orders another assessment;
+    /// `None` orders none.
     pub reassessment_days_before_expiry: Option<u32>,
-    /// What evidence counts for by its age.
+    /// Weight of evidence by age.
     pub recency_weights: Recency,
-    /// How long an open task may still be at work.
+    /// How long an assigned task may stay open before it counts as unfinished, in seconds.
     pub open_task_grace_seconds: u32,
-    /// How bad an error is.
+    /// Weight of an error by severity.
     pub error_severity_weights: Severities,
-    /// The errors of a task at which accuracy by errors is 0.
+    /// Number of weighted errors in a task at which the error part of accuracy is 0.
     pub error_baseline_per_task: f64,
-    /// Expected seconds by complexity level.
+    /// Expected duration in seconds, by complexity level.
     pub baseline_seconds_by_complexity: BTreeMap<String, f64>,
-    /// Expected seconds by domain and level; they go before those by level alone.
+    /// Expected duration in seconds, by domain and level; takes precedence over the level alone.
     pub baseline_seconds_by_domain: BTreeMap<String, BTreeMap<String, f64>>,
-    /// Fewest tasks of a group that can be consistent.
+    /// Minimum number of tasks in a group for consistency.
     pub consistency_min_group_size: usize,
-    /// The items of a review; empty takes those submitted.
+    /// The items of a review; if empty, the submitted ones count.
     pub review_checklist_items: Vec<String>,
-    /// Passive tasks that are enough for a domain or a level.
+    /// Number of passive tasks needed for a domain or a level.
     pub min_evidence_samples: usize,
-    /// Mean credit that passes a level.
+    /// Mean credit needed to pass a level, 0..=1.
     pub level_pass_threshold: f64,
-    /// Composite that qualifies in a domain.
+    /// Composite needed to qualify in a domain, 0..=1.
     pub domain_pass_threshold: f64,
-    /// Fewest tasks of a group in which learning shows.
+    /// Minimum number of tasks in a group for the learning rate.
     pub learning_min_tasks: usize,
-    /// The improvement that is a full score.
+    /// The improvement that gives a full score.
     pub learning_full_improvement: f64,
-    /// Share of the parts of delegation and orchestration that must be there.
+    /// Minimum weight share of the available parts of delegation and orchestration, 0..=1.
     pub min_subscore_weight: f64,
-    /// Share of an axis' weights that must be assessed.
+    /// Minimum share of an axis's weights that must be assessed, 0..=1.
     pub min_axis_weight_coverage: f64,
-    /// A move beyond this is looked at by a person.
+    /// A larger move of a score needs a review.
     pub calibration_delta: f64,
-    /// Which ratings wait for a review before a badge is issued.
+    /// Which ratings need a review before a badge is issued.
     pub review_policy: ReviewPolicy,
-    /// Who is good at what, by domain.
+    /// The best delegates, by domain.
     pub capability_matrix: BTreeMap<String, Vec<String>>,
 }
 
-/// Which ratings wait for a review before a badge is issued.
+/// Which ratings need a review before a badge is issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewPolicy {
-    /// Those with a score that moved by more than `calibration_delta`.
+    /// Ratings with a score that moved by more than `calibration_delta`.
     #[default]
     Anomalies,
     /// Every rating.
     Always,
 }
 
-/// What an error of each severity counts for.
+/// Weight of an error by severity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "the names are the framework's own")]
@@ -103,7 +101,6 @@ pub struct Severities {
 }
 
 impl Severities {
-    /// Of one.
     pub const fn of(&self, severity: Severity) -> f64 {
         match severity {
             Severity::Critical => self.critical,
@@ -123,18 +120,15 @@ impl Default for Severities {
     }
 }
 
-/// Why a configuration cannot be used.
+/// Why a configuration is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigFault {
-    /// The weights.
     #[error(transparent)]
     Weights(#[from] WeightFault),
-    /// A key, or its value.
     #[error("configuration: {field}: {reason}")]
     Field {
-        /// Where.
         field: String,
-        /// What is wrong, and what would not be.
+        /// What is wrong and what is allowed.
         reason: String,
     },
 }
@@ -223,10 +217,10 @@ impl Default for Rules {
 }
 
 impl Config {
-    /// Reads a configuration; what it does not say is as the framework has it.
+    /// Reads a configuration; absent settings take the framework's defaults.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first invalid setting.
     pub fn read(document: &Value) -> Result<Self, ConfigFault> {
         let Value::Object(document) = document else {
             return Err(ConfigFault::field("document", "must be a JSON object"));
@@ -247,7 +241,6 @@ impl Config {
         })
     }
 
-    /// Of an axis.
     pub const fn weights(&self, axis: Axis) -> &Weights {
         match axis {
             Axis::Performance => &self.performance_weights,
@@ -268,7 +261,7 @@ fn weights(document: &mut Map<String, Value>, axis: Axis) -> Result<Weights, Con
 }
 
 impl Rules {
-    /// Whether the host orders assessments by itself.
+    /// Whether the host orders assessments by schedule.
     pub const fn has_schedule(&self) -> bool {
         self.reassessment_interval_days.is_some() || self.reassessment_days_before_expiry.is_some()
     }
@@ -325,7 +318,7 @@ impl Rules {
             ("assessment_window_days", self.assessment_window_days),
             ("validity_period_days", self.validity_period_days),
         ] {
-            // Ten years: beyond it dates would run out of what they can say.
+            // The limit of ten years keeps dates within their range.
             if !(1..=3650).contains(&days) {
                 return fault(field, "must be between 1 and 3650");
             }
@@ -335,7 +328,7 @@ impl Rules {
         {
             return fault("reassessment_interval_days", "must be between 1 and 3650");
         }
-        // Otherwise a badge would be due for another assessment as soon as it is issued.
+        // Otherwise every new badge would be due for a reassessment immediately.
         if let Some(days) = self.reassessment_days_before_expiry
             && !(1..self.validity_period_days).contains(&days)
         {

@@ -1,4 +1,4 @@
-//! Which events a score is of, as one digest.
+//! Digest over the events that a score is based on.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::evidence::{Event, Sources};
 use super::selection::Selection;
 use crate::domain::hex::hex;
 
-/// The events that a score is of, as they are added.
+/// Collects the events that a score is based on.
 #[derive(Debug, Default)]
 pub struct Basis {
     names: Vec<String>,
@@ -17,7 +17,7 @@ pub struct Basis {
 }
 
 impl Basis {
-    /// Adds what counted, and the assignments that say what the tasks are.
+    /// Adds the events that counted and the assignments that describe their tasks.
     pub fn add(&mut self, selection: &Selection<'_>) {
         let counted = selection.events.iter().chain(&selection.activity);
         let counted = counted.map(|it| it.event);
@@ -27,7 +27,7 @@ impl Basis {
             .filter(|(task, _)| tasks.contains(*task))
             .map(|(_, (event, _))| *event);
         let mut known: BTreeSet<String> = BTreeSet::new();
-        // Both may name the same event.
+        // An assignment may also be among the counted events.
         let counts = counted.map(|event| (event, false));
         for (event, is_assignment) in counts.chain(said.map(|event| (event, true))) {
             let name = name(event);
@@ -44,7 +44,7 @@ impl Basis {
         }
     }
 
-    /// All of them as one digest.
+    /// The digest over all added events.
     pub fn finish(mut self) -> EvidenceBasis {
         self.names.sort_unstable();
         let mut hash = Sha256::new();
@@ -60,7 +60,7 @@ impl Basis {
     }
 }
 
-/// Its id, or what it says where it has none.
+/// The event's id, or a hash of its content if it has none.
 fn name(event: &Event) -> String {
     event.id.clone().unwrap_or_else(|| {
         let said = event.document().to_string();

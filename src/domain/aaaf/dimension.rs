@@ -4,21 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What is rated on its own.
+/// One of the two ratings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Axis {
-    /// How well it executes.
     Performance,
-    /// What it can do.
     Capability,
 }
 
 impl Axis {
-    /// Both, performance first.
+    /// Both axes, performance first.
     pub const ALL: [Self; 2] = [Self::Performance, Self::Capability];
 
-    /// Its dimensions, in the framework's order.
+    /// The axis's dimensions, in the framework's order.
     pub const fn dimensions(self) -> &'static [Dimension] {
         match self {
             Self::Performance => &Dimension::PERFORMANCE,
@@ -41,7 +39,6 @@ impl fmt::Display for Axis {
     }
 }
 
-/// One thing that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are the framework's own")]
@@ -61,7 +58,6 @@ pub enum Dimension {
 }
 
 impl Dimension {
-    /// Those of performance.
     pub const PERFORMANCE: [Self; 5] = [
         Self::TaskCompletionRate,
         Self::Accuracy,
@@ -70,7 +66,6 @@ impl Dimension {
         Self::ReviewCompliance,
     ];
 
-    /// Those of capability.
     pub const CAPABILITY: [Self; 7] = [
         Self::DomainBreadth,
         Self::ComplexityCeiling,
@@ -81,7 +76,6 @@ impl Dimension {
         Self::OrchestrationSkills,
     ];
 
-    /// Where it belongs.
     pub fn axis(self) -> Axis {
         if Self::PERFORMANCE.contains(&self) {
             Axis::Performance
@@ -108,7 +102,7 @@ impl Dimension {
         }
     }
 
-    /// Its short name, as people type it.
+    /// The short name that people type.
     pub const fn short(self) -> &'static str {
         match self {
             Self::TaskCompletionRate => "completion",
@@ -126,7 +120,7 @@ impl Dimension {
         }
     }
 
-    /// The one of this key or short name.
+    /// The dimension with this key or short name.
     pub fn named(name: &str) -> Option<Self> {
         let all = Self::PERFORMANCE.iter().chain(&Self::CAPABILITY);
         all.copied()

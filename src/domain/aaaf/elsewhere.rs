@@ -1,4 +1,5 @@
-//! The stand-in of an agent that runs elsewhere: the pack that its stress tests run, for a run needs the agent of a pack.
+//! The pack that stands in for an agent outside this host, because stress test runs need an
+//! installed agent.
 
 use serde_json::json;
 
@@ -11,7 +12,7 @@ const PACK: &str = "core.aaaf.elsewhere";
 const AGENT: &str = "core.aaaf.elsewhere.agent";
 const VERSION: &str = "1.0.0";
 
-/// The agent that runs name.
+/// The agent that the runs name.
 pub fn agent() -> OpenwopAgent {
     OpenwopAgent {
         id: AGENT.to_owned(),
@@ -19,10 +20,10 @@ pub fn agent() -> OpenwopAgent {
     }
 }
 
-/// The archive of its pack, for an agent that is offered these tools: the same bytes for the same tools.
+/// The pack's archive for an agent that is offered these tools; the same tools give the same bytes.
 ///
 /// # Errors
-/// The archive exceeds a limit of packs.
+/// The archive exceeds a pack limit.
 pub fn pack(tools: &[String]) -> Result<Vec<u8>, Refusal> {
     let manifest = json!({
         "name": PACK,

@@ -1,4 +1,4 @@
-//! What is said in appeals (AAAF S9): by whoever files one, and by whoever resolves it.
+//! The requests of appeals (AAAF S9): filing one and resolving one.
 
 use std::collections::BTreeSet;
 
@@ -12,32 +12,28 @@ use crate::domain::fields::{Fields, Nulls};
 use crate::domain::redaction::mask;
 use crate::protocol::error::Problem;
 
-/// As many as the framework has.
+/// The number of dimensions in the framework.
 const MOST_DIMENSIONS: usize = 12;
 const MAX_TEXT: usize = 2000;
 const MAX_ID: usize = 256;
 const MAX_CLAIMS: usize = 100;
 const MAX_OVERRIDES: usize = 1000;
-/// Octets of all overrides of one resolution; an event's data has less.
+/// Maximum size of all overrides of one resolution, in bytes; larger than the data of any event.
 const MAX_OVERRIDE_OCTETS: usize = 64 * 1024;
 
-/// An appeal as it is filed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filing {
-    /// What is challenged, in the order of the framework.
+    /// The challenged dimensions, in the framework's order.
     pub dimensions: Vec<Dimension>,
-    /// Why.
     pub justification: String,
-    /// What speaks against the score.
+    /// Claims against the score.
     pub counter_evidence: Vec<Claim>,
 }
 
-/// What somebody says about a task.
+/// A claim about a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Which.
     pub task_id: String,
-    /// What.
     pub claim: String,
 }
 
@@ -77,7 +73,7 @@ impl Filing {
             })?;
         Ok(Self {
             dimensions: dimensions.into_iter().collect(),
-            // It is recorded as it is here.
+            // Masked, because it is stored.
             justification: mask(justification).into_owned(),
             counter_evidence: claims.iter().map(claim).collect::<Result<_, _>>()?,
         })
@@ -85,8 +81,8 @@ impl Filing {
 }
 
 impl Filing {
-    /// The appeal that a correction of a task's score starts: of what says how well the agent works, as far as it is rated.
-    /// What it can do takes a wrong score here and there.
+    /// The appeal that a correction of a task's score files. It challenges the rated performance
+    /// dimensions; capability tolerates single wrong scores.
     pub fn of_correction(scores: &Scores, task_id: String, correction: &str) -> Option<Self> {
         let dimensions = scores.scored(Axis::Performance);
         let claim: String = mask(correction).chars().take(MAX_TEXT).collect();
@@ -115,21 +111,17 @@ fn claim(value: &Value) -> Result<Claim, Problem> {
     })
 }
 
-/// What a reviewer does about an appeal.
+/// A reviewer's action on an appeal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ruling {
-    /// Looks into it: it is under review from now on.
+    /// Starts the review.
     Review,
-    /// Agrees: the evidence is seen through these overrides.
+    /// Accepts the appeal with these overrides.
     Accept {
-        /// How.
         overrides: Vec<Override>,
-        /// Why.
         reason: Option<String>,
     },
-    /// Does not.
     Reject {
-        /// Why.
         reason: String,
     },
 }

@@ -1,4 +1,5 @@
-//! Evidence folded a few tasks at a time: what is kept of it is a record a task, however many events there are.
+//! Evidence folded a few tasks at a time: one record per task is kept, however many events there
+//! are.
 
 use super::appeal::{self, Override, OverrideFault, Struck};
 use super::assessment::{Assessment, Measured};
@@ -15,14 +16,14 @@ use super::task::{TaskRecord, Tasks};
 #[derive(Default)]
 pub struct Folded {
     records: Vec<TaskRecord>,
-    /// Tasks with any evidence.
+    /// Number of tasks with any evidence.
     with_evidence: usize,
     traces: Traces,
     basis: Basis,
 }
 
 impl Folded {
-    /// Adds all events of some tasks, seen through overrides.
+    /// Adds all events of some tasks, modified by overrides.
     ///
     /// # Errors
     /// An override that does not fit.
@@ -43,7 +44,7 @@ impl Folded {
         Ok(())
     }
 
-    /// Tasks that performance is of, and tasks that capability is of.
+    /// Number of tasks that count for performance, and for capability.
     pub fn tasks(&self) -> (usize, usize) {
         (self.records.len(), self.with_evidence)
     }
@@ -59,7 +60,6 @@ impl Folded {
             .sort_by(|a, b| a.at.cmp(&b.at).then_with(|| a.id.cmp(&b.id)));
     }
 
-    /// Measures every dimension.
     pub fn measured(mut self, config: &Config) -> Measured {
         self.sort();
         let records: Vec<&TaskRecord> = self.records.iter().collect();

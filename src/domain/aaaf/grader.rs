@@ -1,4 +1,4 @@
-//! Whether a model may grade a dimension (AAAF graders): only while its scores and people's agree.
+//! Whether a model may grade a dimension (AAAF graders): only while its scores agree with people's.
 
 use serde::Serialize;
 
@@ -8,18 +8,17 @@ use crate::domain::statistics::spearman;
 const CONFIDENCE: f64 = 0.95;
 const GUARD: f64 = 1e-9;
 
-/// What a comparison of a grader with people says.
+/// The comparison of a grader with people.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GraderGate {
-    /// Samples.
+    /// Number of samples.
     pub n: usize,
-    /// Spearman's ρ; `None` where the scores of either do not vary.
+    /// Spearman's ρ; `None` if the scores of either side do not vary.
     pub spearman: Option<f64>,
-    /// Where the true one lies; it is shown, the point decides.
+    /// The 95 % confidence interval of ρ. Shown only; the point estimate decides.
     pub ci95: Option<[f64; 2]>,
-    /// Whether its scores count.
+    /// Whether the grader's scores count.
     pub deployable: bool,
-    /// Why not.
     pub reason: Option<Undeployable>,
 }
 
@@ -27,15 +26,14 @@ pub struct GraderGate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undeployable {
-    /// Nothing can be said of what does not vary.
+    /// Scores that do not vary have no correlation.
     ConstantScores,
-    /// Too few samples.
     TooFewSamples,
-    /// They agree too little.
+    /// The agreement is too low.
     BelowThreshold,
 }
 
-/// Compares (person, grader) score by score; a person's is the mean of the raters of an item.
+/// Compares (person, grader) pairs of scores; a person's score is the mean of the item's raters.
 pub fn gate(pairs: &[(f64, f64)], min_samples: usize) -> GraderGate {
     let found = spearman(pairs, CONFIDENCE);
     let reason = match found {

@@ -1,4 +1,5 @@
-//! Improvement areas of a rating: the dimensions in which an agent could gain most, and what to do about each.
+//! Improvement areas of a rating: the dimensions in which an agent could gain most, with advice for
+//! each.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,28 +9,28 @@ use super::config::Config;
 use super::dimension::{Axis, Dimension};
 use super::tier::Score;
 
-/// Weak dimensions that are named.
+/// Maximum number of weak dimensions that are named.
 const MOST: usize = 3;
-/// From here on a dimension is not weak, as a top tier begins here.
+/// Dimensions from this score on are not weak; the top tier begins here.
 const STRONG: f64 = 0.90;
 
-/// A dimension to work on.
+/// A dimension to improve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Area {
-    /// Which.
     pub dimension: Dimension,
-    /// `None` if it is not assessed.
+    /// `None` if the dimension is not assessed.
     pub score: Option<Score>,
     /// Its weight in the axis, 0..=1.
     pub weight: f64,
-    /// By how much the composite of the axis would rise with a full score; `None` if the dimension is not assessed.
+    /// By how much a full score would raise the composite of the axis; `None` if the dimension is
+    /// not assessed.
     pub gain: Option<f64>,
-    /// What to do.
     pub advice: String,
 }
 
-/// The weakest dimensions of a rating, those first that hold back their axis most; then those without evidence. A dimension
-/// without weight is not named, and the result of a single dimension has no areas.
+/// The weakest dimensions of a rating, those with the largest gain first; then those without
+/// evidence. Dimensions without weight are left out, and the result of a single dimension has no
+/// areas.
 pub fn areas(result: &Value, config: &Config) -> Vec<Area> {
     let scores = match serde_json::from_value::<Scores>(result.clone()) {
         Ok(scores) if result.get("performance").is_some() => scores,
@@ -53,7 +54,7 @@ pub fn areas(result: &Value, config: &Config) -> Vec<Area> {
     });
     let (mut weak, missing): (Vec<Area>, Vec<Area>) = all.partition(|area| area.score.is_some());
     weak.retain(|area| area.score.is_some_and(|score| score.as_f64() < STRONG));
-    // Stable: dimensions that would gain the same stay in the framework's order.
+    // The sort is stable: dimensions with the same gain stay in the framework's order.
     weak.sort_by(|one, other| {
         let gain = |area: &Area| area.gain.unwrap_or_default();
         gain(other).total_cmp(&gain(one))
@@ -104,7 +105,7 @@ const fn advice(dimension: Dimension) -> &'static str {
     }
 }
 
-/// What brings evidence where there is none.
+/// How to get evidence for a dimension that has none.
 const fn evidence(dimension: Dimension) -> &'static str {
     match dimension {
         Dimension::TaskCompletionRate => "not assessed: record `task_completed` events",
@@ -163,7 +164,7 @@ mod tests {
                 "orchestration_skills"
             ]
         );
-        // 0.15 of the axis, of which 0.8 is missing.
+        // The weight is 0.15 of the axis, and 0.8 of the score is missing.
         assert_eq!((found[0].weight, found[0].gain), (0.15, Some(0.12)));
         assert_eq!(found[3].gain, None);
         assert!(found[3].advice.starts_with("not assessed: "), "{found:?}");

@@ -1,8 +1,9 @@
-//! How far the score of a dimension may be off by chance, and whether a move between two ratings says anything.
+//! Confidence intervals of dimension scores, and whether a move between two ratings is significant.
 //!
-//! Dimensions that are means of tasks, calls or decisions have Wilson's interval over their sample, which errs to the wide side
-//! for graded scores. The others (spreads, shares of passed domains, ladders, improvements) are measured again over resampled
-//! tasks. Both are 95 % intervals that hold the score itself.
+//! Dimensions that are means of tasks, calls or decisions use Wilson's interval over their sample,
+//! which is conservative for graded scores. The others (spreads, shares of passed domains, ladders,
+//! improvements) are measured again over resampled tasks. Both are 95 % intervals that contain the
+//! score itself.
 
 use std::collections::BTreeMap;
 
@@ -20,41 +21,35 @@ use crate::domain::statistics::{Interval, quantile, wilson_of};
 
 const CONFIDENCE: f64 = 0.95;
 const RESAMPLES: usize = 200;
-/// Tasks of a resample. Fewer than there are make an interval wider, never narrower.
+/// Maximum number of tasks in a resample. Fewer tasks than exist make an interval wider, never
+/// narrower.
 const MOST_DRAWN: usize = 2000;
-/// The same evidence gives the same intervals.
+/// Fixed, so that the same evidence gives the same intervals.
 const SEED: u64 = 0x4141_4146;
 
-/// How an interval was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// Wilson's score interval over the dimension's sample.
     Wilson,
-    /// Percentiles over resampled tasks.
     Bootstrap,
 }
 
 /// The 95 % interval of a dimension's score.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScoreInterval {
-    /// The score.
     pub score: Score,
-    /// The lower limit.
     pub low: Score,
-    /// The upper limit.
     pub high: Score,
-    /// How it was found.
     pub method: Method,
-    /// The score of the agent's rating before; `None` where it has no interval to compare with.
+    /// The score in the agent's previous rating; `None` if that has no interval to compare with.
     #[serde(default)]
     pub previous: Option<Score>,
-    /// Whether chance alone explains the move since then.
+    /// Whether the move since then is within the noise.
     #[serde(default)]
     pub within_noise: Option<bool>,
 }
 
-/// Those of the dimensions that are assessed.
+/// The intervals of the assessed dimensions.
 pub type Intervals = BTreeMap<Dimension, ScoreInterval>;
 
 /// The limits of dimensions that are measured over resampled tasks.
@@ -77,7 +72,7 @@ const fn method(dimension: Dimension) -> Method {
     }
 }
 
-/// Measures resampled tasks; `records` in the order in which they are measured.
+/// Measures resampled tasks; `records` are in the order in which they are measured.
 pub(super) fn resampled(records: &[TaskRecord], config: &Config) -> Resampled {
     let mut draws = Draws(SEED);
     let mut replicates: BTreeMap<Dimension, Vec<f64>> = BTreeMap::new();
@@ -85,7 +80,7 @@ pub(super) fn resampled(records: &[TaskRecord], config: &Config) -> Resampled {
         let mut places: Vec<usize> = (0..records.len().min(MOST_DRAWN))
             .map(|_| draws.below(records.len()))
             .collect();
-        // Learning looks at the order of tasks.
+        // The learning rate depends on the order of tasks.
         places.sort_unstable();
         let drawn: Vec<&TaskRecord> = places
             .into_iter()
@@ -99,7 +94,7 @@ pub(super) fn resampled(records: &[TaskRecord], config: &Config) -> Resampled {
             }
         }
     }
-    // What most resamples cannot assess has no interval.
+    // A dimension that most resamples cannot assess has no interval.
     replicates.retain(|_, values| values.len() * 2 > RESAMPLES);
     let limits = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
@@ -115,7 +110,7 @@ pub(super) fn resampled(records: &[TaskRecord], config: &Config) -> Resampled {
         .collect()
 }
 
-/// The intervals of what was scored.
+/// The intervals of a score.
 pub(super) fn of_scored(scored: &Scored, resampled: &Resampled) -> Intervals {
     let of = |dimension: Dimension, measure: &Measure| {
         Some((dimension, interval(dimension, measure, resampled)?))
@@ -139,7 +134,7 @@ fn interval(
     let method = method(dimension);
     let found = match method {
         Method::Wilson => {
-            // The sample of tools is tools, and what is observed are calls.
+            // The sample of this dimension counts tools, but the observations are calls.
             let n = match dimension {
                 Dimension::ToolProficiency => measure.evidence_count,
                 _ => measure.sample_size,
@@ -158,7 +153,7 @@ fn interval(
     })
 }
 
-/// Says of each dimension whether its move since the rating before may be chance.
+/// Marks for each dimension whether its move since the previous rating may be noise.
 pub fn compare(now: &mut Intervals, then: &Intervals) {
     for (dimension, it) in now {
         if let Some(before) = then.get(dimension) {
@@ -168,8 +163,8 @@ pub fn compare(now: &mut Intervals, then: &Intervals) {
     }
 }
 
-/// Whether the 95 % interval of the difference holds zero. The intervals of two independent scores give that of their
-/// difference (Newcombe 1998; Zou and Donner 2008).
+/// Whether the 95 % interval of the difference contains zero. It is computed from the intervals of
+/// the two independent scores (Newcombe 1998; Zou and Donner 2008).
 fn is_noise(now: &ScoreInterval, then: &ScoreInterval) -> bool {
     let distance = |one: Score, other: Score| one.as_f64() - other.as_f64();
     let moved = distance(now.score, then.score);
@@ -178,11 +173,11 @@ fn is_noise(now: &ScoreInterval, then: &ScoreInterval) -> bool {
     moved - down <= 0.0 && moved + up >= 0.0
 }
 
-/// A sequence of numbers that look random and are always the same (SplitMix64).
+/// A reproducible pseudorandom sequence (SplitMix64).
 struct Draws(u64);
 
 impl Draws {
-    /// A place in a list of this length.
+    /// An index below `length`.
     fn below(&mut self, length: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -213,7 +208,7 @@ mod tests {
             (found.low, found.high, found.method),
             (Score::of(0.2553), Score::of(0.3662), Method::Wilson)
         );
-        // One without a miss is not certain.
+        // Even a perfect score has an interval.
         let found = of(Dimension::Accuracy, 1.0, 20).unwrap();
         assert_eq!(found.high, found.score);
         assert!(found.low < Score::of(0.85), "{found:?}");

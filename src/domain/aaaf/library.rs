@@ -1,7 +1,8 @@
-//! The library of stress tests (AAAF stress tests): a suite a dimension of capability, with what its tasks are to an assessment.
+//! The library of stress tests (AAAF stress tests): one suite per dimension of capability, with the
+//! profile of its tasks.
 //!
-//! Suites and profiles are the files of `packs/aaaf-stress-tests`. What depends on the agent is filled in here: its primary
-//! domain, and a task for every tool that it registers.
+//! Suites and profiles are files of `packs/aaaf-stress-tests`. This module fills in what depends on
+//! the agent: its primary domain, and one task for each of its tools.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,7 +14,6 @@ use super::own_task::{OwnTask, suite_of};
 use super::projection::Profile;
 use crate::domain::run::reached_by::ReachedBy;
 
-/// A stress test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
 #[expect(missing_docs, reason = "the names are the framework's own")]
@@ -25,7 +25,7 @@ pub enum Test {
     DelegationMixed,
     Orchestration,
     LearningSeries,
-    /// What the organization adds to a dimension of capability.
+    /// The organization's own tasks for a dimension of capability.
     Own(Dimension),
 }
 
@@ -70,7 +70,7 @@ macro_rules! files {
 }
 
 impl Test {
-    /// Those of the library.
+    /// The tests of the library.
     pub const ALL: [Self; 7] = [
         Self::DomainBreadth,
         Self::ComplexityLadder,
@@ -99,7 +99,7 @@ impl Test {
                 Dimension::LearningRate => "own-learning-rate",
                 Dimension::DelegationCapability => "own-delegation-capability",
                 Dimension::OrchestrationSkills => "own-orchestration-skills",
-                // No stress test is about performance alone.
+                // No stress test covers performance alone.
                 Dimension::TaskCompletionRate
                 | Dimension::Accuracy
                 | Dimension::Speed
@@ -109,7 +109,6 @@ impl Test {
         }
     }
 
-    /// What it is about.
     pub const fn dimension(self) -> Dimension {
         match self {
             Self::DomainBreadth => Dimension::DomainBreadth,
@@ -123,7 +122,7 @@ impl Test {
         }
     }
 
-    /// Whether its tasks are done one after the other, because their order is what it is about.
+    /// Whether its tasks run one after the other, because their order matters.
     pub const fn is_ordered(self) -> bool {
         matches!(
             self,
@@ -139,7 +138,7 @@ impl Test {
             Self::DelegationMixed => files!("delegation-mixed"),
             Self::Orchestration => files!("orchestration"),
             Self::LearningSeries => files!("learning-series"),
-            // There is no telling what an agent registers, or an organization adds.
+            // Built from the agent's tools or from the organization's tasks.
             Self::ToolChallenge | Self::Own(_) => return None,
         })
     }
@@ -152,25 +151,25 @@ impl Test {
         )
     }
 
-    /// Whether only agents can do its tasks that work through this host's tools.
+    /// Whether its tasks need an agent that works through this host's tools.
     pub const fn needs_tools(self) -> bool {
         self.has_workers() || matches!(self.dimension(), Dimension::ToolProficiency)
     }
 }
 
-/// What a stress test is made for.
+/// The agent that a stress test is built for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// The OpenWOP agent, its version pinned; the stand-in of one that runs elsewhere.
+    /// The OpenWOP agent with its version pinned, or the stand-in of an agent outside this host.
     pub agent: agent::OpenwopAgent,
-    /// How the agent is reached, if it runs elsewhere.
+    /// How the agent is reached, if it runs outside this host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_by: Option<ReachedBy>,
-    /// Its primary domain: the first that it claims.
+    /// The agent's primary domain, which is the first of its domains.
     pub domain: Option<String>,
-    /// Tools that it registers and its runs may call.
+    /// Tools of the agent that its runs may call.
     pub tools: Vec<String>,
-    /// Domains that the organization knows; what is of another one counts for nothing.
+    /// The organization's domains; tasks of other domains do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taxonomy: Option<Vec<String>>,
     /// Tasks that the organization adds to the library.
@@ -185,38 +184,32 @@ impl Subject {
     }
 }
 
-/// A test that is not run, and why.
+/// A test that is not run, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// Which.
     pub test: Test,
-    /// What it would have been about.
     pub dimension: Dimension,
-    /// Why not.
     pub reason: String,
 }
 
-/// What is run.
+/// The tests to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// For whom.
     pub subject: Subject,
-    /// The tests.
     pub tests: Vec<Test>,
-    /// The others, with a reason each: none is passed over in silence.
+    /// All other tests, each with a reason.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A test ready to be run.
+/// A test that is ready to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepared {
     /// The suite document.
     pub suite: Value,
-    /// What its tasks are.
     pub profile: Profile,
 }
 
-/// What this host can run for an agent; about one dimension alone if one is named.
+/// The tests that this host can run for an agent, limited to one dimension if one is named.
 pub fn plan(subject: Subject, only: Option<Dimension>) -> Plan {
     let (mut tests, mut left_out) = (Vec::new(), Vec::new());
     let wanted = |test: &Test| only.is_none_or(|dimension| test.dimension() == dimension);
@@ -272,7 +265,8 @@ fn hindrance(test: Test, subject: &Subject) -> Option<&'static str> {
     }
 }
 
-/// The suite and the profile of a test for an agent; `None` where the library's own files cannot be read.
+/// The suite and the profile of a test for an agent; `None` if the library's own files cannot be
+/// read.
 pub fn prepare(test: Test, subject: &Subject) -> Option<Prepared> {
     let (mut suite, profile) = match (test, test.files()) {
         (Test::Own(dimension), _) => suite_of(test.as_str(), &subject.own_tasks(dimension)),
@@ -292,7 +286,8 @@ pub fn prepare(test: Test, subject: &Subject) -> Option<Prepared> {
     Some(Prepared { suite, profile })
 }
 
-/// Leaves the tasks of known domains. What is left is another version of the suite, unless it is all of it.
+/// Removes tasks of domains outside the taxonomy. Unless all tasks remain, the result is another
+/// version of the suite.
 fn confine(suite: &mut Value, profile: &mut Profile, taxonomy: &[String]) {
     let all = profile.tasks.len();
     let is_known =
@@ -316,7 +311,8 @@ fn confine(suite: &mut Value, profile: &mut Profile, taxonomy: &[String]) {
     profile.suite_version = version;
 }
 
-/// Of one list there is one version of a suite, and another for every other list.
+/// A suite version derived from a list: equal lists give equal versions, different lists different
+/// ones.
 pub(super) fn version_of<T: AsRef<str>>(list: &[T]) -> String {
     let list: Vec<&str> = list.iter().map(AsRef::as_ref).collect();
     let digest = Sha256::digest(list.join("\n").as_bytes());
@@ -328,7 +324,7 @@ fn number(octets: &[u8]) -> u64 {
     octets.iter().fold(0, append)
 }
 
-/// A task a tool: only an answer of the tool holds what has to be told.
+/// One task per tool; only the tool's answer contains the receipt to report.
 fn tool_challenge(tools: &[String]) -> (Value, Value) {
     let suite_id = format!("core.aaaf.evals.{}", Test::ToolChallenge.as_str());
     let version = version_of(tools);

@@ -238,7 +238,7 @@ impl Assessor {
         match self.issuer.issue(draft, &ending).await {
             Ok(_) => Ok(Left::Ended),
             Err(NotIssued::Store(cause)) => Err(cause),
-            // The organization was suspended in the meantime. Withheld badges continue once it is
+            // The organization was suspended in the meantime. The assessment waits until it is
             // active.
             Err(NotIssued::Hindered) => {
                 let (id, wait) = (&claim.record.id, self.settings.poll);

@@ -58,7 +58,7 @@ pub async fn projected(
         return Ok(Err(LeftOut::Replay));
     }
     match (&eval.execution.reached_by, assessment) {
-        // Only stress tests run the agent under this tenant, so this is a retry of one.
+        // Only stress tests use `reached_by`, so this run is a retry of one.
         (Some(_), None) => return Ok(Err(LeftOut::StressTest)),
         (Some(_), Some(_)) => {}
         (None, _) if eval.model.provider == COMMAND_PROVIDER => {

@@ -1,4 +1,4 @@
-//! Whether a badge as plain JSON says what the credential within it says: only the credential is signed.
+//! Compares a badge in plain JSON with the credential inside it; only the credential is signed.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::domain::credential::proof::moment;
 
 /// Members that no credential covers.
 const UNSIGNED: [&str; 2] = ["agent.organization_id", "organization.id"];
-/// Members of every JSON badge.
+/// Members that every JSON badge has.
 const REQUIRED: [&str; 9] = [
     "agent.id",
     "agent.name",
@@ -23,26 +23,27 @@ const REQUIRED: [&str; 9] = [
     "capability.coverage",
     "valid_until",
 ];
-/// Characters of a member's name that are shown.
+/// Maximum number of characters shown of a member's name.
 const SHOWN: usize = 80;
 
-/// The credential within a badge as plain JSON; `None` for any other document.
+/// The credential inside a badge in plain JSON; `None` for any other document.
 pub fn credential(document: &Value) -> Option<&Value> {
     let kind = document.get("type").and_then(Value::as_str);
     let credential = document.get("credential").filter(|it| it.is_object());
     credential.filter(|_| kind == Some("AgentAssessmentBadge"))
 }
 
-/// The members of a JSON badge beside those of its signed credential.
+/// How the members of a JSON badge compare with its signed credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Members whose value differs from the credential's, or that are missing: `performance.score`.
+    /// Members that are missing or differ from the credential, such as `performance.score`.
     pub altered: Vec<String>,
     /// Members that the credential does not cover.
     pub unsigned: Vec<String>,
 }
 
-/// Compares every member of the document with the credential. A credential of another kind covers none of them.
+/// Compares every member of the document with the credential. A credential of another kind covers
+/// no member.
 pub fn compared(document: &Value, credential: &Value) -> Agreement {
     let mut found = Agreement::default();
     let Some(signed) = signed(credential) else {
@@ -53,7 +54,7 @@ pub fn compared(document: &Value, credential: &Value) -> Agreement {
     let at = |name: &str| document.pointer(&format!("/{}", name.replace('.', "/")));
     let missing = REQUIRED.into_iter().filter(|it| at(it).is_none());
     found.altered.extend(missing.map(str::to_owned));
-    // Not signed, but stated twice.
+    // Not signed, but stated twice, so both statements must agree.
     let [one, other] = UNSIGNED;
     if at(one)
         .zip(at(other))
@@ -64,7 +65,7 @@ pub fn compared(document: &Value, credential: &Value) -> Agreement {
     found
 }
 
-/// The document of the badge that a credential certifies.
+/// The badge document that a credential certifies.
 fn signed(credential: &Value) -> Option<Value> {
     let badge = pictured(credential)?;
     let dimensions = Axis::ALL.into_iter().flat_map(Axis::dimensions);
@@ -117,10 +118,10 @@ fn compare(said: &Value, signed: &Value, place: &str, found: &mut Agreement) {
 fn is_same(said: &Value, signed: &Value, place: &str) -> bool {
     let (area, name) = place.rsplit_once('.').unwrap_or(("", place));
     match name {
-        // Scores are texts or numbers, by the shape of the document.
+        // Scores are strings or numbers, depending on the document's shape.
         "composite_score" | "score" | "coverage" => is_close(said, signed),
         _ if area.ends_with(".dimensions") || area == "evidence_sources" => is_close(said, signed),
-        // A credential states moments to the second, and the end of its validity rounded up.
+        // A credential states times in whole seconds, and rounds the end of its validity up.
         "valid_until" => instant(said)
             .zip(instant(signed))
             .is_some_and(|(said, signed)| ceiling(said) == signed),
@@ -165,7 +166,7 @@ mod tests {
         (document(&badge, &credential, shape), credential)
     }
 
-    /// Every member that holds no further members, but for the credential.
+    /// Every leaf member, except those of the credential.
     fn leaves(value: &Value, place: &str) -> Vec<String> {
         match value {
             Value::Object(members) => members
@@ -193,7 +194,7 @@ mod tests {
                 _ => json!([]),
             };
             let expected = match UNSIGNED.contains(&name.as_str()) {
-                // Its other statement contradicts it.
+                // The two statements of the organization contradict each other.
                 true => "agent.organization_id".to_owned(),
                 false => name,
             };

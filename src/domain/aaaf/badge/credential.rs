@@ -1,7 +1,8 @@
 //! A badge as an `OpenBadgeCredential` (Open Badges 3.0 on Verifiable Credentials 2.0).
 //!
-//! There is no context of the framework: a context nobody else knows fails closed everywhere. Scores are said in terms of
-//! Open Badges, as results of an achievement that describes what can be scored.
+//! There is no JSON-LD context for the framework, because verifiers reject unknown contexts. Scores
+//! are expressed in terms of Open Badges, as results of an achievement that lists what can be
+//! scored.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -16,12 +17,12 @@ use crate::domain::credential::{
 };
 use crate::domain::pack::keys::SecretKey;
 
-/// The schema of the standard that the credential follows.
+/// The JSON schema that the credential follows.
 const SCHEMA: &str =
     "https://purl.imsglobal.org/spec/ob/v3p0/schema/json/ob_v3p0_achievementcredential_schema.json";
 
-/// Where a credential says what its badge says. What else it says is wording, which another version of this host may put
-/// otherwise; the proof covers all of it.
+/// The members of a credential that carry the content of its badge. The rest is wording, which may
+/// differ between versions of this host; the proof covers all of it.
 const SAID: [&str; 9] = [
     "/issuer/name",
     "/validFrom",
@@ -34,36 +35,32 @@ const SAID: [&str; 9] = [
     "/credentialStatus",
 ];
 
-/// What issuing takes beside the badge.
+/// What issuing needs in addition to the badge.
 #[derive(Clone, Copy, Debug)]
 pub struct Issuance<'a> {
-    /// Id of the credential, fresh each time.
+    /// Id of the credential, new for each one.
     pub credential_id: Uuid,
-    /// Where this host is reached, without a slash at the end.
+    /// The base URL of this host, without a trailing slash.
     pub base_url: &'a str,
-    /// The status list that will say whether it is revoked.
+    /// The status list that will state whether the credential is revoked.
     pub status_list: &'a str,
-    /// Its bit in it.
+    /// The index of the credential's bit in the list.
     pub status_index: u32,
-    /// Who signs.
+    /// The issuer.
     pub signatory: &'a Signatory,
-    /// With what.
     pub key: &'a SecretKey,
 }
 
-/// Why a badge cannot be issued.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unissuable {
-    /// A name that says nothing, or too much.
     #[error("{0} must have 1 to {MAX_NAME} characters and no control characters")]
     Name(&'static str),
-    /// It would hold at no moment.
+    /// The badge would never be valid.
     #[error("valid_until must be after the time of issue")]
     Validity,
-    /// Not a bit of the list.
     #[error("the status list has no bit {0}")]
     StatusIndex(u32),
-    /// A signature would not cover all of it.
+    /// A signature would not cover the whole document.
     #[error(transparent)]
     Unsignable(#[from] Unsignable),
 }
@@ -105,7 +102,7 @@ pub fn issue(badge: &Badge, issuance: &Issuance<'_>) -> Result<Value, Unissuable
     )?)
 }
 
-/// Whether a credential says what this badge says, with this bit of this status list.
+/// Whether a credential states the content of this badge, with this bit of this status list.
 pub(super) fn says(
     credential: &Value,
     badge: &Badge,
@@ -116,7 +113,7 @@ pub(super) fn says(
     let expected = unsigned(
         badge,
         &Wording {
-            // These two are no part of the badge.
+            // The comparison ignores these two.
             credential_id: Uuid::nil(),
             issuer: "",
             base_url,
@@ -130,7 +127,7 @@ pub(super) fn says(
     })
 }
 
-/// What the words of a credential take beside the badge.
+/// What the wording of a credential needs in addition to the badge.
 struct Wording<'a> {
     credential_id: Uuid,
     base_url: &'a str,
@@ -175,12 +172,12 @@ fn unsigned(badge: &Badge, wording: &Wording<'_>) -> Value {
     })
 }
 
-/// What the evidence of a badge is called, before the id of its assessment.
+/// Prefix of the evidence's name, before the id of the assessment.
 pub(super) const ASSESSMENT: &str = "Assessment ";
-/// What its description begins with, before the sources.
+/// Prefix of the evidence's description, before the sources.
 pub(super) const RECORDED_BY: &str = "Events recorded by: ";
 
-/// Between the start and the end of a window.
+/// Separates the start and the end of a window.
 const UNTIL: &str = " until ";
 
 /// The window that a credential states.
@@ -193,7 +190,7 @@ pub(super) fn window(credential: &Value) -> Option<Window> {
     })
 }
 
-/// The assessment, and its window where that is known.
+/// The assessment, with its window if known.
 fn evidence(badge: &Badge) -> Vec<Value> {
     let window = badge.window.map(|window| {
         let text = format!("{}{UNTIL}{}", moment(window.start), moment(window.end));
@@ -221,7 +218,7 @@ fn assessment(badge: &Badge) -> Value {
     Value::Object(said)
 }
 
-/// Moments are written to the second; one that holds for a part of a second holds for all of it.
+/// Rounds up to whole seconds, since credentials state times in seconds.
 pub(super) fn ceiling(at: Timestamp) -> Timestamp {
     match at.subsec_nanosecond() {
         0 => at,
@@ -265,7 +262,8 @@ fn achievement(id: &str) -> Value {
     })
 }
 
-/// What can be scored: each axis with its dimensions, then how much of each axis was assessed, then the tiers.
+/// The possible results: each axis with its dimensions, then the coverage of each axis, then the
+/// tiers.
 fn descriptions(id: &str) -> Vec<Value> {
     let score = |key: &str, name: &str| {
         json!({
@@ -299,12 +297,12 @@ fn descriptions(id: &str) -> Vec<Value> {
     scores.chain(coverages).chain(tiers).collect()
 }
 
-/// The share of an axis's weights that was assessed.
+/// The key of the result that states an axis's coverage.
 pub(super) fn coverage_key(axis: Axis) -> String {
     format!("{}_coverage", axis.as_str())
 }
 
-/// What was scored, in the same order. Coverage is said where it is not all.
+/// The results, in the order of the descriptions. Coverage is stated only where it is partial.
 fn results(badge: &Badge, id: &str) -> Vec<Value> {
     let result = |key: &str, value: String| {
         json!({

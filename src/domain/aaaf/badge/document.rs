@@ -1,4 +1,5 @@
-//! A badge as plain JSON: the `AgentAssessmentBadge` of the framework, with the credential as one more member.
+//! A badge as plain JSON: the framework's `AgentAssessmentBadge`, with the credential as an
+//! additional member.
 
 use serde_json::{Map, Value, json};
 
@@ -7,16 +8,18 @@ use super::{Axis, Badge, FRAMEWORK_VERSION, Shown};
 use crate::domain::aaaf::evidence::shares;
 use crate::domain::credential::proof::moment;
 
-/// Which type a member has where the host's first answers and the specification differ.
+/// Which member types to use where the host's original answers differ from the specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// That of the host: dimensions are texts of two decimals. For badges that are named by their own id.
+    /// The host's: dimensions are strings with two decimals. Used when a badge is requested by its
+    /// own id.
     Own,
-    /// That of the specification: dimensions are numbers. For badges that are named by the id of their assessment.
+    /// The specification's: dimensions are numbers. Used when a badge is requested by the id of its
+    /// assessment.
     Stated,
 }
 
-/// The document; `credential` as it is served.
+/// The document; `credential` is included as it is served.
 pub fn document(badge: &Badge, credential: &Value, shape: Shape) -> Value {
     let dimension = |score: Shown| match shape {
         Shape::Own => json!(score),
@@ -56,7 +59,7 @@ pub fn document(badge: &Badge, credential: &Value, shape: Shape) -> Value {
             "id": badge.assessment_id,
             "timestamp": badge.certified_at,
             "valid_until": badge.valid_until,
-            // As it was signed: to the second.
+            // In whole seconds, as signed.
             "window_start": badge.window.map(|it| moment(it.start)),
             "window_end": badge.window.map(|it| moment(it.end)),
         },

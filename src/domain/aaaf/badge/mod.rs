@@ -1,7 +1,8 @@
-//! Badges of the AI Agent Assessment Framework (AAAF 1.0.0): what they say, the credential that proves it, and how anybody
-//! checks that credential.
+//! Badges of the AI Agent Assessment Framework (AAAF 1.0.0): their content, the credential that
+//! proves it, and its verification.
 //!
-//! Nothing is scored here. A badge says what an assessment came to, in the words it was shown in.
+//! This module computes no scores. A badge states the result of an assessment in the form it is
+//! shown.
 
 pub mod agreement;
 mod credential;
@@ -31,9 +32,8 @@ pub use verification::{
     Inspection, OnRecord, Reason, Standing, Verification, unsound, verify, verify_at,
 };
 
-/// Version of the framework.
 pub const FRAMEWORK_VERSION: &str = "1.0.0";
-/// Characters a name may have.
+/// Maximum length of a name, in characters.
 pub const MAX_NAME: usize = 200;
 
 /// A score as it is shown: hundredths from 0 to 100.
@@ -41,7 +41,7 @@ pub const MAX_NAME: usize = 200;
 pub struct Shown(u8);
 
 impl Shown {
-    /// So many hundredths; `None` above 100.
+    /// A score of this many hundredths; `None` above 100.
     pub const fn hundredths(hundredths: u8) -> Option<Self> {
         if hundredths <= 100 {
             Some(Self(hundredths))
@@ -50,18 +50,18 @@ impl Shown {
         }
     }
 
-    /// As a number of two decimals.
+    /// The score as a number with two decimals.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / 100.0
     }
 
-    /// A stored score, half up.
+    /// Rounds a stored score half up.
     pub fn of(score: Score) -> Self {
         let hundredths = (score.ten_thousandths() + 50) / 100;
         Self(u8::try_from(hundredths).unwrap_or(100).min(100))
     }
 
-    /// A share, cut off: what is not all is never shown as all.
+    /// Truncates a share, so that a partial share is never shown as 1.00.
     fn of_share(share: f64) -> Self {
         let floor = Score::of(share).ten_thousandths() / 100;
         let hundredths = u8::try_from(floor).unwrap_or(100).min(100);
@@ -79,7 +79,7 @@ impl fmt::Display for Shown {
     }
 }
 
-/// Not a score of two decimals.
+/// Not a score with two decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a score is shown with two decimals, from 0.00 to 1.00")]
 pub struct NotShown;
@@ -111,34 +111,30 @@ impl<'de> Deserialize<'de> for Shown {
     }
 }
 
-/// What an axis came to, in the words of a badge.
+/// The result of an axis, as a badge states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AxisResult {
-    /// The composite, as it is shown.
     pub score: Shown,
-    /// The tier.
     pub tier: Tier,
-    /// Share of the weights that was assessed. Less than 1.00 is said on the badge.
+    /// Share of the weights that was assessed. The badge mentions it if it is less than 1.00.
     pub coverage: Shown,
 }
 
 impl AxisResult {
-    /// The share that was assessed, if it is not all.
+    /// The share that was assessed, if it is partial.
     pub fn partial_coverage(self) -> Option<Shown> {
         (self.coverage.0 < 100).then_some(self.coverage)
     }
 }
 
-/// A dimension's score, as it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DimensionResult {
-    /// Which.
     pub dimension: Dimension,
-    /// The score; `None` if it was not assessed.
+    /// `None` if the dimension was not assessed.
     pub score: Option<Shown>,
 }
 
-/// The window of an assessment: evidence counts from its start on and before its end.
+/// The window of an assessment: start inclusive, end exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct Window {
@@ -146,74 +142,60 @@ pub struct Window {
     pub end: Timestamp,
 }
 
-/// Whom something is about, by id and name.
+/// An agent or organization, by id and name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Party {
-    /// Id.
     pub id: Uuid,
-    /// Name.
     pub name: String,
 }
 
-/// What a badge says. As a document it is what hosts keep of it.
+/// The content of a badge. Its JSON is what hosts store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Badge {
-    /// Its id.
     pub id: Uuid,
-    /// The agent.
     pub agent: Party,
-    /// Who assessed it.
+    /// The organization that assessed the agent.
     pub organization: Party,
-    /// How well it executes.
     pub performance: AxisResult,
-    /// What it can do.
     pub capability: AxisResult,
-    /// The dimensions, in any order. One that is not named was not assessed.
+    /// The dimensions in any order; absent ones were not assessed.
     pub dimensions: Vec<DimensionResult>,
-    /// How many events of its evidence which kind of principal recorded; empty on badges from before that was kept.
+    /// Number of evidence events by kind of recorder; empty on badges from before this was stored.
     #[serde(default, skip_serializing_if = "Sources::is_empty")]
     pub sources: Sources,
-    /// The assessment behind it.
     pub assessment_id: Uuid,
-    /// Its window; `None` on badges from before that was kept.
+    /// `None` on badges from before this was stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
-    /// When it was issued.
     pub certified_at: Timestamp,
-    /// When it ceases to hold.
     pub valid_until: Timestamp,
-    /// Where it can be verified.
+    /// The address at which the badge can be verified.
     pub verification_url: String,
 }
 
-/// What a badge says beside a rating.
+/// The content of a badge apart from the rating.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occasion {
-    /// Id of the badge.
     pub id: Uuid,
-    /// The agent.
     pub agent: Party,
-    /// Who assessed it.
+    /// The organization that assessed the agent.
     pub organization: Party,
-    /// The assessment.
     pub assessment_id: Uuid,
-    /// Its window.
     pub window: Option<Window>,
     /// When the badge is issued.
     pub certified_at: Timestamp,
-    /// When it ceases to hold.
     pub valid_until: Timestamp,
-    /// Where it can be verified.
+    /// The address at which the badge can be verified.
     pub verification_url: String,
 }
 
-/// A rating that is no ground for a badge.
+/// A rating that cannot be certified, because an axis has no score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} has no score, so there is nothing to certify")]
 pub struct NoScore(pub Axis);
 
 impl Badge {
-    /// What is marked across it now.
+    /// The mark across the badge at this time.
     pub fn mark(&self, revoked: bool, now: Timestamp) -> Mark {
         match (revoked, now >= self.valid_until) {
             (true, _) => Mark::Revoked,
@@ -222,7 +204,7 @@ impl Badge {
         }
     }
 
-    /// The end of its validity to the second, as its credential and its picture state it.
+    /// The end of its validity in whole seconds, as credential and picture state it.
     pub fn shown_until(&self) -> Timestamp {
         credential::ceiling(self.valid_until)
     }
@@ -264,7 +246,6 @@ impl Badge {
         })
     }
 
-    /// What an axis came to.
     pub const fn rating(&self, axis: Axis) -> AxisResult {
         match axis {
             Axis::Performance => self.performance,
@@ -272,31 +253,30 @@ impl Badge {
         }
     }
 
-    /// What a dimension came to; `None` if it was not assessed.
+    /// The score of a dimension; `None` if it was not assessed.
     pub fn scored(&self, dimension: Dimension) -> Option<Shown> {
         let named = self.dimensions.iter().find(|it| it.dimension == dimension);
         named.and_then(|it| it.score)
     }
 }
 
-/// Why a badge does not hold any more.
+/// Why a badge was revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RevocationReason {
-    /// Another revision took its place.
+    /// A newer revision replaced it.
     Superseded,
-    /// An appeal changed what it says.
+    /// An appeal changed its content.
     Appeal,
-    /// The key that signed it fell into other hands.
+    /// The signing key was exposed.
     KeyCompromise,
-    /// What it rests on turned out to be wrong.
+    /// The evidence turned out to be wrong.
     EvidenceInvalid,
-    /// Whoever issued it took it back.
+    /// The issuer withdrew it.
     Withdrawn,
 }
 
 impl RevocationReason {
-    /// Every reason.
     pub const ALL: &'static [Self] = &[
         Self::Superseded,
         Self::Appeal,
@@ -305,7 +285,6 @@ impl RevocationReason {
         Self::Withdrawn,
     ];
 
-    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Superseded => "superseded",
@@ -316,7 +295,6 @@ impl RevocationReason {
         }
     }
 
-    /// The reason with this wire name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|it| it.as_str() == name).copied()
     }

@@ -1,8 +1,7 @@
-//! Names of axes and dimensions for people.
+//! Display names of axes and dimensions.
 
 use super::{Axis, Dimension};
 
-/// Of an axis.
 pub const fn axis_name(axis: Axis) -> &'static str {
     match axis {
         Axis::Performance => "Performance",
@@ -10,7 +9,6 @@ pub const fn axis_name(axis: Axis) -> &'static str {
     }
 }
 
-/// Of a dimension.
 pub const fn dimension_name(dimension: Dimension) -> &'static str {
     match dimension {
         Dimension::TaskCompletionRate => "Task Completion Rate",

@@ -1,21 +1,17 @@
-//! How a badge is pictured, apart from what it says.
+//! Properties of a badge's picture other than its content.
 
-/// What is marked across a badge. One that does not hold any more is still shown, and says so.
+/// The mark across a badge. Badges that are no longer valid are still shown, with a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {
-    /// It holds.
     None,
-    /// It is past its time.
     Expired,
-    /// It was revoked.
     Revoked,
 }
 
 impl Mark {
-    /// Every mark.
     pub const ALL: [Self; 3] = [Self::None, Self::Expired, Self::Revoked];
 
-    /// The word across it.
+    /// The word on the mark.
     pub const fn text(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -25,17 +21,16 @@ impl Mark {
     }
 }
 
-/// Pixels for each unit of the picture.
+/// Pixels per unit of the picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scale {
-    /// 300 by 150.
+    /// 300 by 150 pixels.
     #[default]
     One,
-    /// 600 by 300.
+    /// 600 by 300 pixels.
     Two,
 }
 
 impl Scale {
-    /// Every scale.
     pub const ALL: [Self; 2] = [Self::One, Self::Two];
 }

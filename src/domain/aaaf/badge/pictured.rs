@@ -1,5 +1,5 @@
-//! The badge that a credential certifies, limited to what its picture shows: read back, so that a picture can be drawn again and
-//! compared.
+//! Reads the badge back from a credential, limited to the content of its picture, so that the
+//! picture can be rendered again and compared.
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -12,7 +12,8 @@ const VERIFY: &str = "/verify";
 const BADGES: &str = "/api/v1/badges/";
 const ACHIEVEMENT: &str = "/credentialSubject/achievement/id";
 
-/// Reads it; `None` for a credential of another kind, whose picture this program does not draw.
+/// Reads the badge; `None` for a credential of another kind, whose picture this program does not
+/// render.
 pub fn pictured(credential: &Value) -> Option<Badge> {
     let text = |pointer: &str| credential.pointer(pointer).and_then(Value::as_str);
     let url = text("/evidence/0/id")?;
@@ -40,7 +41,7 @@ pub fn pictured(credential: &Value) -> Option<Badge> {
                 .ok()?,
             name: text("/credentialSubject/identifier/0/identityHash")?.to_owned(),
         },
-        // No picture shows its id.
+        // The picture does not show the id.
         organization: Party {
             id: Uuid::nil(),
             name: text("/issuer/name")?.to_owned(),
@@ -56,7 +57,7 @@ pub fn pictured(credential: &Value) -> Option<Badge> {
             .strip_prefix(ASSESSMENT)?
             .parse()
             .ok()?,
-        // No picture shows it.
+        // The picture does not show the window.
         window: None,
         certified_at: text("/validFrom")?.parse().ok()?,
         valid_until: text("/validUntil")?.parse().ok()?,

@@ -29,7 +29,7 @@ fn rating(score: &str, tier: &str, coverage: &str) -> AxisResult {
     }
 }
 
-/// One with every kind of dimension: assessed, not assessed, not named.
+/// A badge with every kind of dimension: assessed, not assessed, absent.
 pub fn badge() -> Badge {
     let dimension = |dimension, score: Option<&str>| DimensionResult {
         dimension,

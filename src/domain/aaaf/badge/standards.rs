@@ -1,6 +1,6 @@
-//! The standards a badge says it maps to. A mapping, not a certification.
+//! The standards that a badge is mapped to. The mapping is not a certification.
 
-/// Name, framework it belongs to, and address.
+/// Name, framework that it belongs to, and address.
 pub const ALIGNMENT: [(&str, Option<&str>, &str); 4] = [
     (
         "NIST AI 100-1",

@@ -34,7 +34,7 @@ fn it_holds_for_its_time(#[case] now: &str, #[case] expected: &[&str]) {
 #[case(&[], "2026-04-30T00:00:00Z", &[], Some(false))]
 #[case(&[INDEX], "2026-04-30T00:00:00Z", &["revoked"], Some(true))]
 #[case(&[INDEX - 1, INDEX + 1], "2026-04-30T00:00:00Z", &[], Some(false))]
-// Too old to say anything.
+// The status list is too old to be used.
 #[case(&[], "2026-04-20T00:00:00Z", &["status_unknown"], None)]
 #[case(&[], "2026-05-02T00:00:00Z", &["status_unknown"], None)]
 fn the_status_list_says_whether_it_is_revoked(
@@ -85,7 +85,7 @@ fn a_status_list_that_is_not_the_issuers_says_nothing() {
     }
 }
 
-/// What a host that issued the sample has on record.
+/// The record of a host that issued the sample.
 fn on_record<'a>(badge: &'a Badge, keys: &'a [PublicKey]) -> OnRecord<'a> {
     OnRecord {
         badge,
@@ -96,7 +96,7 @@ fn on_record<'a>(badge: &'a Badge, keys: &'a [PublicKey]) -> OnRecord<'a> {
     }
 }
 
-/// The sample, signed in the name of an organization by this key.
+/// The sample, signed with this key in the name of an organization.
 fn signed(signatory: &Signatory, key: &SecretKey) -> Value {
     let issuance = Issuance {
         credential_id: Uuid::from_u128(7),
@@ -131,17 +131,19 @@ fn the_record_has_the_last_word() {
     let recorded = on_record(&badge, &keys);
     assert_eq!(judged(&credential, recorded, false), [""; 0]);
     assert_eq!(judged(&credential, recorded, true), ["revoked"]);
-    // The order of results is not signed, and nothing that a reader has to care about; the record notices it all the same.
+    // The order of results is not signed and does not matter to readers; the comparison with the
+    // record still detects it.
     let mut turned = credential.clone();
     turned["credentialSubject"]["result"]
         .as_array_mut()
         .unwrap()
         .reverse();
     assert_eq!(judged(&turned, recorded, false), ["not_as_recorded"]);
-    // What others sign in their own name is sound, and not the organization's.
+    // A credential that others sign in their own name verifies, but is not the organization's.
     let theirs = signed(&Signatory::by_key(&other.public()), &other);
     assert_eq!(judged(&theirs, recorded, false), ["other_issuer"]);
-    // Nor is it believed by a name that it had nowhere, or with a key that is believed no more.
+    // Nor is it trusted under a name that the organization never had, or with a key that is no
+    // longer trusted.
     let elsewhere = did_web("assess.example.org", "other");
     assert_eq!(
         judged(&by(&elsewhere, &ours), recorded, false),
@@ -251,7 +253,7 @@ fn an_organization_of_the_web_is_verified_by_its_document() {
         let documents = [document.clone()];
         assert_eq!(codes(&credential, &standing(&documents), GOOD), [""; 0]);
         assert_eq!(codes(&credential, &standing(&[]), GOOD), ["unproven"]);
-        // A key that fell into other hands is in the document no more.
+        // An exposed key is not in the document any more.
         let without = [DidDocument::new(&did, [])];
         assert_eq!(codes(&credential, &standing(&without), GOOD), ["unproven"]);
     }
@@ -440,7 +442,7 @@ fn a_rating_becomes_a_badge_in_the_words_it_was_shown_in() {
         }
     };
     let made = Badge::of(&rating, occasion()).unwrap();
-    // A composite never shows the next tier's number; a dimension has no tier.
+    // A composite never shows the number of the next tier; a dimension has no tier.
     assert_eq!(made.performance.score.to_string(), "0.39");
     assert_eq!(made.performance.tier.name(), "Novice");
     assert_eq!(
@@ -448,7 +450,7 @@ fn a_rating_becomes_a_badge_in_the_words_it_was_shown_in() {
         "0.40"
     );
     assert_eq!(made.scored(Dimension::Speed), None);
-    // Nearly all is not all.
+    // A partial coverage is never shown as 1.00.
     let covered = made.performance.partial_coverage().unwrap();
     assert_eq!(covered.to_string(), "0.99");
     assert_eq!(made.capability.partial_coverage(), None);

@@ -1,4 +1,4 @@
-//! Whether a badge holds: one pure function over what was presented and what is known.
+//! Verifies a badge: a pure function of the presented credential and the known facts.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -12,27 +12,27 @@ use crate::domain::credential::proof::{self, issuer};
 use crate::domain::credential::status_list::{self, has_type};
 use crate::domain::pack::keys::PublicKey;
 
-/// Members of an altered badge that are named.
+/// Maximum number of altered members that a message names.
 const NAMED: usize = 20;
 
-/// What a host has on record of a badge that it issued. A record can be changed by whoever gets at the database; what it says
-/// is believed only as far as a credential of the organization says the same.
+/// The host's record of an issued badge. Anyone with access to the database can change it, so it is
+/// trusted only where a credential signed by the organization agrees.
 #[derive(Clone, Copy, Debug)]
 pub struct OnRecord<'a> {
-    /// What the badge says.
+    /// The content of the badge.
     pub badge: &'a Badge,
-    /// Id of the organization.
+    /// The id of the organization.
     pub organization: &'a str,
-    /// The keys of the organization that are believed.
+    /// The trusted keys of the organization.
     pub keys: &'a [PublicKey],
-    /// Number of the status list.
+    /// The number of the status list.
     pub status_list: i64,
-    /// Its bit in it.
+    /// The index of the badge's bit in the list.
     pub status_index: u32,
 }
 
 impl OnRecord<'_> {
-    /// Where the host was reached when it issued the badge.
+    /// The base URL of the host when it issued the badge.
     fn base_url(&self) -> Option<&str> {
         Place::verified_at(&self.badge.verification_url, self.badge.id)
     }
@@ -44,7 +44,7 @@ impl OnRecord<'_> {
         })
     }
 
-    /// Whether the organization signed it, by the name it had at the host's address.
+    /// Whether the organization signed it, under the name it had at the host's address.
     fn is_signed_by_it(&self, credential: &Value) -> bool {
         let place = self.base_url().map(Place::public);
         let method = credential.pointer("/proof/verificationMethod");
@@ -59,37 +59,37 @@ impl OnRecord<'_> {
     }
 }
 
-/// What is known of a badge beside what is presented.
+/// Known facts about a badge that the presented credential does not contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standing<'a> {
-    /// What is on record, where there is a record.
+    /// The record of the badge, if there is one.
     pub recorded: Option<OnRecord<'a>>,
-    /// Whether the record says that it is revoked.
+    /// Whether the record says that the badge is revoked.
     pub revoked: bool,
-    /// The issuer's status list, where it is at hand.
+    /// The issuer's status list, if available.
     pub status_list: Option<&'a Value>,
-    /// Documents of `did:web` issuers.
     pub documents: &'a [DidDocument],
 }
 
-/// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verification {
-    /// Nothing speaks against it.
+    /// Whether there are no reasons against it.
     pub valid: bool,
-    /// Everything that does.
+    /// All reasons why the badge is invalid.
     pub reasons: Vec<Reason>,
-    /// Whether it is past its time.
+    /// Whether the badge has expired.
     pub expired: bool,
-    /// Whether it is revoked; `None` if nobody could say.
+    /// `None` if this could not be determined.
     pub revoked: Option<bool>,
-    /// Whether it is what was issued, whatever became of it since. Without that nothing it says is believed.
+    /// Whether the credential is what was issued, even if it has expired or was revoked. Otherwise
+    /// none of its content is trusted.
     #[serde(skip)]
     pub sound: bool,
 }
 
 impl Verification {
-    /// The same for a credential that came in a picture, which `is_drawn_of_it` or shows something else.
+    /// Adds the result for the picture that contained the credential; `is_drawn_of_it` tells
+    /// whether it is the credential's own picture.
     #[must_use]
     pub fn in_picture(mut self, is_drawn_of_it: bool) -> Self {
         if !is_drawn_of_it {
@@ -103,7 +103,8 @@ impl Verification {
         self
     }
 
-    /// The same of a credential in a JSON badge, given the members of the badge that differ from the credential.
+    /// Adds the result for a JSON badge that contained the credential, given the members that
+    /// differ from the credential.
     #[must_use]
     pub fn in_document(mut self, altered: &[String]) -> Self {
         if !altered.is_empty() {
@@ -126,25 +127,20 @@ impl Verification {
     }
 }
 
-/// What a person is told who verifies a badge.
+/// The verification of a badge, as shown to a person.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// The badge.
     pub badge: Badge,
-    /// What came of it.
     pub verification: Verification,
-    /// What has happened since the badge was issued.
     pub notes: Vec<String>,
-    /// When it was verified.
     pub at: Timestamp,
 }
 
-/// Why a badge does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reason {
-    /// For programs.
+    /// A stable code for programs.
     pub code: &'static str,
-    /// For people.
+    /// The reason in words.
     pub message: String,
 }
 
@@ -157,13 +153,13 @@ impl Reason {
     }
 }
 
-/// Checks a credential, presented at `now`.
+/// Verifies a credential that is presented at `now`.
 pub fn verify(presented: &Value, standing: &Standing<'_>, now: Timestamp) -> Verification {
     verify_at(presented, unsound(presented, standing), standing, now)
 }
 
-/// What speaks against a credential whenever it is presented. It takes some milliseconds, and depends on nothing but what is
-/// given.
+/// The reasons against a credential that do not depend on the time. Takes some milliseconds, and
+/// depends only on the arguments.
 pub fn unsound(presented: &Value, standing: &Standing<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if !(has_type(presented, "VerifiableCredential") && has_type(presented, "OpenBadgeCredential"))
@@ -193,7 +189,7 @@ pub fn unsound(presented: &Value, standing: &Standing<'_>) -> Vec<Reason> {
     reasons
 }
 
-/// The rest, which depends on when it is presented; `reasons` are what speaks against it whenever that is.
+/// The checks that depend on the time; `reasons` are those of [`unsound`].
 pub fn verify_at(
     presented: &Value,
     mut reasons: Vec<Reason>,
@@ -212,7 +208,8 @@ pub fn verify_at(
     }
 }
 
-/// Valid from the first moment to the last, without the last. True if that is past.
+/// Checks that `now` is within the validity, start inclusive and end exclusive. Returns whether the
+/// badge has expired.
 fn timeliness(presented: &Value, now: Timestamp, reasons: &mut Vec<Reason>) -> bool {
     let at = |name: &str| {
         let text = presented.get(name).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! Domain breadth: in how many domains of the taxonomy the agent is competent.
+//! Domain breadth: the share of the taxonomy's domains in which the agent is competent.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub fn measure(tasks: &[&TaskRecord], config: &Config) -> Measure {
     })
 }
 
-/// Whether performance in a domain alone, all tasks counted alike, is competent.
+/// Whether the performance in a domain alone, with all tasks weighted equally, is competent.
 fn qualifies(tasks: &[&TaskRecord], config: &Config) -> bool {
     let rules = &config.rules;
     let performance = || performance::measure(Weighed::alike(tasks), rules);

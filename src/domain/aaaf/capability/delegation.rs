@@ -1,4 +1,4 @@
-//! Delegation: whether to, to whom, and what comes of it.
+//! Delegation: whether to delegate, to whom, and with which outcome.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::domain::aaaf::mean::{self, clamped};
 use crate::domain::aaaf::measure::{Details, Measure};
 use crate::domain::aaaf::selection::Selected;
 
-/// Decisions and their outcomes, task by task: what each is worth, and what it weighs.
+/// Value and weight of decisions and their outcomes, collected task by task.
 #[derive(Default)]
 pub struct Delegations {
     judged: Vec<(f64, f64)>,
@@ -27,7 +27,7 @@ impl Delegations {
                 Some(truth) => truth == decision.decision,
                 None => match decision.correct {
                     Some(correct) => correct,
-                    // The right decision is not known.
+                    // The right decision is unknown.
                     None => continue,
                 },
             };
@@ -49,14 +49,13 @@ impl Delegations {
             }));
     }
 
-    /// What they come to.
     pub fn measure(&self, rules: &Rules) -> Measure {
         let (decided, outcomes) = (self.judged.len(), self.managed.len());
         let mean = |of: &[(f64, f64)]| mean::weighted(of.iter().copied());
         let judgment = mean(&self.judged);
         let selection = mean(&self.selected);
         let management = mean(&self.managed);
-        // Without judgment there is nothing the rest could be about.
+        // Without judgment, selection and outcomes have nothing to refer to.
         let score = judgment.and_then(|_| {
             of_parts(
                 &[(0.4, judgment), (0.3, selection), (0.3, management)],
@@ -73,7 +72,7 @@ impl Delegations {
     }
 }
 
-/// One for each part of a task: events first, then what completions tell.
+/// One decision for each part of a task: from events first, then from completions.
 fn decisions<'a>(events: &[Selected<'a>]) -> Vec<(&'a DelegationDecision, f64)> {
     let mut known: HashSet<(&str, &str)> = HashSet::new();
     let mut found = Vec::new();
@@ -100,7 +99,7 @@ fn decisions<'a>(events: &[Selected<'a>]) -> Vec<(&'a DelegationDecision, f64)> 
     found
 }
 
-/// How good the choice was; `None` if nobody knows who would have been.
+/// How good the choice was; `None` if the best choice is unknown.
 fn selection(decision: &DelegationDecision, rules: &Rules) -> Option<f64> {
     if let Some(score) = decision.selection_score {
         return Some(clamped(score));

@@ -1,4 +1,5 @@
-//! Complexity ceiling and autonomy level: the highest step that the agent passes. Steps below it need not be there.
+//! Complexity ceiling and autonomy level: the highest level that the agent passes. Lower levels may
+//! be missing.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Learning rate: how much better the last third of like tasks is than the first.
+//! Learning rate: how much better the last third of similar tasks is than the first third.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::domain::aaaf::task::TaskRecord;
 pub fn measure(tasks: &[&TaskRecord], config: &Config) -> Measure {
     let rules = &config.rules;
     let mut groups: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
-    // In the order of completion, as records are.
+    // Records are in order of completion.
     for task in tasks {
         let counts = task.learning_eligible && task.quality.is_some();
         if let Some(group) = task.group.as_deref().filter(|_| counts) {
@@ -42,7 +42,7 @@ pub fn measure(tasks: &[&TaskRecord], config: &Config) -> Measure {
     })
 }
 
-/// Of the last third over the first.
+/// The relative improvement of the last third over the first.
 fn improvement(performances: &[f64]) -> Option<f64> {
     let third = performances.len() / 3;
     let first = performances.iter().take(third).copied();
@@ -50,7 +50,7 @@ fn improvement(performances: &[f64]) -> Option<f64> {
     Some(mean::plain(last)? - mean::plain(first)?)
 }
 
-/// How a task went by itself: everything of performance but consistency, which takes more than one.
+/// The performance of a single task: all dimensions except consistency, which needs several tasks.
 fn performance(task: &TaskRecord, config: &Config) -> Option<f64> {
     let parts = [
         (Dimension::TaskCompletionRate, Some(task.credit)),

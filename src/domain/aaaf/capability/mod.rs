@@ -1,4 +1,4 @@
-//! What an agent can do (AAAF capability): seven dimensions over task records and events.
+//! Capability (AAAF capability): seven dimensions over task records and events.
 
 mod breadth;
 mod delegation;
@@ -15,7 +15,7 @@ use super::measure::Measure;
 use super::selection::Selection;
 use super::task::TaskRecord;
 
-/// What is measured of events rather than of task records.
+/// Measures that are based on events rather than on task records.
 #[derive(Default)]
 pub struct Traces {
     tools: tools::ToolCalls,
@@ -32,7 +32,7 @@ impl Traces {
     }
 }
 
-/// All seven, in order.
+/// All seven dimensions, in order.
 pub fn measure(
     tasks: &[&TaskRecord],
     events: &Traces,
@@ -59,12 +59,12 @@ pub fn measure(
     ]
 }
 
-/// Whether tasks are enough to say something: one made for the purpose, or a few that came along.
+/// Whether there are enough tasks for a measure: one active task, or a few passive ones.
 fn enough(tasks: &[&TaskRecord], rules: &Rules) -> bool {
     tasks.iter().any(|task| task.active) || tasks.len() >= rules.min_evidence_samples
 }
 
-/// The weighted mean of the parts that are there; `None` if they are too small a share of the whole.
+/// The weighted mean of the available parts; `None` if their share of the whole is too small.
 fn of_parts(parts: &[(f64, Option<f64>)], rules: &Rules) -> Option<f64> {
     let there = parts.iter().filter(|(_, part)| part.is_some());
     let share: f64 = there.map(|(share, _)| share).sum();

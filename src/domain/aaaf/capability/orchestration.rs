@@ -1,4 +1,4 @@
-//! Orchestration: plans of several agents, how clear they are, and how they survive failures.
+//! Orchestration: plans for several agents, how clear they are, and how they cope with failures.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::domain::aaaf::mean::{self, clamped};
 use crate::domain::aaaf::measure::{Details, Measure};
 use crate::domain::aaaf::selection::Selected;
 
-/// Orchestrations that have a result, task by task: what their four parts are worth, and what each weighs.
+/// Value and weight of the four parts of orchestrations with a result, collected task by task.
 #[derive(Default)]
 pub struct Orchestrations {
     parts: [Vec<(f64, f64)>; 4],
@@ -21,7 +21,7 @@ pub struct Orchestrations {
 impl Orchestrations {
     /// Adds all events of some tasks.
     pub fn add(&mut self, events: &[Selected<'_>]) {
-        // The last of each task.
+        // The last plan of each task.
         let mut plans: BTreeMap<&str, &OrchestrationPlan> = BTreeMap::new();
         let mut results: BTreeMap<&str, (&OrchestrationResult, f64)> = BTreeMap::new();
         for it in events {
@@ -52,7 +52,6 @@ impl Orchestrations {
         }
     }
 
-    /// What they come to.
     pub fn measure(&self, rules: &Rules) -> Measure {
         if self.results == 0 {
             return Measure::unassessed("no orchestration has a result");
@@ -93,7 +92,7 @@ fn clarity(result: &OrchestrationResult, plan: Option<&OrchestrationPlan>) -> Op
         .map(clamped)
 }
 
-/// `None` where no failure was injected.
+/// `None` if no failure was injected.
 fn recovery(result: &OrchestrationResult) -> Option<f64> {
     let injected = f64::from(result.failures_injected.get());
     let recovered = f64::from(result.failures_recovered.get());

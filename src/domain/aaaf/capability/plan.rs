@@ -1,22 +1,19 @@
-//! What a plan of several agents is worth by its shape.
+//! Scores a plan for several agents by the shape of its dependency graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::aaaf::evidence::OrchestrationPlan;
 use crate::domain::aaaf::mean::count;
 
-/// What the shape says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// There is nothing in it.
     Empty,
-    /// It cannot be carried out, whatever a grader thinks of it.
+    /// The plan cannot be executed, whatever its grade.
     Impossible,
-    /// The longest chain of dependencies by the stages it takes.
+    /// The length of the longest dependency chain relative to the number of stages.
     Sound(f64),
 }
 
-/// Looks at a plan.
 pub fn shape(plan: &OrchestrationPlan) -> Shape {
     let mut graph: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (node, prerequisites) in &plan.dependency_graph {
@@ -58,7 +55,8 @@ pub fn shape(plan: &OrchestrationPlan) -> Shape {
     }
 }
 
-/// How many nodes the longest chain has; `None` if the graph has a cycle. Without recursion: senders choose the depth.
+/// Number of nodes in the longest chain; `None` if the graph has a cycle. Iterative, because the
+/// sender of an event chooses the depth.
 fn longest_chain(graph: &BTreeMap<&str, BTreeSet<&str>>) -> Option<usize> {
     let mut after: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut waiting: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Tool proficiency: calls that work, errors that are recovered from, calls that were of use.
+//! Tool proficiency: calls that succeed, errors that are recovered from, and calls that are useful.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,7 +7,7 @@ use crate::domain::aaaf::mean::{self, clamped};
 use crate::domain::aaaf::measure::{Details, Measure};
 use crate::domain::aaaf::selection::Selected;
 
-/// Counts of calls that weigh the same, so that they stay whole numbers as long as possible.
+/// Counts of calls with the same weight, so that they stay integers as long as possible.
 #[derive(Default)]
 struct Calls {
     invocations: u64,
@@ -16,29 +16,29 @@ struct Calls {
     recovered: u64,
 }
 
-/// Of one tool, by the bits of their weight.
+/// Calls of one tool, by the bits of their weight.
 type ByWeight = BTreeMap<u64, Calls>;
 
-/// Calls of tools, counted task by task.
+/// Calls of tools, collected task by task.
 #[derive(Default)]
 pub struct ToolCalls {
     tools: BTreeMap<String, ByWeight>,
     evidence: usize,
 }
 
-/// A task, and a tool that is reported in it.
+/// Pairs of a task and a tool that is reported in it.
 type Told<'a> = HashSet<(&'a str, &'a str)>;
 
 impl ToolCalls {
-    /// Adds all events of some tasks. What the agent itself tells, `activity`, counts where `events`, which others recorded,
-    /// say nothing of a tool in a task.
+    /// Adds all events of some tasks. `activity`, which the agent itself recorded, counts only for
+    /// tools of a task that `events`, which others recorded, do not mention.
     pub fn add(&mut self, events: &[Selected<'_>], activity: &[Selected<'_>]) {
         let told = self.count(events, &Told::new());
         self.count(activity, &told);
     }
 
-    /// Counts what events say of tools that nothing was told of in their tasks before, and says of which. Calls that are told
-    /// one by one replace their sum.
+    /// Counts calls from events, for tools without an earlier report in the same task, and returns
+    /// the reported pairs. Single calls replace a total.
     fn count<'a>(&mut self, events: &[Selected<'a>], before: &Told<'_>) -> Told<'a> {
         let mut one_by_one = Told::new();
         for it in events {
@@ -88,7 +88,6 @@ impl ToolCalls {
         by_weight.entry(weight.to_bits()).or_default()
     }
 
-    /// What they come to.
     pub fn measure(&self) -> Measure {
         let per_tool: BTreeMap<String, f64> = self
             .tools
@@ -105,11 +104,11 @@ impl ToolCalls {
     }
 }
 
-/// `None` where nothing weighs anything.
+/// `None` if the total weight is zero.
 fn proficiency(by_weight: &ByWeight) -> Option<f64> {
     let sum = |part: fn(&Calls) -> u64| -> f64 {
         let parts = by_weight.iter();
-        // Calls of tools are far below 2^52.
+        // Numbers of tool calls are far below 2^52.
         parts
             .map(|(weight, calls)| f64::from_bits(*weight) * part(calls) as f64)
             .sum()
@@ -119,7 +118,7 @@ fn proficiency(by_weight: &ByWeight) -> Option<f64> {
     if invocations <= 0.0 {
         return None;
     }
-    // Without an error there was nothing to recover from.
+    // Without errors, there was nothing to recover from.
     let recovery = if errors > 0.0 {
         clamped(sum(|it| it.recovered) / errors)
     } else {

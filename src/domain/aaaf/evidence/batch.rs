@@ -1,4 +1,5 @@
-//! Which events of a batch are taken (AAAF ingest): a fault refuses its own event, never the batch.
+//! Validates the events of a batch (AAAF ingest). An invalid event is rejected without affecting
+//! the others.
 
 use std::collections::HashMap;
 
@@ -9,63 +10,58 @@ use serde_json::Value;
 use super::extent::kept;
 use super::read::{Envelope, Event, Fault};
 
-/// How far ahead a sender's clock may be.
+/// How far ahead of the host's clock a timestamp may be.
 const AHEAD: SignedDuration = SignedDuration::from_secs(300);
-/// Days events are kept, unless a host says otherwise.
+/// Default retention of events, in days.
 pub const RETENTION_DAYS: i64 = 180;
 
 /// What a host knows when events arrive.
 pub struct Bounds<'a> {
-    /// The time.
     pub now: Timestamp,
-    /// Days events are kept.
+    /// Retention of events, in days.
     pub retention_days: i64,
-    /// Whether an agent is the sender's.
+    /// Whether an agent belongs to the sender.
     pub is_known: &'a dyn Fn(&str) -> bool,
 }
 
-/// What became of a batch.
+/// The validated batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
-    /// What is new, with its place in the batch. That an id is known from before only the store can tell.
+    /// Valid events with their place in the batch. Only the store knows whether an id already
+    /// exists.
     pub events: Vec<Sound>,
-    /// Places of events that stood earlier in the batch with the same id and content; they count as accepted.
+    /// Places of events that repeat an earlier event of the batch with the same id and content;
+    /// they count as accepted.
     pub duplicates: Vec<usize>,
-    /// What was refused.
+    /// The rejected events.
     pub errors: Vec<Refusal>,
 }
 
-/// An event that is taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sound {
     /// Its place in the batch.
     pub index: usize,
-    /// The event.
     pub event: Event,
-    /// What is kept of its data, as JSON.
+    /// The part of its data that is stored, as JSON.
     pub data: String,
 }
 
-/// An event that was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Refusal {
     /// Its place in the batch.
     pub index: usize,
-    /// Why.
     pub error: String,
-    /// `CONFLICT` for an id that another event has.
+    /// `CONFLICT` if the id belongs to another event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
 }
 
 impl Refusal {
-    /// The code of an event whose id another event has.
     pub const CONFLICT: &'static str = "CONFLICT";
-    /// Two events of one batch with the same id.
     pub const SAME_ID: &'static str =
         "Another event of this batch has the same id; give each event its own";
 
-    /// One for what is wrong with the event itself.
+    /// Rejects an invalid event.
     pub const fn unsound(index: usize, error: String) -> Self {
         Self {
             index,
@@ -74,7 +70,7 @@ impl Refusal {
         }
     }
 
-    /// One for an id that another event has.
+    /// Rejects an event whose id belongs to another event.
     pub fn conflict(index: usize, error: &str) -> Self {
         Self {
             index,
@@ -85,18 +81,16 @@ impl Refusal {
 }
 
 impl Batch {
-    /// How many were taken, known ones among them.
+    /// Number of accepted events, including known ones.
     pub fn accepted(&self) -> usize {
         self.events.len() + self.duplicates.len()
     }
 
-    /// How many were not.
     pub fn rejected(&self) -> usize {
         self.errors.len()
     }
 }
 
-/// Looks at every event of a batch.
 pub fn judge(documents: &[Value], bounds: &Bounds<'_>) -> Batch {
     let mut batch = Batch {
         events: Vec::new(),

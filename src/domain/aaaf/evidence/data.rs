@@ -1,4 +1,4 @@
-//! What each type of event says, as far as it is scored. Members that nobody scores are passed over.
+//! The scored members of each event type. Other members are ignored.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub struct TaskAssigned {
     pub learning_eligible: Option<bool>,
 }
 
-/// It is done with it.
+/// The agent finished the task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct TaskCompleted {
@@ -58,12 +58,12 @@ pub struct TaskCompleted {
     pub task_group: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learning_eligible: Option<bool>,
-    /// No dimension is about it; it is kept because people ask.
+    /// Not used by any dimension; stored for information.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }
 
-/// An error of a task: only how bad it is matters. One that is told in free text is major.
+/// An error in a task; only its severity matters. An error in free text counts as major.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value")]
 #[expect(missing_docs, reason = "the names are the framework's own")]
@@ -116,7 +116,7 @@ pub struct ToolInvoked {
     pub error_recovered: Option<bool>,
 }
 
-/// Whether to do a part of a task or to give it to another agent.
+/// Whether to do a part of a task or to delegate it to another agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct DelegationDecision {
@@ -134,7 +134,7 @@ pub struct DelegationDecision {
     pub domain: Option<String>,
 }
 
-/// What came of it.
+/// The outcome of a delegation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct DelegationOutcome {
@@ -156,7 +156,7 @@ pub struct OrchestrationPlan {
     pub communication_clarity_score: Option<f64>,
 }
 
-/// What came of it.
+/// The outcome of an orchestration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct OrchestrationResult {
@@ -178,7 +178,6 @@ impl DelegationDecision {
 }
 
 impl TaskAssigned {
-    /// The first member out of its range.
     pub(super) fn out_of_range(&self) -> Option<&'static str> {
         let none = self.baseline_seconds.is_some_and(|it| it <= 0.0);
         none.then_some("baseline_seconds")
@@ -186,7 +185,6 @@ impl TaskAssigned {
 }
 
 impl TaskCompleted {
-    /// The first member out of its range.
     pub(super) fn out_of_range(&self) -> Option<&'static str> {
         let tools = self
             .tools_used
@@ -209,14 +207,12 @@ impl TaskCompleted {
 }
 
 impl OrchestrationPlan {
-    /// The first member out of its range.
     pub(super) fn out_of_range(&self) -> Option<&'static str> {
         graded(self.workflow_design_score, self.communication_clarity_score)
     }
 }
 
 impl OrchestrationResult {
-    /// The first member out of its range.
     pub(super) fn out_of_range(&self) -> Option<&'static str> {
         beyond("synthesis_quality_score", self.synthesis_quality_score).or(graded(
             self.workflow_design_score,

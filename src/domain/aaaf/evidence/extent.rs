@@ -1,18 +1,19 @@
-//! How much an event may hold. What is recorded is read back as it is, so this is asked of new events alone.
+//! Size limits of an event. They apply to new events only; stored events are always readable.
 
 use super::data::DelegationDecision;
 use super::read::{Data, Event, MAX_NAME};
 use super::values::Node;
 
-/// Entries of all lists of an event together.
+/// Maximum number of entries in all lists of an event together.
 const MOST: usize = 500;
-/// Octets of what is kept of an event's data.
+/// Maximum size of the stored data of an event, in bytes.
 const MAX_OCTETS: usize = 16 * 1024;
 
-/// What is kept of an event: ids, counts and scores. Members that nobody scores may be content (AAAF S15).
+/// The stored part of an event: ids, counts and scores. Members that are not scored may contain
+/// content (AAAF S15) and are dropped.
 ///
 /// # Errors
-/// The member that holds too much.
+/// The member that exceeds a limit.
 pub fn kept(event: &Event) -> Result<String, String> {
     if event.id.as_deref() == Some("") {
         return Err("id".to_owned());
@@ -31,11 +32,12 @@ pub fn kept(event: &Event) -> Result<String, String> {
         .ok_or_else(|| "data".to_owned())
 }
 
-/// Looked at before anything is built of it: what is short to send may be long to keep.
+/// Counts list entries before the data is built, because a short document can expand to a large
+/// one.
 #[derive(Default)]
 struct Extent {
     entries: usize,
-    /// The first member that is too much.
+    /// The first member that exceeds the limit.
     beyond: Option<&'static str>,
 }
 

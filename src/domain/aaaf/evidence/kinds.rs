@@ -1,8 +1,7 @@
-//! The eight types of events and what each must say.
+//! The eight event types and their required members.
 
 use std::fmt;
 
-/// What an event tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum EventType {
@@ -16,7 +15,7 @@ pub enum EventType {
     OrchestrationResult,
 }
 
-/// A member of an event's data that must be there, and whether `null` will do.
+/// A required member of an event's data, and whether `null` is allowed.
 #[derive(Clone, Copy)]
 pub(super) struct Required {
     pub name: &'static str,
@@ -38,7 +37,6 @@ const fn or_null(name: &'static str) -> Required {
 }
 
 impl EventType {
-    /// All.
     pub const ALL: [Self; 8] = [
         Self::TaskAssigned,
         Self::TaskCompleted,
@@ -64,7 +62,6 @@ impl EventType {
         }
     }
 
-    /// The one of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == name)
     }

@@ -1,4 +1,5 @@
-//! Events in a text: a JSON array, JSON lines, or one document that also says how they are to be scored.
+//! Reads events from text: a JSON array, JSON Lines, or one document that also contains scoring
+//! options.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,12 +10,11 @@ use serde_json::{Map, Value};
 
 use super::read::Event;
 
-/// What a text holds.
+/// The content of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
-    /// The events, in their order.
     pub events: Vec<Event>,
-    /// The other members of the document, if it is one.
+    /// The document's other members, if the text is one.
     pub beside: Map<String, Value>,
 }
 
@@ -22,13 +22,12 @@ pub struct Listed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct ListingFault {
-    /// Where, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong there.
     pub reason: String,
 }
 
-/// Reads them.
+/// Reads the events.
 ///
 /// # Errors
 /// The first line that cannot be read.
@@ -38,11 +37,11 @@ pub fn list(text: &str) -> Result<Listed, ListingFault> {
         Some('[') => listing.array(text, Map::new()),
         Some('{') => match serde_json::from_str::<BTreeMap<String, &RawValue>>(text) {
             Ok(document) => listing.document(&document),
-            // Its first line alone is a document: the text is lines of them.
+            // The first line alone is a document, so the text is JSON Lines.
             Err(_) if listing.first_line_is_whole() => listing.lines(),
             Err(fault) => Err(wrong(&fault)),
         },
-        // No lines.
+        // An empty text.
         None => listing.lines(),
         Some(_) => Err(ListingFault {
             line: 1,
@@ -51,11 +50,11 @@ pub fn list(text: &str) -> Result<Listed, ListingFault> {
     }
 }
 
-/// Where the events of a JSON array, or of a document that has `events`, stand in its text, each with the line it begins on:
-/// for whoever takes them one by one.
+/// The byte ranges of the events of a JSON array, or of a document with `events`, each with its
+/// first line, for callers that process events one by one.
 ///
 /// # Errors
-/// The line, and what is wrong there. An event alone is a list of one.
+/// The line and what is wrong there. A single event counts as a list of one.
 pub fn places(text: &str) -> Result<Vec<(usize, Range<usize>)>, ListingFault> {
     let listing = Listing { text };
     let array = match text.trim_start().chars().next() {
@@ -98,10 +97,10 @@ impl<'a> Listing<'a> {
         })
     }
 
-    /// What an array holds, each with the line it begins on.
+    /// The items of an array, each with its first line.
     fn parts(&self, array: &'a str) -> Result<Vec<(usize, &'a RawValue)>, ListingFault> {
         let parts: Vec<&RawValue> = serde_json::from_str(array).map_err(|fault| ListingFault {
-            // The array may begin further down.
+            // The array may begin after the first line.
             line: self.line_of(array) + fault.line().saturating_sub(1),
             reason: reason(&fault),
         })?;
@@ -175,7 +174,7 @@ impl<'a> Listing<'a> {
         newlines(self.text.get(..offset).unwrap_or_default()) + 1
     }
 
-    /// Where a part of the text begins.
+    /// The byte offset at which a part of the text begins.
     fn offset_of(&self, part: &str) -> usize {
         (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize)
     }

@@ -1,4 +1,4 @@
-//! The members that are read of an event's data, as its type declares them.
+//! The members of an event's data that are read, as declared by its type.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use super::kinds::EventType;
 const COMMON: [&str; 2] = ["task_id", "assessment_id"];
 
 impl EventType {
-    /// Whether a member of an event's data is looked at by anybody.
+    /// Whether a member of an event's data is ever read.
     pub fn reads(self, member: &str) -> bool {
         let own = match self {
             Self::TaskAssigned => members::<TaskAssigned>(),
@@ -31,19 +31,20 @@ impl EventType {
     }
 }
 
-/// The members a struct asks for when it is read: a second list of them would some day be another one.
+/// The members that a struct asks for when it is deserialized. A second, handwritten list would
+/// sooner or later differ.
 fn members<T: DeserializeOwned>() -> &'static [&'static str] {
     match T::deserialize(Asked) {
         Err(Answer(members)) => members,
-        // None of them can be read out of nothing.
+        // No data type deserializes from nothing.
         Ok(_) => &[],
     }
 }
 
-/// Has nothing to read from, and tells what it was asked for.
+/// A deserializer without input that reports the requested members.
 struct Asked;
 
-/// What a struct asked for.
+/// The members that a struct asked for.
 #[derive(Debug)]
 struct Answer(&'static [&'static str]);
 
@@ -91,7 +92,7 @@ mod tests {
     fn a_type_reads_what_it_must_say_and_what_it_may() {
         for kind in EventType::ALL {
             for required in kind.required() {
-                // Asked of the producer, and scored by nobody.
+                // Required of producers, but never scored.
                 let scored = (kind, required.name) != (EventType::TaskRevised, "changes");
                 assert_eq!(
                     kind.reads(required.name),

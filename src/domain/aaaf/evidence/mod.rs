@@ -1,4 +1,4 @@
-//! Evidence events (AAAF evidence): what an agent did, as ids, counts and scores; never content.
+//! Evidence events (AAAF evidence): what an agent did, as ids, counts and scores, never as content.
 
 mod batch;
 mod data;

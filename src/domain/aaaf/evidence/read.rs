@@ -1,4 +1,4 @@
-//! From JSON to an event, with the framework's words for what is wrong.
+//! Reads an event from JSON, with the framework's error messages.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -12,29 +12,27 @@ use super::data::{
 use super::kinds::EventType;
 use super::recorder::Recorder;
 
-/// Characters of an identifier or a name.
+/// Maximum length of an identifier or a name, in characters.
 pub(super) const MAX_NAME: usize = 256;
 
 /// A recorded fact about an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Chosen by who sent it; an id counts once.
+    /// Chosen by the sender; an id counts once.
     pub id: Option<String>,
-    /// Whose.
     pub agent_id: String,
-    /// When.
     pub timestamp: Timestamp,
-    /// The task it is about.
     pub task_id: String,
-    /// The assessment whose stress test made it; evidence without is passive.
+    /// The assessment whose stress test produced the event. Without one, the event is passive
+    /// evidence.
     pub assessment_id: Option<String>,
-    /// What happened.
     pub data: Data,
-    /// Who recorded it, where that decides what counts; `None` for events that are scored as they are given.
+    /// Who recorded the event, if that decides what counts; `None` for events that are scored as
+    /// given.
     pub recorder: Option<Recorder>,
 }
 
-/// What an event says, by its type.
+/// The data of an event, by type.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum Data {
@@ -48,22 +46,19 @@ pub enum Data {
     OrchestrationResult(Box<OrchestrationResult>),
 }
 
-/// Why something is no event.
+/// Why a document is not an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It is no object.
     #[error("Invalid value: event must be a JSON object")]
     NotAnObject,
-    /// A member is missing, or null where null will not do.
+    /// The member is missing, or is null where null is not allowed.
     #[error("Missing required field: {0}")]
     Missing(String),
-    /// A type nobody knows.
     #[error("Invalid event type")]
     EventType,
-    /// A timestamp that is none.
     #[error("Invalid timestamp")]
     Timestamp,
-    /// A value of another kind or out of its range.
+    /// The member has the wrong type or is out of range.
     #[error("Invalid value: {0}")]
     Invalid(String),
 }
@@ -75,7 +70,7 @@ struct Common {
     assessment_id: Option<String>,
 }
 
-/// The envelope, before the data is looked at.
+/// The members around the data.
 pub(super) struct Envelope<'a> {
     pub id: Option<&'a str>,
     pub agent_id: &'a str,
@@ -158,7 +153,7 @@ fn named(name: &str, text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Only the outermost member is named: what is inside may be content.
+/// Names only the outermost member, because inner values may be content.
 fn typed<T: DeserializeOwned>(data: &Value) -> Result<T, Fault> {
     serde_path_to_error::deserialize(data).map_err(|fault| {
         let path = fault.path().to_string();
@@ -171,12 +166,12 @@ impl Event {
     /// Reads an event.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first problem found.
     pub fn read(document: &Value) -> Result<Self, Fault> {
         Envelope::read(document)?.open()
     }
 
-    /// What is scored of it, as a document.
+    /// The scored part of the event, as a document.
     pub fn document(&self) -> Value {
         let mut data = self.data.document();
         if let Value::Object(data) = &mut data {
@@ -199,7 +194,6 @@ impl Event {
         Value::Object(document)
     }
 
-    /// Its type.
     pub const fn event_type(&self) -> EventType {
         match self.data {
             Data::TaskAssigned(_) => EventType::TaskAssigned,
@@ -243,7 +237,7 @@ impl Data {
         let written = match self {
             Self::TaskAssigned(it) => serde_json::to_value(it),
             Self::TaskCompleted(it) => serde_json::to_value(it),
-            // Required, and never scored.
+            // Required, but never scored.
             Self::TaskRevised(it) => serde_json::to_value(it).map(|mut it| {
                 if let Value::Object(members) = &mut it {
                     members.insert("changes".to_owned(), Value::Null);
@@ -256,7 +250,7 @@ impl Data {
             Self::OrchestrationPlan(it) => serde_json::to_value(it),
             Self::OrchestrationResult(it) => serde_json::to_value(it),
         };
-        // Plain structs of text and finite numbers: writing them cannot fail.
+        // Serialization cannot fail: these are plain structs of text and finite numbers.
         written.unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! Who recorded an event, and which of its statements count because of that (ADR 0030).
+//! Who recorded an event, and which of its statements count as a result (ADR 0030).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::read::{Data, Event};
 pub enum Entitlement {
     /// That something happened: which tools were called, and when.
     Activity,
-    /// How it ended: outcomes, revisions, checklists, what was right.
+    /// How it ended: outcomes, revisions, checklists, ground truth.
     Outcomes,
     /// How good it was, as a matter of judgment.
     Grades,
@@ -26,12 +26,11 @@ const GRADES: &[&str] = &[
     "synthesis_quality_score",
 ];
 
-/// Whether a member of an event's data is a grade, which takes [`Entitlement::Grades`].
+/// Whether a member of an event's data is a grade, which requires [`Entitlement::Grades`].
 pub fn is_grade(member: &str) -> bool {
     GRADES.contains(&member)
 }
 
-/// The kind of principal that recorded an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recorder {
@@ -39,20 +38,20 @@ pub enum Recorder {
     Host,
     /// A key that names a person, or the operator of a data folder.
     Person,
-    /// A key of a model grader whose agreement with people is known and sufficient.
+    /// A key of a model grader with a sufficient judge calibration.
     Grader,
-    /// A key of the organization that names neither a person nor an agent, such as that of a CI system.
+    /// A key of the organization that names neither a person nor an agent, such as that of a CI
+    /// system.
     Organization,
     /// A key of a model grader without a sufficient calibration.
     UncalibratedGrader,
     /// A key of an agent of the organization.
     Agent,
-    /// Recorded before the principal was kept.
+    /// Recorded before the principal was stored.
     Unknown,
 }
 
 impl Recorder {
-    /// Every kind.
     pub const ALL: &'static [Self] = &[
         Self::Host,
         Self::Person,
@@ -63,7 +62,6 @@ impl Recorder {
         Self::Unknown,
     ];
 
-    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -76,7 +74,6 @@ impl Recorder {
         }
     }
 
-    /// The kind with this wire name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|it| it.as_str() == name).copied()
     }
@@ -97,7 +94,7 @@ impl fmt::Display for Recorder {
     }
 }
 
-/// Events by the kind of principal that recorded them.
+/// Number of events by the kind of principal that recorded them.
 pub type Sources = BTreeMap<Recorder, usize>;
 
 /// The share of each source, from 0 to 1, rounded to four decimals.
@@ -110,14 +107,14 @@ pub fn shares(sources: &Sources) -> BTreeMap<Recorder, f64> {
         .collect()
 }
 
-/// The sources with their shares in percent, the largest first; empty where no source is known.
+/// The sources with their shares in percent, largest first; empty if unknown.
 pub fn in_words(sources: &Sources) -> String {
     let total = sources.values().sum::<usize>();
     let mut sorted: Vec<(Recorder, usize)> = sources.iter().map(|(it, n)| (*it, *n)).collect();
     sorted.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
     let words = sorted.into_iter().map(|(recorder, events)| {
         let name = recorder.as_str().replace('_', " ");
-        // Rounded down: a part is never shown as the whole.
+        // Truncated, so that a part is never shown as the whole.
         match events * 100 / total.max(1) {
             0 => format!("{name} below 1 %"),
             percent => format!("{name} {percent} %"),
@@ -127,8 +124,8 @@ pub fn in_words(sources: &Sources) -> String {
 }
 
 impl Event {
-    /// The event with what its recorder may state. Statements beyond that are left out; an event that may state activity
-    /// alone is kept whole, and the selection of an assessment takes no more than its tool calls.
+    /// The event without the statements that its recorder may not make. Events limited to activity
+    /// are kept unchanged; the selection of an assessment uses only their tool calls.
     #[must_use]
     pub fn recorded_by(mut self, recorder: Recorder) -> Self {
         if recorder.entitlement() < Entitlement::Grades {
@@ -138,13 +135,13 @@ impl Event {
         self
     }
 
-    /// Whether it states nothing that counts but activity.
+    /// Whether the event states nothing that counts except activity.
     pub fn is_activity_only(&self) -> bool {
         self.recorder
             .is_some_and(|it| it.entitlement() == Entitlement::Activity)
     }
 
-    /// Whether it states more than a recorder may.
+    /// Whether the event states more than the entitlement allows.
     pub fn exceeds(&self, entitlement: Entitlement) -> bool {
         entitlement < self.data.states()
     }
@@ -171,7 +168,7 @@ impl Data {
         }
     }
 
-    /// The most that it states.
+    /// The highest entitlement that the event's statements need.
     fn states(&self) -> Entitlement {
         let graded = match self {
             Self::TaskCompleted(it) => it.quality_score.is_some(),

@@ -1,20 +1,19 @@
-//! The values events are made of, each with its range.
+//! The values in events, with their ranges.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// How hard a task is.
+/// Difficulty of a task.
 pub type ComplexityLevel = Level<1, 5>;
-/// How much a person has a say: 0 approves every action, 1 at checkpoints, 2 on exceptions only, 3 none.
+/// Human involvement: 0 approves every action, 1 at checkpoints, 2 on exceptions only, 3 none.
 pub type AutonomyLevel = Level<0, 3>;
 
-/// A whole number of a few. Producers that know no integers write `3.0`; that is a 3.
+/// A small integer in a range. Some producers write integers as `3.0`, which is accepted as 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "u8")]
 pub struct Level<const LOW: u8, const HIGH: u8>(u8);
 
 impl<const LOW: u8, const HIGH: u8> Level<LOW, HIGH> {
-    /// The number.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -36,7 +35,7 @@ impl<const LOW: u8, const HIGH: u8> From<Level<LOW, HIGH>> for u8 {
     }
 }
 
-/// How many of something. Bounded, so that sums of them stay whole numbers.
+/// A count, bounded so that sums stay exact integers.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -44,7 +43,6 @@ impl<const LOW: u8, const HIGH: u8> From<Level<LOW, HIGH>> for u8 {
 pub struct Count(u32);
 
 impl Count {
-    /// The number.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -76,34 +74,34 @@ impl From<Count> for u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompletionStatus {
-    /// Its result was taken.
+    /// The result was accepted.
     Accepted,
-    /// A part of it was.
+    /// A part of the result was accepted.
     Partial,
-    /// It was not.
+    /// The result was not accepted.
     Rejected,
-    /// The agent did not get there.
+    /// The agent did not finish the task.
     Failed,
     /// A person took over.
     Escalated,
-    /// Who assigned it withdrew it.
+    /// The assigner withdrew the task.
     Cancelled,
 }
 
 impl CompletionStatus {
-    /// Whether the agent's work was of no use.
+    /// Whether the agent's work was useless.
     pub const fn is_failure(self) -> bool {
         matches!(self, Self::Rejected | Self::Failed | Self::Escalated)
     }
 }
 
-/// How bad an error or a reason for a revision is.
+/// Severity of an error or of a reason for a revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum Severity {
     Critical,
-    /// What an error is that does not say.
+    /// The default for an error without a severity.
     #[default]
     Major,
     Minor,
@@ -116,7 +114,7 @@ pub enum Cause {
     /// The agent's fault.
     #[default]
     Error,
-    /// Something else was wanted than before.
+    /// The requirements changed.
     ScopeChange,
     /// A matter of taste.
     Preference,
@@ -129,11 +127,11 @@ pub enum Decision {
     /// The agent itself.
     #[serde(rename = "self")]
     Own,
-    /// Another one.
+    /// Another agent.
     Delegate,
 }
 
-/// What came of a delegation or an orchestration.
+/// The outcome of a delegation or an orchestration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are the framework's own")]
@@ -143,7 +141,7 @@ pub enum Outcome {
     Failure,
 }
 
-/// A step of a plan, named by text or by number.
+/// A step of a plan, named by a string or a number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "String")]
 pub struct Node(pub String);
