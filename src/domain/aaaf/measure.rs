@@ -1,4 +1,4 @@
-//! What was found of one dimension.
+//! The measure of one dimension.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,25 @@ use serde::{Serialize, Serializer};
 
 use super::tier::Score;
 
-/// A dimension, measured or not. What has no evidence is not assessed; it is never a zero or a placeholder.
+/// The measure of a dimension. A dimension without evidence is not assessed; it never gets a zero
+/// or a placeholder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measure {
-    /// 0..=1, not rounded; `None` if it is not assessed.
+    /// 0..=1, unrounded; `None` if the dimension is not assessed.
     pub raw: Option<f64>,
-    /// How many of the dimension's own unit: tasks, tools, decisions …
+    /// Sample size in the dimension's own unit: tasks, tools, decisions …
     pub sample_size: usize,
-    /// How many records were read for it.
+    /// Number of records that were read.
     pub evidence_count: usize,
-    /// What only this dimension says.
+    /// Members that only this dimension has.
     pub details: Option<Details>,
-    /// Why it is not assessed.
+    /// Why the dimension is not assessed.
     pub reason: Option<&'static str>,
-    /// The appeal that changed it.
+    /// The appeal that changed the score.
     pub appeal: Option<Appealed>,
 }
 
-/// The parts of dimensions that have some.
+/// The parts of composite dimensions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "the names are the framework's own")]
@@ -67,17 +68,15 @@ pub enum Details {
     },
 }
 
-/// Which appeal changed a score, and from what.
+/// The appeal that changed a score, and the score before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Appealed {
-    /// What it was; `None` if it was not assessed.
+    /// `None` if the dimension was not assessed.
     pub previous_score: Option<Score>,
-    /// The appeal.
     pub appeal_id: String,
 }
 
 impl Measure {
-    /// With evidence.
     pub fn assessed(raw: f64, sample_size: usize, evidence_count: usize) -> Self {
         Self {
             raw: Some(raw),
@@ -89,7 +88,6 @@ impl Measure {
         }
     }
 
-    /// Without.
     pub fn unassessed(reason: &'static str) -> Self {
         Self {
             raw: None,
@@ -101,7 +99,7 @@ impl Measure {
         }
     }
 
-    /// With evidence that may not be enough.
+    /// Assessed if there is a value, otherwise not assessed for this reason.
     pub fn found(
         raw: Option<f64>,
         sample_size: usize,
@@ -118,14 +116,13 @@ impl Measure {
         }
     }
 
-    /// Adds what only this dimension says.
     #[must_use]
     pub fn with(mut self, details: Details) -> Self {
         self.details = Some(details);
         self
     }
 
-    /// As it is stored.
+    /// The score as it is stored.
     pub fn score(&self) -> Option<Score> {
         self.raw.map(Score::of)
     }

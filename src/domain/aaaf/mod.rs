@@ -1,9 +1,10 @@
-//! Ratings on two axes by the AI Agent Assessment Framework (AAAF 1.0.0): performance, how well an agent works, and
-//! capability, what it can do, from recorded evidence events.
+//! Ratings on two axes by the AI Agent Assessment Framework (AAAF 1.0.0): performance, how well an
+//! agent works, and capability, what it can do, based on recorded evidence events.
 //!
-//! Everything here is a function of (events, configuration, overrides): the same input gives the same bytes. Way through it:
-//! [`evidence`] reads events, `selection` keeps those that count, `task` makes records of them, `performance` and `capability`
-//! measure twelve dimensions, `composite` makes two axes of them, and [`score`] says the whole.
+//! Everything here is a pure function of events, configuration and overrides: the same input gives
+//! the same bytes. The pipeline: [`evidence`] reads events, `selection` keeps those that count,
+//! `task` folds them into task records, `performance` and `capability` measure twelve dimensions,
+//! `composite` combines them into two axes, and [`score`] returns the result.
 
 pub mod agent;
 pub mod appeal;

@@ -1,4 +1,4 @@
-//! What somebody wants assessed (AAAF S7), and what they decide about it when it waits for a review (AAAF S8).
+//! Requests for assessments (AAAF S7), and the reviewer's decisions about them (AAAF S8).
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -23,17 +23,17 @@ const FIELDS: &[&str] = &[
 const MAX_NAME: usize = 64;
 const MAX_REASON: usize = 2000;
 
-/// An assessment that is asked for.
+/// A requested assessment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
-    /// Of whom.
+    /// The agent's id.
     pub agent: String,
     kind: String,
-    /// The one dimension that it is about.
+    /// The dimension of a single-dimension assessment.
     pub dimension: Option<Dimension>,
-    /// Whether it has a stress test.
+    /// Whether the assessment runs a stress test.
     pub stress_test: bool,
-    /// Whether it makes no sense without one.
+    /// Whether the request is pointless without a stress test.
     is_for_stress_test: bool,
     window_start: Option<Timestamp>,
     window_end: Option<Timestamp>,
@@ -63,7 +63,8 @@ impl Order {
         })
     }
 
-    /// Reads the body of `POST agents/{id}/stress-test`: of one dimension of capability, or of all.
+    /// Reads the body of `POST agents/{id}/stress-test`, for one dimension of capability or all of
+    /// them.
     ///
     /// # Errors
     /// `validation_error` that names the field.
@@ -85,8 +86,8 @@ impl Order {
         })
     }
 
-    /// Why a full assessment of an agent goes without its stress test, if it does: stress tests supplement what came along, and
-    /// an agent that this host does not run has none.
+    /// Why a full assessment of an agent omits its stress test, if it does. A stress test
+    /// supplements passive evidence, and an agent that this host cannot run has none.
     pub fn omits_stress_test(&self, agent: &Profile) -> Option<&'static str> {
         let external = agent.openwop_agent.is_none() && agent.reached_by.is_none();
         let supplements = self.kind == "full" && self.stress_test && !self.is_for_stress_test;
@@ -96,8 +97,8 @@ impl Order {
         )
     }
 
-    /// Reads the body of `POST assessments/{id}/stress-test`: the agent and the window of an earlier assessment, with a stress
-    /// test.
+    /// Reads the body of `POST assessments/{id}/stress-test`: the agent and the window of an
+    /// earlier assessment, with a stress test.
     ///
     /// # Errors
     /// `validation_error` that names the field.
@@ -115,7 +116,7 @@ impl Order {
         })
     }
 
-    /// Another assessment like an agent's last one, over the usual window, which ends now.
+    /// A repetition of an agent's last assessment over the usual window, which ends now.
     pub fn again(agent: &str, kind: Kind, stress_test: bool) -> Self {
         Self {
             agent: agent.to_owned(),
@@ -128,10 +129,11 @@ impl Order {
         }
     }
 
-    /// The assessment of this id over the window that is asked for, or the usual one, which ends now.
+    /// The assessment with this id over the requested window, or over the usual one, which ends
+    /// now.
     ///
     /// # Errors
-    /// `validation_error` for a window that is none, or that is not over.
+    /// `validation_error` for a window that is invalid or has not ended.
     pub fn plan(&self, id: &str, config: &Config, now: Timestamp) -> Result<Assessment, Problem> {
         let end = self.window_end.unwrap_or(now);
         if end > now {
@@ -173,7 +175,8 @@ fn dimension(fields: &Fields<'_>) -> Result<Option<Dimension>, Problem> {
     Ok(Some(known))
 }
 
-/// Whether an assessment of a kind has a stress test: a full one unless it says not to, and one that is nothing else always.
+/// Whether an assessment of this kind runs a stress test: a full one unless the request says no, a
+/// stress test only one always.
 fn stress_test(fields: &Fields<'_>, kind: &str, asked: Option<bool>) -> Result<bool, Problem> {
     let refuse = |message: &str| Err(fields.invalid("include_stress_test", message));
     match (kind, asked) {
@@ -189,20 +192,17 @@ fn stress_test(fields: &Fields<'_>, kind: &str, asked: Option<bool>) -> Result<b
     }
 }
 
-/// Eval runs that are to become evidence.
+/// A request to collect eval runs as evidence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collection {
-    /// Of one agent; else of all that stand for one.
+    /// Limits the collection to one agent; without it, all agents that represent an OpenWOP agent
+    /// are included.
     pub agent: Option<String>,
-    /// Only runs created at this moment or later.
+    /// Only runs created at this time or later.
     pub from: Option<Timestamp>,
 }
 
 impl Collection {
-    /// Reads the body of `POST events/collect`.
-    ///
-    /// # Errors
-    /// `validation_error` that names the field.
     pub fn parse(body: &Value) -> Result<Self, Problem> {
         let fields = Fields::closed(body, "", &["agent_id", "from"], Nulls::Wrong)?;
         let agent = fields.text_of("agent_id", 1..=MAX_NAME)?;
@@ -220,36 +220,30 @@ fn moment(fields: &Fields<'_>, name: &str) -> Result<Option<Timestamp>, Problem>
     let moment: Timestamp = text
         .parse()
         .map_err(|_| fields.invalid(name, "must be a timestamp such as 2026-04-16T12:00:00Z"))?;
-    // As precise as it is kept.
+    // Timestamps are stored in microseconds.
     Timestamp::from_microsecond(moment.as_microsecond())
         .map(Some)
         .map_err(|_| fields.invalid(name, "must be a timestamp such as 2026-04-16T12:00:00Z"))
 }
 
-/// How a person decides about an assessment that waits for a review.
+/// A reviewer's decision about an assessment that waits for a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It stands.
+    /// The rating is certified.
     Approve,
-    /// It does not certify anything.
+    /// The rating is not certified.
     Reject,
 }
 
 /// A decision with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Review {
-    /// How.
     pub verdict: Verdict,
-    /// Why.
     pub reason: Option<String>,
 }
 
 impl Review {
-    /// Reads the body of `POST assessments/{id}/review`.
-    ///
-    /// # Errors
-    /// `validation_error` that names the field.
     pub fn parse(body: &Value) -> Result<Self, Problem> {
         let fields = Fields::closed(body, "", &["decision", "reason"], Nulls::Wrong)?;
         let verdict = match fields.text("decision")? {
@@ -263,7 +257,7 @@ impl Review {
         }
         Ok(Self {
             verdict,
-            // It is recorded as it is here.
+            // Masked, because it is stored.
             reason: reason.map(|reason| mask(reason).into_owned()),
         })
     }

@@ -1,4 +1,5 @@
-//! Organizations (AAAF S14, S15): a tenant with a face, whose agents are assessed and who signs for it.
+//! Organizations (AAAF S14, S15): a tenant's public identity, in whose name agents are assessed and
+//! badges are signed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,13 +9,13 @@ use crate::domain::fields::{Fields, Nulls};
 use crate::domain::ids::TenantId;
 use crate::protocol::error::Problem;
 
-/// Longest name, in characters; a badge shows what fits.
+/// Maximum length of a name in characters; a badge shows as much as fits.
 pub const MAX_NAME: usize = 200;
 const MAX_TENANT: usize = 128;
 const MAX_PRINCIPAL: usize = 128;
-/// Auditors that an organization can name.
+/// Maximum number of auditors of an organization.
 const MAX_AUDITORS: usize = 20;
-/// Members of `POST organizations` that are settings of its configuration.
+/// Members of `POST organizations` that are configuration settings.
 const SETTINGS: [&str; 7] = [
     "domain_taxonomy",
     "performance_weights",
@@ -25,23 +26,21 @@ const SETTINGS: [&str; 7] = [
     "minimum_tasks_capability",
 ];
 
-/// What may still be done in the name of an organization (AAAF S15).
+/// Status of an organization, which decides what is still allowed in its name (AAAF S15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Everything.
+    /// All operations are allowed.
     Active,
-    /// Only reading.
+    /// Only reading is allowed.
     Suspended,
-    /// Only verifying its badges.
+    /// Only verification of its badges is allowed.
     Archived,
 }
 
 impl Status {
-    /// Every status.
     pub const ALL: &'static [Self] = &[Self::Active, Self::Suspended, Self::Archived];
 
-    /// The wire name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -50,12 +49,11 @@ impl Status {
         }
     }
 
-    /// The status with this wire name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|it| it.as_str() == name).copied()
     }
 
-    /// Why something is not possible for it now; `None` if it is.
+    /// Why the organization cannot be read, or written to if `writes`; `None` if it can.
     pub const fn hinders(self, writes: bool) -> Option<&'static str> {
         match self {
             Self::Suspended if writes => Some(
@@ -71,40 +69,40 @@ impl Status {
     }
 }
 
-/// Who is shown the badges of an organization.
+/// Who may see the badges of an organization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Visibility {
-    /// Whoever asks.
+    /// Everyone.
     Public,
-    /// Its own members.
+    /// Only its members.
     Private,
 }
 
-/// A third-party auditor: a principal of another tenant that reads the organization's assessments and reviews them.
+/// A third-party auditor: a principal of another tenant that reads and reviews the organization's
+/// assessments.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Auditor {
-    /// The tenant of the auditor's keys.
     pub tenant: TenantId,
-    /// The principal of these keys.
     pub principal: String,
 }
 
 impl Auditor {
-    /// The auditor's name in the audit log of the organization. No principal of its own tenant has a `:`.
+    /// The auditor's name in the organization's audit log. No principal of its own tenant contains
+    /// a `:`.
     pub fn external_name(&self) -> String {
         format!("external:{}/{}", self.tenant, self.principal)
     }
 }
 
-/// An organization to be made.
+/// An organization to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Founding {
-    /// What it is called.
     pub name: String,
-    /// The tenant it is the face of; without one it gets a tenant of its own.
+    /// The tenant that the organization represents; without one, it gets a new tenant.
     pub tenant: Option<TenantId>,
-    /// Settings that differ from the framework's defaults. Their values are checked as any other change of a configuration.
+    /// Settings that differ from the framework's defaults. Values are validated like any other
+    /// change of the configuration.
     pub config: Map<String, Value>,
 }
 
@@ -132,24 +130,19 @@ impl Founding {
     }
 }
 
-/// What is to become different.
+/// A partial update.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
-    /// Another name.
     pub name: Option<String>,
-    /// Another status; for the operator of the host.
+    /// Only for the operator of the host.
     pub status: Option<Status>,
-    /// Who is shown its badges.
+    /// Who may see its badges.
     pub badges: Option<Visibility>,
-    /// All of its auditors, in the place of those before.
+    /// The complete list of auditors, which replaces the stored one.
     pub auditors: Option<Vec<Auditor>>,
 }
 
 impl Change {
-    /// Reads the body of `PATCH organizations/{id}`.
-    ///
-    /// # Errors
-    /// `validation_error` that names the field.
     pub fn parse(body: &Value) -> Result<Self, Problem> {
         let known = ["name", "status", "badges", "auditors"];
         let fields = Fields::closed(body, "", &known, Nulls::Wrong)?;
@@ -213,7 +206,7 @@ fn name(fields: &Fields<'_>) -> Result<Option<String>, Problem> {
     named(fields, MAX_NAME)
 }
 
-/// A name that people read: something is to be seen of it.
+/// A name with at least one visible letter.
 pub(super) fn named(fields: &Fields<'_>, longest: usize) -> Result<Option<String>, Problem> {
     match fields.text_of("name", 1..=longest)? {
         Some(name) if name.trim().is_empty() || name.contains(is_ambiguous) => {

@@ -1,4 +1,4 @@
-//! One dimension over all agents of an organization: where its capability gaps are.
+//! One dimension over all agents of an organization, to show its capability gaps.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,48 +8,37 @@ use super::dimension::{Axis, Dimension};
 use super::interval::Intervals;
 use super::tier::{Score, Tier};
 
-/// The published rating of an agent.
 #[derive(Clone, Debug)]
 pub struct RatedAgent {
-    /// The agent's id.
     pub agent_id: String,
-    /// Its name.
     pub name: String,
-    /// The assessment that rated it.
     pub assessment_id: String,
-    /// The result of the assessment.
+    /// The result of the assessment, as stored.
     pub result: Value,
-    /// The 95 % intervals of its dimensions.
     pub intervals: Intervals,
 }
 
-/// An agent in one dimension.
+/// The score of an agent in one dimension.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentScore {
-    /// The agent's id.
     pub agent_id: String,
-    /// Its name.
     pub name: String,
-    /// The assessment that rated it.
     pub assessment_id: String,
     /// `None` if the dimension is not assessed.
     pub score: Option<Score>,
-    /// The lower limit of the 95 % interval, where there is one.
+    /// The lower limit of the 95 % interval, if there is one.
     pub low: Option<Score>,
-    /// The upper limit.
+    /// The upper limit of the 95 % interval.
     pub high: Option<Score>,
-    /// The tier of the axis that a composite of this score would reach.
+    /// The tier that an axis with a composite of this score would reach.
     pub tier: Option<String>,
 }
 
-/// A dimension over all agents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DimensionOverview {
-    /// Which.
     pub dimension: Dimension,
-    /// Its axis.
     pub axis: Axis,
-    /// How many agents have a score.
+    /// Number of agents with a score.
     pub assessed: usize,
     /// The mean of their scores.
     pub mean: Option<Score>,
@@ -57,7 +46,8 @@ pub struct DimensionOverview {
     pub agents: Vec<AgentScore>,
 }
 
-/// Every dimension over these agents, that with the lowest mean first; those that no agent is assessed in come last.
+/// Every dimension over these agents, the one with the lowest mean first. Dimensions in which no
+/// agent is assessed come last.
 pub fn overview(agents: &[RatedAgent]) -> Vec<DimensionOverview> {
     let rated: Vec<(&RatedAgent, Scores)> = agents
         .iter()
@@ -66,12 +56,12 @@ pub fn overview(agents: &[RatedAgent]) -> Vec<DimensionOverview> {
     let dimensions = Axis::ALL.into_iter().flat_map(Axis::dimensions).copied();
     let mut overview: Vec<DimensionOverview> =
         dimensions.map(|dimension| of(dimension, &rated)).collect();
-    // Stable: equal ones stay in the framework's order.
+    // The sort is stable: equal dimensions stay in the framework's order.
     overview.sort_by_key(|it| weakest_first(it.mean));
     overview
 }
 
-/// What has no score comes last.
+/// Sorts missing scores last.
 fn weakest_first(score: Option<Score>) -> (bool, Option<Score>) {
     (score.is_none(), score)
 }
@@ -149,7 +139,7 @@ mod tests {
         let accuracy = &overview[1];
         assert_eq!(accuracy.dimension, Dimension::Accuracy);
         assert_eq!(named(accuracy), ["unknown", "weak", "strong"]);
-        // Nobody is assessed in these.
+        // No agent is assessed in these.
         assert!(overview[2..].iter().all(|it| it.mean.is_none()));
     }
 }

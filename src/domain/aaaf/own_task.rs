@@ -1,7 +1,7 @@
 //! Stress tasks that an organization adds to the library (AAAF 5.2, step 4).
 //!
-//! The tasks of one dimension are a suite of their own, made when an assessment asks for it and kept with the assessment, so
-//! that removing a task changes nothing that is under way.
+//! The tasks of one dimension form a suite, which is built when an assessment is ordered and stored
+//! with it. Removing a task therefore does not affect assessments in progress.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -13,15 +13,16 @@ use crate::domain::eval::suite_rules::check_suite;
 use crate::domain::fields::{Fields, Nulls};
 use crate::protocol::error::Problem;
 
-/// Tasks that an organization may have.
+/// Maximum number of tasks of an organization.
 pub const MOST: usize = 100;
-/// What they may have together, in bytes: every assessment with a stress test keeps a copy.
+/// Maximum total size of an organization's tasks in bytes; every assessment with a stress test
+/// stores a copy.
 pub const MOST_OCTETS: usize = 256 << 10;
-/// Longest task, in bytes.
+/// Maximum size of a task, in bytes.
 const LONGEST: usize = 64 << 10;
 const LONGEST_DOMAIN: usize = 128;
 const LEVELS: std::ops::RangeInclusive<u64> = 1..=5;
-/// The complexity of a task that names none.
+/// The complexity level of a task that states none.
 const USUAL_LEVEL: u64 = 2;
 const FIELDS: &[&str] = &[
     "dimension",
@@ -31,30 +32,25 @@ const FIELDS: &[&str] = &[
     "expected_outcome",
 ];
 
-/// A task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnTask {
-    /// A UUID.
     pub id: String,
-    /// The dimension of capability that it probes.
+    /// The dimension of capability that the task probes.
     pub dimension: Dimension,
     /// 1 to 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complexity_level: Option<u64>,
-    /// The agent's primary domain where it is absent.
+    /// Defaults to the agent's primary domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// `input`; `fixtures` of the suite schema and `profile` of an assessment profile, if it has them.
+    /// `input`, and optionally `fixtures` of the suite schema and `profile` of an assessment
+    /// profile.
     pub task_definition: Map<String, Value>,
     /// The match of a golden expectation.
     pub expected_outcome: Map<String, Value>,
 }
 
 impl OwnTask {
-    /// Reads the body of `POST stress-tests`.
-    ///
-    /// # Errors
-    /// `validation_error` that names the field.
     pub fn parse(id: &str, body: &Value, taxonomy: &[String]) -> Result<Self, Problem> {
         let fields = Fields::closed(body, "", FIELDS, Nulls::Absent)?;
         let required = |name: &str| fields.invalid(name, "is required");
@@ -87,7 +83,7 @@ impl OwnTask {
         Ok(task)
     }
 
-    /// Its size, in bytes of JSON.
+    /// Size in bytes of JSON.
     pub fn octets(&self) -> usize {
         json!(self).to_string().len()
     }
@@ -138,7 +134,7 @@ impl OwnTask {
     }
 }
 
-/// The suite and the profile of some tasks: one version for each content.
+/// The suite and the profile of these tasks. The version is derived from the content.
 pub fn suite_of(test: &str, tasks: &[&OwnTask]) -> (Value, Value) {
     let suite_id = format!("organization.aaaf.evals.{test}");
     let contents: Vec<String> = tasks.iter().map(|it| json!(it).to_string()).collect();

@@ -1,4 +1,4 @@
-//! Where a host is reached by those who verify its badges (AAAF badges).
+//! The address at which verifiers of badges reach a host (AAAF badges).
 
 use url::{Host, Url};
 use uuid::Uuid;
@@ -6,15 +6,16 @@ use uuid::Uuid;
 use crate::domain::credential::did::{Signatory, did_web};
 use crate::domain::pack::keys::PublicKey;
 
-/// Where a host is reached.
+/// The address of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     base_url: String,
-    /// `host` or `host:port` where DID documents are found by HTTPS under a public name.
+    /// `host` or `host:port` under which DID documents are served over HTTPS, if the host has a
+    /// public name.
     authority: Option<String>,
 }
 
-/// No address that badges can name.
+/// Not an address that badges can refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be an http or https address such as https://assess.example.org, without path, query \
@@ -23,7 +24,7 @@ pub struct Place {
 pub struct NoPlace;
 
 impl Place {
-    /// A host that only says where it listens.
+    /// A host that is known only by its listen address.
     pub fn listening(address: &str) -> Self {
         Self {
             base_url: format!("http://{address}"),
@@ -48,7 +49,7 @@ impl Place {
             Some(port) => format!("{host}:{port}"),
             None => host.to_owned(),
         };
-        // Whoever resolves a did:web asks a name, and by HTTPS.
+        // A did:web resolver requires a domain name and HTTPS.
         let named = matches!(url.host(), Some(Host::Domain(name)) if name.contains('.'));
         Ok(Self {
             base_url: format!("{}://{authority}", url.scheme()),
@@ -56,28 +57,29 @@ impl Place {
         })
     }
 
-    /// Its address, without a slash at the end.
+    /// The base URL, without a trailing slash.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// Where a badge is verified.
+    /// The address at which a badge is verified.
     pub fn verification(&self, badge: Uuid) -> String {
         format!("{}{}", self.base_url, verification_path(badge))
     }
 
-    /// The address of the host that a badge is verified at; `None` for what is no such address.
+    /// The base URL of the host that verifies a badge at this address; `None` for any other
+    /// address.
     pub fn verified_at(url: &str, badge: Uuid) -> Option<&str> {
         url.strip_suffix(&verification_path(badge))
     }
 
-    /// What an organization is called under the host's public name; `None` without one.
+    /// The DID of an organization under the host's public name; `None` without one.
     pub fn did(&self, organization: &str) -> Option<String> {
         let authority = self.authority.as_ref()?;
         Some(did_web(authority, organization))
     }
 
-    /// Who signs for an organization: it by its name, or the key itself.
+    /// The signatory of an organization: its `did:web` if it has one, otherwise the key itself.
     pub fn signatory(&self, organization: &str, key: &PublicKey) -> Signatory {
         match self.did(organization) {
             Some(did) => Signatory::by_web(did, key),

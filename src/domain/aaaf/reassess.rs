@@ -1,5 +1,5 @@
-//! When an agent is to be assessed again (AAAF re-assessment): after enough new tasks, or before its badge ends. Either is said
-//! once. Where the organization has a schedule, when the host orders an assessment by itself.
+//! When a reassessment is due (AAAF re-assessment): after enough new tasks, or before the badge
+//! expires, with one notice for each. With a schedule, the host also orders assessments itself.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -7,22 +7,23 @@ use super::config::Rules;
 use super::notice::Topic;
 use super::validity::Validity;
 
-/// How long after a scheduled assessment that led to no rating the next one is tried.
+/// How long the schedule waits after an assessment that led to no rating.
 pub const RETRY_AFTER: SignedDuration = SignedDuration::from_hours(3 * 24);
 
-/// How long a rating says something.
+/// Age at which a rating is outdated.
 const OLD_AFTER: SignedDuration = SignedDuration::from_hours(90 * 24);
 
-/// How an agent stands since its last assessment.
+/// State of an agent since its last assessment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Tasks completed since.
+    /// Number of tasks completed since.
     pub completed_since: u64,
-    /// Of its badge, if it has one that was not revoked.
+    /// The validity of its badge, if it has one that was not revoked.
     pub validity: Option<Validity>,
 }
 
-/// What is to be said now, without what was said before. A badge that has ended is not said to be about to.
+/// The notices that are due now, without those already sent. An expired badge gets no notice that
+/// it will expire.
 pub fn due(standing: &Standing, threshold: u64, now: Timestamp, said: &[Topic]) -> Vec<Topic> {
     let mut due = Vec::new();
     if standing.completed_since >= threshold {
@@ -39,22 +40,21 @@ pub fn due(standing: &Standing, threshold: u64, now: Timestamp, said: &[Topic]) 
     due
 }
 
-/// Whether an agent is to be assessed again for no other reason than that its rating is old.
+/// Whether a reassessment is due only because of the rating's age.
 pub fn is_old(assessed_at: Timestamp, now: Timestamp) -> bool {
     now.duration_since(assessed_at) >= OLD_AFTER
 }
 
-/// Why the schedule has an agent assessed.
+/// Why the schedule orders an assessment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The last rating is as old as the interval.
+    /// The last rating is older than the interval.
     Interval,
-    /// The badge of the last rating is about to end, or has ended.
+    /// The last rating's badge expires soon or has expired.
     BadgeExpiry,
 }
 
 impl Reason {
-    /// The name in documents.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Interval => "interval",
@@ -63,16 +63,15 @@ impl Reason {
     }
 }
 
-/// The last rating of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastRating {
-    /// When it was asked for.
+    /// When the assessment was ordered.
     pub assessed_at: Timestamp,
-    /// When its badge ends, if one was issued and not revoked.
+    /// When its badge expires, if one was issued and not revoked.
     pub valid_until: Option<Timestamp>,
 }
 
-/// Why an assessment is due now by an organization's schedule; `None` if it is not.
+/// Why the organization's schedule calls for an assessment now; `None` if it does not.
 pub fn scheduled(rules: &Rules, last: &LastRating, now: Timestamp) -> Option<Reason> {
     let days = |days: u32| SignedDuration::from_hours(24 * i64::from(days));
     if let Some(interval) = rules.reassessment_interval_days

@@ -1,4 +1,5 @@
-//! What evidence counts for by its age (AAAF recency): whole days before the end of the window, in buckets.
+//! The weight of evidence by age (AAAF recency): whole days before the end of the window, in
+//! buckets.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 const DAY_SECONDS: i128 = 86_400;
 const NANOSECONDS: i128 = 1_000_000_000;
 
-/// Weights by age, as buckets without gaps from day 0.
+/// Weights by age, in contiguous buckets from day 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, f64>", into = "BTreeMap<String, f64>")]
 pub struct Recency(Vec<Bucket>);
@@ -20,22 +21,21 @@ struct Bucket {
     weight: f64,
 }
 
-/// Buckets that are none.
+/// Why buckets are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecencyFault {
-    /// A key of another form.
+    /// The key has another form.
     #[error("`{0}` is not a range of days; write it as `0_7_days`")]
     Key(String),
-    /// A weight that is none.
+    /// The weight is out of range.
     #[error("`{0}` must have a weight between 0 and 1")]
     Weight(String),
-    /// Days without a weight, or with two.
+    /// A day without a weight, or with two.
     #[error(
         "the ranges must cover all days from day 0 on without gaps or overlaps; day {0} is \
         missing or covered twice"
     )]
     Gap(u32),
-    /// Nothing.
     #[error("at least one range of days is required")]
     Empty,
 }
@@ -99,7 +99,8 @@ impl From<Recency> for BTreeMap<String, f64> {
 }
 
 impl Recency {
-    /// What something of this time counts for. Older than the last bucket keeps its weight, for longer windows.
+    /// The weight of something that happened at this time. Evidence older than the last bucket has
+    /// its weight, for longer windows.
     pub fn weight(&self, at: Timestamp, window_end: Timestamp) -> f64 {
         let age = window_end.as_nanosecond() - at.as_nanosecond();
         let days = age.max(0) / (DAY_SECONDS * NANOSECONDS);

@@ -1,4 +1,5 @@
-//! Which events count for an assessment (AAAF selection), in their order, with what each weighs.
+//! Selects the events that count for an assessment (AAAF selection), in order and with their
+//! weights.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -8,29 +9,29 @@ use super::assessment::{Assessment, Kind};
 use super::config::Rules;
 use super::evidence::{Data, Event, TaskAssigned};
 
-/// An event that counts.
 #[derive(Clone, Copy)]
 pub struct Selected<'a> {
     pub event: &'a Event,
-    /// Made by the assessment's own stress test.
+    /// Whether the assessment's own stress test produced the event.
     pub active: bool,
-    /// What it counts for by its own time.
+    /// Its weight by age.
     pub weight: f64,
 }
 
 /// The evidence of an assessment.
 pub struct Selection<'a> {
-    /// What counts, by time, then arrival.
+    /// Events that count, by time, then arrival.
     pub events: Vec<Selected<'a>>,
-    /// What the agent itself tells of tasks that others vouch for, by time: calls of tools, and nothing else of it counts.
+    /// Events recorded by the agent itself about tasks that others confirm, by time. Only their
+    /// tool calls count.
     pub activity: Vec<Selected<'a>>,
-    /// The earliest assignment of each task, even one before the window: the assigner's word beats the agent's.
+    /// The earliest assignment of each task, including those before the window. The assigner's
+    /// statements take precedence over the agent's.
     pub assignments: BTreeMap<&'a str, (&'a Event, &'a TaskAssigned)>,
     pub window_end: Timestamp,
 }
 
 impl<'a> Selection<'a> {
-    /// Of these events.
     pub fn of(
         events: impl Iterator<Item = &'a Event>,
         assessment: &Assessment,
@@ -46,7 +47,7 @@ impl<'a> Selection<'a> {
             let active = match &event.assessment_id {
                 None => false,
                 owner if *owner == assessment.id => true,
-                // Another assessment's stress test.
+                // The event belongs to another assessment's stress test.
                 Some(_) => continue,
             };
             let own = event.is_activity_only();
@@ -72,7 +73,7 @@ impl<'a> Selection<'a> {
                 });
             }
         }
-        // Stable: what has the same time stays in the order of arrival.
+        // The sort is stable: events with the same time stay in order of arrival.
         selected.sort_by_key(|it| it.event.timestamp);
         background.sort_by_key(|it| it.timestamp);
         let active = selected.iter().filter(|it| it.active).map(|it| it.event);

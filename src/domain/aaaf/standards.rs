@@ -1,5 +1,5 @@
-//! What dimensions, phases and functions map to in published standards (AAAF S16). A mapping says where somebody who works
-//! by a standard finds what it asks for; it certifies nothing.
+//! Maps dimensions, phases and functions to published standards (AAAF S16). The mapping helps users
+//! of a standard find what it asks for; it certifies nothing.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const RISK: &str = "NIST AI 100-1";
 const AGENTS: &str = "NIST AI Agent Standards Initiative (2026)";
 const GENERATIVE: &str = "NIST AI 600-1";
 
-/// The standards that are mapped to, with what of them is used.
+/// The standards and which part of them is used.
 const STANDARDS: [(&str, &str); 7] = [
     (
         AGENT_DESCRIPTIONS,
@@ -42,7 +42,7 @@ const STANDARDS: [(&str, &str); 7] = [
     (GENERATIVE, "risks added by generative AI"),
 ];
 
-/// Where a dimension has its counterpart: the standards, and which part of them.
+/// The counterpart of a dimension: the standards, and the relevant part of them.
 pub const fn of(dimension: Dimension) -> (&'static [&'static str], &'static str) {
     match dimension {
         Dimension::TaskCompletionRate => (&[RISK], "MEASURE 2.6: valid and reliable"),
@@ -66,7 +66,6 @@ pub const fn of(dimension: Dimension) -> (&'static [&'static str], &'static str)
     }
 }
 
-/// The whole mapping.
 pub fn document() -> Value {
     let standards: Vec<Value> = STANDARDS
         .iter()

@@ -1,4 +1,5 @@
-//! Events folded into one record a task (AAAF task record): what it was, how it ended, what it is worth.
+//! Folds events into one record per task (AAAF task record): its description, its outcome and its
+//! quality.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,44 +13,43 @@ use super::evidence::{
 use super::mean::{clamped, count};
 use super::selection::{Selected, Selection};
 
-/// A task that counts.
 pub struct TaskRecord {
     pub id: String,
-    /// The completion, or the assignment of an open task.
+    /// The time of the completion, or of the assignment if the task is open.
     pub at: Timestamp,
     pub active: bool,
-    /// What it counts for by its age.
+    /// Its weight by age.
     pub weight: f64,
     pub level: Option<u8>,
     pub domain: Option<String>,
-    /// Tasks that are alike.
+    /// The group of similar tasks.
     pub group: Option<String>,
     pub autonomy: Option<u8>,
     pub learning_eligible: bool,
-    /// How much of it is done, 0..=1.
+    /// How much of the task is done, 0..=1.
     pub credit: f64,
-    /// `None` while it is open.
+    /// `None` while the task is open.
     pub quality: Option<Quality>,
     pub speed: Option<f64>,
     /// The share of review items that passed.
     pub review: Option<f64>,
 }
 
-/// How well a completed task was done.
+/// The quality of a completed task.
 #[derive(Clone, Copy)]
 pub struct Quality {
     pub revisions: f64,
     pub errors: f64,
     /// 0..=1, of this task alone.
     pub accuracy: f64,
-    /// How many times it is said to have been revised.
+    /// Number of distinct revisions from events.
     pub revision_events: usize,
 }
 
-/// The records, and how many tasks have any evidence.
+/// The task records, and the number of tasks with any evidence.
 pub struct Tasks {
     pub records: Vec<TaskRecord>,
-    /// Also those with nothing but calls of tools, delegations or orchestration.
+    /// Includes tasks with only tool calls, delegations or orchestration.
     pub with_evidence: usize,
 }
 
@@ -80,13 +80,13 @@ impl Tasks {
 
 enum Fold {
     Record(Box<TaskRecord>),
-    /// Evidence, but neither an assignment nor a completion.
+    /// There is evidence, but neither an assignment nor a completion.
     Traces,
-    /// Withdrawn, or still at work.
+    /// The task was withdrawn or may still be in progress.
     Nothing,
 }
 
-/// What is known of a task: the assigner's word, and the agent's last.
+/// The known facts about a task: the assigner's statements, then the agent's last ones.
 #[derive(Clone, Copy)]
 struct Known<'a> {
     assigned: Option<&'a TaskAssigned>,
@@ -177,7 +177,8 @@ impl<'a> Known<'a> {
             .unwrap_or(true)
     }
 
-    /// 1 at the baseline or faster, 0 at twice of it; only of accepted tasks that have a baseline.
+    /// 1 at the baseline or faster, 0 at twice the baseline; only for accepted tasks with a
+    /// baseline.
     fn speed(self, rules: &Rules) -> Option<f64> {
         let done = self.done?;
         if done.completion_status != CompletionStatus::Accepted {
@@ -221,7 +222,7 @@ fn quality(
             _ => None,
         })
         .collect();
-    // A revision that is once known to be no error is none, whatever else is said of it.
+    // A revision that is known not to be an error stays that way, whatever other events state.
     let mut no_errors: BTreeSet<u32> = struck.of_task(id).collect();
     let not_the_agents = revised.iter().filter(|it| it.cause != Cause::Error);
     no_errors.extend(not_the_agents.map(|it| it.revision_number.get()));
@@ -235,7 +236,7 @@ fn quality(
     let sum = |all: &mut dyn Iterator<Item = Severity>| -> f64 { severity_sum(all, severities) };
     let stated = f64::from(done.revision_count.get()) - count(no_errors.len());
     let mut revisions = stated.max(count(counted.len())).max(0.0);
-    // The three describe the same faults.
+    // The three sources describe the same faults.
     let mut errors = sum(&mut done.errors.iter().map(|it| it.severity))
         .max(sum(&mut counted.values().copied()))
         .max(done.quality_score.map_or(0.0, |it| 1.0 - clamped(it)));
@@ -255,7 +256,8 @@ fn quality(
     }
 }
 
-/// Counted first: ten minor errors are exactly one, which a sum of tenths is not.
+/// Counts by severity before multiplying: ten minor errors are then exactly 1, which a sum of
+/// tenths is not.
 fn severity_sum(
     all: &mut dyn Iterator<Item = Severity>,
     severities: &super::config::Severities,
@@ -277,7 +279,7 @@ fn review(done: &TaskCompleted, rules: &Rules) -> Option<f64> {
     let submitted = done.review_checklist.as_ref()?;
     let (mut passed, mut applicable) = (0, 0);
     let mut look = |item: Option<&Option<bool>>| match item {
-        // Not applicable.
+        // The item is not applicable.
         Some(None) => {}
         found => {
             applicable += 1;
@@ -287,7 +289,7 @@ fn review(done: &TaskCompleted, rules: &Rules) -> Option<f64> {
     if rules.review_checklist_items.is_empty() {
         submitted.values().for_each(|item| look(Some(item)));
     } else {
-        // A missing one fails.
+        // A missing item fails.
         let asked = rules.review_checklist_items.iter();
         asked.for_each(|name| look(submitted.get(name)));
     }

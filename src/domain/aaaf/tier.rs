@@ -1,4 +1,4 @@
-//! Scores as they are stored, the tiers they reach, and how they are shown (AAAF storage and tiers).
+//! Stored scores, their tiers and their display (AAAF storage and tiers).
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::dimension::Axis;
 
-/// One, in ten-thousandths.
+/// The score 1, in ten-thousandths.
 const ONE: u16 = 10_000;
 
 /// Names and lower bounds in ten-thousandths; every tier ends where the next begins.
@@ -33,28 +33,30 @@ const fn table(axis: Axis) -> &'static [(&'static str, u16); 5] {
     }
 }
 
-/// A score 0..=1 of four decimals: what is stored, compared and tiered.
+/// A score 0..=1 with four decimals, as it is stored, compared and assigned to a tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Score(u16);
 
 impl Score {
-    /// Half up. The guard makes binary and exact arithmetic round alike; what lies outside 0..=1 is brought back.
+    /// Rounds half up. The guard makes binary and exact arithmetic agree. Values outside 0..=1 are
+    /// clamped.
     pub fn of(raw: f64) -> Self {
         let rounded = (raw * f64::from(ONE) + 0.5 + 1e-9).floor();
         Self(rounded.clamp(0.0, f64::from(ONE)) as u16)
     }
 
-    /// In ten-thousandths.
+    /// The score in ten-thousandths.
     pub const fn ten_thousandths(self) -> u16 {
         self.0
     }
 
-    /// As a number 0..=1.
+    /// The score as a number 0..=1.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / f64::from(ONE)
     }
 
-    /// Two decimals, half up; a rounding that would show the next tier's number is cut off instead.
+    /// Two decimals, rounded half up, but truncated where rounding would show the number of the
+    /// next tier.
     pub fn display(self, axis: Axis) -> String {
         let up = (self.0 + 50) / 100;
         let shown = if Tier::of(axis, Self(up * 100)) == Tier::of(axis, self) {
@@ -91,22 +93,21 @@ pub struct Tier {
 }
 
 impl Tier {
-    /// The one a stored score reaches.
+    /// The tier that a stored score reaches.
     pub fn of(axis: Axis, score: Score) -> Self {
         let reached = table(axis).iter().filter(|(_, from)| score.0 >= *from);
         Self {
             axis,
-            // Every score reaches the first.
+            // Every score reaches the lowest tier.
             rank: reached.count().saturating_sub(1) as u8,
         }
     }
 
-    /// All of an axis, lowest first.
+    /// All tiers of an axis, lowest first.
     pub fn all(axis: Axis) -> impl Iterator<Item = Self> {
         (0..5).map(move |rank| Self { axis, rank })
     }
 
-    /// Its axis.
     pub const fn axis(self) -> Axis {
         self.axis
     }
@@ -116,24 +117,22 @@ impl Tier {
         self.rank
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         let named = table(self.axis).get(usize::from(self.rank));
         named.map_or("", |(name, _)| name)
     }
 
-    /// The lowest score that reaches it.
+    /// The lowest score that reaches the tier.
     pub fn lower_bound(self) -> Score {
         let named = table(self.axis).get(usize::from(self.rank));
         Score(named.map_or(ONE, |(_, from)| *from))
     }
 
-    /// Whether there is none above.
     pub const fn is_top(self) -> bool {
         self.rank == 4
     }
 
-    /// The one below; the lowest stays.
+    /// The next lower tier; the lowest returns itself.
     #[must_use]
     pub const fn lower(self) -> Self {
         Self {
@@ -149,7 +148,6 @@ impl fmt::Display for Tier {
     }
 }
 
-/// A name that no tier has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a tier; the performance tiers are Novice, Competent, Proficient, Expert and \

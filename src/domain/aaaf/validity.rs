@@ -1,31 +1,31 @@
-//! How long a badge is valid (AAAF validity): from the assessment's creation on, valid on [issued, valid_until).
+//! Validity of a badge (AAAF validity): valid on [issued, valid_until), counted from the creation
+//! of the assessment.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long before its end a badge is said to expire.
+/// How long before its expiry the notice about a badge is sent.
 pub const NOTICE: SignedDuration = SignedDuration::from_hours(14 * 24);
 
-/// When a badge ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// The first moment at which it is not valid any more.
+    /// The first moment at which the badge is not valid.
     pub valid_until: Timestamp,
 }
 
 impl Validity {
-    /// Of a badge on an assessment created then; `None` beyond what dates can say.
+    /// The validity of a badge whose assessment was created at this time; `None` beyond the range
+    /// of dates.
     pub fn of(assessment_created_at: Timestamp, period_days: u32) -> Option<Self> {
         let period = SignedDuration::from_hours(24 * i64::from(period_days));
         let valid_until = assessment_created_at.checked_add(period).ok()?;
         Some(Self { valid_until })
     }
 
-    /// Whether it has ended.
     pub fn is_expired(&self, at: Timestamp) -> bool {
         at >= self.valid_until
     }
 
-    /// Whether it ends within two weeks.
+    /// Whether it expires within two weeks.
     pub fn is_expiring(&self, at: Timestamp) -> bool {
         !self.is_expired(at) && self.valid_until.duration_since(at) <= NOTICE
     }

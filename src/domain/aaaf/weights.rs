@@ -1,4 +1,4 @@
-//! What each dimension counts for in its axis (AAAF composite): thousandths that sum to exactly 1000.
+//! Weights of the dimensions in their axis (AAAF composite): thousandths that sum to exactly 1000.
 
 use std::collections::BTreeMap;
 
@@ -8,44 +8,29 @@ use serde::{Serialize, Serializer};
 use super::dimension::{Axis, Dimension};
 
 const WHOLE: u32 = 1000;
-/// How far a weight may lie beside a thousandth, for those who compute theirs.
+/// How far a weight may deviate from a thousandth, for producers that compute weights.
 const TOLERANCE: f64 = 1e-6;
 
 /// The weights of one axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weights(BTreeMap<Dimension, u16>);
 
-/// Why weights cannot be used.
+/// Why weights are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WeightFault {
-    /// Each dimension of the axis, and nothing else, has a weight.
+    /// Every dimension of the axis, and no other one, must have a weight.
     #[error("{axis}_weights: {problem}; give a weight for each of {}", keys(*.axis))]
-    Keys {
-        /// Whose.
-        axis: Axis,
-        /// What is wrong.
-        problem: String,
-    },
-    /// Not a thousandth.
+    Keys { axis: Axis, problem: String },
+    /// Not a multiple of a thousandth.
     #[error("{axis}_weights.{key}: must be between 0 and 1 and a multiple of 0.001")]
-    Value {
-        /// Whose.
-        axis: Axis,
-        /// Of which dimension.
-        key: String,
-    },
-    /// Not the whole.
+    Value { axis: Axis, key: String },
+    /// The sum is not 1.
     #[error(
         "{axis}_weights must sum to 1.000, got {}.{:03}",
         thousandths / WHOLE,
         thousandths % WHOLE
     )]
-    Sum {
-        /// Whose.
-        axis: Axis,
-        /// What they sum to.
-        thousandths: u32,
-    },
+    Sum { axis: Axis, thousandths: u32 },
 }
 
 fn keys(axis: Axis) -> String {
@@ -54,7 +39,7 @@ fn keys(axis: Axis) -> String {
 }
 
 impl Weights {
-    /// Those of an axis unless an organization says otherwise.
+    /// The framework's default weights of an axis.
     pub fn standard(axis: Axis) -> Self {
         match axis {
             Axis::Performance => Self::of(axis, &[250, 250, 150, 200, 150]),
@@ -62,12 +47,12 @@ impl Weights {
         }
     }
 
-    /// Capability of agents that do one thing deeply.
+    /// Capability weights for agents that do one thing in depth.
     pub fn specialist() -> Self {
         Self::of(Axis::Capability, &[150, 300, 250, 150, 150, 0, 0])
     }
 
-    /// Capability of agents that do many things.
+    /// Capability weights for agents that do many things.
     pub fn generalist() -> Self {
         Self::of(Axis::Capability, &[200, 250, 150, 100, 100, 100, 100])
     }
@@ -77,10 +62,10 @@ impl Weights {
         Self(dimensions.zip(thousandths.iter().copied()).collect())
     }
 
-    /// Reads weights given as parts of 1.
+    /// Reads weights as parts of 1.
     ///
     /// # Errors
-    /// The first thing that is wrong with them.
+    /// The first problem found.
     pub fn read(axis: Axis, given: &BTreeMap<String, f64>) -> Result<Self, WeightFault> {
         let keys = |problem: String| WeightFault::Keys { axis, problem };
         let mut weights = BTreeMap::new();
@@ -91,7 +76,7 @@ impl Weights {
                 .ok_or_else(|| keys(format!("`{key}` is missing")))?;
             let whole = (weight * f64::from(WHOLE)).round();
             let beside = (weight - whole / f64::from(WHOLE)).abs();
-            // Numbers that nearly touch the tolerance may be told apart by exact arithmetic only.
+            // The margin covers numbers within rounding error of the tolerance.
             if !(0.0..=1.0).contains(weight) || beside > TOLERANCE + 1e-12 {
                 let key = key.to_owned();
                 return Err(WeightFault::Value { axis, key });
@@ -112,12 +97,12 @@ impl Weights {
         }
     }
 
-    /// What a dimension counts for, in thousandths; 0 for those of the other axis.
+    /// The weight of a dimension in thousandths; 0 for dimensions of the other axis.
     pub fn thousandths(&self, dimension: Dimension) -> u16 {
         self.0.get(&dimension).copied().unwrap_or_default()
     }
 
-    /// The same as a part of 1.
+    /// The weight as a part of 1.
     pub fn share(&self, dimension: Dimension) -> f64 {
         f64::from(self.thousandths(dimension)) / f64::from(WHOLE)
     }

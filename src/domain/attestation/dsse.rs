@@ -1,4 +1,4 @@
-//! DSSE v1: how a payload is signed together with its type, and how that is checked.
+//! DSSE v1: signing a payload together with its type, and verifying the signature.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -8,19 +8,19 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use crate::domain::pack::keys::{PublicKey, SecretKey};
 use crate::protocol::in_toto::{Envelope, EnvelopeSignature, PAYLOAD_TYPE};
 
-/// Readers take base64 and its URL-safe form, padded or not.
+/// Accepts standard and URL-safe base64, padded or not.
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 const PLAIN: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
-/// Why nothing in an envelope is believed.
+/// Why an envelope is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unverified {
-    /// No signature is the key's over this payload and type.
+    /// No signature of the key covers this payload and type.
     #[error("no signature by this key covers it")]
     Signature,
-    /// Signed, and something else than a statement.
+    /// The signature is valid, but the payload is not a statement.
     #[error("its payload is not an in-toto statement")]
     PayloadType,
     /// Not base64.
@@ -28,7 +28,7 @@ pub enum Unverified {
     Encoding,
 }
 
-/// The octets a signature is over: lengths make them one reading only.
+/// The bytes that a signature covers. Lengths make the encoding unambiguous.
 fn pre_authentication(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let head = format!(
         "DSSEv1 {} {payload_type} {} ",
@@ -51,15 +51,15 @@ pub fn seal(payload: &[u8], key: &SecretKey) -> Envelope {
     }
 }
 
-/// The payload, once a signature of `key` is found to cover it.
+/// The payload, after verifying that a signature of `key` covers it.
 ///
 /// # Errors
-/// There is none, or it covers something that is no statement.
+/// No signature verifies, or the payload is not a statement.
 pub fn open(envelope: &Envelope, key: &PublicKey) -> Result<Vec<u8>, Unverified> {
     let payload = decoded(&envelope.payload).ok_or(Unverified::Encoding)?;
     let signed = pre_authentication(&envelope.payload_type, &payload);
     let covers = |signature: &EnvelopeSignature| {
-        // Whose it is the key tells, not the `keyid` beside it: that is signed by nobody.
+        // The key decides, not the `keyid`, which is not signed.
         decoded(&signature.sig).is_some_and(|signature| key.verifies(&signed, &signature))
     };
     if !envelope.signatures.iter().any(covers) {

@@ -1,9 +1,10 @@
-//! Verdicts that can be checked without the host: in-toto attestations of an eval run.
+//! In-toto attestations of an eval run: verdicts that can be verified without the host.
 //!
-//! Two statements about the same artifacts, each in an envelope of its own: the verdict in full ([`PREDICATE_TYPE`], what
-//! [`judge`] reads), and the in-toto `test-result` for tools that know nothing of evals. Its `PASSED` is what a strict gate and
-//! the gate in force accept; a score that reaches the bar within the range of chance, or in a run that the gate refuses, is
-//! `WARNED`, and a run with unjudged tasks has none.
+//! There are two statements about the same artifacts, each in its own envelope: the complete
+//! verdict ([`PREDICATE_TYPE`], read by [`judge`]), and the in-toto `test-result` for tools that
+//! know nothing about evals. Its result is `PASSED` if a strict gate and the gate in force both
+//! accept the run. It is `WARNED` for a score whose confidence interval includes the pass score, or
+//! for a run that the gate rejects. A run with unjudged tasks has no `test-result`.
 
 pub mod dsse;
 
@@ -29,36 +30,36 @@ use crate::protocol::in_toto::{
 use crate::protocol::json;
 use crate::protocol::openwop::suite::ModelClass;
 
-/// `predicateType` of a verdict. The domain is one that nobody can ever own (RFC 2606): it names, and leads nowhere.
+/// The `predicateType` of a verdict. The domain is reserved (RFC 2606) and serves only as a name.
 pub const PREDICATE_TYPE: &str = "https://touchstone.invalid/attestation/eval-verdict/v1";
 
-/// The predicate: the report, free of content, and what makes it evidence elsewhere.
+/// The predicate: the report without task content, and everything needed to use it as evidence
+/// outside this host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EvalVerdict {
-    /// The report, without what people wrote beside it.
+    /// The report without people's annotations.
     #[serde(flatten)]
     pub report: EvalReport,
     /// The reports of the other trials of its experiment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further_trials: Vec<EvalReport>,
-    /// Trials of the experiment that were not there.
+    /// Number of trials of the experiment that are missing.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missing_trials: usize,
     /// Every attempt of the same agent at the same suite with the same model, in order of creation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
-    /// The model the agent asked for, and the one it was given.
+    /// The model class that the agent asked for, and the model it got.
     pub model: ResolvedModel,
-    /// Who says so.
+    /// The attesting host.
     pub host: HostIdentity,
-    /// When it was said.
     pub attested_at: Timestamp,
-    /// Of the summary as RFC 8785 has it written.
+    /// Digest of the summary in its RFC 8785 form.
     pub summary_digest: DigestSet,
-    /// Of the statistics, likewise.
+    /// Digest of the statistics in their RFC 8785 form.
     pub statistics_digest: DigestSet,
-    /// What the host's own gate made of it.
+    /// The decision of the host's own gate.
     pub gate: GateDecision,
 }
 
@@ -81,48 +82,43 @@ fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-/// A class of models and what it stood for.
+/// A model class and the model it resolved to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedModel {
-    /// The class the agent asks for.
     pub class: ModelClass,
-    /// Provider.
     pub provider: String,
-    /// Model.
     pub name: String,
 }
 
-/// Who attests.
+/// The attesting host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostIdentity {
-    /// The name its operator gave it, or the fingerprint of its key.
+    /// The name set by its operator, or the fingerprint of its key.
     pub id: String,
-    /// The software.
+    /// The name of the software.
     pub name: String,
-    /// Its version.
     pub version: String,
 }
 
-/// What the host's gate made of the run when it was attested.
+/// The decision of the host's gate at the time of the attestation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GateDecision {
-    /// The channel that was asked about, if any.
+    /// The channel whose gate was evaluated, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// What was demanded, as it stood. Only for the record: whoever verifies has a policy of their own.
+    /// The policy at that time. For information only: verifiers apply their own policy.
     pub policy: Value,
-    /// Whether the evidence meets it.
+    /// Whether the evidence meets the policy.
     pub allowed: bool,
-    /// What it does not meet.
+    /// The conditions that are not met.
     pub unmet: Vec<Shortfall>,
 }
 
-/// A condition that was not met. Its name is text: a later host may know further ones.
+/// A condition that is not met. Its name is a string, because later hosts may have further
+/// conditions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortfall {
-    /// The condition's name.
     pub condition: String,
-    /// In words.
     pub message: String,
 }
 
@@ -135,36 +131,33 @@ impl From<&Unmet> for Shortfall {
     }
 }
 
-/// Something that cannot be written as JSON.
+/// The document cannot be written as JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("the attestation cannot be written")]
 pub struct Unwritable(#[from] serde_json::Error);
 
-/// What goes into an attestation of a run that has ended.
+/// The input for the attestation of an ended run.
 pub struct Facts<'a> {
-    /// Its report as it was recorded: what people wrote beside it is not the host's to vouch for.
+    /// The recorded report, without people's annotations, which the host does not vouch for.
     pub report: EvalReport,
-    /// Those of the other trials of its experiment.
+    /// The reports of the other trials of its experiment.
     pub further_trials: Vec<EvalReport>,
-    /// Trials of the experiment that are not there.
+    /// Number of trials of the experiment that are missing.
     pub missing_trials: usize,
-    /// Every attempt of the same agent, these runs included.
+    /// Every attempt of the same agent, including these runs.
     pub attempts: Vec<Attempt>,
-    /// What its scores say.
+    /// The statistics of the run's scores.
     pub statistics: &'a Statistics,
-    /// What it was asked to do.
     pub spec: &'a EvalSpec,
-    /// Who attests.
     pub host: HostIdentity,
-    /// The channel its gate is asked about.
+    /// The channel whose gate is evaluated.
     pub channel: Option<String>,
-    /// What that gate demands.
+    /// The policy of that gate.
     pub policy: &'a GatePolicy,
-    /// Now.
     pub at: Timestamp,
 }
 
-/// Puts the predicate together.
+/// Builds the predicate.
 ///
 /// # Errors
 /// [`Unwritable`].
@@ -200,7 +193,7 @@ pub fn verdict(facts: Facts<'_>) -> Result<EvalVerdict, Unwritable> {
     })
 }
 
-/// The digest of a document as RFC 8785 has it written.
+/// The digest of a document in its RFC 8785 form.
 fn digest_of(document: &impl Serialize) -> Result<DigestSet, serde_json::Error> {
     let canonical = serde_json_canonicalizer::to_vec(document)?;
     Ok(DigestSet {
@@ -208,7 +201,7 @@ fn digest_of(document: &impl Serialize) -> Result<DigestSet, serde_json::Error> 
     })
 }
 
-/// The very version that was evaluated.
+/// The exact version that was evaluated.
 fn own(report: &EvalReport) -> Candidate<'_> {
     Candidate {
         agent_id: report.agent.agent_id.as_str(),
@@ -217,7 +210,7 @@ fn own(report: &EvalReport) -> Candidate<'_> {
     }
 }
 
-/// The statements of a verdict, signed.
+/// The signed statements of a verdict.
 ///
 /// # Errors
 /// [`Unwritable`].
@@ -232,7 +225,7 @@ pub fn attest(verdict: &EvalVerdict, key: &SecretKey) -> Result<Vec<Envelope>, U
     if let Some(result) = test_result(verdict, suite) {
         statements.push(Statement {
             kind: STATEMENT_TYPE.to_owned(),
-            // The suite was not tested; it is by what was tested.
+            // The suite is not a subject, because it was not tested.
             subject: vec![agent],
             predicate_type: TEST_RESULT_TYPE.to_owned(),
             predicate: serde_json::to_value(result)?,
@@ -269,7 +262,7 @@ fn descriptor(name: String, digest: &str) -> ResourceDescriptor {
     }
 }
 
-/// `None` of a run that came to no verdict, and of a trial that does not speak for its experiment.
+/// `None` for a run without a verdict, and for a trial that does not represent its experiment.
 fn test_result(verdict: &EvalVerdict, suite: ResourceDescriptor) -> Option<TestResult> {
     let report = &verdict.report;
     let others = &verdict.further_trials;
@@ -294,10 +287,11 @@ fn test_result(verdict: &EvalVerdict, suite: ResourceDescriptor) -> Option<TestR
     })
 }
 
-/// What a run that reached its bar has shown. A consumer that reads nothing but `PASSED` must not deploy on a score that chance
-/// explains, nor on a run that the host's own gate refuses: a replay, a local command, one that was declared void.
+/// The result for a run that reached its pass score. A consumer that reads only `PASSED` must not
+/// deploy on a score whose confidence interval includes the pass score, nor on a run that the
+/// host's own gate rejects, such as a replay, a run of a local command, or a voided run.
 fn outcome(verdict: &EvalVerdict) -> TestOutcome {
-    // An OASIS verdict is not an estimate.
+    // An OASIS verdict is not an estimate, so it has no confidence interval.
     if verdict.report.oasis.is_some() {
         return TestOutcome::Passed;
     }
@@ -308,19 +302,19 @@ fn outcome(verdict: &EvalVerdict) -> TestOutcome {
     }
 }
 
-/// Why an envelope is no verdict to rely on.
+/// Why an envelope is not accepted as a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// It was signed by somebody else, or changed.
+    /// The signature is from another key, or the envelope was changed.
     #[error(transparent)]
     Unverified(#[from] Unverified),
-    /// Signed, and something else.
+    /// The signature is valid, but the statement is of another kind.
     #[error("it is a different kind of statement: {0}")]
     OtherKind(String),
-    /// Signed, and not understood.
+    /// The signature is valid, but the statement cannot be parsed.
     #[error("its statement cannot be read: {0}")]
     Unreadable(String),
-    /// Signed, and at odds with itself.
+    /// The signature is valid, but the statement contradicts itself.
     #[error("its subject does not match the report in it")]
     Subject,
 }
@@ -354,16 +348,17 @@ pub fn read(envelope: &Envelope, key: &PublicKey) -> Result<EvalVerdict, Rejecte
     Ok(verdict)
 }
 
-/// What somebody is about to deploy, as far as they say.
+/// What is to be deployed, as stated by the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// The agent and its version.
+    /// The agent's id and version.
     pub agent: Option<(String, String)>,
     /// `sha256-<base64>` of its pack.
     pub pack_integrity: Option<String>,
 }
 
-/// Every condition of `policy` that a verdict does not meet, with what is about to be deployed in place of what was evaluated.
+/// Every condition of `policy` that a verdict does not meet, comparing the content to be deployed
+/// with what was evaluated.
 pub fn judge(
     verdict: &EvalVerdict,
     policy: &GatePolicy,

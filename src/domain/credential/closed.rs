@@ -1,10 +1,11 @@
-//! Documents of which a signature covers every word.
+//! Accepts only documents that a signature covers completely.
 //!
-//! JSON-LD reads leniently. A member no context defines, `null`, an empty array, a relative IRI: all of that is left out of
-//! the RDF, and the signature does not notice when it is added or taken away. Such documents are refused here, and what is
-//! left stands for the same RDF in essentially one way. Refused are also lists with members that look alike, and many nodes
-//! without a name: telling such nodes apart takes RDF canonicalization (RDFC-1.0 §7) a time that grows with the factorial of
-//! their number.
+//! JSON-LD reads leniently. A member that no context defines, `null`, an empty array and a relative
+//! IRI are all left out of the RDF, so adding or removing them does not invalidate the signature.
+//! Such documents are rejected here, and the remaining ones have essentially one RDF form. Also
+//! rejected are lists with members that look alike, and documents with many unnamed nodes: to
+//! distinguish such nodes, RDF canonicalization (RDFC-1.0 §7) needs time that grows with the
+//! factorial of their number.
 
 use std::collections::BTreeSet;
 
@@ -12,60 +13,59 @@ use serde_json::{Map, Value};
 
 use super::terms::{Kind, Term, Type, Vocabulary, vocabularies};
 
-/// Levels of objects a document may have.
+/// Maximum nesting of objects in a document.
 const MAX_DEPTH: usize = 8;
-/// Nodes without a name a document may have, counting the items of lists. A badge of ours has about thirty.
+/// Maximum number of unnamed nodes in a document, including list items. This host's badges have
+/// about thirty.
 const MAX_UNNAMED: usize = 256;
 
-/// What is wrong with a document, and where.
+/// A problem in a document and its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} {kind}", if path.is_empty() { "the document" } else { path })]
 pub struct Fault {
-    /// The place, as a JSON pointer.
+    /// A JSON pointer.
     pub path: String,
-    /// What.
     pub kind: FaultKind,
 }
 
-/// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FaultKind {
-    /// Contexts that are not the ones known.
+    /// The contexts are not one of the known lists.
     #[error(
         "is not a known list of contexts; contexts are never fetched, so an unknown one is \
         rejected"
     )]
     Contexts,
-    /// A member no context defines.
+    /// No context defines the member.
     #[error("is not defined by the contexts, so no signature covers it")]
     Undefined,
-    /// A type no context defines.
+    /// No context defines the type.
     #[error("names a type that the contexts do not define, so no signature covers it")]
     UndefinedType,
-    /// A value that is not what the member holds.
+    /// The value has the wrong form for its member.
     #[error("is not a valid value for this member")]
     Value,
-    /// No absolute IRI.
+    /// The value is not an absolute IRI.
     #[error("is not an absolute IRI, so no signature covers it")]
     Iri,
-    /// A text with characters that are written in more than one way.
+    /// The text contains characters with more than one canonical form.
     #[error("contains a control character, which libraries canonicalize differently")]
     Ambiguous,
-    /// Nothing, which JSON-LD drops.
+    /// The value is empty, and JSON-LD drops it.
     #[error("is empty, so no signature covers it")]
     Empty,
-    /// Two items that cannot be told apart by what they say themselves.
+    /// Two items cannot be distinguished by their own content.
     #[error("cannot be distinguished from another item of the same list")]
     Alike,
     /// More than [`MAX_DEPTH`] levels.
     #[error("is nested too deeply")]
     TooDeep,
-    /// More than [`MAX_UNNAMED`] nodes without a name.
+    /// More than [`MAX_UNNAMED`] nodes without an id.
     #[error("exceeds the limit of parts without an id")]
     TooMany,
 }
 
-/// Checks a document whose `@context` is one of the known lists, and gives the addresses in it.
+/// Checks a document whose `@context` is one of the known lists, and returns the context URLs.
 ///
 /// # Errors
 /// The first [`Fault`].
@@ -85,8 +85,8 @@ pub fn check(document: &Map<String, Value>) -> Result<Vec<&str>, Fault> {
     Ok(urls)
 }
 
-/// Whether libraries write a character differently in canonical N-Quads: RDFC-1.0 escapes these, the widespread libraries
-/// of its predecessor escape few of them.
+/// Whether libraries write a character differently in canonical N-Quads: RDFC-1.0 escapes these
+/// characters, common implementations of its predecessor escape few of them.
 pub fn is_ambiguous(c: char) -> bool {
     c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
@@ -167,7 +167,7 @@ impl Walk {
             })
     }
 
-    /// What a type says of a member goes before what every object may have.
+    /// A type's definition of a member takes precedence over the common one.
     fn term(&self, types: &[&'static Type], name: &str) -> Option<&'static Term> {
         let own = types.iter().flat_map(|class| class.terms);
         let any = self.known.iter().flat_map(|it| it.terms);
@@ -178,7 +178,7 @@ impl Walk {
         let Value::Array(list) = value else {
             return self.value(kind, value, path, depth);
         };
-        // The end of a list is said; a set without members is not.
+        // An empty list is stated in RDF; an empty set is not.
         if list.is_empty() && kind != Kind::TextList {
             return Err(fault(path, FaultKind::Empty));
         }
@@ -195,8 +195,8 @@ impl Walk {
         Ok(())
     }
 
-    /// What a node says itself, and of nodes without a name only that they are there: by that RDFC-1.0 first tells nodes
-    /// apart.
+    /// The node's own content; nested nodes without an id only count as present. RDFC-1.0
+    /// distinguishes nodes by this first.
     fn outline(&self, item: &Value) -> String {
         let Value::Object(node) = item else {
             return item.to_string();
@@ -254,12 +254,13 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
     list.iter()
 }
 
-/// An IRI with a scheme of its own. A name of a blank node would let nodes refer to each other in circles.
+/// Checks for an IRI with its own scheme. A blank node label would let nodes refer to each other in
+/// cycles.
 fn absolute(value: &Value, path: &str) -> Result<(), Fault> {
     let iri = value
         .as_str()
         .ok_or_else(|| fault(path, FaultKind::Value))?;
-    // The same parser later says which characters an IRI may have.
+    // The same parser later decides which characters an IRI may contain.
     match oxrdf::NamedNode::new(iri) {
         Ok(_) if !iri.starts_with("_:") => Ok(()),
         _ => Err(fault(path, FaultKind::Iri)),

@@ -1,13 +1,14 @@
-//! JSON-LD contexts made of the table of terms, in the place of the published files.
+//! JSON-LD contexts built from the table of terms, in place of the published files.
 //!
-//! They say less than those files: what is not in the table is not defined. What they do say comes to the same N-Quads,
-//! octet for octet; tests hold that against fixed digests, and against the published files where those are at hand.
+//! They define less than those files: only what is in the table. Those definitions give the same
+//! N-Quads, byte for byte; tests compare them with fixed digests, and with the published files
+//! where available.
 
 use serde_json::{Map, Value, json};
 
 use super::terms::{Kind, Term, Vocabulary, vocabulary};
 
-/// The context a document is read with when it names `url`.
+/// The context for a document that names `url`.
 pub fn context(url: &str) -> Option<Value> {
     vocabulary(url).map(|known| json!({ "@context": definitions(known) }))
 }

@@ -1,9 +1,11 @@
-//! Verifiable Credentials 2.0 as far as this host issues and reads them: Open Badges 3.0 and the lists that revoke them.
+//! The part of Verifiable Credentials 2.0 that this host issues and reads: Open Badges 3.0 and
+//! their status lists.
 //!
-//! The one proof is `eddsa-rdfc-2022` (Data Integrity EdDSA Cryptosuites 1.0): what is signed is the RDF a document stands
-//! for, not its octets. A document may therefore say only what [`terms`] knows. JSON-LD drops whatever no context defines,
-//! and what is dropped is signed by nobody; [`closed`] refuses such documents before a signature is looked at. Contexts
-//! are built from the same terms, and nothing is ever fetched.
+//! The only proof type is `eddsa-rdfc-2022` (Data Integrity EdDSA Cryptosuites 1.0): it signs the
+//! RDF of a document, not its bytes. A document may therefore contain only the terms that [`terms`]
+//! defines. JSON-LD drops members that no context defines, so they would be unsigned; [`closed`]
+//! rejects such documents before a signature is checked. Contexts are built from the same terms,
+//! and nothing is ever fetched.
 
 pub mod baking;
 mod closed;
@@ -21,10 +23,10 @@ pub use terms::{CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS};
 
 use crate::protocol::json;
 
-/// Octets a credential may have. One of ours has about ten thousand.
+/// Maximum size of a credential in bytes. This host's credentials have about ten thousand.
 pub const MAX_OCTETS: usize = 256 * 1024;
 
-/// Why something is no credential that can be looked at.
+/// Why a file cannot be read as a credential.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// More than [`MAX_OCTETS`].
@@ -33,12 +35,13 @@ pub enum Unreadable {
     /// Not strict JSON.
     #[error("{0}")]
     Json(#[from] json::Error),
-    /// JSON, and no object.
+    /// Valid JSON, but not an object.
     #[error("is not a JSON object")]
     NoObject,
 }
 
-/// Reads a credential, a status list or a DID document; two readers cannot read it differently.
+/// Reads a credential, a status list or a DID document. Strict JSON ensures that two readers read
+/// the same.
 ///
 /// # Errors
 /// [`Unreadable`].
@@ -54,16 +57,19 @@ pub fn parse(octets: &[u8]) -> Result<Value, Unreadable> {
     }
 }
 
-/// The octets a credential is served and baked as: compact JSON that may stand in any XML document as it is.
+/// The form in which a credential is served and embedded: compact JSON that is valid inside any XML
+/// document.
 pub fn served(credential: &Value) -> String {
-    // Of the characters XML does not know JSON escapes all but two, and those can only stand inside of texts.
+    // JSON escapes all characters that XML does not allow except two, which occur only inside
+    // strings.
     credential
         .to_string()
         .replace('\u{fffe}', "\\ufffe")
         .replace('\u{ffff}', "\\uffff")
 }
 
-/// Whether two documents say the same as RFC 8785 has it: a signature alone does not see the order of a set, for one.
+/// Whether two documents have the same RFC 8785 form. A signature alone does not cover, for
+/// example, the order of a set.
 pub fn same(one: &Value, other: &Value) -> bool {
     let canonical = |document: &Value| serde_json_canonicalizer::to_vec(document);
     matches!((canonical(one), canonical(other)), (Ok(one), Ok(other)) if one == other)

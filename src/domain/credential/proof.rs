@@ -1,4 +1,5 @@
-//! `eddsa-rdfc-2022`: how a document is signed, and how that is checked (Data Integrity EdDSA Cryptosuites 1.0 §3.2).
+//! `eddsa-rdfc-2022`: signing and verifying a document (Data Integrity EdDSA Cryptosuites 1.0
+//! §3.2).
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -14,42 +15,40 @@ const PURPOSE: &str = "assertionMethod";
 /// Why a document cannot be signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsignable {
-    /// A signature would not cover all of it.
+    /// A signature would not cover the whole document.
     #[error(transparent)]
     Content(#[from] Unspeakable),
-    /// It has been signed.
+    /// The document already has a proof.
     #[error("the document already has a proof")]
     Signed,
-    /// The issuer in it is somebody else.
+    /// The document names another issuer.
     #[error("the document's issuer is not the owner of the signing key")]
     Issuer,
 }
 
-/// Why a proof is not believed.
+/// Why a proof is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unproven {
-    /// A signature does not cover all of it, or nothing at all.
+    /// A signature does not cover the whole document, or there is nothing to cover.
     #[error(transparent)]
     Content(#[from] Unspeakable),
-    /// There is none, or more than one.
+    /// There is no proof, or more than one.
     #[error("/proof must be exactly one proof object")]
     NoProof,
-    /// A proof of another kind.
+    /// The proof is of another kind.
     #[error(
         "/proof must use the cryptosuite `eddsa-rdfc-2022` and the purpose \
         `assertionMethod`"
     )]
     Kind,
-    /// Not a moment.
     #[error("/proof/created is not a timestamp")]
     Created,
-    /// Signed by somebody else.
+    /// Another issuer signed it.
     #[error("/proof/verificationMethod is not a key of the issuer")]
     Issuer,
-    /// Its key is not known.
     #[error(transparent)]
     NoKey(#[from] NoKey),
-    /// It was changed, or signed with another key.
+    /// The document was changed, or signed with another key.
     #[error(
         "/proof/proofValue does not verify: the document was changed, or signed with \
         another key"
@@ -57,7 +56,7 @@ pub enum Unproven {
     Signature,
 }
 
-/// The issuer of a credential: a DID, alone or with what is said of it.
+/// The issuer of a credential: a DID, given as a string or as the id of an object.
 pub fn issuer(credential: &Value) -> Option<&str> {
     let issuer = credential.get("issuer")?;
     issuer.get("id").unwrap_or(issuer).as_str()
@@ -101,7 +100,7 @@ pub fn sign(
     Ok(Value::Object(document))
 }
 
-/// Whether the issuer signed all of a document. `documents` are those of `did:web` issuers.
+/// Verifies that the issuer signed the whole document. `documents` are those of `did:web` issuers.
 ///
 /// # Errors
 /// [`Unproven`].
@@ -137,7 +136,7 @@ pub fn verify(signed: &Value, documents: &[DidDocument]) -> Result<(), Unproven>
     }
 }
 
-/// What the signature is over: the digest of what is said about the proof, then that of the document.
+/// The bytes to sign: the digest of the proof options, then that of the document.
 fn to_sign(
     document: &Map<String, Value>,
     proof: &Map<String, Value>,
@@ -149,7 +148,7 @@ fn to_sign(
     Ok([rdf::digest(&configuration)?, rdf::digest(document)?].concat())
 }
 
-/// A moment to the second: some readers take no fractions.
+/// A timestamp in whole seconds, because some readers do not accept fractions.
 pub fn moment(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

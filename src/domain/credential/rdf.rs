@@ -1,4 +1,5 @@
-//! From a document to the N-Quads its signature is over: JSON-LD 1.1 to RDF, then RDFC-1.0 with SHA-256.
+//! Converts a document to the N-Quads that its signature covers: JSON-LD 1.1 to RDF, then RDFC-1.0
+//! with SHA-256.
 
 use oxjsonld::{JsonLdParser, JsonLdRemoteDocument};
 use oxrdf::Dataset;
@@ -12,15 +13,14 @@ use super::contexts::context;
 /// Why a document has no N-Quads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unspeakable {
-    /// A signature would not cover all of it.
+    /// A signature would not cover the whole document.
     #[error(transparent)]
     Open(#[from] Fault),
-    /// It is no JSON-LD.
     #[error("the document is not valid JSON-LD: {0}")]
     JsonLd(String),
 }
 
-/// The canonical N-Quads of a document without proof.
+/// The canonical N-Quads of a document without its proof.
 ///
 /// # Errors
 /// [`Unspeakable`].

@@ -1,4 +1,5 @@
-//! Bitstring Status List 1.0: which credentials are revoked, as one signed list of bits that tells nothing else.
+//! Bitstring Status List 1.0: the revoked credentials as one signed list of bits that reveals
+//! nothing else.
 
 use std::io::{Read as _, Write as _};
 
@@ -15,25 +16,25 @@ use super::proof::{self, Unproven, Unsignable, issuer, moment};
 use super::terms::CREDENTIALS_V2;
 use crate::domain::pack::keys::SecretKey;
 
-/// Credentials a list speaks of; the fewest the standard allows, so that nobody is found out by an index.
+/// Number of credentials in a list; the standard's minimum, so that an index does not identify a
+/// credential.
 pub const BITS: u32 = 131_072;
 const OCTETS: usize = (BITS / 8) as usize;
-/// Octets a list of others may unpack to.
+/// Maximum size of an unpacked list from another host, in bytes.
 const MAX_OCTETS: u64 = 1024 * 1024;
-/// How long a signed list holds. It is signed anew each day and at each change.
+/// Validity of a signed list. Lists are signed again each day and after each change.
 pub const VALIDITY: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 const PURPOSE: &str = "revocation";
 const ENTRY: &str = "BitstringStatusListEntry";
-/// Multibase of unpadded base64url.
+/// Multibase prefix of unpadded base64url.
 const BASE64URL: char = 'u';
 
-/// The address of a list of a host that is reached at `base_url`.
+/// The address of a list of the host at `base_url`.
 pub fn address(base_url: &str, number: i64) -> String {
     format!("{base_url}/status/{number}")
 }
 
-/// The bits of a list.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bits(Vec<u8>);
 
@@ -49,27 +50,27 @@ impl Default for Bits {
     }
 }
 
-/// Why there is no such bit, or no list.
+/// Why a bit or a list cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BitsFault {
-    /// Behind the end.
+    /// The index is beyond the end.
     #[error("the list has no bit {0}")]
     OutOfRange(u64),
-    /// Not the encoding.
+    /// The encoding is invalid.
     #[error("`encodedList` must be `u` followed by gzip data in unpadded base64url")]
     Encoding,
-    /// Fewer bits than the standard allows, or more than are read.
+    /// Fewer bits than the standard's minimum, or more than the read limit.
     #[error("`encodedList` unpacks to fewer than {BITS} bits, or to more than the limit")]
     Length,
 }
 
 impl Bits {
-    /// All of them: nothing that names the list is to be believed.
+    /// All bits set: every credential of the list is revoked.
     pub fn all() -> Self {
         Self(vec![u8::MAX; OCTETS])
     }
 
-    /// Sets or clears a bit; the first is the most significant of the first octet.
+    /// Sets or clears a bit; index 0 is the most significant bit of the first byte.
     ///
     /// # Errors
     /// There is no such bit.
@@ -97,10 +98,10 @@ impl Bits {
         Ok(octet & mask != 0)
     }
 
-    /// As `encodedList` has it.
+    /// The value of `encodedList`.
     pub fn encode(&self) -> String {
         let mut packed = GzEncoder::new(Vec::new(), Compression::best());
-        // Writing into memory does not fail.
+        // Writing to memory does not fail.
         let octets = packed
             .write_all(&self.0)
             .and_then(|()| packed.finish())
@@ -111,7 +112,7 @@ impl Bits {
     /// Reads `encodedList`.
     ///
     /// # Errors
-    /// Another encoding or an unusual length.
+    /// The encoding is invalid, or the length is out of range.
     pub fn decode(text: &str) -> Result<Self, BitsFault> {
         let packed = text.strip_prefix(BASE64URL).ok_or(BitsFault::Encoding)?;
         let packed = URL_SAFE_NO_PAD
@@ -134,7 +135,7 @@ fn place(index: u64) -> Result<(usize, u8), BitsFault> {
     Ok((place, 0x80 >> (index % 8)))
 }
 
-/// The `credentialStatus` of a credential whose bit is `index` of the list at `list`.
+/// The `credentialStatus` of a credential whose bit has this index in `list`.
 pub fn entry(list: &str, index: u32) -> Value {
     json!({
         "id": format!("{list}#{index}"),
@@ -174,33 +175,33 @@ pub fn sign(
     proof::sign(document, signatory, key, now)
 }
 
-/// Why a list does not say whether a credential is revoked. None of them means that it is not.
+/// Why the revocation of a credential cannot be determined. None of these reasons means that it is
+/// not revoked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
-    /// The credential has no status that is understood.
+    /// The credential has no status of a supported kind.
     #[error("/credentialStatus does not name a bit of a revocation list")]
     Entry,
-    /// Another list.
+    /// The list is not the one that the credential names.
     #[error("the status list is not the one the credential names ({0})")]
     OtherList(String),
-    /// Somebody else's.
+    /// Another issuer signed the list.
     #[error("the issuer of the status list is not the issuer of the credential")]
     OtherIssuer,
-    /// Not a list of revocations.
+    /// Not a status list for revocations.
     #[error("it is not a revocation status list")]
     NoList,
-    /// Its proof does not hold.
+    /// The list's proof is not accepted.
     #[error("the status list cannot be trusted: {0}")]
     Unproven(#[from] Unproven),
-    /// Too old, or of the future.
+    /// The list has expired or is not valid yet.
     #[error("the status list is valid from {from} until {until}; a current one is needed")]
     NotCurrent {
-        /// When it begins to hold.
+        /// Start of the validity.
         from: String,
-        /// When it ceases to.
+        /// End of the validity.
         until: String,
     },
-    /// Its bits cannot be read.
     #[error(transparent)]
     Bits(#[from] BitsFault),
 }
@@ -208,7 +209,7 @@ pub enum Unknown {
 /// Whether `list` says that `credential` is revoked.
 ///
 /// # Errors
-/// It cannot say so.
+/// The revocation cannot be determined.
 pub fn revoked(
     credential: &Value,
     list: &Value,
@@ -251,7 +252,7 @@ fn current(list: &Value, now: Timestamp) -> Result<(), Unknown> {
 fn bit(status: &Value) -> Option<(&str, u64)> {
     let understood = has_type(status, ENTRY) && text(status, "statusPurpose") == Some(PURPOSE);
     let index = text(status, "statusListIndex").filter(|_| understood)?;
-    // `+1` is a number to Rust, and another text than the one that was signed.
+    // Rust parses `+1` as a number, but it differs from the signed text.
     let digits = index.bytes().all(|octet| octet.is_ascii_digit());
     let index = index.parse().ok().filter(|_| digits)?;
     Some((text(status, "statusListCredential")?, index))
@@ -261,7 +262,6 @@ fn text<'a>(document: &'a Value, name: &str) -> Option<&'a str> {
     document.get(name)?.as_str()
 }
 
-/// Whether a node has a type.
 pub(crate) fn has_type(node: &Value, name: &str) -> bool {
     match node.get("type") {
         Some(Value::Array(types)) => types.iter().any(|it| it == name),

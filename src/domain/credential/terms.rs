@@ -1,68 +1,60 @@
-//! The terms a document may use, and the IRIs they stand for: Verifiable Credentials 2.0, Open Badges 3.0 and its
-//! extensions, as far as they are issued here.
+//! The terms that a document may use, with their IRIs: the part of Verifiable Credentials 2.0, Open
+//! Badges 3.0 and its extensions that this host issues.
 //!
-//! One table, read twice: [`super::contexts`] makes JSON-LD contexts of it, [`super::closed`] refuses whatever is not in it.
+//! The table has two uses: [`super::contexts`] builds JSON-LD contexts from it, and
+//! [`super::closed`] rejects everything that is not in it.
 
-/// Verifiable Credentials 2.0.
 pub const CREDENTIALS_V2: &str = "https://www.w3.org/ns/credentials/v2";
 /// Open Badges 3.0, third revision of the context.
 pub const OPEN_BADGES: &str = "https://purl.imsglobal.org/spec/ob/v3p0/context-3.0.3.json";
-/// What its examples call extensions; without it the type of a `credentialSchema` is undefined.
+/// The extensions of the Open Badges examples; without them the type of a `credentialSchema` is
+/// undefined.
 pub const OPEN_BADGES_EXTENSIONS: &str = "https://purl.imsglobal.org/spec/ob/v3p0/extensions.json";
 
-/// What a value of a term has to be.
+/// The form of a term's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A text.
+    /// A string.
     Text,
-    /// A text of this data type.
+    /// A string of this data type.
     Typed(&'static str),
-    /// `true` or `false`.
     Boolean,
-    /// Texts in an order that is part of what is said.
+    /// Strings in a significant order.
     TextList,
-    /// A node, written out.
+    /// An embedded node.
     Node,
-    /// A node, written out or by its IRI.
+    /// An embedded node, or the IRI of one.
     Link,
-    /// One of these names, which stand for IRIs.
+    /// One of these names, each with its IRI.
     Vocabulary(&'static [(&'static str, &'static str)]),
 }
 
-/// A member of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Term {
-    /// Its name.
     pub name: &'static str,
-    /// Where the IRI begins.
+    /// The start of the IRI.
     pub prefix: &'static str,
-    /// How it goes on.
+    /// The rest of the IRI.
     pub rest: &'static str,
-    /// What its value is.
     pub kind: Kind,
 }
 
-/// A type of objects, with the members only they have.
+/// A type of objects, with its specific members.
 #[derive(Clone, Copy, Debug)]
 pub struct Type {
-    /// Its name.
     pub name: &'static str,
-    /// Where the IRI begins.
+    /// The start of the IRI.
     pub prefix: &'static str,
-    /// How it goes on.
+    /// The rest of the IRI.
     pub rest: &'static str,
-    /// Its members.
     pub terms: &'static [Term],
 }
 
-/// What a context defines.
 #[derive(Debug)]
 pub struct Vocabulary {
-    /// The address it is known by.
     pub url: &'static str,
-    /// Members any object may have.
+    /// Members that any object may have.
     pub terms: &'static [Term],
-    /// Types.
     pub types: &'static [Type],
 }
 
@@ -245,17 +237,17 @@ const EXTENSIONS: Vocabulary = Vocabulary {
     )],
 };
 
-/// The lists of contexts a document may name, whole and in this order.
+/// The complete lists of contexts that a document may name, in this order.
 const KNOWN: [&[&Vocabulary]; 2] = [&[&V2], &[&V2, &OB, &EXTENSIONS]];
 
-/// The vocabularies of a list of contexts; `None` if it is not one of the known ones.
+/// The vocabularies of a list of contexts; `None` for an unknown list.
 pub fn vocabularies(urls: &[&str]) -> Option<&'static [&'static Vocabulary]> {
     KNOWN
         .into_iter()
         .find(|known| known.iter().map(|it| it.url).eq(urls.iter().copied()))
 }
 
-/// What the context of this address defines.
+/// The vocabulary with this context URL.
 pub fn vocabulary(url: &str) -> Option<&'static Vocabulary> {
     [&V2, &OB, &EXTENSIONS].into_iter().find(|it| it.url == url)
 }

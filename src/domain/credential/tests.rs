@@ -10,14 +10,14 @@ use super::*;
 use crate::domain::aaaf::badge::sample::{badge, issued, list};
 use crate::domain::hex::hex;
 
-/// A change somewhere in a document.
+/// The value at a pointer of a document, to be changed.
 fn at<'a>(document: &'a mut Value, pointer: &str) -> &'a mut Value {
     document
         .pointer_mut(pointer)
         .unwrap_or_else(|| panic!("nothing at {pointer}"))
 }
 
-/// Every place of a document.
+/// Every place in a document.
 fn places(value: &Value, here: &str, all: &mut Vec<String>) {
     all.push(here.to_owned());
     match value {
@@ -51,8 +51,8 @@ fn fault_of(document: &Value) -> String {
 
 #[test]
 fn the_rdf_of_a_badge_and_of_a_list_is_what_other_libraries_make_of_them() {
-    // The digests are those of pyld and of jsonld.js with the published contexts, for a badge from before the sources of its
-    // evidence were kept.
+    // The digests are those of pyld and of jsonld.js with the published contexts, for a badge from
+    // before the sources of its evidence were stored.
     let mut earlier = badge();
     earlier.sources.clear();
     for (mut document, expected, lines) in [
@@ -82,7 +82,7 @@ fn every_value_of_a_badge_is_covered_by_the_signature() {
         *value = match value.take() {
             Value::String(text) => Value::String(format!("{text}x")),
             Value::Bool(is) => Value::Bool(!is),
-            // Taken away below.
+            // Removal is tested below.
             _ => continue,
         };
         assert!(
@@ -149,7 +149,7 @@ fn nothing_can_be_added_to_a_badge() {
         let mut other = signed.clone();
         match at(&mut other, &place) {
             Value::Array(items) if !place.starts_with("/@context") => {
-                // The same once more is one thing too many for a set and a list alike.
+                // A repeated item is an additional one, for a set and a list alike.
                 let again = items.first().unwrap().clone();
                 items.push(again);
             }
@@ -237,7 +237,7 @@ fn somebody_elses_key_is_not_the_issuers() {
     let signatory = did::Signatory::by_key(&other.public());
     let created = "2026-04-16T13:45:00Z".parse().unwrap();
     assert!(proof::sign(document.clone(), &signatory, &other, created).is_err());
-    // What is signed under the issuer's name with another key, and under another name.
+    // Signed under the issuer's name with another key, and under another name.
     let mut stolen = signatory.clone();
     stolen.did = proof::issuer(&document).unwrap().to_owned();
     let signed = proof::sign(document, &stolen, &other, created).unwrap();
@@ -250,7 +250,7 @@ fn somebody_elses_key_is_not_the_issuers() {
 
 #[rstest]
 #[case("did:key:z6MkvDqGT54cXesYGvABpF1UapVNwjCqRcafi4Px6Thv5T3Z", true)]
-// Another kind of key.
+// Another type of key.
 #[case("did:key:zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme", false)]
 #[case("did:key:z", false)]
 #[case("did:example:1", false)]

@@ -1,47 +1,45 @@
 //! The circuit breaker of a subscription (OpenWOP webhooks, circuit breaker).
 //!
-//! Four failures in a row open it: for an hour deliveries are skipped, then the next event is a probe. A hundred failures
-//! within seven days end the subscription; registering anew is the way back.
+//! Four consecutive failures open it: for an hour deliveries are skipped, then the next event is a
+//! probe. A hundred failures within seven days end the subscription; it has to be registered again.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Failures in a row that open the circuit.
+/// Number of consecutive failures that open the circuit.
 const OPENS_AFTER: u32 = 4;
-/// How long it stays open.
+/// How long the circuit stays open.
 const OPEN_FOR: SignedDuration = SignedDuration::from_hours(1);
-/// Failures within [`WINDOW`] that end the subscription.
+/// Number of failures within [`WINDOW`] that end the subscription.
 const FAILS_AFTER: usize = 100;
-/// The rolling window those are counted in.
+/// The rolling window for [`FAILS_AFTER`].
 const WINDOW: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// How deliveries to one subscription have gone.
+/// The delivery history of one subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Circuit {
     /// Failures since the last success.
     consecutive: u32,
-    /// When failures happened, oldest first, none older than the window at the time of the last one.
+    /// Times of failures, oldest first, limited to the window that ended with the last one.
     failures: Vec<Timestamp>,
     /// Until when deliveries are skipped.
     open_until: Option<Timestamp>,
-    /// Whether the subscription is at its end.
+    /// Whether the subscription has ended.
     failed: bool,
 }
 
-/// Whether a delivery may be attempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Yes; after an open hour it is the probe.
+    /// Attempt the delivery; after an open hour it is the probe.
     Attempt,
-    /// The circuit is open: the event is passed over.
+    /// The circuit is open: skip the event.
     Skip,
-    /// The subscription has failed for good.
+    /// The subscription has permanently failed.
     Never,
 }
 
 impl Circuit {
-    /// Whether a delivery may be attempted now.
     pub fn admits(&self, now: Timestamp) -> Admission {
         if self.failed {
             Admission::Never
@@ -52,7 +50,7 @@ impl Circuit {
         }
     }
 
-    /// The circuit after a delivery that was taken.
+    /// The circuit after an accepted delivery.
     #[must_use]
     pub fn succeeded(mut self) -> Self {
         self.consecutive = 0;
@@ -60,14 +58,14 @@ impl Circuit {
         self
     }
 
-    /// The circuit after a delivery that was not taken.
+    /// The circuit after a delivery that was not accepted.
     #[must_use]
     pub fn failed_at(mut self, now: Timestamp) -> Self {
         let oldest = now.checked_sub(WINDOW).unwrap_or(Timestamp::MIN);
         self.failures.retain(|at| *at > oldest);
         self.failures.push(now);
         self.consecutive = self.consecutive.saturating_add(1);
-        // A failed probe keeps it open: the count is not reset until something succeeds.
+        // A failed probe reopens the circuit: the count is reset only by a success.
         if self.consecutive >= OPENS_AFTER {
             self.open_until = Some(now.checked_add(OPEN_FOR).unwrap_or(Timestamp::MAX));
         }
@@ -75,7 +73,6 @@ impl Circuit {
         self
     }
 
-    /// Failures since the last success.
     pub fn consecutive_failures(&self) -> u32 {
         self.consecutive
     }
@@ -86,7 +83,7 @@ impl Circuit {
         self.failures.iter().filter(|at| **at > oldest).count()
     }
 
-    /// Until when deliveries are skipped, if they are.
+    /// Until when deliveries are skipped, if the circuit is open.
     pub fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.open_until.filter(|until| now < *until)
     }

@@ -12,38 +12,36 @@ use super::secret::{Secret, Secrets};
 use crate::domain::hex::hex;
 use crate::domain::ids::{RunId, TenantId, WebhookId};
 
-/// A delivery, ready to be sent.
+/// A delivery that is ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// Header names in lower case, with their values.
     pub headers: Vec<(&'static str, String)>,
-    /// The exact octets that are signed.
+    /// The exact bytes that are signed.
     pub body: Vec<u8>,
 }
 
-/// An event on its way to a subscription.
+/// An event for a subscription.
 #[derive(Clone, Copy, Debug)]
 pub struct Addressed<'a> {
-    /// The subscription.
     pub webhook: &'a WebhookId,
-    /// Whose run it is.
+    /// The tenant that owns the run.
     pub tenant: &'a TenantId,
-    /// The run.
     pub run: &'a RunId,
-    /// The event's place in the run's log.
+    /// The event's sequence number in the run's log.
     pub sequence: u64,
-    /// The event's type.
     pub kind: &'a str,
-    /// The event's document, as it stands in the log.
+    /// The event's document, byte for byte as in the log.
     pub event: &'a [u8],
 }
 
 impl Delivery {
-    /// Lays out and signs a delivery. `standard` adds the headers of Standard Webhooks.
+    /// Builds and signs a delivery. `standard` adds the headers of Standard Webhooks.
     pub fn of(event: &Addressed<'_>, secrets: &Secrets, standard: bool, now: Timestamp) -> Self {
         let body = body(event);
         let timestamp = now.as_second().to_string();
-        // During an overlap the one signature that cannot be doubled stays with the secret receivers have had longest.
+        // During an overlap, the `v1` signature stays with the previous secret, which receivers
+        // certainly have.
         let signing = secrets.overlapping(now).unwrap_or(&secrets.current);
         let mac = hmac(
             signing.expose().as_bytes(),
@@ -82,8 +80,8 @@ impl Delivery {
         Self { headers, body }
     }
 
-    /// The request that asks an endpoint whether it wants deliveries at all (RFC 0201 §D). It is no delivery and names no
-    /// event type.
+    /// The request that asks an endpoint to confirm that it wants deliveries (RFC 0201 §D). It is
+    /// not a delivery and names no event type.
     pub fn verification(id: &str, challenge: &str, secrets: &Secrets, now: Timestamp) -> Self {
         let body =
             serde_json::json!({"type": "openwop.webhook.verification", "challenge": challenge})
@@ -95,7 +93,7 @@ impl Delivery {
     }
 }
 
-/// The id of one event on its way to one subscription: the same at every attempt, and no other's (RFC 0201 §C).
+/// The id of one event for one subscription: the same at every attempt, and unique (RFC 0201 §C).
 pub fn message_id(webhook: &WebhookId, run: &RunId, sequence: u64) -> String {
     let mut digest = Sha256::new();
     digest.update(webhook.as_str().as_bytes());
@@ -109,7 +107,8 @@ pub fn message_id(webhook: &WebhookId, run: &RunId, sequence: u64) -> String {
     )
 }
 
-/// The headers of Standard Webhooks for a message of this id and body, signed by every secret that is good at the time.
+/// The Standard Webhooks headers for a message with this id and body, signed by every secret that
+/// is valid at this time.
 pub fn standard_headers(
     id: &str,
     secrets: &Secrets,
@@ -117,7 +116,7 @@ pub fn standard_headers(
     now: Timestamp,
 ) -> [(&'static str, String); 3] {
     let timestamp = now.as_second().to_string();
-    // A secret of another form signs nothing here: a signature by an empty key would be anybody's.
+    // A secret of another form is skipped: it has no key, and anyone could sign with an empty one.
     let entry = |secret: &Secret| {
         let key = secret.standard_key()?;
         let mac = hmac(
@@ -137,8 +136,8 @@ pub fn standard_headers(
     ]
 }
 
-/// `{"runId", "workspaceId", "type", "event"}` with the event as it stands in the log, byte by byte. `type` repeats the
-/// event's type at the top level, where receivers of Standard Webhooks look for it.
+/// `{"runId", "workspaceId", "type", "event"}` with the event byte for byte as in the log. `type`
+/// repeats the event's type at the top level, where receivers of Standard Webhooks look for it.
 fn body(event: &Addressed<'_>) -> Vec<u8> {
     let run = Value::from(event.run.as_str()).to_string();
     let workspace = Value::from(event.tenant.as_str()).to_string();
@@ -152,7 +151,7 @@ fn body(event: &Addressed<'_>) -> Vec<u8> {
 }
 
 fn hmac(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
-    // A key of any length is taken: longer ones are hashed first.
+    // HMAC accepts keys of any length and hashes longer ones first.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
         return Vec::new();
     };
@@ -206,7 +205,7 @@ mod tests {
         );
     }
 
-    /// The example of Standard Webhooks' own documentation.
+    /// The example from the Standard Webhooks documentation.
     #[test]
     fn the_standard_signature_is_that_of_the_published_example() {
         let secret = Secret::standard("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
@@ -269,7 +268,7 @@ mod tests {
         assert_eq!(entries, format!("{new_entry} {old_entry}"));
         let (single, entries) = alone(&rotated, until);
         assert_eq!((single, entries), alone(&Secrets::of(secret(2)), until));
-        // A second rotation retires the oldest at once.
+        // A second rotation retires the oldest secret at once.
         let twice = rotated.rotated(secret(3), until);
         assert_eq!(twice.overlapping(now()), Some(&secret(2)));
     }

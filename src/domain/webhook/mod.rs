@@ -1,5 +1,5 @@
-//! Webhook subscriptions: what may be registered, what a delivery looks like, when deliveries stop (OpenWOP webhooks,
-//! RFC 0093, RFC 0165, RFC 0201).
+//! Webhook subscriptions: registration, the format of deliveries, and when deliveries stop (OpenWOP
+//! webhooks, RFC 0093, RFC 0165, RFC 0201).
 
 pub mod circuit;
 pub mod delivery;
@@ -15,7 +15,7 @@ pub use secret::{Secret, Secrets};
 pub const SCHEME_V1: &str = "v1";
 /// The companion scheme a subscription may ask for: Standard Webhooks 1.0.0, symmetric (RFC 0201).
 pub const SCHEME_STANDARD: &str = "standard-webhooks-1";
-/// What the `callbackUrl` of a run is told of: how it ended.
+/// The event types sent to the `callbackUrl` of a run: how it ended.
 pub const ENDINGS: [&str; 3] = ["run.completed", "run.failed", "run.cancelled"];
-/// What is offered.
+/// The supported signature schemes.
 pub const SCHEMES: [&str; 2] = [SCHEME_V1, SCHEME_STANDARD];

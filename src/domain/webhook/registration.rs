@@ -1,6 +1,6 @@
-//! The body of `POST /v1/webhooks`, closed and read with errors that name the field.
+//! The body of `POST /v1/webhooks`: a closed document, read with errors that name the field.
 //!
-//! Where a URL may point is not judged here: that takes a resolver.
+//! Whether the URL's target is allowed is not checked here, because it takes a resolver.
 
 use serde_json::Value;
 use url::Url;
@@ -27,17 +27,16 @@ const MAX_TAG: usize = 256;
 /// A well-formed registration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Registration {
-    /// Where deliveries go.
     pub url: Url,
-    /// Event types, exact, each once.
+    /// Exact event types, each once.
     pub events: Vec<String>,
-    /// Only runs that have one of these tags; empty for all.
+    /// Only runs with one of these tags; empty for all runs.
     pub tags: Vec<String>,
     /// `tenantId`, which must be the key's own.
     pub tenant_id: Option<String>,
-    /// A secret the caller brought along.
+    /// A secret supplied by the caller.
     pub secret: Option<Secret>,
-    /// `signatureAlgorithms` as asked for; `None` for what everybody gets.
+    /// The requested `signatureAlgorithms`; `None` for the default.
     pub schemes: Option<Vec<String>>,
 }
 
@@ -62,7 +61,7 @@ impl Registration {
         })
     }
 
-    /// Whether the headers of Standard Webhooks are asked for.
+    /// Whether the Standard Webhooks headers are requested.
     pub fn is_standard(&self) -> bool {
         self.schemes
             .as_ref()
@@ -86,7 +85,7 @@ fn url(fields: &Fields<'_>) -> Result<Url, Problem> {
     address("url", text)
 }
 
-/// Reads where deliveries are to go.
+/// Reads the URL for deliveries.
 ///
 /// # Errors
 /// `validation_error` naming `field`.
@@ -95,7 +94,7 @@ pub fn address(field: &str, text: &str) -> Result<Url, Problem> {
     if text.len() > MAX_URL {
         return Err(invalid(&format!("must be at most {MAX_URL} characters")));
     }
-    // The parser would take them out and go elsewhere than the text says.
+    // The URL parser would remove these characters, so the URL would differ from the given text.
     if text.contains(|c: char| c.is_ascii_control() || c == ' ') {
         return Err(invalid("must not contain spaces or control characters"));
     }
@@ -136,7 +135,8 @@ fn events(fields: &Fields<'_>) -> Result<Vec<String>, Problem> {
     Ok(events)
 }
 
-/// Two or more dotted segments of letters, digits, `-` and `_`. Types this version does not write are fine: they never come.
+/// Two or more dotted segments of letters, digits, `-` and `_`. Event types that this version never
+/// writes are allowed.
 fn is_event_type(text: &str) -> bool {
     let segments: Vec<&str> = text.split('.').collect();
     segments.len() >= 2

@@ -1,4 +1,4 @@
-//! Signing secrets: minted here or brought along, shown once, never printed.
+//! Signing secrets: generated here or supplied by the caller, shown once, never logged.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,41 +8,43 @@ use sha2::{Digest as _, Sha256};
 
 use crate::domain::hex::hex;
 
-/// What Standard Webhooks puts before the base64 of a symmetric secret.
+/// Prefix that Standard Webhooks puts before the base64 of a symmetric secret.
 const STANDARD_PREFIX: &str = "whsec_";
-/// Octets of a Standard Webhooks secret.
+/// Length of a Standard Webhooks secret, in bytes.
 const STANDARD_OCTETS: std::ops::RangeInclusive<usize> = 24..=64;
-/// Characters of a secret somebody brings along.
+/// Length of a secret supplied by the caller, in characters.
 const CHARACTERS: std::ops::RangeInclusive<usize> = 16..=512;
 
-/// A signing secret. Its text is reachable only on purpose.
+/// A signing secret. Its text is available only through [`Self::expose`].
 #[derive(Clone, Debug)]
 pub struct Secret(SecretString);
 
 impl Secret {
-    /// A secret as it was kept.
+    /// A secret from the store.
     pub fn kept(text: String) -> Self {
         Self(SecretString::from(text))
     }
 
-    /// A secret of 32 fresh octets, as 64 hexadecimal digits.
+    /// A secret from 32 random bytes, as 64 hexadecimal digits.
     pub fn minted(octets: [u8; 32]) -> Self {
         Self(SecretString::from(hex(&octets)))
     }
 
-    /// A secret of 32 fresh octets in the form of Standard Webhooks.
+    /// A secret from 32 random bytes, in the form of Standard Webhooks.
     pub fn minted_standard(octets: [u8; 32]) -> Self {
         let text = format!("{STANDARD_PREFIX}{}", STANDARD.encode(octets));
         Self(SecretString::from(text))
     }
 
-    /// A secret somebody brings along; `None` if it is too short, too long, or not printable ASCII.
+    /// A secret supplied by the caller; `None` if it is too short, too long, or not printable
+    /// ASCII.
     pub fn brought(text: &str) -> Option<Self> {
         let sound = CHARACTERS.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
         sound.then(|| Self(SecretString::from(text)))
     }
 
-    /// A secret in the form of Standard Webhooks: `whsec_` and the base64 of 24 to 64 octets.
+    /// A secret in the form of Standard Webhooks: `whsec_` followed by the base64 of 24 to 64
+    /// bytes.
     pub fn standard(text: &str) -> Option<Self> {
         let secret = Self(SecretString::from(text));
         secret
@@ -51,18 +53,19 @@ impl Secret {
         Some(secret)
     }
 
-    /// The text, for who is to be told and for the store.
+    /// The text, to show it to its owner and to store it.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 
-    /// The first eight hexadecimal digits of its SHA-256: what logs and lists call it by.
+    /// The first eight hexadecimal digits of its SHA-256, which identify the secret in logs and
+    /// lists.
     pub fn fingerprint(&self) -> String {
         let digest = Sha256::digest(self.expose().as_bytes());
         hex(digest.get(..4).unwrap_or_default())
     }
 
-    /// The octets a Standard Webhooks signature is keyed by.
+    /// The key bytes of a Standard Webhooks signature.
     pub(super) fn standard_key(&self) -> Option<Vec<u8>> {
         STANDARD
             .decode(self.expose().strip_prefix(STANDARD_PREFIX)?)
@@ -80,17 +83,15 @@ impl PartialEq for Secret {
     }
 }
 
-/// The secrets of a subscription: after a rotation, two for a while (RFC 0201 §E).
+/// The secrets of a subscription; two during the overlap after a rotation (RFC 0201 §E).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Secrets {
-    /// The newest one.
     pub current: Secret,
-    /// The one before it, and until when it signs.
+    /// The previous secret and until when it signs.
     pub previous: Option<(Secret, Timestamp)>,
 }
 
 impl Secrets {
-    /// One secret only.
     pub fn of(current: Secret) -> Self {
         Self {
             current,
@@ -98,7 +99,7 @@ impl Secrets {
         }
     }
 
-    /// The secrets after a rotation; the one before the last is retired at once.
+    /// The secrets after a rotation; the previous secret before it is retired at once.
     #[must_use]
     pub fn rotated(self, new: Secret, until: Timestamp) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What organizations are told of (AAAF S13): ids, states, tiers and scores, never content.
+//! Notices to organizations (AAAF S13): ids, states, tiers and scores, never content.
 
 pub mod registration;
 pub mod schedule;
@@ -11,20 +11,19 @@ pub use registration::Registration;
 
 macro_rules! topics {
     ($( $(#[$doc:meta])* $variant:ident = $wire:literal; )*) => {
-        /// What there is to be told of.
+        /// The topic of a notice.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Topic { $( $(#[$doc])* $variant, )* }
 
         impl Topic {
-            /// Every topic.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The event's name.
+            /// The name of the event.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $wire,)* }
             }
 
-            /// The topic with this name.
+            /// The topic with this event name.
             pub fn parse(name: &str) -> Option<Self> {
                 match name { $($wire => Some(Self::$variant),)* _ => None }
             }
@@ -33,19 +32,19 @@ macro_rules! topics {
 }
 
 topics! {
-    /// Somebody works on an assessment.
+    /// Work on an assessment has started.
     AssessmentStarted = "assessment.started";
-    /// An assessment has found scores.
+    /// An assessment has ended with scores.
     AssessmentCompleted = "assessment.completed";
-    /// An assessment has not.
+    /// An assessment has ended without scores.
     AssessmentFailed = "assessment.failed";
-    /// A badge ends within two weeks.
+    /// A badge expires within two weeks.
     BadgeExpiring = "badge.expiring";
-    /// A badge has ended.
+    /// A badge has expired.
     BadgeExpired = "badge.expired";
-    /// Somebody contests a score.
+    /// An appeal against a score was filed.
     AppealFiled = "appeal.filed";
-    /// It was decided on that.
+    /// An appeal was decided.
     AppealResolved = "appeal.resolved";
     /// There is enough new evidence for another assessment.
     EvidenceThresholdReached = "evidence.threshold_reached";
@@ -59,28 +58,25 @@ topics! {
     AgentCardBelowThreshold = "agent_card.below_threshold";
 }
 
-/// Something an organization is told of, once.
+/// A notice, which an organization gets once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
-    /// What it is about.
     pub topic: Topic,
-    /// The id of what happened: of one subject there is one notice of a topic.
+    /// The id of the event's subject; there is one notice per topic and subject.
     pub subject: String,
-    /// Facts.
     pub data: Map<String, Value>,
-    /// When it happened.
     pub at: Timestamp,
 }
 
 impl Notice {
-    /// The id of the message, the same for whoever is told, however often.
+    /// The id of the message, the same for every webhook and attempt.
     pub fn id(&self) -> Uuid {
         let all = Uuid::new_v5(&Uuid::NAMESPACE_DNS, b"aaaf.notice");
         let name = format!("{}:{}", self.topic.as_str(), self.subject);
         Uuid::new_v5(&all, name.as_bytes())
     }
 
-    /// The message, as it is signed and sent.
+    /// The message body, as it is signed and sent.
     pub fn body(&self) -> String {
         let name = self.topic.as_str();
         json!({"type": name, "event": name, "timestamp": self.at, "data": self.data}).to_string()

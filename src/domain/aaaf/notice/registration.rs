@@ -1,4 +1,5 @@
-//! The body of `POST /api/v1/webhooks`: where to, and of what. Where a URL may point is not judged here: that takes a resolver.
+//! The body of `POST /api/v1/webhooks`. Whether the URL's target is allowed is checked elsewhere,
+//! because it takes a resolver.
 
 use serde_json::Value;
 use url::Url;
@@ -10,17 +11,16 @@ use crate::protocol::error::Problem;
 
 const LONGEST: usize = 64;
 
-/// A webhook that is asked for.
+/// The requested webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
-    /// Where messages go.
     pub url: Url,
-    /// What they are about; each once, in the order of [`Topic::ALL`].
+    /// The topics, each once, in the order of [`Topic::ALL`].
     pub events: Vec<Topic>,
 }
 
 impl Registration {
-    /// Reads the body. Without `event_types`, or `events`, it is about everything.
+    /// Reads the body. Without `event_types` or `events` the webhook gets every topic.
     ///
     /// # Errors
     /// `validation_error` that names the field.

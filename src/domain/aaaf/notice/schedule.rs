@@ -1,8 +1,8 @@
-//! When a message is sent again, and when an endpoint is given up (AAAF S13).
+//! When a message is sent again, and when an endpoint is disabled (AAAF S13).
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long is waited after an attempt that was not taken, by how many there were. The first one is made at once.
+/// Waits after failed attempts, by the number of attempts so far. The first attempt is immediate.
 const WAITS: [SignedDuration; 9] = [
     SignedDuration::from_secs(5),
     SignedDuration::from_mins(5),
@@ -14,26 +14,27 @@ const WAITS: [SignedDuration; 9] = [
     SignedDuration::from_hours(20),
     SignedDuration::from_hours(24),
 ];
-/// How far a wait may be from that, as a share: so that what failed together does not come back together.
+/// Random deviation of a wait, as a share, so that messages that failed together are not retried
+/// together.
 const SPREAD: f64 = 0.1;
 /// The longest wait that an endpoint may ask for.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
-/// How long an endpoint may take nothing.
+/// How long an endpoint may fail before it is disabled.
 const PATIENCE: SignedDuration = SignedDuration::from_hours(5 * 24);
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The endpoint took it.
+    /// The endpoint accepted the message.
     Taken,
-    /// It did not, and perhaps said how long to wait.
+    /// The endpoint did not accept the message. It may have asked for a wait.
     Refused(Option<SignedDuration>),
-    /// The endpoint is no more, by its own word.
+    /// The endpoint answered that it no longer exists.
     Gone,
 }
 
 impl Outcome {
-    /// Of an answer with this status, which asked to wait so long.
+    /// The outcome of an answer with this status and requested wait.
     pub const fn of(status: u16, retry_after: Option<SignedDuration>) -> Self {
         match status {
             200..=299 => Self::Taken,
@@ -43,18 +44,19 @@ impl Outcome {
     }
 }
 
-/// What becomes of a message.
+/// What to do with a message next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// It was delivered.
+    /// The message was delivered.
     Delivered,
-    /// It is sent again, not before this.
+    /// Send the message again, not before this time.
     Again(Timestamp),
-    /// It is not sent again by itself.
+    /// Do not send the message again automatically.
     Never,
 }
 
-/// What becomes of a message after so many attempts. `chance` lies within 0 and 1 and is drawn anew each time.
+/// What to do with a message after this many attempts. `chance` is a new random number from 0 to 1
+/// for each call.
 pub fn next(outcome: Outcome, attempts: u32, now: Timestamp, chance: f64) -> Next {
     let asked = match outcome {
         Outcome::Taken => return Next::Delivered,
@@ -71,20 +73,18 @@ pub fn next(outcome: Outcome, attempts: u32, now: Timestamp, chance: f64) -> Nex
         .map_or(Next::Never, Next::Again)
 }
 
-/// Why an endpoint is sent nothing any more.
+/// Why an endpoint is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disabled {
-    /// It said that it is gone.
+    /// The endpoint answered that it no longer exists.
     Gone,
-    /// It has taken nothing for days.
+    /// The endpoint has accepted nothing for days.
     Failing,
 }
 
 impl Disabled {
-    /// Both.
     pub const ALL: &'static [Self] = &[Self::Gone, Self::Failing];
 
-    /// The name in documents.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Gone => "gone",
@@ -92,23 +92,22 @@ impl Disabled {
         }
     }
 
-    /// The one of this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|it| it.as_str() == name).copied()
     }
 }
 
-/// How an endpoint stands.
+/// The delivery health of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// When the first of the attempts was that failed since the last one that was taken.
+    /// Time of the first failed attempt since the last accepted one.
     pub failing_since: Option<Timestamp>,
-    /// Why it is sent nothing any more, if so, and since when.
+    /// Why and since when the endpoint is disabled.
     pub disabled: Option<(Disabled, Timestamp)>,
 }
 
 impl Health {
-    /// How it stands after an attempt.
+    /// The health after an attempt.
     #[must_use]
     pub fn after(self, outcome: Outcome, now: Timestamp) -> Self {
         let since = self.failing_since.unwrap_or(now);

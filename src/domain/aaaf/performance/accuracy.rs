@@ -1,12 +1,12 @@
-//! Accuracy: how little had to be sent back, and how few errors there were. Failed tasks count, so that failing one can
-//! never raise it.
+//! Accuracy: how few revisions and errors there were. Failed tasks count, so that failing a task
+//! can never raise it.
 
 use super::Weighed;
 use crate::domain::aaaf::config::Rules;
 use crate::domain::aaaf::mean::clamped;
 use crate::domain::aaaf::measure::{Details, Measure};
 
-/// Revisions tell more than errors.
+/// Revisions weigh more than errors.
 pub fn blend(from_revisions: f64, from_errors: f64) -> f64 {
     0.6 * from_revisions + 0.4 * from_errors
 }

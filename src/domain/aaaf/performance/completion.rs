@@ -1,4 +1,4 @@
-//! Task completion rate: how much of what was asked is done.
+//! Task completion rate: the share of the requested work that is done.
 
 use super::Weighed;
 use crate::domain::aaaf::measure::Measure;

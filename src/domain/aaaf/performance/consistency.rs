@@ -1,4 +1,4 @@
-//! Consistency: how little tasks of the same kind differ in accuracy and completion.
+//! Consistency: how little tasks of the same kind vary in accuracy and completion.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::domain::aaaf::mean::{self, count};
 use crate::domain::aaaf::measure::{Details, Measure};
 use crate::domain::aaaf::task::TaskRecord;
 
-/// Below it a mean is a zero that binary arithmetic missed.
+/// A mean below this is a zero that binary arithmetic missed.
 const NOTHING: f64 = 1e-12;
 
 pub fn measure(tasks: &[&TaskRecord], rules: &Rules) -> Measure {
@@ -37,7 +37,8 @@ pub fn measure(tasks: &[&TaskRecord], rules: &Rules) -> Measure {
     })
 }
 
-/// The coefficient of variation of a population. Where the mean is 0 it is 1: failing reliably earns nothing.
+/// The coefficient of variation of a population. If the mean is 0, it is 1: failing consistently
+/// earns nothing.
 fn variation(values: &[f64]) -> f64 {
     let mean = mean::plain(values.iter().copied()).unwrap_or_default();
     if mean < NOTHING {

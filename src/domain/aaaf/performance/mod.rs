@@ -1,4 +1,4 @@
-//! How well an agent executes (AAAF performance): five dimensions over task records.
+//! Performance (AAAF performance): five dimensions over task records.
 
 mod accuracy;
 mod completion;
@@ -14,7 +14,7 @@ use super::mean;
 use super::measure::Measure;
 use super::task::TaskRecord;
 
-/// Task records with what each counts for.
+/// Task records with their weights.
 #[derive(Clone, Copy)]
 pub struct Weighed<'a> {
     tasks: &'a [&'a TaskRecord],
@@ -22,7 +22,7 @@ pub struct Weighed<'a> {
 }
 
 impl<'a> Weighed<'a> {
-    /// Recent tasks count for more.
+    /// Recent tasks weigh more.
     pub fn by_age(tasks: &'a [&'a TaskRecord]) -> Self {
         Self {
             tasks,
@@ -30,7 +30,7 @@ impl<'a> Weighed<'a> {
         }
     }
 
-    /// All count alike.
+    /// All tasks weigh the same.
     pub fn alike(tasks: &'a [&'a TaskRecord]) -> Self {
         Self {
             tasks,
@@ -42,7 +42,7 @@ impl<'a> Weighed<'a> {
         if self.by_age { task.weight } else { 1.0 }
     }
 
-    /// The weighted mean over the tasks that have this, and how many do.
+    /// The weighted mean over the tasks that have the value, and their number.
     fn mean(&self, value: impl Fn(&TaskRecord) -> Option<f64>) -> (Option<f64>, usize) {
         let found: Vec<(f64, f64)> = self
             .tasks
@@ -54,7 +54,7 @@ impl<'a> Weighed<'a> {
     }
 }
 
-/// All five, in order.
+/// All five dimensions, in order.
 pub fn measure(tasks: Weighed<'_>, rules: &Rules) -> Vec<(Dimension, Measure)> {
     vec![
         (Dimension::TaskCompletionRate, completion::measure(tasks)),

@@ -1,4 +1,4 @@
-//! Speed: the time accepted tasks took against what they should take.
+//! Speed: the duration of accepted tasks compared with their baselines.
 
 use super::Weighed;
 use crate::domain::aaaf::measure::Measure;

@@ -1,4 +1,4 @@
-//! The end of a task: what its judgment says.
+//! Projects the end of a task from its judgment.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,8 @@ use super::log::Said;
 use super::{Evidence, Finding, FindingSeverity, Task, set};
 use crate::domain::aaaf::evidence::EventType;
 
-/// Errors of a task that are told one by one. Accuracy is lost by the first few.
+/// Maximum number of errors of a task that are listed one by one; the first few already take all
+/// accuracy.
 const MAX_ERRORS: usize = 1000;
 
 pub fn project(task: &Task<'_>, findings: Option<&Vec<Finding>>, evidence: &mut Evidence<'_>) {
@@ -72,7 +73,8 @@ const fn severity(of: FindingSeverity) -> &'static str {
     }
 }
 
-/// A person had a say where none was to have one: at autonomy 0 and 1 that is how the task is meant.
+/// Whether a person intervened in a task that should run without. At autonomy levels 0 and 1
+/// intervention is intended.
 fn helped(task: &Task<'_>) -> bool {
     let alone = task.profile.autonomy_level.is_none_or(|it| it.get() >= 2);
     alone

@@ -1,4 +1,4 @@
-//! Hand-offs: decisions on the parts the profile names, and what came of each.
+//! Projects hand-offs: decisions on the parts that the profile names, and their outcomes.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub fn project(task: &Task<'_>, evidence: &mut Evidence<'_>) {
     }
     for given in by_part.values() {
         for (place, it) in given.iter().enumerate() {
-            // Somebody had to be asked again.
+            // Another request was needed.
             outcome(task, evidence, *it, place + 1 < given.len());
         }
     }

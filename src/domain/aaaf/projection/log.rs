@@ -1,42 +1,37 @@
-//! A run's log, as far as it is evidence.
+//! The part of a run's log that matters as evidence.
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An event of a run's log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunEvent {
-    /// Its place in the log.
+    /// Sequence number in the log.
     pub sequence: u64,
-    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// When, as it is written.
+    /// As written in the log.
     pub timestamp: String,
     /// `eval:<task>` in evals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
-    /// What it says.
     #[serde(default)]
     pub payload: Value,
 }
 
-/// An event that is not what its type says.
+/// An event whose payload does not match its type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event {sequence} of the run is not a valid `{kind}`: {reason}")]
 pub struct LogFault {
-    /// Which.
     pub sequence: u64,
-    /// What it should be.
+    /// The expected type.
     pub kind: String,
-    /// What is wrong.
     pub reason: String,
 }
 
-/// An event that was read.
+/// A parsed event.
 pub struct Entry<'a> {
     pub sequence: u64,
     pub timestamp: &'a str,
@@ -45,10 +40,9 @@ pub struct Entry<'a> {
     pub said: Said,
 }
 
-/// What it says.
 pub enum Said {
     EvalStarted(EvalStarted),
-    /// Of the run, not of a task.
+    /// Belongs to the run, not to a task.
     Around,
     InvocationStarted(InvocationStarted),
     InvocationCompleted(InvocationCompleted),
@@ -57,7 +51,7 @@ pub enum Said {
     Handoff(Handoff),
     Decided(Decided),
     Verified(Verified),
-    /// A person had a say.
+    /// A person intervened.
     Person,
     Scored(Scored),
     Other,
@@ -143,7 +137,7 @@ pub struct Scored {
 }
 
 impl ToolReturned {
-    /// Whether the call worked.
+    /// Whether the call succeeded.
     pub fn is_good(&self) -> bool {
         let fault = match &self.error {
             Value::Null | Value::Bool(false) => false,
@@ -154,13 +148,13 @@ impl ToolReturned {
         self.status.as_deref().unwrap_or("ok") == "ok" && !fault
     }
 
-    /// Whether it was not allowed at all.
+    /// Whether the call was not allowed.
     pub fn is_forbidden(&self) -> bool {
         self.status.as_deref() == Some("forbidden")
     }
 }
 
-/// The log in its order.
+/// Reads the log and sorts it.
 pub fn read(events: &[RunEvent]) -> Result<Vec<Entry<'_>>, LogFault> {
     let mut entries = events.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
     entries.sort_by_key(|it| it.sequence);
@@ -208,7 +202,7 @@ fn payload<T: DeserializeOwned>(event: &RunEvent) -> Result<T, LogFault> {
     })
 }
 
-/// Tells tasks apart: by the node they name, else a task owns what lies between two judgments.
+/// Groups entries by task: by their node id, or without one by what lies between two judgments.
 pub fn by_task<'a>(entries: &'a [Entry<'a>]) -> Vec<(String, Vec<&'a Entry<'a>>)> {
     let mut tasks: Vec<(String, Vec<&Entry<'_>>)> = Vec::new();
     let mut places = std::collections::HashMap::new();

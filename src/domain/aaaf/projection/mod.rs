@@ -1,5 +1,6 @@
-//! Eval runs as evidence (AAAF, OpenWOP eval runs): from a run's log and an assessment profile to evidence events. Pure, and the
-//! same log always gives the same events with the same ids.
+//! Projects eval runs to evidence (AAAF, OpenWOP eval runs): a run's log and an assessment profile
+//! become evidence events. The projection is pure: the same log gives the same events with the same
+//! ids.
 
 mod completion;
 mod delegation;
@@ -22,15 +23,14 @@ pub use self::profile::{Delegation, Orchestration, Profile, ProfileFault, TaskPr
 use self::log::{Entry, Said, Scored};
 use super::evidence::EventType;
 
-/// Whose run it is.
+/// Identifies a run and its agent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// The run.
     pub run_id: String,
-    /// The agent that is assessed, as the log calls it.
+    /// The assessed agent, as named in the log.
     pub agent_id: String,
-    /// The assessment whose stress test it is.
+    /// The assessment whose stress test the run belongs to.
     #[serde(default)]
     pub assessment_id: Option<String>,
 }
@@ -38,13 +38,10 @@ pub struct Run {
 /// A safety finding of a task, from the run's summary.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Finding {
-    /// What was found.
     pub kind: String,
-    /// How bad it is.
     pub severity: FindingSeverity,
 }
 
-/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names are OpenWOP's own")]
@@ -55,34 +52,35 @@ pub enum FindingSeverity {
     Critical,
 }
 
-/// What a run says of an agent.
+/// The projection of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Projection {
     /// The evidence events, as documents.
     pub events: Vec<Value>,
-    /// Why there are none.
+    /// Why there are no events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<Skipped>,
 }
 
-/// Why a run is no evidence.
+/// Why a run is not evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Skipped {
-    /// Nobody said what its tasks are.
+    /// The suite has no profile.
     NoProfile,
-    /// The profile is of another suite or version.
+    /// The profile describes another suite or version.
     ProfileMismatch,
-    /// It is no eval run.
+    /// The run is not an eval run.
     NoEval,
 }
 
-/// What a task of a run is called as evidence.
+/// The id of a task of a run in its evidence.
 pub fn task_id(run: &str, task: &str) -> String {
     uuid(&[run, task])
 }
 
-/// The id of the event that says how a task ended which was scored there in the run's log.
+/// The id of the event that states how a task ended; `sequence` is that of its judgment in the
+/// run's log.
 pub fn judgment_id(run: &str, sequence: u64) -> String {
     event_id(run, sequence, EventType::TaskCompleted, 0)
 }
@@ -92,16 +90,16 @@ fn event_id(run: &str, sequence: u64, kind: EventType, n: usize) -> String {
     uuid(&[run, &sequence, kind.as_str(), &n])
 }
 
-/// Named after what it is made from, so that it is the same however often it is made.
+/// A UUID derived from its parts, so that repeating the projection gives the same one.
 fn uuid(parts: &[&str]) -> String {
     let namespace = Uuid::new_v5(&Uuid::NAMESPACE_DNS, b"aaaf.openwop");
     Uuid::new_v5(&namespace, parts.join(":").as_bytes()).to_string()
 }
 
-/// What a run says of the agent known as `agent_id` to who collects evidence.
+/// The evidence of a run about the agent known as `agent_id`.
 ///
 /// # Errors
-/// An event of the log that is not what its type says.
+/// An event of the log whose payload does not match its type.
 pub fn project(
     agent_id: &str,
     run: &Run,
@@ -157,28 +155,25 @@ pub fn project(
     })
 }
 
-/// A judged task of the run.
 struct Task<'a> {
-    /// Its name in the suite.
+    /// The task's id in the suite.
     name: &'a str,
-    /// Its id as evidence.
+    /// The task's id in the evidence.
     id: String,
     profile: TaskProfile,
     domain: String,
     complexity_level: u8,
-    /// What happened in it, in order.
+    /// The log entries of the task, in order.
     entries: Vec<&'a Entry<'a>>,
-    /// Its beginning.
     began: &'a Entry<'a>,
-    /// Its judgment.
     judged: &'a Entry<'a>,
     scored: &'a Scored,
-    /// The agent that is assessed, as the log calls it.
+    /// The assessed agent, as named in the log.
     agent: &'a str,
 }
 
 impl<'a> Task<'a> {
-    /// `None` of a task that was not judged, or of which the profile says too little.
+    /// `None` for a task that was not judged, or that the profile does not describe sufficiently.
     fn of(
         name: &'a str,
         mut entries: Vec<&'a Entry<'a>>,
@@ -191,7 +186,7 @@ impl<'a> Task<'a> {
         })?;
         let profile = profile.of_task(name);
         let (domain, level) = (profile.domain.clone()?, profile.complexity_level?.get());
-        // By sequence, not by when they were told apart.
+        // Sort by sequence; the grouping does not keep the order.
         entries.sort_by_key(|it| it.sequence);
         let invoked = entries
             .iter()
@@ -227,7 +222,7 @@ struct Made {
 }
 
 impl Evidence<'_> {
-    /// Adds an event: named after the entry it is about, told at `when`.
+    /// Adds an event with an id derived from its log entry and the time `when`.
     fn add(
         &mut self,
         task: &Task<'_>,
@@ -243,7 +238,7 @@ impl Evidence<'_> {
         if let Value::Object(data) = data {
             all.extend(data);
         }
-        // A task is completed after everything that happened in it at the same moment.
+        // A completion comes after all other events of the task with the same time.
         let rank = match event_type {
             EventType::TaskCompleted => EventType::ALL.len(),
             _ => EventType::ALL
@@ -268,7 +263,7 @@ impl Evidence<'_> {
             ..
         } = profile;
         let group = task.profile.task_group.clone();
-        // Repeats of an agent without memory measure noise, not learning.
+        // Repetitions by an agent without memory measure noise, not learning.
         let remembers = matches!(&task.began.said, Said::InvocationStarted(it) if it.memory_bound == Some(true));
         let mut data = json!({
             "complexity_level": task.complexity_level, "domain": task.domain,
@@ -296,7 +291,7 @@ impl Evidence<'_> {
     }
 }
 
-/// Sets a member that is known.
+/// Sets a member if it has a value.
 fn set(document: &mut Value, name: &str, value: Option<impl Serialize>) {
     if let (Value::Object(members), Some(value)) = (document, value) {
         members.insert(name.to_owned(), json!(value));

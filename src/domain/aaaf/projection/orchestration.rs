@@ -1,4 +1,4 @@
-//! Work of several agents: the plan as it was decided, and what came of it.
+//! Projects orchestration: the plan as it was decided, and its outcome.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ pub fn project(task: &Task<'_>, evidence: &mut Evidence<'_>) {
             continue;
         }
         first = first.or(Some(*entry));
-        // Whoever is called again is no new stage.
+        // Calling the same worker again does not start a new stage.
         let named = decided.decision.next_worker_ids.iter().map(String::as_str);
         let stage: Vec<&str> = named.filter(|it| !workers.contains(it)).collect();
         workers.extend(&stage);
@@ -59,7 +59,7 @@ pub fn project(task: &Task<'_>, evidence: &mut Evidence<'_>) {
     );
 }
 
-/// Whether the worker failed, and it or a substitute completed afterwards.
+/// Whether a failed worker, or a substitute for it, completed later.
 fn is_recovered(task: &Task<'_>, asked: &Orchestration, worker: &str) -> bool {
     let substitutes = asked.substitutes.get(worker);
     let completed = |it: &&&Entry<'_>, wanted: &dyn Fn(&InvocationCompleted) -> bool| matches!(&it.said, Said::InvocationCompleted(end) if wanted(end));

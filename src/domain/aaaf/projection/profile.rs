@@ -1,4 +1,5 @@
-//! What the tasks of a suite are to an assessment. A suite's own schema is closed, so this stands beside it.
+//! Assessment profiles, which describe the tasks of a suite. They are separate documents because
+//! the suite's own schema is closed.
 
 use std::collections::BTreeMap;
 
@@ -7,67 +8,63 @@ use serde_json::Value;
 
 use crate::domain::aaaf::evidence::{AutonomyLevel, ComplexityLevel, Decision};
 
-/// Of one version of a suite.
+/// The profile of one version of a suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Profile {
-    /// The suite.
     pub suite_id: String,
-    /// Its version.
     pub suite_version: String,
-    /// The digest of the suite that it describes: runs of another one under the same version are not evidence.
+    /// The digest of the described suite. Runs of other content under the same version are not
+    /// evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_digest: Option<String>,
-    /// What tasks are that say nothing else.
+    /// Values for tasks that state nothing else.
     #[serde(default)]
     pub defaults: TaskProfile,
-    /// What single tasks are.
+    /// Values for single tasks.
     #[serde(default)]
     pub tasks: BTreeMap<String, TaskProfile>,
 }
 
-/// Of one task.
+/// The profile of one task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct TaskProfile {
-    /// What it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// How hard it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub complexity_level: Option<ComplexityLevel>,
-    /// How much a person has a say in it.
+    /// Level of human involvement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub autonomy_level: Option<AutonomyLevel>,
-    /// What it is alike to.
+    /// Group of similar tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_group: Option<String>,
-    /// How long it should take.
+    /// Expected duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline_seconds: Option<f64>,
-    /// What it may cost.
+    /// Cost limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
-    /// Which stress test it belongs to.
+    /// The stress test that the task belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<String>,
-    /// Parts that may be given to others.
+    /// Parts that may be delegated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delegation: Option<Vec<Delegation>>,
-    /// How agents are to work together in it.
+    /// How agents are to work together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orchestration: Option<Orchestration>,
 }
 
-/// A part of a task that may be given to another agent.
+/// A part of a task that may be delegated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Delegation {
-    /// Its name.
     pub fragment: String,
-    /// What would be right.
+    /// The right decision.
     pub ground_truth: Decision,
-    /// To whom it would be.
+    /// The best delegates, if delegating is right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimal_delegates: Option<Vec<String>>,
 }
@@ -76,23 +73,21 @@ pub struct Delegation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Orchestration {
-    /// What each worker waits for.
+    /// For each worker, the workers it waits for.
     pub dependency_graph: BTreeMap<String, Vec<String>>,
     /// Workers that are made to fail.
     #[serde(default)]
     pub injected_failures: Vec<String>,
-    /// Who may stand in for whom.
+    /// For each worker, its permitted substitutes.
     #[serde(default)]
     pub substitutes: BTreeMap<String, Vec<String>>,
 }
 
-/// Why a profile cannot be used.
+/// Why a profile is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("assessment profile: {field}: {reason}")]
 pub struct ProfileFault {
-    /// Where.
     pub field: String,
-    /// What is wrong.
     pub reason: String,
 }
 
@@ -121,10 +116,10 @@ fn check_objects(document: &Value) -> Result<(), ProfileFault> {
 }
 
 impl Profile {
-    /// Reads a profile; unknown members are refused.
+    /// Reads a profile; unknown members are rejected.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first problem found.
     pub fn read(document: &Value) -> Result<Self, ProfileFault> {
         check_objects(document)?;
         let profile: Self =
@@ -142,17 +137,17 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Its suite, `suiteId@version`.
+    /// `suiteId@version`.
     pub fn suite(&self) -> String {
         format!("{}@{}", self.suite_id, self.suite_version)
     }
 
-    /// Whether it is known to describe another suite than the one of this digest.
+    /// Whether the profile is bound to a suite with another digest.
     pub fn is_of_other_suite(&self, digest: &str) -> bool {
         self.suite_digest.as_deref().is_some_and(|it| it != digest)
     }
 
-    /// What a task is.
+    /// The values for a task, with defaults.
     pub fn of_task(&self, name: &str) -> TaskProfile {
         let own = self.tasks.get(name).cloned().unwrap_or_default();
         let rest = self.defaults.clone();

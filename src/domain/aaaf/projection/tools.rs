@@ -1,4 +1,4 @@
-//! Calls of tools, of the assessed agent only.
+//! Projects tool calls, of the assessed agent only.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,12 +20,12 @@ pub fn project(task: &Task<'_>, evidence: &mut Evidence<'_>) {
             _ => {}
         }
     }
-    // No answer is a failure.
+    // A call without an answer counts as failed.
     let worked = |call: &ToolCalled| {
         let answer = returned.get(call.call_id.as_str());
         answer.is_some_and(|(_, it)| it.is_good())
     };
-    // The last place at which each tool worked: what failed before it was recovered from.
+    // The last successful call of each tool: earlier failures were recovered from.
     let mut last_success: HashMap<&str, usize> = HashMap::new();
     for (place, (_, call)) in calls.iter().enumerate() {
         if worked(call) {

@@ -1,10 +1,10 @@
-//! What is read of an event of a run: a log holds everything that was said in its tasks, and evidence needs hardly any of it.
+//! Trims log events to what the projection reads, because logs contain all messages of their tasks.
 
 use serde_json::{Map, Value};
 
 use super::RunEvent;
 
-/// Members of payloads that are looked at, by the type of event.
+/// The payload members that are read, by event type.
 const READ: &[(&str, &[&str])] = &[
     ("eval.started", &["suiteId", "suiteVersion", "modes"]),
     ("agent.invocation.started", &["memoryBound"]),
@@ -35,7 +35,7 @@ const READ: &[(&str, &[&str])] = &[
 ];
 
 impl RunEvent {
-    /// The same event without what is not looked at: so that a long log takes little memory.
+    /// The event without the members that are not read, so that a long log takes little memory.
     #[must_use]
     pub fn trimmed(mut self) -> Self {
         let read = READ.iter().find(|(kind, _)| *kind == self.kind);

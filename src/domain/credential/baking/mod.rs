@@ -1,30 +1,28 @@
-//! Credentials inside of pictures (Open Badges 3.0 §5.3): put in, and taken out of what strangers send.
+//! Credentials inside pictures (Open Badges 3.0 §5.3): embedding them, and extracting them from
+//! untrusted files.
 
 pub mod png;
 pub mod svg;
 
-/// What keeps a credential from being put in or taken out.
+/// Why a credential cannot be embedded or extracted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BakingFault {
-    /// Larger than is read.
+    /// The file exceeds the read limit.
     #[error("the picture has more than {MAX_OCTETS} bytes")]
     TooLarge,
-    /// Not such a picture.
+    /// The file does not have the expected format.
     #[error("the picture is not a valid {0}")]
     Format(&'static str),
-    /// A part of a PNG is damaged.
     #[error("the PNG is damaged: the checksum of its {0} chunk does not match")]
     Checksum(String),
-    /// No credential in it.
     #[error("the picture contains no credential")]
     Nothing,
-    /// More than one.
     #[error("the picture contains more than one credential")]
     Several,
-    /// One that is held differently.
+    /// The credential is embedded in an unsupported way.
     #[error("the credential is stored in an unsupported form: {0}")]
     Unusual(&'static str),
-    /// Too large.
+    /// The credential exceeds its size limit.
     #[error(
         "the credential in the picture has more than {} bytes",
         super::MAX_OCTETS
@@ -32,10 +30,10 @@ pub enum BakingFault {
     Credential,
 }
 
-/// Octets a picture may have.
+/// Maximum size of a picture, in bytes.
 pub const MAX_OCTETS: usize = 4 * 1024 * 1024;
 
-/// The credential a file holds: an SVG or PNG picture, or itself.
+/// The credential in a file: an SVG or PNG picture, or the credential itself.
 ///
 /// # Errors
 /// [`BakingFault`].

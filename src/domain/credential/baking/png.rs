@@ -1,26 +1,26 @@
-//! PNG: the credential is an uncompressed `iTXt` chunk with the keyword `openbadgecredential` before the image data.
+//! PNG: the credential is an uncompressed `iTXt` chunk with the keyword `openbadgecredential`
+//! before the image data.
 
 use super::{BakingFault, MAX_OCTETS, sized};
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 const KEYWORD: &[u8] = b"openbadgecredential";
-/// Length, type and checksum of a chunk.
+/// Size of the length, type and checksum of a chunk, in bytes.
 const FRAME: usize = 12;
 
-/// Whether octets are meant to be a PNG.
+/// Whether a file starts with the PNG signature.
 pub fn is_png(file: &[u8]) -> bool {
     file.starts_with(SIGNATURE)
 }
 
-/// A part of the file.
 struct Chunk<'a> {
     kind: [u8; 4],
     data: &'a [u8],
-    /// The whole of it.
+    /// All bytes of the chunk.
     raw: &'a [u8],
 }
 
-/// All parts, to the last octet.
+/// All chunks; the last one must end the file.
 fn chunks(file: &[u8]) -> Result<Vec<Chunk<'_>>, BakingFault> {
     const NO_PNG: BakingFault = BakingFault::Format("complete PNG");
     if file.len() > MAX_OCTETS {
@@ -62,7 +62,7 @@ fn checksum(kind: [u8; 4], data: &[u8]) -> [u8; 4] {
     sum.finalize().to_be_bytes()
 }
 
-/// What a chunk of text says, if its keyword is that of credentials.
+/// The content of a text chunk, if its keyword is that of credentials.
 fn text_of<'a>(chunk: &Chunk<'a>) -> Option<&'a [u8]> {
     let textual = [b"iTXt", b"tEXt", b"zTXt"].contains(&&chunk.kind);
     let rest = chunk.data.strip_prefix(KEYWORD).filter(|_| textual)?;
@@ -72,7 +72,7 @@ fn text_of<'a>(chunk: &Chunk<'a>) -> Option<&'a [u8]> {
 /// The credential in a picture.
 ///
 /// # Errors
-/// There is none, more than one, or one that is compressed.
+/// The picture contains no credential, more than one, or a compressed one.
 pub fn extract(file: &[u8]) -> Result<String, BakingFault> {
     let chunks = chunks(file)?;
     let mut found = chunks
@@ -85,7 +85,8 @@ pub fn extract(file: &[u8]) -> Result<String, BakingFault> {
     if &kind != b"iTXt" {
         return Err(BakingFault::Unusual("the chunk is not iTXt"));
     }
-    // Not compressed, then the method of that, then a language and a translated keyword that end with a zero.
+    // Compression flag (0), compression method, then a language tag and a translated keyword, each
+    // terminated by a null byte.
     let text = text
         .strip_prefix(&[0, 0])
         .ok_or(BakingFault::Unusual("it is compressed"))?;
@@ -97,10 +98,10 @@ pub fn extract(file: &[u8]) -> Result<String, BakingFault> {
     )
 }
 
-/// Puts a credential into a picture, in the place of one that may be in it.
+/// Embeds a credential in a picture and replaces an existing one.
 ///
 /// # Errors
-/// It is no PNG.
+/// The file is not a PNG.
 pub fn bake(file: &[u8], credential: &str) -> Result<Vec<u8>, BakingFault> {
     let chunks = chunks(file)?;
     let mut data = KEYWORD.to_vec();

@@ -6,14 +6,14 @@ use super::{BakingFault, MAX_OCTETS, sized};
 
 const NAMESPACE: &str = "https://purl.imsglobal.org/ob/v3p0";
 const SVG: &str = "http://www.w3.org/2000/svg";
-/// Nodes a picture may have.
+/// Maximum number of nodes in a picture.
 const MAX_NODES: u32 = 10_000;
-/// Attributes an element may have: readers compare each with each other.
+/// Maximum number of attributes of an element: parsers compare them pairwise.
 const MAX_ATTRIBUTES: usize = 512;
-/// Declarations of name spaces a picture may have: each element knows all around it.
+/// Maximum number of namespace declarations in a picture: every element carries all those in scope.
 const MAX_NAMESPACES: usize = 256;
 
-/// Whether octets are meant to be markup.
+/// Whether a file looks like markup.
 pub fn is_markup(file: &[u8]) -> bool {
     let text = file.strip_prefix(b"\xef\xbb\xbf").unwrap_or(file);
     text.trim_ascii_start().starts_with(b"<")
@@ -30,7 +30,7 @@ fn parse(file: &[u8]) -> Result<Document<'_>, BakingFault> {
             "an element has too many attributes, or the picture too many namespaces",
         ));
     }
-    // Entities can make much of little, and are nothing a badge needs.
+    // Entities can expand to huge content, and badges do not need them.
     let options = ParsingOptions {
         allow_dtd: false,
         nodes_limit: MAX_NODES,
@@ -44,8 +44,8 @@ fn parse(file: &[u8]) -> Result<Document<'_>, BakingFault> {
     }
 }
 
-/// Looks at the text alone: reading markup takes time that grows with the square of these. Between one `<` and the next lie
-/// a tag's attributes, and the text behind it.
+/// Checks the limits on the raw text, because parse time grows with the square of these numbers.
+/// Between one `<` and the next lie the attributes of a tag and the text after it.
 fn is_modest(text: &str) -> bool {
     let is_data = |part: &&str| part.starts_with("![CDATA[") || part.starts_with("!--");
     let mut tags = text.split('<').filter(|part| !is_data(part));
@@ -56,7 +56,7 @@ fn is_modest(text: &str) -> bool {
 /// The credential in a picture.
 ///
 /// # Errors
-/// There is none, more than one, or one somewhere else.
+/// The picture contains no credential, more than one, or one in the wrong place.
 pub fn extract(file: &[u8]) -> Result<String, BakingFault> {
     let document = parse(file)?;
     let mut found = document.descendants().filter(is_credential);
@@ -78,10 +78,10 @@ fn is_credential(node: &Node<'_, '_>) -> bool {
     node.has_tag_name((NAMESPACE, "credential"))
 }
 
-/// Puts a credential into a picture that has none.
+/// Embeds a credential in a picture without one.
 ///
 /// # Errors
-/// It is no SVG, or has one.
+/// The file is not an SVG, or already contains a credential.
 pub fn bake(file: &str, credential: &str) -> Result<String, BakingFault> {
     let document = parse(file.as_bytes())?;
     if document.descendants().any(|node| is_credential(&node)) {
@@ -92,7 +92,7 @@ pub fn bake(file: &str, credential: &str) -> Result<String, BakingFault> {
     let (before, after) = file
         .split_at_checked(place.range().start)
         .ok_or(BakingFault::Format("SVG"))?;
-    // The end of a section cannot stand in it: it is split between two.
+    // A CDATA section cannot contain its end marker, so the marker is split between two sections.
     let text = credential.replace("]]>", "]]]]><![CDATA[>");
     Ok(format!(
         "{before}<openbadges:credential xmlns:openbadges=\"{NAMESPACE}\"><![CDATA[{text}]]></openbadges:credential>{after}"

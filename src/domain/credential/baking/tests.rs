@@ -122,7 +122,7 @@ fn pictures_that_take_long_to_read_are_not_read() {
         of(&format!("<g{attributes}/>")),
         Err(BakingFault::Unusual(_))
     ));
-    // A `>` within a value ends no tag.
+    // A `>` within an attribute value does not end a tag.
     assert!(matches!(
         of(&format!("<g b='>'{attributes}/>")),
         Err(BakingFault::Unusual(_))
@@ -134,7 +134,7 @@ fn pictures_that_take_long_to_read_are_not_read() {
         of(&format!("{}{}", "<g>".repeat(9_000), "</g>".repeat(9_000))),
         Err(BakingFault::Nothing)
     );
-    // What a credential says is none of this.
+    // Characters inside a credential do not count as attributes.
     let said = format!("{{\"a\":\"{}\"}}", "=".repeat(5_000));
     assert_eq!(extract(&baked_svg(&said)).unwrap(), said.as_bytes());
 }
