@@ -38,7 +38,7 @@ const MAX_METADATA: usize = 16 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// There is no evidence about the agent yet.
+    /// The agent has no evidence yet.
     Enrolled,
     /// There is evidence about the agent, or it was assessed.
     Active,
@@ -187,8 +187,8 @@ pub struct Profile {
 
 impl Profile {
     /// The version that a rating applies to. Where eval runs are evidence, it is the version they
-    /// are limited to; without a limit they cover all versions, so there is none. Otherwise it is
-    /// the declared version.
+    /// are limited to; without a limit they cover all versions, so the result is `None`. Otherwise
+    /// it is the declared version.
     pub fn rated_version(&self) -> Option<&str> {
         match &self.openwop_agent {
             Some(agent) => agent.version.as_deref(),

@@ -260,7 +260,7 @@ impl Rating {
     }
 }
 
-/// Why there is no score.
+/// Why scoring failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unscored {
     #[error(transparent)]
@@ -285,7 +285,7 @@ pub enum Insufficient {
     },
     #[error(
         "{axis} has evidence for {weight_coverage} of its weights and needs \
-        {required_coverage}; there is no evidence for {}",
+        {required_coverage}; record evidence for {}",
         named(.missing_dimensions)
     )]
     Coverage {

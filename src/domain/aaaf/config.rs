@@ -128,7 +128,7 @@ pub enum ConfigFault {
     #[error("configuration: {field}: {reason}")]
     Field {
         field: String,
-        /// What is wrong and what is allowed.
+        /// The problem and the allowed values.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The pack that stands in for an agent outside this host, because stress test runs need an
+//! The stand-in pack for an agent outside this host, because stress test runs need an
 //! installed agent.
 
 use serde_json::json;

@@ -404,7 +404,10 @@ mod tests {
                 .value
                 .as_str()
                 .unwrap();
-            assert!(!task.input.to_string().contains(answer), "{answer} is told");
+            assert!(
+                !task.input.to_string().contains(answer),
+                "{answer} is in the input"
+            );
         }
         let known = |name: &String| suite.tasks.iter().any(|task| task.task_id.as_str() == name);
         assert!(profile.tasks.keys().all(known));

@@ -88,8 +88,8 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    /// The auditor's name in the organization's audit log. No principal of its own tenant contains
-    /// a `:`.
+    /// The auditor's name in the organization's audit log. Principals of the organization's tenant
+    /// contain no `:`.
     pub fn external_name(&self) -> String {
         format!("external:{}/{}", self.tenant, self.principal)
     }
@@ -206,11 +206,11 @@ fn name(fields: &Fields<'_>) -> Result<Option<String>, Problem> {
     named(fields, MAX_NAME)
 }
 
-/// A name with at least one visible letter.
+/// A name that is not blank and has no control characters.
 pub(super) fn named(fields: &Fields<'_>, longest: usize) -> Result<Option<String>, Problem> {
     match fields.text_of("name", 1..=longest)? {
         Some(name) if name.trim().is_empty() || name.contains(is_ambiguous) => {
-            Err(fields.invalid("name", "must contain a letter and no control characters"))
+            Err(fields.invalid("name", "must not be blank or contain control characters"))
         }
         name => Ok(name.map(str::to_owned)),
     }

@@ -87,7 +87,7 @@ impl Weights {
             .keys()
             .find(|key| !weights.keys().any(|it| it.as_str() == key.as_str()))
         {
-            return Err(keys(format!("`{other}` is not one of its dimensions")));
+            return Err(keys(format!("`{other}` is not a dimension of this axis")));
         }
         let thousandths = weights.values().map(|it| u32::from(*it)).sum();
         if thousandths == WHOLE {

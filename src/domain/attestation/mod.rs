@@ -348,7 +348,7 @@ pub fn read(envelope: &Envelope, key: &PublicKey) -> Result<EvalVerdict, Rejecte
     Ok(verdict)
 }
 
-/// What is to be deployed, as stated by the caller.
+/// The deployment, as described by the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
     /// The agent's id and version.

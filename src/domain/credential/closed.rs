@@ -30,7 +30,7 @@ pub struct Fault {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FaultKind {
-    /// The contexts are not one of the known lists.
+    /// The list of contexts is unknown.
     #[error(
         "is not a known list of contexts; contexts are never fetched, so an unknown one is \
         rejected"

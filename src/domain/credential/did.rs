@@ -141,7 +141,7 @@ impl DidDocument {
     }
 }
 
-/// Why there is no key to verify with.
+/// Why the verification key is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoKey {
     /// The document of a `did:web` was not given.

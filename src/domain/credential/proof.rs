@@ -32,7 +32,7 @@ pub enum Unproven {
     /// A signature does not cover the whole document, or there is nothing to cover.
     #[error(transparent)]
     Content(#[from] Unspeakable),
-    /// There is no proof, or more than one.
+    /// The document has no proof, or several.
     #[error("/proof must be exactly one proof object")]
     NoProof,
     /// The proof is of another kind.

@@ -40,7 +40,7 @@ pub struct Bits(Vec<u8>);
 
 impl std::fmt::Debug for Bits {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Bits({} octets)", self.0.len())
+        write!(f, "Bits({} bytes)", self.0.len())
     }
 }
 

@@ -350,7 +350,7 @@ proptest! {
         let place = place.index(octets.len());
         octets[place] ^= by;
         if let Ok(read) = parse(&octets) {
-            prop_assert!(proof::verify(&read, &[]).is_err(), "octet {place} by {by}");
+            prop_assert!(proof::verify(&read, &[]).is_err(), "byte {place} by {by}");
         }
     }
 

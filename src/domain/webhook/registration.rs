@@ -1,6 +1,6 @@
 //! The body of `POST /v1/webhooks`: a closed document, read with errors that name the field.
 //!
-//! Whether the URL's target is allowed is not checked here, because it takes a resolver.
+//! The URL's target is not checked here, because that takes a resolver.
 
 use serde_json::Value;
 use url::Url;

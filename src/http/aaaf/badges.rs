@@ -161,7 +161,7 @@ fn page(text: Bytes) -> Response {
     response
 }
 
-/// What has happened since a badge was issued, in words.
+/// Changes since a badge was issued, in words.
 fn notes(appealed: bool, since: &Since) -> Vec<String> {
     let appealed = appealed.then(|| "An appeal against this rating is open.".to_owned());
     let newer = since.newer.as_ref();

@@ -153,7 +153,7 @@ pub trait Badges: Send + Sync {
         decision: &Decision,
     ) -> Result<u64, StoreError>;
     /// A status list of this issuer and address in which fewer than `room` bits are taken; created
-    /// if there is none.
+    /// if necessary.
     async fn open_status_list(
         &self,
         organization: OrganizationNumber,

@@ -57,7 +57,7 @@ pub enum DeliveryState {
     Pending,
     /// The endpoint accepted it.
     Delivered,
-    /// The endpoint did not accept it, and there are no further automatic attempts.
+    /// The endpoint did not accept it, and automatic attempts have ended.
     Failed,
 }
 
@@ -162,7 +162,7 @@ pub trait Notices: Send + Sync {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<NoticeWebhook>, StoreError>;
-    /// Deletes a webhook with its deliveries; `false` if there is none.
+    /// Deletes a webhook with its deliveries; `false` if it does not exist.
     async fn remove_notice_webhook(
         &self,
         organization: OrganizationNumber,
@@ -175,7 +175,7 @@ pub trait Notices: Send + Sync {
         webhook: &NoticeWebhook,
         secrets: &SealedSecrets,
     ) -> Result<(), StoreError>;
-    /// Enables a disabled webhook; `false` if there is none.
+    /// Enables a disabled webhook; `false` if it does not exist.
     async fn enable_notice_webhook(
         &self,
         organization: OrganizationNumber,

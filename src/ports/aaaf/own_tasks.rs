@@ -41,7 +41,7 @@ pub trait OwnTasks: Send + Sync {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<OwnTaskRecord>, StoreError>;
-    /// Deletes a task and writes the audit entry; `false` if there is none.
+    /// Deletes a task and writes the audit entry; `false` if it does not exist.
     async fn remove_own_task(
         &self,
         organization: &OrganizationRecord,

@@ -128,8 +128,8 @@ impl LeftOut {
 
 #[async_trait]
 pub trait Profiles: Send + Sync {
-    /// Sets the profile of a suite version and marks its runs for processing. Returns whether there
-    /// was no profile before.
+    /// Sets the profile of a suite version and marks its runs for processing. Returns whether the
+    /// profile is new.
     async fn set_profile(
         &self,
         organization: OrganizationNumber,
@@ -148,7 +148,7 @@ pub trait Profiles: Send + Sync {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<ProfileRecord>, StoreError>;
-    /// Deletes a profile; `false` if there is none.
+    /// Deletes a profile; `false` if it does not exist.
     async fn remove_profile(
         &self,
         organization: OrganizationNumber,
@@ -169,8 +169,8 @@ pub trait Profiles: Send + Sync {
         tenant: &TenantId,
         run: &RunId,
     ) -> Result<Option<RunRecord>, StoreError>;
-    /// Records the result of processing a run. A missing profile is recorded only as long as there
-    /// is none.
+    /// Records the result of processing a run. A missing profile is recorded only while it is
+    /// missing.
     async fn gathered(
         &self,
         organization: OrganizationNumber,

@@ -80,7 +80,7 @@ impl Aaaf {
         rating.map_err(|cause| internal(&cause))
     }
 
-    /// The store's key of an agent of the organization; `None` if there is no agent with this id.
+    /// The store's key of an agent of the organization; `None` if no agent has this id.
     pub(super) async fn agent_number(
         &self,
         member: &Member,

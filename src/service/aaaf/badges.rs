@@ -113,7 +113,7 @@ impl Gallery {
 /// one.
 const MOST_REJECTED: usize = 100;
 
-/// What has happened to an agent since its badge was issued.
+/// Changes to an agent since its badge was issued.
 #[derive(Clone, Debug)]
 pub struct Since {
     pub newer: Option<AssessmentRecord>,
@@ -389,7 +389,8 @@ impl Aaaf {
         appealed.map_err(|cause| internal(&cause))
     }
 
-    /// What has happened to the agent since its badge was issued: a newer rating, and whether it was archived.
+    /// Changes to the agent since its badge was issued: a newer rating, and whether it was
+    /// archived.
     ///
     /// # Errors
     /// The store failed.
@@ -502,7 +503,7 @@ impl Aaaf {
         found.filter(own).ok_or_else(nothing)
     }
 
-    /// A signed status list, as it is served; `None` if there is no list of this number. The list
+    /// A signed status list, as it is served; `None` if no list has this number. The list
     /// is signed on request and again after each revocation and each day.
     ///
     /// # Errors

@@ -251,8 +251,8 @@ impl Chunk {
         })
     }
 
-    /// Keeps only this host's events about tasks that this host has judged, whoever recorded others
-    /// first.
+    /// Keeps only this host's events about tasks that this host has judged, even if others were
+    /// recorded first.
     fn settle(&mut self) {
         let made_here = std::mem::take(&mut self.made_here);
         let with_origin = self.events.iter().zip(&made_here);

@@ -22,7 +22,7 @@ use crate::service::keys::LOCAL;
 pub const MOST: usize = 1000;
 /// Statements that an agent must not make about itself (AAAF S14).
 const GROUND_TRUTH: &str = "Ground truth must not come from the agent itself";
-const OWN_TEST: &str = "What a stress test shows must not come from the agent itself";
+const OWN_TEST: &str = "Stress test results must not come from the agent itself";
 const OWN_NAME: &str = "An agent's own key cannot use ids of UUID version 5, which are reserved for projected \
         evidence";
 const SETTLED: &str = "An eval run of this host has already judged this task; correct its score \

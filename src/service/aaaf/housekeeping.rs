@@ -26,8 +26,8 @@ const DELETE_EVERY: SignedDuration = SignedDuration::from_hours(24);
 const LEASE: Duration = Duration::from_secs(120);
 /// Number of agents and badges read at once.
 const AGENTS: u32 = 200;
-/// Badges that expired longer ago get no notice: no host is down for that long, and whoever imports
-/// old badges knows about them.
+/// Badges that expired longer ago get no notice: no host is down for that long, and a user who
+/// imports old badges knows about them.
 const ENDED: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Number of rows deleted at once, which bounds how long writers wait.
 const ROWS: u32 = 1000;

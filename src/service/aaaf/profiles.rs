@@ -16,7 +16,7 @@ use crate::service::fault::internal;
 const MOST: usize = 1024 * 1024;
 
 impl Aaaf {
-    /// Sets the profile of a suite version and returns whether there was none. Events recorded
+    /// Sets the profile of a suite version and returns whether it is new. Events recorded
     /// under an earlier profile do not change.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ struct Log {
 /// The projection of a run.
 pub struct Made {
     pub events: Vec<NewEvent>,
-    /// Why there are no events, or no more of them.
+    /// Why the run produced no events, or only some.
     pub left_out: Option<LeftOut>,
 }
 

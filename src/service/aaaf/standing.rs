@@ -103,7 +103,7 @@ fn sources(assessment: &AssessmentRecord) -> Sources {
     said.unwrap_or_default()
 }
 
-/// The rating in the form that a gate reads; `None` if there are no scores.
+/// The rating in the form that a gate reads; `None` without scores.
 fn read(assessment: &AssessmentRecord, badge: Badge) -> Option<Rated> {
     let Finding::Scored { review, .. } = assessment.finding.as_ref()? else {
         return None;

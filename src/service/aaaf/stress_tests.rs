@@ -267,7 +267,7 @@ impl Bench {
         run: &RunId,
     ) -> Result<Result<(), Problem>, StoreError> {
         let Some(Prepared { suite, profile }) = library::prepare(test, &stress.plan.subject) else {
-            return Ok(Err(Problem::validation("", "cannot read its suite")));
+            return Ok(Err(Problem::validation("", "its suite cannot be read")));
         };
         let Ok(suite) = read_suite(suite.to_string().as_bytes()) else {
             return Ok(Err(Problem::validation("", "its suite is invalid")));

@@ -1,6 +1,6 @@
 //! A badge as an `OpenBadgeCredential` (Open Badges 3.0 on Verifiable Credentials 2.0).
 //!
-//! There is no JSON-LD context for the framework, because verifiers reject unknown contexts. Scores
+//! The framework has no JSON-LD context, because verifiers reject unknown contexts. Scores
 //! are expressed in terms of Open Badges, as results of an achievement that lists what can be
 //! scored.
 
@@ -35,7 +35,7 @@ const SAID: [&str; 9] = [
     "/credentialStatus",
 ];
 
-/// What issuing needs in addition to the badge.
+/// Everything issuing needs in addition to the badge.
 #[derive(Clone, Copy, Debug)]
 pub struct Issuance<'a> {
     /// Id of the credential, new for each one.
@@ -127,7 +127,7 @@ pub(super) fn says(
     })
 }
 
-/// What the wording of a credential needs in addition to the badge.
+/// Everything the wording of a credential needs in addition to the badge.
 struct Wording<'a> {
     credential_id: Uuid,
     base_url: &'a str,

@@ -142,8 +142,7 @@ fn the_record_has_the_last_word() {
     // A credential that others sign in their own name verifies, but is not the organization's.
     let theirs = signed(&Signatory::by_key(&other.public()), &other);
     assert_eq!(judged(&theirs, recorded, false), ["other_issuer"]);
-    // Nor is it trusted under a name that the organization never had, or with a key that is no
-    // longer trusted.
+    // A name that the organization never had and a key that is not trusted any more fail too.
     let elsewhere = did_web("assess.example.org", "other");
     assert_eq!(
         judged(&by(&elsewhere, &ours), recorded, false),
@@ -362,7 +361,7 @@ fn the_credential_states_the_window_of_the_assessment() {
         credential::says(credential, badge, sample::BASE, sample::LIST, INDEX)
     };
     assert!(says(&badge, &credential));
-    assert!(!says(&badge, &bare), "what is on record was not signed");
+    assert!(!says(&badge, &bare), "the recorded badge was not signed");
     let stated = document(&badge, &credential, Shape::Stated);
     assert_eq!(
         (

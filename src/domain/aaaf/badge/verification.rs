@@ -88,8 +88,8 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Adds the result for the picture that contained the credential; `is_drawn_of_it` tells
-    /// whether it is the credential's own picture.
+    /// Adds the result for the picture that contained the credential; `is_drawn_of_it` is true if
+    /// the picture was rendered from the credential.
     #[must_use]
     pub fn in_picture(mut self, is_drawn_of_it: bool) -> Self {
         if !is_drawn_of_it {

@@ -15,7 +15,7 @@ const AHEAD: SignedDuration = SignedDuration::from_secs(300);
 /// Default retention of events, in days.
 pub const RETENTION_DAYS: i64 = 180;
 
-/// What a host knows when events arrive.
+/// The host's facts for validating events.
 pub struct Bounds<'a> {
     pub now: Timestamp,
     /// Retention of events, in days.

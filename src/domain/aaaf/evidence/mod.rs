@@ -1,4 +1,5 @@
-//! Evidence events (AAAF evidence): what an agent did, as ids, counts and scores, never as content.
+//! Evidence events (AAAF evidence) describe an agent's work as ids, counts and scores, never as
+//! content.
 
 mod batch;
 mod data;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::read::{Data, Event};
 
-/// What an event may state.
+/// The kind of statements that an event may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Entitlement {
     /// That something happened: which tools were called, and when.
@@ -78,7 +78,7 @@ impl Recorder {
         Self::ALL.iter().find(|it| it.as_str() == name).copied()
     }
 
-    /// What its events may state.
+    /// The statements that its events may make.
     pub const fn entitlement(self) -> Entitlement {
         match self {
             Self::Host | Self::Person | Self::Grader => Entitlement::Grades,

@@ -1,5 +1,5 @@
-//! The body of `POST /api/v1/webhooks`. Whether the URL's target is allowed is checked elsewhere,
-//! because it takes a resolver.
+//! The body of `POST /api/v1/webhooks`. The URL's target is not checked here, because that takes a
+//! resolver.
 
 use serde_json::Value;
 use url::Url;

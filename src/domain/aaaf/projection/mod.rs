@@ -57,7 +57,7 @@ pub enum FindingSeverity {
 pub struct Projection {
     /// The evidence events, as documents.
     pub events: Vec<Value>,
-    /// Why there are no events.
+    /// Why the run produced no events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<Skipped>,
 }

@@ -63,7 +63,7 @@ fn damaged_pictures_are_refused() {
     for place in 8..png.len() {
         let mut other = png.clone();
         other[place] ^= 1;
-        assert!(extract(&other).is_err(), "octet {place}");
+        assert!(extract(&other).is_err(), "byte {place}");
         assert!(extract(&png[..place]).is_err(), "cut at {place}");
     }
     assert_eq!(extract(PNG), Err(BakingFault::Nothing));
