@@ -1,11 +1,11 @@
 //! Touchstone: an OpenWOP-conformant evaluation host. *Is this agent good enough to deploy?*
 //!
-//! # The rooms
+//! # Modules
 //!
 //! ```text
 //! protocol   wire documents as serde types, schema validators, error envelope; no rules, no IO
 //! domain     the rules as pure functions: packs, runs, scoring, gates; no IO, no clock
-//! ports      what the rules need from the world, as small traits
+//! ports      traits for the IO that the rules need
 //! service    use cases over domain + ports: runs, executor, packs, suites, keys
 //! agent      the agent runtime: model turns, tool calls, retries, model adapters
 //! store      event log, work queue and records on SQLite and PostgreSQL
@@ -18,14 +18,15 @@
 //! demo       the two-minute demo and its stand-in model
 //! ```
 //!
-//! `protocol <- domain <- ports <- service <- {http, cli}`; the adapters (`store`, `agent`, `registry`, `net`) are named
-//! only in [`app`].
+//! `protocol <- domain <- ports <- service <- {http, cli}`; only [`app`] names the adapters
+//! (`store`, `agent`, `registry`, `net`).
 //!
 //! # The life of an eval run
 //!
-//! `POST /v1/runs` is checked (pure), recorded with its queue entry in one transaction, claimed by a worker under a lease
-//! with a fencing token, and executed: every task of the suite is an agent invocation whose events are appended to the
-//! run's log. Only then are they streamed. Snapshot, summary and scorecard are folds of that log.
+//! A pure function checks `POST /v1/runs`; one transaction stores the run and its queue entry. A
+//! worker claims it with a lease and a fencing token. Every task of the suite is an agent
+//! invocation whose events are appended to the run's log before they are streamed. Snapshot,
+//! summary and scorecard are folds of that log.
 
 pub mod agent;
 pub mod app;

@@ -1,6 +1,7 @@
-//! The `touchstone` binary. Everything lives in the library, so that nothing generic is compiled twice.
+//! The `touchstone` binary. All code is in the library, so that generic functions are compiled only
+//! once.
 
-/// Takes less time than the system's allocator and gives large blocks back sooner (ADR 34).
+/// Faster than the system allocator, and returns large blocks to the system sooner (ADR 34).
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -1,4 +1,5 @@
-//! `touchstone compare`: what changed from one run to another, task by task, and what of it chance explains.
+//! `touchstone compare`: what changed between two runs, task by task, and which changes are
+//! significant.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use crate::domain::statistics::RegressionVerdict;
 use crate::render::comparison::{comparison, markdown};
 
 const EXAMPLES: &str = "\
-Exit codes: 0 compared; 1 a regression, and 4 it may be one, under --fail-on-regression only; 2 bad input, 3 not carried out.
+Exit codes: 0 compared; with --fail-on-regression also 1 regression and 4 undecided; 2 bad input, 3 could not complete.
 
 Examples:
   touchstone compare run_0199c0de run_0199c0df
@@ -20,37 +21,36 @@ Examples:
   touchstone compare run_0199c0de run_0199c0df --fail-on-regression=any --markdown -
   touchstone --json compare run_0199c0de run_0199c0df | jq '.changes[] | select(.turn == \"broke\").taskId'";
 
-/// Compare two runs: what broke, what was fixed, what of it chance explains
+/// Compare two runs: regressions, improvements and their significance
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The run to compare with; a trial stands for all of its experiment
+    /// Baseline run; one trial stands for its whole experiment
     #[arg(value_name = "BASELINE", value_parser = run_id)]
     baseline: String,
 
-    /// The run to look at
+    /// Candidate run
     #[arg(value_name = "CANDIDATE", value_parser = run_id)]
     candidate: String,
 
-    /// Exit with 1 if the candidate is worse: beyond chance and the margin, or if any task broke
+    /// Exit with 1 if the candidate is worse: significantly and by more than the margin (shown), or
+    /// if any task broke (any)
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "shown")]
     fail_on_regression: Option<Regression>,
 
-    /// Write the comparison as Markdown; `-` prints it instead of the table
+    /// Write the comparison as Markdown to this file; `-` prints it instead of the table
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
 
-/// What is taken for a regression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Regression {
-    /// Worse by more than the margin, beyond chance; 4 where that can be neither said nor ruled out
+    /// Significantly worse, by more than the margin; exits with 4 if undecided
     Shown,
-    /// Any task that passed and does not now, chance or not
+    /// Any task that passed before and fails now
     Any,
 }
 
-/// Compares them.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let path = format!(
@@ -71,7 +71,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         std::fs::write(file, markdown(&found)).map_err(|cause| {
             Failure::not_done(
                 "file_not_written",
-                format!("{} cannot be written: {cause}", file.display()),
+                format!("could not write {}: {cause}", file.display()),
             )
         })?;
     }

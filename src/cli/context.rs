@@ -1,4 +1,4 @@
-//! What every command works with: the terminal, the configuration, and a client for the host it is about.
+//! What every command uses: the terminal, the configuration, and a client for the host.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,31 +18,30 @@ use crate::app::{self, App};
 use crate::config::{AaafSettings, Config};
 use crate::service::command::Command;
 
-/// The configuration file that is read when none is named.
+/// The configuration file that is read by default.
 const USUAL_FILE: &str = "touchstone.toml";
-/// Whoever works in the data folder has its machine: a suite's size is theirs to choose.
+/// The user of a data folder owns the machine, so the suite size is theirs to choose.
 const EMBEDDED_MAX_TASKS: u64 = 100_000;
-/// How long running tasks may go on when the command is done.
+/// How long running tasks may continue after the command is done, in seconds.
 const EMBEDDED_DRAIN_S: u64 = 1;
-/// The environment variable that holds the key for `--model-url`; else the one usual for the provider counts.
+/// Environment variable with the API key for `--model-url`; the fallback is the provider's usual
+/// variable.
 const MODEL_KEY: &str = "TOUCHSTONE_MODEL_API_KEY";
 
-/// The same for `--judge-url`.
 const JUDGE_KEY: &str = "TOUCHSTONE_JUDGE_API_KEY";
 
-/// One model endpoint instead of the configured ones, and one judge.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ModelEndpoint {
-    /// Answer every class of model from this endpoint instead of the configured ones; its API key is taken from
-    /// TOUCHSTONE_MODEL_API_KEY, or else from OPENAI_API_KEY or ANTHROPIC_API_KEY
+    /// Endpoint that serves all model classes, instead of the configured ones. Its API key comes
+    /// from TOUCHSTONE_MODEL_API_KEY, else OPENAI_API_KEY or ANTHROPIC_API_KEY
     #[arg(long, value_name = "URL", requires = "model", value_parser = address)]
     pub model_url: Option<Url>,
 
-    /// The model's name at --model-url
+    /// Model name at --model-url
     #[arg(long, value_name = "NAME", requires = "model_url")]
     pub model: Option<String>,
 
-    /// What --model-url speaks: openai or anthropic [default: openai]
+    /// Protocol of --model-url: openai or anthropic [default: openai]
     #[arg(long, value_name = "PROVIDER", requires = "model_url", value_parser = provider)]
     pub model_provider: Option<Provider>,
 
@@ -50,19 +49,18 @@ pub struct ModelEndpoint {
     pub judge: JudgeEndpoint,
 }
 
-/// One judge instead of the configured one.
 #[derive(Clone, Debug, Default, Args)]
 pub struct JudgeEndpoint {
-    /// Have rubrics judged by a model at this endpoint instead of the configured judge; its API key is taken from
-    /// TOUCHSTONE_JUDGE_API_KEY, or else from OPENAI_API_KEY or ANTHROPIC_API_KEY
+    /// Endpoint of the model that judges rubrics, instead of the configured judge. Its API key
+    /// comes from TOUCHSTONE_JUDGE_API_KEY, else OPENAI_API_KEY or ANTHROPIC_API_KEY
     #[arg(long, value_name = "URL", requires = "judge_model", value_parser = address)]
     pub judge_url: Option<Url>,
 
-    /// The judge's name at --judge-url
+    /// Model name at --judge-url
     #[arg(long, value_name = "NAME", requires = "judge_url")]
     pub judge_model: Option<String>,
 
-    /// What --judge-url speaks: openai or anthropic [default: openai]
+    /// Protocol of --judge-url: openai or anthropic [default: openai]
     #[arg(long, value_name = "PROVIDER", requires = "judge_url", value_parser = provider)]
     pub judge_provider: Option<Provider>,
 }
@@ -71,11 +69,10 @@ fn provider(name: &str) -> Result<Provider, String> {
     [Provider::Openai, Provider::Anthropic]
         .into_iter()
         .find(|provider| provider.as_str() == name)
-        .ok_or_else(|| "known are openai and anthropic".to_owned())
+        .ok_or_else(|| "must be openai or anthropic".to_owned())
 }
 
 impl ModelEndpoint {
-    /// The endpoints as configuration entries, as far as they are named.
     pub fn config(&self) -> Endpoints {
         let provider = self.model_provider.unwrap_or(Provider::Openai);
         let named = self.model_url.as_ref().zip(self.model.as_ref());
@@ -87,7 +84,6 @@ impl ModelEndpoint {
 }
 
 impl JudgeEndpoint {
-    /// The judge as a configuration entry, if one is named.
     pub fn config(&self) -> Option<ModelConfig> {
         let (url, model) = self.judge_url.as_ref().zip(self.judge_model.as_ref())?;
         let provider = self.judge_provider.unwrap_or(Provider::Openai);
@@ -95,17 +91,15 @@ impl JudgeEndpoint {
     }
 }
 
-/// Endpoints that replace the configured ones.
 #[derive(Clone, Debug, Default)]
 pub struct Endpoints {
-    /// Of every class of model.
+    /// Serves all model classes.
     pub model: Option<ModelConfig>,
-    /// Of the judge.
     pub judge: Option<ModelConfig>,
 }
 
 impl Endpoints {
-    /// The flags that name them again.
+    /// The command-line flags that select these endpoints.
     fn flags(&self) -> String {
         let named = |entry: &Option<ModelConfig>, [url, name, provider]: [&str; 3]| {
             let Some(entry) = entry else {
@@ -128,7 +122,7 @@ impl Endpoints {
     }
 }
 
-/// The entry of an endpoint that serves every class.
+/// Configuration entry of an endpoint that serves all model classes.
 pub fn endpoint(provider: Provider, url: &Url, model: &str) -> ModelConfig {
     keyed(MODEL_KEY, provider, url, model)
 }
@@ -147,24 +141,21 @@ fn keyed(own: &str, provider: Provider, url: &Url, model: &str) -> ModelConfig {
     }
 }
 
-/// What a command works with.
 pub struct Context<'a> {
     global: Global,
     terminal: &'a Terminal,
 }
 
 impl<'a> Context<'a> {
-    /// Of these options.
     pub fn new(global: Global, terminal: &'a Terminal) -> Self {
         Self { global, terminal }
     }
 
-    /// The terminal.
     pub fn terminal(&self) -> &'a Terminal {
         self.terminal
     }
 
-    /// How to call this program again for the same host: for commands to paste.
+    /// How to call this program for the same host, for commands to paste.
     pub fn program(&self) -> String {
         let mut words = program();
         let mut add = |flag: &str, value: Option<String>| {
@@ -179,25 +170,23 @@ impl<'a> Context<'a> {
         words
     }
 
-    /// File, environment and flags, for a host that is started as one.
+    /// The configuration of a host, from file, environment and flags.
     ///
     /// # Errors
-    /// What cannot be read or used.
+    /// The configuration cannot be read or is invalid.
     pub fn config(&self) -> Result<Config, Failure> {
         self.config_over(&[])
     }
 
-    /// Whether this process is the host.
     pub fn is_embedded(&self) -> bool {
         self.global.server.is_none()
     }
 
-    /// The host of `--server`, if one is named.
     pub fn server(&self) -> Option<&Url> {
         self.global.server.as_ref()
     }
 
-    /// A client to look at things: embedded, nothing is worked on meanwhile.
+    /// A client for reading; an embedded host executes no runs meanwhile.
     ///
     /// # Errors
     /// No host can be reached or set up.
@@ -209,15 +198,15 @@ impl<'a> Context<'a> {
         Session::embedded(app, false)
     }
 
-    /// A client to have runs carried out: embedded, this process carries them out.
+    /// A client for executing runs; with an embedded host, this process executes them.
     ///
     /// # Errors
-    /// No host can be reached or set up; a model endpoint for a host that has its own.
+    /// No host can be reached or set up; a model endpoint is given for a remote host.
     pub async fn work(&self, endpoints: Endpoints) -> Result<Session, Failure> {
         self.work_with(endpoints, OwnModels::default()).await
     }
 
-    /// A client to have assessments carried out, and the runs of their stress tests.
+    /// A client for assessments and the runs of their stress tests.
     ///
     /// # Errors
     /// As above.
@@ -230,7 +219,7 @@ impl<'a> Context<'a> {
         Session::embedded(app.assessing(), true)
     }
 
-    /// The same as [`work`](Self::work) with models that are this command's own.
+    /// Like [`work`](Self::work), with this command's own models.
     ///
     /// # Errors
     /// As above.
@@ -246,7 +235,7 @@ impl<'a> Context<'a> {
             ] {
                 if named.is_some() {
                     return Err(Failure::usage(format!(
-                        "{flag} only works embedded: a host's models are its operator's to configure"
+                        "{flag} works only with the embedded host: the operator of a host configures its models"
                     ))
                     .or_try(format!(
                         "leave out --server, or set {setting} in the host's configuration"
@@ -271,7 +260,7 @@ impl<'a> Context<'a> {
         start(self.working_config(endpoints)?).await
     }
 
-    /// The application over the data folder, with this lockfile if none is configured.
+    /// The application over the data folder, with this lockfile unless one is configured.
     ///
     /// # Errors
     /// As above; the lockfile cannot be read.
@@ -290,14 +279,14 @@ impl<'a> Context<'a> {
         if let Some(judge) = endpoints.judge {
             config.judge = Some(judge);
         }
-        // Nor is anybody there whom somebody else's haste would keep waiting.
+        // Rate limits protect other tenants; the embedded host has none.
         config.aaaf = AaafSettings {
             requests_per_minute_per_key: 0,
             events_per_minute_per_key: 0,
             assessments_per_hour_per_key: 0,
             ..config.aaaf
         };
-        // Whoever waits at the keyboard is not made to wait for other runs that were resumed meanwhile.
+        // The command does not wait for other runs that were resumed meanwhile.
         config.worker.drain_s = config.worker.drain_s.min(EMBEDDED_DRAIN_S);
         Ok(config)
     }
@@ -333,7 +322,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// This program as it was called, if that was by a path.
+/// The path this program was called by, or its name.
 pub fn program() -> String {
     std::env::args()
         .next()
@@ -354,7 +343,7 @@ pub fn started<T>(started: Result<T, app::Error>) -> Result<T, Failure> {
         let text = with_causes(&cause);
         match cause {
             app::Error::DataFolder { .. } => {
-                Failure::not_done("start_failed", text).or_try("name another folder by --data")
+                Failure::not_done("start_failed", text).or_try("choose another folder with --data")
             }
             app::Error::Store(_) => Failure::not_done("start_failed", text)
                 .or_try("check --data or --database-url, and that the database can be reached"),
@@ -366,25 +355,24 @@ pub fn started<T>(started: Result<T, app::Error>) -> Result<T, Failure> {
                 "correct --model-url, or the setting; docs/configuration.md lists them all",
             ),
             app::Error::HostKey(_) => Failure::bad_input("configuration", text).or_try(
-                "name a private key in PEM that this user can read in secrets.key_file; if another process rotates it, try again later",
+                "set secrets.key_file to a PEM private key that this user can read; if another process is rotating it, try again later",
             ),
             app::Error::SharedKeyFile => Failure::bad_input("configuration", text).or_try(
-                "copy the file, name the copy in attest.key_file, then run the command again",
+                "copy the file, set attest.key_file to the copy, then run the command again",
             ),
             app::Error::OtherHostKey { .. } => Failure::bad_input("host_key", text).or_try(
-                "point secrets.key_file at the key file this database was used with; replicas share one key file",
+                "set secrets.key_file to the key file that encrypted this database; all replicas use the same key file",
             ),
             app::Error::OldKeyInUse => Failure::not_done("old_key_in_use", text)
-                .or_try("stop the hosts that have another copy of the key file, then run the command again"),
+                .or_try("stop the hosts that use other copies of the key file, then run the command again"),
             app::Error::Net(_) | app::Error::Contract(_) => Failure::not_done("start_failed", text),
         }
     })
 }
 
-/// A client, and the host behind it if that is in this process.
 pub struct Session {
     client: Client,
-    /// Flags that name the model again, for commands to paste.
+    /// Flags that select the model again, for commands to paste.
     model_flags: String,
     work: Option<Work>,
 }
@@ -396,10 +384,10 @@ struct Work {
 }
 
 impl Session {
-    /// Of an application in this process; `working` has it carry out runs.
+    /// A session with an application in this process; with `working`, it executes runs.
     ///
     /// # Errors
-    /// Never, with a key of the application's own.
+    /// None in practice: the application creates its own key.
     pub fn embedded(app: App, working: bool) -> Result<Self, Failure> {
         let client = Client::new(Embedded::new(app.router(), &app.local_caller_key())?);
         let work = working.then(|| {
@@ -420,17 +408,15 @@ impl Session {
         })
     }
 
-    /// The client.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Flags that name the model of `--model-url` again.
     pub fn model_flags(&self) -> &str {
         &self.model_flags
     }
 
-    /// Has this process work on a run that it did not create. On another host this is the host's decision.
+    /// Makes this process execute a run that it did not create. A remote host decides that itself.
     pub fn take_on(&self, run: &str) {
         let command = self.work.as_ref().and_then(|work| work.command.as_ref());
         if let Some(command) = command {
@@ -438,11 +424,11 @@ impl Session {
         }
     }
 
-    /// Stops working: what is left is released, for another process to resume.
+    /// Stops working and releases unfinished runs for another process to resume.
     pub async fn close(self) {
         if let Some(work) = self.work {
             work.shutdown.cancel();
-            // Its own failures are in its log.
+            // The worker logs its own failures.
             let _ = work.done.await;
         }
     }

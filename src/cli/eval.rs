@@ -1,4 +1,4 @@
-//! `touchstone eval`: run a suite against an agent and give the verdict.
+//! `touchstone eval`: run a suite against an agent and print the verdict.
 
 mod trials;
 
@@ -15,8 +15,8 @@ use crate::domain::eval::suite_rules::SuiteRef;
 use crate::protocol::openwop::suite::EvalMode;
 
 const EXAMPLES: &str = "\
-Exit codes: 0 passed beyond chance (with --lenient: passed), 1 failed, 2 bad input, 3 not carried out, 4 inconclusive:
-not every task was judged, or too few tasks to show that the pass score is reached.
+Exit codes: 0 passed with significance (with --lenient: passed), 1 failed, 2 bad input, 3 could not complete,
+4 inconclusive: some tasks are unjudged, or too few tasks to show that the pass score is reached.
 
 Examples:
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default
@@ -32,52 +32,52 @@ Examples:
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
     --agent-command ./agent.py --record triage.cassette.jsonl";
 
-/// Run a suite against an agent: progress, scorecard, verdict
+/// Run a suite against an agent and print progress, scorecard and verdict
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The installed suite, by id and exact version
+    /// Installed suite, by id and exact version
     #[arg(value_name = "SUITE@VERSION", value_parser = suite)]
     suite: String,
 
-    /// The agent; without a version, the highest installed one
+    /// Agent [default version: the highest installed one]
     #[arg(long, value_name = "AGENT[@VERSION]")]
     agent: String,
 
     #[command(flatten)]
     model: ModelEndpoint,
 
-    /// An earlier run to compare with, over the same suite and version
+    /// Earlier run of the same suite and version to compare with
     #[arg(long, value_name = "RUN", value_parser = super::run::run_id)]
     baseline: Option<String>,
 
-    /// Tasks in flight at most
+    /// Maximum number of tasks in flight
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
 
-    /// How to score; repeat for several [default: every mode the suite declares, regression only
+    /// Scoring mode; repeat for several [default: every mode the suite declares; regression only
     /// with --baseline, live-shadow only if it is the only one]
     #[arg(long = "mode", value_name = "MODE", value_parser = mode)]
     modes: Vec<EvalMode>,
 
-    /// JSON Pointer to leave out of matching on both sides; repeat for several. Recorded with the run, and no gate
-    /// accepts such a run by default
+    /// JSON Pointer of a member to ignore when matching; repeat for several. Recorded with the run;
+    /// gates reject such runs by default
     #[arg(long, value_name = "POINTER", value_parser = pointer)]
     ignore: Vec<String>,
 
-    /// Most the run may spend, in USD
+    /// Maximum cost of the run in USD
     #[arg(long, value_name = "X", value_parser = amount, allow_negative_numbers = true)]
     max_cost_usd: Option<f64>,
 
-    /// Run the suite so many times and judge the runs together
+    /// Number of trials, 1 to 100; results are pooled
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown", "lenient", "record", "replay"])]
     trials: Option<u32>,
 
-    /// Run the suite although it was written for another agent
+    /// Run the suite even if it targets another agent
     #[arg(long)]
     any_target: bool,
 
-    /// Let this command answer for the agent, a JSON document a line, instead of a model
+    /// Command that acts as the agent instead of a model, exchanging one JSON document per line
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["model_url", "replay"])]
     agent_command: Option<String>,
 
@@ -88,7 +88,6 @@ pub struct Arguments {
     outputs: Outputs,
 }
 
-/// A suite, by id and exact version.
 pub(super) fn suite(text: &str) -> Result<String, String> {
     text.parse::<SuiteRef>()
         .map(|suite| suite.to_string())
@@ -99,18 +98,17 @@ fn pointer(text: &str) -> Result<String, String> {
     if is_member_pointer(text) {
         Ok(text.to_owned())
     } else {
-        Err("write a JSON Pointer to a member, such as /rationale".to_owned())
+        Err("must be a JSON Pointer to a member, such as /rationale".to_owned())
     }
 }
 
 fn mode(text: &str) -> Result<EvalMode, String> {
     EvalMode::parse(text).ok_or_else(|| {
         let known: Vec<&str> = EvalMode::ALL.iter().map(|mode| mode.as_str()).collect();
-        format!("known are {}", known.join(", "))
+        format!("must be one of {}", known.join(", "))
     })
 }
 
-/// An amount of money.
 pub(super) fn amount(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(amount) if amount.is_finite() && amount >= 0.0 => Ok(amount),
@@ -118,12 +116,11 @@ pub(super) fn amount(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
     arguments.outputs.check()?;
     if arguments.agent_command.is_some() && !context.is_embedded() {
         return Err(Failure::usage(
-            "--agent-command only works embedded: no host executes it for others",
+            "--agent-command works only with the embedded host: no other host executes commands",
         )
         .or_try("leave out --server"));
     }
@@ -157,7 +154,8 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     }
 }
 
-/// A refused run, with what to look at: the host has one text for a suite and an agent that are not there.
+/// Adds a remedy to a refused run: the host answers the same for a missing suite and a missing
+/// agent.
 fn advised(context: &Context<'_>, failure: Failure) -> Failure {
     let field = failure.details.get("field").and_then(Value::as_str);
     if field != Some("evalSuiteRef") || failure.remedy.is_some() {
@@ -180,7 +178,8 @@ fn request(arguments: &Arguments) -> Value {
     if let Some(version) = version {
         set("agentVersion", json!(version));
     }
-    // Without a list the host scores every mode the suite declares: what its author wanted judged is never left out unsaid.
+    // Without a list, the host scores every mode the suite declares, so no intended mode is skipped
+    // silently.
     if !arguments.modes.is_empty() {
         set("evalModes", json!(arguments.modes));
     }

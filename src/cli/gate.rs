@@ -1,4 +1,4 @@
-//! `touchstone gate`: what a version must show before it goes into service.
+//! `touchstone gate`: conditions for the promotion of a version.
 
 mod oasis;
 
@@ -27,174 +27,172 @@ use crate::render::plain;
 
 const PATH: &str = "/v1/host/touchstone/gates";
 
-/// Show, set and ask the gates before production
+/// Show, set and check promotion gates
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone gate show\n  touchstone gate set --channel stable --min-tasks 20\n  touchstone gate check vendor.acme.triage.default@1.1.0 --channel stable"
 )]
 pub enum Command {
-    /// Show the policies, and what holds where none is set
+    /// Show the gate policies and the default policy
     #[command(after_help = "Examples:\n  touchstone gate show\n  touchstone gate show --json")]
     Show,
-    /// Set a policy for an agent, a channel, both or neither; the narrowest that fits counts
+    /// Set the policy of an agent, a channel, both or neither; the most specific one applies
     #[command(
         after_help = "Examples:\n  touchstone gate set --channel stable --suite vendor.acme.evals.triage --min-tasks 20\n  touchstone gate set --allow-unsigned\n  touchstone gate set --channel stable --approval-role release-manager --approvals 2\n  touchstone gate set --channel stable --rating --performance-tier Proficient \\\n    --rating-max-age-days 90\n  touchstone gate set --channel stable --oasis oasis-profile-front-desk --oasis-tier 2\n  touchstone gate set --agent vendor.acme.triage.default --file policy.json"
     )]
     Set(Box<Set>),
-    /// Remove a policy
+    /// Delete a policy
     #[command(after_help = "Examples:\n  touchstone gate remove --channel stable")]
     Remove(Scope),
-    /// Ask whether a version may go into service; changes nothing
+    /// Check whether a version may be promoted; changes nothing
     #[command(
-        after_help = "Exit codes: 0 it may, 1 it may not (the reasons are printed), 2 bad input, 3 not carried out.\n\nExamples:\n  touchstone gate check vendor.acme.triage.default@1.1.0 --channel stable\n  touchstone gate check vendor.acme.triage.default@1.1.0 --eval-run run_0199c0de"
+        after_help = "Exit codes: 0 allowed, 1 refused (reasons are printed), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone gate check vendor.acme.triage.default@1.1.0 --channel stable\n  touchstone gate check vendor.acme.triage.default@1.1.0 --eval-run run_0199c0de"
     )]
     Check(Check),
 }
 
-/// What a policy is for.
 #[derive(Debug, Args)]
 pub struct Scope {
-    /// Only this agent
+    /// Agent the policy applies to [default: every agent]
     #[arg(long, value_name = "AGENT", value_parser = agent_id)]
     agent: Option<String>,
-    /// Only this channel
+    /// Channel the policy applies to [default: every channel]
     #[arg(long)]
     channel: Option<String>,
 }
 
-/// A policy.
 #[derive(Debug, Args)]
 pub struct Set {
     #[command(flatten)]
     scope: Scope,
-    /// The whole policy, JSON, instead of the options below
+    /// JSON file with the whole policy, instead of the options below
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_eval", "suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours",
         "allow_unsigned", "allow_ignore", "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun",
         "allow_forbidden_tools", "allow_replay", "allow_agent_command",
         "approval_role", "approval_scope", "approvals", "override_role", "rating", "agent_card", "oasis"])]
     file: Option<PathBuf>,
-    /// Ask for no eval at all
+    /// Require no eval run
     #[arg(long, conflicts_with_all = ["suite", "pass_score", "lenient", "min_tasks", "min_judge_agreement", "allow_uncalibrated_judge", "max_age_hours", "allow_unsigned", "allow_ignore",
         "allow_missing_fixtures", "allow_partial_suite", "allow_partial_rerun", "allow_forbidden_tools", "allow_replay", "allow_agent_command"])]
     no_eval: bool,
-    /// Only this suite counts
+    /// Accept eval runs of this suite only
     #[arg(long, value_name = "SUITE")]
     suite: Option<String>,
-    /// A score to reach instead of the suite's own bar, 0 to 1
+    /// Minimum score, 0 to 1, instead of the suite's pass score
     #[arg(long, value_name = "SCORE")]
     pass_score: Option<f64>,
-    /// Accept a score that reaches the bar by chance, perhaps
+    /// Accept a score whose confidence interval includes the pass score
     #[arg(long)]
     lenient: bool,
     /// Minimum number of tasks
     #[arg(long, value_name = "N", default_value_t = MIN_TASKS)]
     min_tasks: usize,
-    /// How well the judge of rubrics must agree with people, by Spearman's rho [default: 0.8]
+    /// Minimum agreement of the rubric judge with people: Spearman's rho, 0 to 1 [default: 0.8]
     #[arg(long, value_name = "RHO")]
     min_judge_agreement: Option<f64>,
-    /// Accept rubrics judged by a judge that was never compared with people
+    /// Accept rubric scores of a judge without a judge calibration
     #[arg(long, conflicts_with = "min_judge_agreement")]
     allow_uncalibrated_judge: bool,
-    /// Oldest evidence, in hours from its end
+    /// Maximum age of the eval run in hours, from its end
     #[arg(long, value_name = "HOURS")]
     max_age_hours: Option<u64>,
-    /// Accept a suite that no trusted signature covers
+    /// Accept a suite without a trusted signature
     #[arg(long)]
     allow_unsigned: bool,
-    /// Accept a run that left members out of matching
+    /// Accept a run that ignored members when matching
     #[arg(long)]
     allow_ignore: bool,
     /// Accept a run in which a tool call had no fixture
     #[arg(long)]
     allow_missing_fixtures: bool,
-    /// Accept a run over a part of the suite
+    /// Accept a run of part of the suite
     #[arg(long)]
     allow_partial_suite: bool,
-    /// Accept a branch that kept judged tasks of another run and executed the others anew
+    /// Accept a branch that reused judged tasks of another run
     #[arg(long)]
     allow_partial_rerun: bool,
     /// Accept a run in which the agent called a tool outside its allowlist
     #[arg(long)]
     allow_forbidden_tools: bool,
-    /// Accept a run that was replayed from a cassette
+    /// Accept a run replayed from a cassette
     #[arg(long)]
     allow_replay: bool,
-    /// Accept a run in which a local command (--agent-command) answered for the agent
+    /// Accept a run in which a local command (--agent-command) acted as the agent
     #[arg(long)]
     allow_agent_command: bool,
-    /// Ask for the approval of people who hold this role
+    /// Require approval by principals with this role
     #[arg(long, value_name = "ROLE")]
     approval_role: Option<String>,
-    /// Ask for the approval of people who hold this scope
+    /// Require approval by principals with this scope
     #[arg(long, value_name = "SCOPE")]
     approval_scope: Option<String>,
-    /// How many different people must approve
+    /// Number of different principals who must approve
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     approvals: u32,
-    /// Who may decide alone in their place
+    /// Role that may override the approval alone
     #[arg(long, value_name = "ROLE")]
     override_role: Option<String>,
-    /// Ask for a rating of the version, too, with a badge that holds
+    /// Require a rating of the version with a valid badge
     #[arg(long)]
     rating: bool,
-    /// The lowest tier of performance that will do, such as Proficient
+    /// Minimum performance tier, such as Proficient
     #[arg(long, value_name = "TIER", requires = "rating")]
     performance_tier: Option<Tier>,
-    /// The lowest tier of capability that will do, such as Versatile
+    /// Minimum capability tier, such as Versatile
     #[arg(long, value_name = "TIER", requires = "rating")]
     capability_tier: Option<Tier>,
-    /// Oldest rating, in days from its end
+    /// Maximum age of the rating in days, from its end
     #[arg(long, value_name = "DAYS", requires = "rating")]
     rating_max_age_days: Option<u32>,
-    /// A kind of principal the rating's evidence must come from: host, person, grader, organization, agent; repeat for several
+    /// Required source of the rating's evidence: host, person, grader, organization or agent;
+    /// repeat for several
     #[arg(long = "rating-source", value_name = "SOURCE", requires = "rating", value_parser = source)]
     rating_sources: Vec<Recorder>,
-    /// How much of the rating's evidence must come from these sources, in percent [default: 100]
+    /// Minimum percentage of the rating's evidence from these sources, 1 to 100 [default: 100]
     #[arg(long, value_name = "PERCENT", requires = "rating_sources", value_parser = clap::value_parser!(u8).range(1..=100))]
     rating_source_percent: Option<u8>,
-    /// Accept a rating without a badge that holds
+    /// Accept a rating without a valid badge
     #[arg(long, requires = "rating")]
     allow_no_badge: bool,
-    /// Ask for the scores of the agent's card at this URL, as far as the host has kept them, too
+    /// Require recorded scores of the agent card at this URL
     #[arg(long, value_name = "URL")]
     agent_card: Option<String>,
-    /// The least compliance of the card [default: 95]
+    /// Minimum compliance score of the card, 0 to 100 [default: 95]
     #[arg(long, value_name = "N", requires = "agent_card")]
     card_min_compliance: Option<Points>,
-    /// The least trust in the card [default: 60]
+    /// Minimum trust score of the card, 0 to 100 [default: 60]
     #[arg(long, value_name = "N", requires = "agent_card")]
     card_min_trust: Option<Points>,
-    /// The least availability of its agent [default: 80]
+    /// Minimum availability score of the agent, 0 to 100 [default: 80]
     #[arg(long, value_name = "N", requires = "agent_card")]
     card_min_availability: Option<Points>,
-    /// Accept a card whose agent nobody has asked
+    /// Accept a card whose agent was not probed
     #[arg(
         long,
         requires = "agent_card",
         conflicts_with = "card_min_availability"
     )]
     allow_untested_card: bool,
-    /// Oldest scores of the card, in hours [default: 168]
+    /// Maximum age of the card's scores in hours [default: 168]
     #[arg(long, value_name = "HOURS", requires = "agent_card")]
     card_max_age_hours: Option<u32>,
     #[command(flatten)]
     oasis: oasis::Demands,
 }
 
-/// A question.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// The agent and its version
+    /// Agent and version
     #[arg(value_name = "AGENT@VERSION", value_parser = subject)]
     subject: Subject,
-    /// The channel it would go into service on
+    /// Channel to promote to
     #[arg(long)]
     channel: Option<String>,
-    /// Its share of the channel's traffic, in percent; left out, all of it
+    /// Share of the channel's traffic in percent, 0 to 100 [default: all of it]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     canary: Option<u8>,
-    /// The eval run that is the evidence; its scores are judged together with every other run of the same agent, suite
-    /// and model [default: the newest one of the version]
+    /// Eval run to use as evidence; its scores are pooled with every other run of the same agent,
+    /// suite and model [default: the version's newest run]
     #[arg(long, value_name = "RUN")]
     eval_run: Option<String>,
 }
@@ -235,8 +233,10 @@ impl Set {
         });
         let asked = self.approval_role.is_some() || self.approval_scope.is_some();
         if !asked && (self.approvals > 1 || self.override_role.is_some()) {
-            return Err(Failure::usage("nobody is named who may approve")
-                .or_try("add --approval-role or --approval-scope"));
+            return Err(Failure::usage(
+                "--approvals and --override-role need an approving role or scope",
+            )
+            .or_try("add --approval-role or --approval-scope"));
         }
         let approval = asked.then(|| ApprovalPolicy {
             required_role: self.approval_role.clone(),
@@ -291,7 +291,7 @@ struct Shown {
     default: PromotionPolicy,
 }
 
-/// An answer of the gate; what this command does not look at is passed on as it is.
+/// The gate's answer; members that this command does not read are passed through.
 #[derive(Deserialize)]
 struct Checked {
     allowed: bool,
@@ -299,7 +299,6 @@ struct Checked {
     attempts: Option<AttemptIds>,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let client = session.client();
@@ -398,7 +397,7 @@ fn report(context: &Context<'_>, check: &Check, answer: &Value, checked: &Checke
     }
 }
 
-/// The runs that were judged together: all of them, however many, are in the document of `--json`.
+/// Lists the pooled runs; `--json` prints all of them.
 fn attempts_in_words(attempts: &AttemptIds) -> String {
     const NAMED: usize = 5;
     let mut named: Vec<String> = attempts
@@ -413,10 +412,10 @@ fn attempts_in_words(attempts: &AttemptIds) -> String {
     }
     let voided = match attempts.voided.len() {
         0 => String::new(),
-        voided => format!(", {voided} of them void"),
+        voided => format!(", {voided} void"),
     };
     format!(
-        "judged together with all {} runs of the same agent, suite and model (look {}{voided}): {}",
+        "pooled with all {} runs of the same agent, suite and model (attempt {}{voided}): {}",
         attempts.run_ids.len(),
         attempts.looks,
         named.join(", ")
@@ -435,7 +434,7 @@ fn line(agent: Option<&str>, channel: Option<&str>, policy: &PromotionPolicy) ->
 fn words(policy: &PromotionPolicy) -> String {
     let evidence = match &policy.eval {
         Some(eval) => evidence_in_words(eval),
-        None => "no eval is asked for".to_owned(),
+        None => "no eval run required".to_owned(),
     };
     let mut parts = vec![evidence];
     parts.extend(policy.approval.as_ref().map(approval_in_words));
@@ -470,7 +469,7 @@ fn rating_in_words(rating: &RatingPolicy) -> String {
         ));
     }
     parts.push(match rating.valid_badge {
-        true => "a badge that holds".to_owned(),
+        true => "a valid badge".to_owned(),
         false => "with or without a badge".to_owned(),
     });
     parts.join(", ")
@@ -484,7 +483,7 @@ fn card_in_words(card: &CardPolicy) -> String {
     ];
     parts.push(match card.minimum_availability {
         Some(least) => format!("availability {least} or more"),
-        None => "asked or not".to_owned(),
+        None => "any availability".to_owned(),
     });
     parts.push(format!("not older than {} hours", card.max_age_hours));
     parts.join(", ")
@@ -509,12 +508,12 @@ fn approval_in_words(approval: &ApprovalPolicy) -> String {
 
 fn evidence_in_words(eval: &GatePolicy) -> String {
     let mut parts = vec![match eval.required_pass_score {
-        Some(score) => format!("an eval of the version that reaches {score}"),
-        None => "a passing eval of the version".to_owned(),
+        Some(score) => format!("an eval run of the version with a score of at least {score}"),
+        None => "a passing eval run of the version".to_owned(),
     }];
     parts.push(match eval.confidence {
-        Strictness::Strict => "beyond chance".to_owned(),
-        Strictness::Lenient => "by its score alone".to_owned(),
+        Strictness::Strict => "with significance".to_owned(),
+        Strictness::Lenient => "by score alone".to_owned(),
     });
     if let Some(suite) = &eval.suite_id {
         parts.push(format!("suite {suite}"));
@@ -524,7 +523,7 @@ fn evidence_in_words(eval: &GatePolicy) -> String {
     }
     match eval.min_judge_agreement {
         Some(MIN_AGREEMENT) => {}
-        Some(least) => parts.push(format!("judges that agree with people by {least}")),
+        Some(least) => parts.push(format!("judge agreement of at least {least}")),
         None => parts.push("judges may be uncalibrated".to_owned()),
     }
     if eval.min_tasks != MIN_TASKS {
@@ -536,10 +535,10 @@ fn evidence_in_words(eval: &GatePolicy) -> String {
     for (allowed, what) in [
         (eval.allow_ignore, "ignore lists"),
         (eval.allow_missing_fixtures, "missing fixtures"),
-        (eval.allow_partial_suite, "a part of the suite"),
+        (eval.allow_partial_suite, "partial suites"),
         (eval.allow_partial_rerun, "partial reruns"),
         (eval.allow_forbidden_tools, "tools outside the allowlist"),
-        (eval.allow_replay, "replays of cassettes"),
+        (eval.allow_replay, "cassette replays"),
         (eval.allow_agent_command, "local commands as agents"),
     ] {
         if allowed {

@@ -1,8 +1,9 @@
 //! The command line: one file per subcommand.
 //!
-//! Every command that looks at runs, suites or packs speaks the HTTP surface through one [`client::Client`]: to a host
-//! named by `--server`, or to one built in this process over the data folder. There is one code path for both. What is
-//! printed is made by [`crate::render`]; exit codes are [`exit::Exit`].
+//! Every command that reads runs, suites or packs calls the HTTP API through one
+//! [`client::Client`]: that of the host named by `--server`, or of a host built in this process
+//! over the data folder. Both use the same code path. [`crate::render`] renders the output;
+//! [`exit::Exit`] lists the exit codes.
 
 mod aaaf;
 mod attest;
@@ -55,19 +56,18 @@ const ABOUT: &str =
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0  good: done, and the verdict, if there is one, is positive
-  1  the verdict is negative
-  2  bad input or usage
-  3  could not be carried out
-  4  inconclusive: not every task was judged, or too few tasks to show that the pass score is reached
+    0  good: done, and the verdict, if any, is positive
+    1  the verdict is negative
+    2  bad input or usage
+    3  could not complete: an infrastructure error
+    4  inconclusive: some tasks are unjudged, or too few tasks to show that the pass score is reached
 
 Examples:
-  touchstone demo                                   see a whole evaluation in a few seconds
+  touchstone demo                                   run a complete evaluation in seconds
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default
   touchstone serve --listen 127.0.0.1:7800
   touchstone --server http://127.0.0.1:7800 run show run_0199c0de";
 
-/// The whole command line.
 #[derive(Debug, Parser)]
 #[command(name = "touchstone", version, about = ABOUT, after_help = AFTER_HELP, max_term_width = 110)]
 pub struct Cli {
@@ -120,7 +120,6 @@ enum Command {
 }
 
 impl Command {
-    /// What the command works on. Most are about a host, wherever it is.
     fn reach(&self) -> Reach {
         match self {
             Self::Demo(_) => Reach::Demo,
@@ -138,7 +137,7 @@ impl Command {
     }
 }
 
-/// Runs the command line; the exit code is the documented verdict.
+/// Runs the command line and returns the documented exit code.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let json = arguments.iter().any(|argument| argument == "--json");
@@ -150,7 +149,8 @@ pub fn main() -> ExitCode {
     let sensible = reach::check(cli.command.reach(), &matches);
     let outcome = sensible.and_then(|()| runtime()).and_then(|runtime| {
         let outcome = runtime.block_on(dispatch(cli, &terminal));
-        // What still runs belongs to nobody who waits for it; its leases are released or run out.
+        // Work that is still running has no client waiting for it; its leases are released or
+        // expire.
         runtime.shutdown_background();
         outcome
     });
@@ -163,11 +163,12 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The command line, also as clap saw it: only that tells what was typed from what the environment says.
+/// The parsed command line, with clap's matches: only they distinguish arguments from environment
+/// variables.
 fn parsed(arguments: Vec<OsString>) -> Result<(Cli, ArgMatches), clap::Error> {
     let mut command = Cli::command();
     for (option, _, variable) in reach::OPTIONS {
-        // A variable that is set to nothing says nothing.
+        // An environment variable set to the empty string counts as unset.
         let empty = |name: &str| std::env::var_os(name).is_some_and(|value| value.is_empty());
         if variable.is_some_and(empty) {
             command = command.mut_arg(option, |argument| argument.env(None));
@@ -182,7 +183,12 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|cause| Failure::not_done("runtime_failed", format!("no threads: {cause}")))
+        .map_err(|cause| {
+            Failure::not_done(
+                "runtime_failed",
+                format!("could not start the async runtime: {cause}"),
+            )
+        })
 }
 
 async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -219,7 +225,8 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     }
 }
 
-/// Help, version and usage errors. A usage error under `--json` is an error document like any other.
+/// Prints help, version or a usage error. With `--json`, a usage error is an error document like
+/// any other.
 fn unparsed(error: &clap::Error, json: bool) -> ExitCode {
     let asked_for = matches!(
         error.kind(),
@@ -233,7 +240,7 @@ fn unparsed(error: &clap::Error, json: bool) -> ExitCode {
         Terminal::new(true, true).failure(&failure);
         return Exit::BadInput.into();
     }
-    // Nothing can be done about a closed terminal.
+    // Printing fails only when the terminal is closed; nothing can be done about that.
     let _ = error.print();
     if asked_for {
         Exit::Good.into()

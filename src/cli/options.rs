@@ -1,30 +1,27 @@
-//! Options that every command understands.
-
 use std::path::PathBuf;
 
 use clap::Args;
 use secrecy::SecretString;
 use url::Url;
 
-/// An address on the web.
+/// Parses an http or https URL.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with an example URL.
 pub fn address(text: &str) -> Result<Url, String> {
     Url::parse(text)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https"))
-        .ok_or_else(|| "write an address with its scheme, such as http://127.0.0.1:7800".to_owned())
+        .ok_or_else(|| "must be an http or https URL, such as http://127.0.0.1:7800".to_owned())
 }
 
-/// Options of every command.
 #[derive(Debug, Args)]
 pub struct Global {
-    /// Print JSON on stdout, errors included
+    /// Print JSON to stdout, including errors
     #[arg(long, global = true, help_heading = "Options for every command")]
     pub json: bool,
 
-    /// Talk to this host instead of working in the data folder
+    /// URL of a host to use instead of the data folder
     #[arg(
         long,
         global = true,
@@ -35,7 +32,7 @@ pub struct Global {
     )]
     pub server: Option<Url>,
 
-    /// API key for --server
+    /// API key for the host of --server
     #[arg(
         long,
         global = true,
@@ -55,7 +52,7 @@ pub struct Global {
     )]
     pub data: Option<PathBuf>,
 
-    /// PostgreSQL instead of the embedded database [env: TOUCHSTONE_DATABASE_URL]
+    /// PostgreSQL URL, instead of the embedded database [env: TOUCHSTONE_DATABASE_URL]
     #[arg(
         long,
         global = true,
@@ -64,7 +61,7 @@ pub struct Global {
     )]
     pub database_url: Option<SecretString>,
 
-    /// Configuration file [default: touchstone.toml, if there is one]
+    /// Configuration file [default: touchstone.toml, if it exists]
     #[arg(
         long,
         global = true,
@@ -74,7 +71,7 @@ pub struct Global {
     )]
     pub config: Option<PathBuf>,
 
-    /// No colours; NO_COLOR does the same
+    /// Disable colours, like NO_COLOR
     #[arg(long, global = true, help_heading = "Options for every command")]
     pub no_color: bool,
 }

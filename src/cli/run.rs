@@ -1,4 +1,4 @@
-//! `touchstone run`: look at runs, cancel, pause and answer them, judge again what was not judged.
+//! `touchstone run`: inspect, cancel, pause, answer, retry and delete runs.
 
 mod annotate;
 mod bundle;
@@ -27,18 +27,19 @@ use crate::domain::run::fold::RunStatus;
 use crate::ports::Clock as _;
 use crate::system::SystemClock;
 
-/// How long a cancel may take to be acted on: a lease of a process that was killed has to run out first.
+/// How long a cancellation may take: the lease of a killed process has to expire first.
 const CANCEL_TAKES: Duration = Duration::from_secs(30);
-/// How long `run cancel` waits to show that the run has ended.
+/// How long `run cancel` waits for the run to end.
 const CANCEL_SHOWS: Duration = Duration::from_secs(3);
 
-/// Look at runs; cancel, pause and answer them; retry what was not judged
+/// Inspect, cancel, pause, answer, retry, fork and delete runs
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone run show run_0199c0de\n  touchstone run events run_0199c0de --follow"
 )]
 pub enum Command {
-    /// Show the scorecard of a run; exits like `touchstone eval`, 0 while it runs
+    /// Show the scorecard of a run; exits like `touchstone eval`, with 0 while the run is
+    /// unfinished
     #[command(
         after_help = "Examples:\n  touchstone run show run_0199c0de\n  touchstone run show run_0199c0de --junit eval.xml\n  touchstone --json run show run_0199c0de"
     )]
@@ -48,29 +49,29 @@ pub enum Command {
         after_help = "Examples:\n  touchstone run events run_0199c0de\n  touchstone run events run_0199c0de --follow\n  touchstone --json run events run_0199c0de | jq .type"
     )]
     Events(Events),
-    /// Say something about a run or the score of a task; what was recorded stays
+    /// Annotate a run or the score of a task; recorded events do not change
     #[command(
         after_help = "Examples:\n  touchstone run annotate run_0199c0de --task refund-twice --correct billing\n  touchstone run annotate run_0199c0de --rating 4 --note good"
     )]
     Annotate(annotate::Annotate),
-    /// Export the run in one document that holds nothing of what was said in it
+    /// Export a debug bundle without task content
     #[command(
         after_help = "Examples:\n  touchstone run bundle run_0199c0de --out bundle.json\n  touchstone run bundle run_0199c0de --max-events 100 | jq .run.status"
     )]
     Bundle(bundle::Bundle),
-    /// Show what another run did differently
+    /// Compare two runs event by event
     #[command(
-        after_help = "Exit codes: 0 no difference, 1 different, 2 bad input, 3 not carried out.\n\nExamples:\n  touchstone run diff run_0199c0de run_0199c0df\n  touchstone --json run diff run_0199c0de run_0199c0df"
+        after_help = "Exit codes: 0 no difference, 1 different, 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone run diff run_0199c0de run_0199c0df\n  touchstone --json run diff run_0199c0de run_0199c0df"
     )]
     Diff(diff::Diff),
-    /// Show what the scores of a run say once chance is accounted for
+    /// Show confidence intervals and significance of a run's scores
     #[command(
-        after_help = "Exit codes: 0 the threshold is reached beyond chance, 1 missed beyond chance, 2 bad input, 3 not carried out, 4 too few tasks to say.\n\nExamples:\n  touchstone run statistics run_0199c0de\n  touchstone --json run statistics run_0199c0de | jq .gate"
+        after_help = "Exit codes: 0 significantly at or above the pass score, 1 significantly below, 2 bad input,\n3 could not complete, 4 too few tasks to decide.\n\nExamples:\n  touchstone run statistics run_0199c0de\n  touchstone --json run statistics run_0199c0de | jq .gate"
     )]
     Statistics(statistics::Which),
-    /// Make a new run that repeats what this one recorded, or goes on from the middle of it
+    /// Fork a run: replay it, or branch from an event
     #[command(
-        after_help = "Exit codes: 0 passed beyond chance, 1 failed, 2 bad input, 3 not carried out, 4 inconclusive.\nOf a workflow: 0 completed or waiting for somebody, 1 failed, 4 cancelled.\n\nExamples:\n  touchstone run fork run_0199c0de\n  touchstone run fork run_0199c0de --mode branch --from-seq 120"
+        after_help = "Exit codes: 0 passed with significance, 1 failed, 2 bad input, 3 could not complete, 4 inconclusive.\nWorkflows: 0 completed or waiting for an answer, 1 failed, 4 cancelled.\n\nExamples:\n  touchstone run fork run_0199c0de\n  touchstone run fork run_0199c0de --mode branch --from-seq 120"
     )]
     Fork(fork::Fork),
     /// Cancel a run
@@ -78,34 +79,34 @@ pub enum Command {
         after_help = "Examples:\n  touchstone run cancel run_0199c0de --reason 'wrong model'"
     )]
     Cancel(Cancel),
-    /// Pause a run that is under way, once what is in flight has ended
+    /// Pause a run after the tasks in flight have ended
     #[command(
-        after_help = "Exit codes: 0 paused, or will be, 2 not under way, 3 no host.\n\nExamples:\n  touchstone run pause run_0199c0de\n  touchstone run pause run_0199c0de --now"
+        after_help = "Exit codes: 0 paused or pausing, 2 not running, 3 no host.\n\nExamples:\n  touchstone run pause run_0199c0de\n  touchstone run pause run_0199c0de --now"
     )]
     Pause(pause::Pause),
-    /// Let a paused run go on
+    /// Resume a paused run
     #[command(
-        after_help = "Exit codes: 0 it goes on, 2 not paused, 3 no host.\n\nExamples:\n  touchstone run resume run_0199c0de"
+        after_help = "Exit codes: 0 resumed, 2 not paused, 3 no host.\n\nExamples:\n  touchstone run resume run_0199c0de"
     )]
     Resume(pause::Resume),
-    /// List what a run asks people, and wait for
+    /// List the open interrupts of a run: the questions and approvals it waits for
     #[command(
         after_help = "Examples:\n  touchstone run interrupts run_0199c0de\n  touchstone --json run interrupts run_0199c0de | jq '.interrupts[].token'"
     )]
     Interrupts(interrupts::Interrupts),
-    /// Answer what a run asks
+    /// Answer an interrupt of a run
     #[command(
         after_help = "Exit codes: 0 answered, 2 refused or too late, 3 no host.\n\nExamples:\n  touchstone run answer run_0199c0de gate --accept\n  touchstone run answer run_0199c0de ask --value '{\"answers\":{\"q1\":\"blue\"}}'"
     )]
     Answer(interrupts::Answer),
-    /// Make a new run that reuses every judged task and executes only the rest
+    /// Create a run that reuses the judged tasks and executes the others
     #[command(
-        after_help = "Exit codes: 0 passed beyond chance, 1 failed, 2 bad input, 3 not carried out, 4 still inconclusive.\nA run whose command was killed is carried on instead, if the models are the same.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
+        after_help = "Exit codes: 0 passed with significance, 1 failed, 2 bad input, 3 could not complete,\n4 still inconclusive.\nIf the command of an unfinished run was killed and the models are the same, that run is resumed instead.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
     )]
     Retry(Retry),
-    /// Delete runs that have ended; scores of eval runs are kept for gates
+    /// Delete runs that have ended; gates keep the scores of eval runs
     #[command(
-        after_help = "Inputs, messages and annotations are deleted. Scores of eval runs are kept without content, because gates count every\nattempt. Needs the scope runs:delete.\n\nExit codes: 0 deleted, 2 not found or refused, 3 not carried out.\n\nExamples:\n  touchstone run delete run_0199c0de"
+        after_help = "Deletes inputs, messages and annotations. Scores of eval runs are kept without content, because gates count every\nattempt. Needs the scope runs:delete.\n\nExit codes: 0 deleted, 2 not found or refused, 3 could not complete.\n\nExamples:\n  touchstone run delete run_0199c0de"
     )]
     Delete(delete::Delete),
     /// Place a legal hold on a run, so that it cannot be deleted
@@ -118,55 +119,51 @@ pub enum Command {
         after_help = "Needs the scope runs:hold.\n\nExamples:\n  touchstone run release run_0199c0de"
     )]
     Release(delete::Release),
-    /// Show how much is stored, and the quotas
+    /// Show storage use and quotas
     #[command(after_help = "Examples:\n  touchstone run usage\n  touchstone --json run usage")]
     Usage,
     /// Declare an eval run void: gates no longer count its scores
     #[command(
-        after_help = "A gate judges all runs of the same agent, suite and model together, and each of them makes it stricter. A void run\nkeeps its place in that count. Report, gate checks and audit log show the principal and the reason. It cannot be\ntaken back. Needs the scope runs:void.\n\nExit codes: 0 declared void, 2 refused, 3 no host.\n\nExamples:\n  touchstone run void run_0199c0de --reason misconfigured"
+        after_help = "A gate pools all runs of the same agent, suite and model, and each run makes it stricter. A void run still counts as\nan attempt. Report, gate checks and audit log show the principal and the reason. This cannot be undone. Needs the scope runs:void.\n\nExit codes: 0 declared void, 2 refused, 3 no host.\n\nExamples:\n  touchstone run void run_0199c0de --reason misconfigured"
     )]
     Void(void::Void),
 }
 
-/// Which run, and files to write.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
     #[command(flatten)]
     outputs: Outputs,
 }
 
-/// Which run, and how to read its log.
 #[derive(Debug, Args)]
 pub struct Events {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
     /// Wait for further events until the run ends
     #[arg(long)]
     follow: bool,
-    /// Only events after this sequence
+    /// Show only events with a higher sequence number
     #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
     after: u64,
 }
 
-/// Which run, and why.
 #[derive(Debug, Args)]
 pub struct Cancel {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
-    /// Why, for the record
+    /// Reason to record with the cancellation
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-/// Which run, with which model, and files to write.
 #[derive(Debug, Args)]
 pub struct Retry {
-    /// The run that was not fully judged
+    /// Run id of the run with unjudged tasks
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
     #[command(flatten)]
@@ -175,7 +172,7 @@ pub struct Retry {
     outputs: Outputs,
 }
 
-/// A run id as hosts mint them; nothing else may become a part of a path.
+/// Parses a run id. Other characters could change the request path.
 pub fn run_id(text: &str) -> Result<String, String> {
     let sound = (1..=128).contains(&text.len())
         && text
@@ -184,11 +181,10 @@ pub fn run_id(text: &str) -> Result<String, String> {
     if sound {
         Ok(text.to_owned())
     } else {
-        Err("a run id holds letters, digits, `_` and `-` only".to_owned())
+        Err("a run id may contain only letters, digits, `_` and `-`".to_owned())
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Show(arguments) => {
@@ -230,7 +226,8 @@ async fn retry(context: &Context<'_>, arguments: &Retry) -> Result<Exit, Failure
     outcome
 }
 
-/// Asks for a retry. A run that was cancelled a moment ago may not have ended yet; that is waited for, not complained of.
+/// Requests a retry. If the run is still being cancelled, waits for it to end and requests it
+/// again.
 async fn start_retry(
     context: &Context<'_>,
     client: &Client,
@@ -241,9 +238,9 @@ async fn start_retry(
         Err(failure) if reason(&failure) == Some("cancelling") => failure,
         outcome => return outcome.map_err(|failure| advised(context, run, failure)),
     };
-    context.terminal().note(&format!(
-        "{run} is being cancelled; waiting until it has ended"
-    ));
+    context
+        .terminal()
+        .note(&format!("{run} is being cancelled; waiting for it to end"));
     match tokio::time::timeout(CANCEL_TAKES, until_ended(client, run)).await {
         Ok(ended) => ended?,
         Err(_) => return Err(advised(context, run, refused)),
@@ -265,18 +262,26 @@ fn reason(failure: &Failure) -> Option<&str> {
     failure.details.get("reason").and_then(Value::as_str)
 }
 
-/// A refused retry, with the command that helps.
+/// Adds the command to use instead to a refused retry.
 fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
     let program = context.program();
     let remedy = match reason(&failure) {
-        Some("running") => format!("{program} run events {run} --follow, or {program} run cancel {run}"),
-        Some("cancelling") => format!("{program} run show {run}, and retry once it says that the run was cancelled"),
-        Some("judged") => format!("{program} run show {run} for its verdict, or {program} eval … for a new run"),
+        Some("running") => {
+            format!("{program} run events {run} --follow, or {program} run cancel {run}")
+        }
+        Some("cancelling") => {
+            format!("{program} run show {run}, and retry when it shows the run as cancelled")
+        }
+        Some("judged") => {
+            format!("{program} run show {run} for its verdict, or {program} eval … for a new run")
+        }
         Some("model_changed") => {
-            "--model-url and --model as for the run itself, or the same [[models]] in the configuration".to_owned()
+            "use the run's --model-url and --model, or its [[models]] in the configuration"
+                .to_owned()
         }
         Some("judge_changed") => {
-            "--judge-url and --judge-model as for the run itself, or the same [judge] in the configuration".to_owned()
+            "use the run's --judge-url and --judge-model, or its [judge] in the configuration"
+                .to_owned()
         }
         _ => return failure,
     };
@@ -284,7 +289,7 @@ fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
 }
 
 async fn cancel(context: &Context<'_>, arguments: &Cancel) -> Result<Exit, Failure> {
-    // Embedded, this process ends the run if the command that executed it is gone.
+    // With the embedded host, this process ends the run if the command that executed it is gone.
     let session = context.work(Endpoints::default()).await?;
     let outcome = request_cancel(context, &session, arguments).await;
     session.close().await;
@@ -322,10 +327,10 @@ async fn request_cancel(
             .unwrap_or("cancelling");
         terminal.print(&format!("{} {status}", arguments.run));
         if !matches!(status, "cancelling" | "cancelled") {
-            terminal.note("it had ended already; nothing was cancelled");
+            terminal.note("the run had already ended; nothing was cancelled");
         }
         if context.is_embedded() && status == "cancelling" {
-            terminal.note("the process that executes the run ends it once it sees the request");
+            terminal.note("the process that executes the run will end it");
         }
     }
     Ok(Exit::Good)
@@ -343,14 +348,14 @@ async fn events(context: &Context<'_>, arguments: &Events) -> Result<Exit, Failu
         }
         return Ok(Exit::Good);
     }
-    // What is on record by now; polling answers at once while there is more.
+    // Events recorded so far; while there are more pages, polling returns immediately.
     let snapshot: Value = client.get(&format!("/v1/runs/{}", arguments.run)).await?;
     let ended = matches!(
         snapshot.get("status").and_then(Value::as_str),
         Some("completed" | "failed" | "cancelled")
     );
     let mut after = arguments.after;
-    // Of a run that goes on, what has happened until now is shown, however many pages that takes.
+    // For an unfinished run, prints all events up to now, over as many pages as needed.
     let began = SystemClock.now().to_string();
     loop {
         let path = format!(

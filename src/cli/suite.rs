@@ -1,4 +1,4 @@
-//! `touchstone suite`: begin suites, check them, import them for local work, list them.
+//! `touchstone suite`: create, lint, import and list suites.
 
 mod import;
 mod init;
@@ -15,37 +15,37 @@ use super::reach::Reach;
 use crate::domain::eval::suite_lint;
 use crate::domain::eval::suite_rules::{SuiteDocument, SuiteFault, read_suite, read_yaml_suite};
 
-/// Octets of a suite that are read; more is more than a pack may hold.
+/// Maximum size of a suite file in bytes, above what a pack may contain.
 const MAX_OCTETS: u64 = 64 << 20;
 
-/// Begin suites, check them, import them for local work, list them
+/// Create, lint, import and list suites
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone suite init vendor.acme.evals.triage\n  touchstone suite lint evals/triage.json\n  touchstone suite import evals/triage.json\n  touchstone suite list"
 )]
 pub enum Command {
-    /// Write a first suite with words beside everything in it
+    /// Create an example suite with comments
     #[command(
         after_help = "Examples:\n  touchstone suite init vendor.acme.evals.triage\n  touchstone suite init vendor.acme.evals.triage --out evals/triage.yaml"
     )]
     Init(init::Init),
-    /// Check a suite file: faults, and what is likely not meant
+    /// Check a suite file for errors and likely mistakes
     #[command(
-        after_help = "Faults keep a suite from being one. Beside them it warns of tasks that ask the same, inputs that hold their\nanswer, weights that are not shares of 1, modes without tasks, and fewer tasks than the pass score takes to be shown.\n\nExit codes: 0 sound, 1 faults (with --strict also warnings), 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --strict --json"
+        after_help = "Errors make a suite invalid. Warnings are for duplicate tasks, inputs that contain their answer, weights that do not\nadd up to 1, modes without tasks, and too few tasks to show that the pass score is reached.\n\nExit codes: 0 valid, 1 errors (with --strict also warnings), 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --strict --json"
     )]
     Lint(Lint),
-    /// Import a suite that comes with no pack, or tasks of promptfoo, OpenAI evals, Inspect or a table; it is marked unsigned
+    /// Import a suite without a pack, or tasks from promptfoo, OpenAI evals, Inspect or CSV; it is
+    /// marked unsigned
     #[command(
-        after_help = "What has no place in a suite is reported, never dropped without a word.\n\nExit codes: 0 done, 1 not everything can be carried over (--strict), 2 bad input, 3 not carried out.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import promptfooconfig.yaml\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples"
+        after_help = "Reports everything that has no equivalent in a suite.\n\nExit codes: 0 done, 1 some parts cannot be imported (--strict), 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone suite import evals/triage.json\n  touchstone suite import promptfooconfig.yaml\n  touchstone suite import samples.jsonl --match contains --out evals/samples.json \\\n    --suite-id vendor.acme.evals.samples"
     )]
     Import(Box<import::Import>),
-    /// List the suites that can be run
+    /// List installed suites
     #[command(after_help = "Examples:\n  touchstone suite list")]
     List,
 }
 
 impl Command {
-    /// What the command works on.
     pub fn reach(&self) -> Reach {
         match self {
             Self::Lint(_) | Self::Init(_) => Reach::Files,
@@ -54,20 +54,18 @@ impl Command {
     }
 }
 
-/// A suite file.
 #[derive(Debug, Args)]
 pub struct File {
-    /// The file
+    /// Suite file, JSON or YAML
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
-/// A suite file to look at closely.
 #[derive(Debug, Args)]
 pub struct Lint {
     #[command(flatten)]
     file: File,
-    /// Exit 1 on warnings, too
+    /// Exit with 1 on warnings too
     #[arg(long)]
     strict: bool,
 }
@@ -90,7 +88,6 @@ struct Shown {
     added_at: String,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Init(arguments) => init::run(context, &arguments),
@@ -105,14 +102,14 @@ fn read_octets(file: &Path) -> Result<Vec<u8>, Failure> {
     let mut octets = Vec::new();
     let unreadable = |cause: String| {
         let file = file.display();
-        Failure::bad_input("unreadable", format!("{file} cannot be read: {cause}"))
+        Failure::bad_input("unreadable", format!("could not read {file}: {cause}"))
     };
     std::fs::File::open(file)
         .and_then(|file| file.take(MAX_OCTETS + 1).read_to_end(&mut octets))
         .map_err(|cause| unreadable(cause.to_string()))?;
-    // A table that is cut off would still be one.
+    // A CSV file cut off at the limit would still parse.
     if octets.len() as u64 > MAX_OCTETS {
-        return Err(unreadable(format!("it has more than {MAX_OCTETS} octets")));
+        return Err(unreadable(format!("larger than {MAX_OCTETS} bytes")));
     }
     Ok(octets)
 }
@@ -157,7 +154,7 @@ fn lint(context: &Context<'_>, arguments: &Lint) -> Result<Exit, Failure> {
             1 => ", 1 warning".to_owned(),
             n => format!(", {n} warnings"),
         };
-        terminal.print(&format!("{reference}: {tasks} tasks, no faults{warnings}"));
+        terminal.print(&format!("{reference}: {tasks} tasks, no errors{warnings}"));
     }
     Ok(if good { Exit::Good } else { Exit::Negative })
 }
@@ -167,7 +164,7 @@ fn show_faults(context: &Context<'_>, arguments: &File, faults: &[SuiteFault]) {
     if terminal.json() {
         terminal.document(&json!({
             "ok": false,
-            "error": {"code": "validation_error", "message": "the suite has faults"},
+            "error": {"code": "validation_error", "message": "the suite has errors"},
             "faults": faults,
         }));
         return;
@@ -186,7 +183,7 @@ async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     if listed.suites.is_empty() {
-        terminal.note("no suites; they come with packs, or by `touchstone suite import FILE`");
+        terminal.note("no suites; install a pack or run `touchstone suite import FILE`");
     }
     for suite in &listed.suites {
         let origin = match (&suite.pack, suite.signed) {

@@ -1,4 +1,4 @@
-//! `touchstone eval --trials`: the same several times, judged together.
+//! `touchstone eval --trials`: run a suite several times and pool the results.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,8 @@ use crate::ports::Ids as _;
 use crate::render::statistics::statistics;
 use crate::system::SystemIds;
 
-/// Starts the runs of an experiment, follows them one after the other, and shows what they say together.
+/// Starts the runs of an experiment, follows them one after the other, and prints the pooled
+/// statistics.
 pub async fn run(
     context: &Context<'_>,
     session: &Session,
@@ -43,7 +44,7 @@ pub async fn run(
     let mut cancelled = false;
     for (n, run) in runs.iter().enumerate() {
         if cancelled {
-            // Who cancels one trial means all of them.
+            // Cancelling one trial cancels the experiment.
             let path = format!("/v1/runs/{run}/cancel");
             let _: Value = client
                 .post(&path, &json!({"reason": "interrupted"}))

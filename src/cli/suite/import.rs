@@ -1,4 +1,4 @@
-//! `touchstone suite import`: a suite, or what another tool keeps its tasks in, to work with here or to put into a pack.
+//! `touchstone suite import`: import a suite or another tool's tasks, or convert them for a pack.
 
 use std::path::{Path, PathBuf};
 
@@ -13,39 +13,40 @@ use crate::cli::terminal::Terminal;
 use crate::domain::eval::import::{Fault, Format, Identity, Imported, Loss, convert};
 use crate::protocol::openwop::suite::MatchStrategy;
 
-/// What to import, and as what.
 #[derive(Debug, Args)]
 pub struct Import {
     #[command(flatten)]
     file: File,
-    /// What the file is: promptfoo, openai-evals, inspect or csv [default: as it looks; else a suite]
+    /// Format of the file: promptfoo, openai-evals, inspect or csv [default: detected, else a
+    /// suite]
     #[arg(long, value_name = "FORMAT", value_parser = format)]
     from: Option<Format>,
-    /// Id of the suite that is made [default: private.imported.evals. and the file's name]
+    /// Id of the created suite [default: private.imported.evals. and the file name]
     #[arg(long, value_name = "ID", value_parser = suite_id)]
     suite_id: Option<String>,
-    /// Version of the suite that is made [default: 1.0.0]
+    /// Version of the created suite [default: 1.0.0]
     #[arg(long, value_name = "VERSION")]
     suite_version: Option<String>,
-    /// The agent that the suite that is made is for
+    /// Target agent of the created suite
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// Least mean score of the suite that is made, 0 to 1
+    /// Pass score of the created suite, 0 to 1
     #[arg(long, value_name = "SCORE")]
     pass_score: Option<f64>,
-    /// How answers are compared where the file does not say: exact or contains [default: exact]
+    /// How to compare answers where the file does not specify it: exact or contains [default:
+    /// exact]
     #[arg(long = "match", value_name = "HOW", value_parser = strategy)]
     strategy: Option<MatchStrategy>,
-    /// Write the suite to this file, as packs have it, instead of importing it
+    /// Write the suite to this file, in the form packs use, instead of importing it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Refuse a file of which not everything can be carried over
+    /// Fail if any part of the file cannot be imported
     #[arg(long)]
     strict: bool,
 }
 
 impl Import {
-    /// The first flag that says something of a suite that is made, and nothing of one that is there.
+    /// The first flag that applies only to suites created from other formats.
     fn for_a_made_suite(&self) -> Option<&'static str> {
         [
             ("--suite-id", self.suite_id.is_some()),
@@ -62,7 +63,7 @@ impl Import {
 fn format(text: &str) -> Result<Format, String> {
     Format::parse(text).ok_or_else(|| {
         let known: Vec<&str> = Format::ALL.iter().map(|format| format.as_str()).collect();
-        format!("known are {}", known.join(", "))
+        format!("must be one of {}", known.join(", "))
     })
 }
 
@@ -70,11 +71,10 @@ fn strategy(text: &str) -> Result<MatchStrategy, String> {
     match text {
         "exact" => Ok(MatchStrategy::Exact),
         "contains" => Ok(MatchStrategy::Contains),
-        _ => Err("write exact or contains".to_owned()),
+        _ => Err("must be exact or contains".to_owned()),
     }
 }
 
-/// Imports it.
 pub async fn run(context: &Context<'_>, arguments: &Import) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let octets = read_octets(&arguments.file.file)?;
@@ -83,10 +83,10 @@ pub async fn run(context: &Context<'_>, arguments: &Import) -> Result<Exit, Fail
         && let Some(flag) = arguments.for_a_made_suite()
     {
         return Err(Failure::usage(format!(
-            "{flag} is for files of other tools; {} is none, and a suite says that itself",
+            "{flag} applies only to files of other tools, and {} is a suite",
             arguments.file.file.display()
         ))
-        .or_try("change it in the file, or say what the file is by --from"));
+        .or_try("change the value in the file, or set the file's format with --from"));
     }
     let (suite, losses) = match foreign {
         Some(format) => {
@@ -156,18 +156,16 @@ fn refused(arguments: &Import, fault: Fault) -> Failure {
     let file = arguments.file.file.display();
     let failure = Failure::bad_input("not_imported", format!("{file}: {fault}"));
     match fault {
-        Fault::Format { .. } => failure.or_try("say what it is by --from"),
+        Fault::Format { .. } => failure.or_try("set the format with --from"),
         Fault::NoTasks(losses) => {
             failure
                 .with("notCarriedOver", json!(losses))
                 .or_try(losses.first().map_or_else(
-                    || "look whether it has any tasks".to_owned(),
-                    |loss| format!("look at {}: {}", loss.first, loss.what),
+                    || "check that the file has tasks".to_owned(),
+                    |loss| format!("check {}: {}", loss.first, loss.what),
                 ))
         }
-        Fault::NoSuite(_) => {
-            failure.or_try("--suite-id, --suite-version and --pass-score say otherwise")
-        }
+        Fault::NoSuite(_) => failure.or_try("set --suite-id, --suite-version or --pass-score"),
     }
 }
 
@@ -175,7 +173,7 @@ fn not_all(terminal: &Terminal, losses: &[Loss]) -> Exit {
     if terminal.json() {
         terminal.document(&json!({
             "ok": false,
-            "error": {"code": "not_all_carried_over", "message": "not everything can be carried over"},
+            "error": {"code": "not_all_carried_over", "message": "some parts of the file cannot be imported"},
             "notCarriedOver": losses,
         }));
     } else {
@@ -186,28 +184,21 @@ fn not_all(terminal: &Terminal, losses: &[Loss]) -> Exit {
 
 fn show_losses(terminal: &Terminal, losses: &[Loss]) {
     for loss in losses {
-        terminal.note(&format!(
-            "not carried over: {} ({})",
-            loss.what,
-            places(loss)
-        ));
+        terminal.note(&format!("not imported: {} ({})", loss.what, places(loss)));
     }
 }
 
-/// Places of what is no task that are named where not all of them are asked for.
+/// Number of skipped tasks that are listed without `--json`.
 const NAMED: usize = 8;
 
-/// Where it was: every task that is missing, and of details the first.
+/// Where parts were lost: every skipped task, but only the first of other details.
 fn places(loss: &Loss) -> String {
     let (named, more) = loss.left_out.split_at(loss.left_out.len().min(NAMED));
     match (named, more.len(), loss.count) {
         ([], _, 1) | ([_], _, 1) => loss.first.clone(),
         ([] | [_], _, n) => format!("{}, {n} times", loss.first),
         (_, 0, _) => named.join(", "),
-        (_, more, _) => format!(
-            "{} and {more} more; --json names them all",
-            named.join(", ")
-        ),
+        (_, more, _) => format!("{} and {more} more; --json lists all", named.join(", ")),
     }
 }
 
@@ -220,7 +211,7 @@ fn written(
     let unwritten = |cause: String| {
         Failure::not_done(
             "file_not_written",
-            format!("{} cannot be written: {cause}", file.display()),
+            format!("could not write {}: {cause}", file.display()),
         )
     };
     let text = serde_json::to_string_pretty(suite).map_err(|cause| unwritten(cause.to_string()))?;
@@ -241,7 +232,8 @@ fn written(
     Ok(Exit::Good)
 }
 
-/// What an import came to. A document that a pack has brought already stays the pack's, signed or not.
+/// Reports an import. If a pack already provides the document, it remains the pack's, signed or
+/// not.
 fn imported(terminal: &Terminal, suite: &Shown) {
     let reference = format!("{}@{}", suite.suite_id, suite.version);
     let tasks = suite.task_count;
@@ -254,6 +246,6 @@ fn imported(terminal: &Terminal, suite: &Shown) {
         "{reference}: {tasks} tasks, {signed}, from {pack}"
     ));
     terminal.note(&format!(
-        "{pack} has brought the very same document; the import counts only once that pack is removed, unsigned"
+        "{pack} already provides the same document; the import applies, unsigned, only if that pack is removed"
     ));
 }

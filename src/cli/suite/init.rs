@@ -1,4 +1,4 @@
-//! `touchstone suite init`: a first suite with words beside everything in it.
+//! `touchstone suite init`: create an example suite with comments.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -13,26 +13,26 @@ use crate::domain::eval::suite_rules::SuiteRef;
 const STARTER: &str = include_str!("starter.yaml");
 const PLACEHOLDER: &str = "SUITE_ID";
 
-/// What it is called, and where it goes.
 #[derive(Debug, Args)]
 pub struct Init {
-    /// The suite's id, such as vendor.acme.evals.triage
+    /// Suite id, such as vendor.acme.evals.triage
     #[arg(value_name = "NAME", value_parser = suite_id)]
     name: String,
-    /// The file to write [default: the last part of NAME, .yaml]
+    /// File to write [default: the last part of NAME, with .yaml]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// A suite's id.
 pub fn suite_id(text: &str) -> Result<String, String> {
     match format!("{text}@1.0.0").parse::<SuiteRef>() {
         Ok(_) => Ok(text.to_owned()),
-        Err(_) => Err("write SCOPE.ORGANISATION.evals.NAME in small letters, such as vendor.acme.evals.triage".to_owned()),
+        Err(_) => Err(
+            "must be SCOPE.ORGANISATION.evals.NAME in lower case, such as vendor.acme.evals.triage"
+                .to_owned(),
+        ),
     }
 }
 
-/// Writes it.
 pub fn run(context: &Context<'_>, arguments: &Init) -> Result<Exit, Failure> {
     let last = arguments.name.rsplit('.').next().unwrap_or_default();
     let usual = || PathBuf::from(format!("{last}.yaml"));
@@ -43,9 +43,9 @@ pub fn run(context: &Context<'_>, arguments: &Init) -> Result<Exit, Failure> {
         .map_err(|cause| {
             Failure::bad_input(
                 "unwritable",
-                format!("{} cannot be written: {cause}", file.display()),
+                format!("could not write {}: {cause}", file.display()),
             )
-            .or_try("name another file by --out")
+            .or_try("choose another file with --out")
         })?;
     let terminal = context.terminal();
     if terminal.json() {

@@ -134,7 +134,7 @@ fn a_file_that_also_signs_is_not_rotated_and_the_remedy_works() {
     assert!(
         refused
             .stderr
-            .contains("try: copy the file, name the copy in attest.key_file"),
+            .contains("try: copy the file, set attest.key_file to the copy"),
         "{}",
         refused.stderr
     );

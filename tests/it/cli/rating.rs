@@ -435,7 +435,7 @@ fn a_gate_that_asks_for_a_rating_says_so() {
         "90",
     ]);
     assert_good(&done);
-    let words = "a rating of the version, performance Proficient or better, not older than 90 days, a badge that holds";
+    let words = "a rating of the version, performance Proficient or better, not older than 90 days, a valid badge";
     assert!(done.stdout.contains(words), "{}", done.stdout);
     let done = home.run(&["gate", "set", "--rating", "--capability-tier", "Elite"]);
     assert_eq!(done.code, 2, "{}", done.stderr);

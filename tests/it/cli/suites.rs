@@ -74,7 +74,7 @@ fn what_is_likely_not_meant_is_told_and_fails_only_if_asked() {
     assert_eq!((done.code, &done.document()["ok"]), (1, &json!(false)));
     let done = home.run(&["suite", "lint", "suite.json"]);
     assert!(
-        done.stdout.contains("40 tasks, no faults, 2 warnings"),
+        done.stdout.contains("40 tasks, no errors, 2 warnings"),
         "{}",
         done.stdout
     );
@@ -129,7 +129,7 @@ fn tasks_of_other_tools_are_imported_and_what_is_not_is_told(
         "vendor.acme.evals.x",
     ]);
     assert_eq!(strict.code, i32::from(losses > 0), "{}", strict.stderr);
-    let told = strict.stderr.matches("not carried over: ").count();
+    let told = strict.stderr.matches("not imported: ").count();
     assert_eq!(told, losses, "{}", strict.stderr);
     let done = home.run(&[
         "suite",
