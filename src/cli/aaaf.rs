@@ -1,4 +1,4 @@
-//! `touchstone aaaf`: ratings by the AI Agent Assessment Framework, from files alone.
+//! `touchstone aaaf`: score evidence files by the AI Agent Assessment Framework, without a host.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -19,23 +19,23 @@ use crate::domain::aaaf::{
 use crate::render::rating::view::Found;
 use crate::render::{plain, rating};
 
-/// Octets of a file that are read.
+/// Maximum size of an evidence file in bytes.
 const MAX_OCTETS: u64 = 256 << 20;
 const DAY_SECONDS: i64 = 86_400;
 
-/// Rate agents by evidence, on two axes (AAAF)
+/// Score evidence of agents by the AI Agent Assessment Framework (AAAF)
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  touchstone aaaf score events.jsonl")]
 pub enum Command {
-    /// Score a file of evidence events; nothing is kept, and no host is asked
+    /// Score a file of evidence events, without a host and without storing anything
     #[command(after_help = SCORE_HELP)]
     Score(Box<Score>),
 }
 
 const SCORE_HELP: &str = "\
-FILE holds events as a JSON array or as JSON lines; or one JSON document with `events` and, if wanted, `assessment`, `config`,
-`overrides` and `previous`. The same file gives the same result at any time: without --until the window ends at the midnight
-(UTC) after the last event.
+FILE holds evidence events as a JSON array or JSON Lines, or one JSON document with `events` and optionally `assessment`,
+`config`, `overrides` and `previous`. The result depends only on the file: without --until, the window ends at midnight
+UTC after the last event.
 
 Exit codes: 0 scored, 1 the file or the configuration cannot be used, 2 bad usage, 3 insufficient evidence.
 
@@ -45,7 +45,6 @@ Examples:
   touchstone aaaf score - --config aaaf.json --dimension accuracy";
 
 impl Command {
-    /// What the command works on.
     pub const fn reach(&self) -> Reach {
         match self {
             Self::Score(_) => Reach::FilesByRules,
@@ -53,32 +52,33 @@ impl Command {
     }
 }
 
-/// Evidence, and how to look at it.
 #[derive(Debug, Args)]
 pub struct Score {
-    /// The events; `-` for stdin
+    /// File with the events; `-` for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    // The same name and type as the host's configuration, whose place it takes: no host has a part in this.
-    /// Weights, taxonomy and thresholds, JSON; what it does not say is as the framework has it
+    // Same name and type as the host's configuration option, which it replaces: this command uses
+    // no host.
+    /// JSON file with weights, taxonomy and thresholds [default for missing values: the
+    /// framework's]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Which evidence counts [default: full]
+    /// Evidence to count [default: full]
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<Type>,
-    /// Score this dimension only: no minimums, no tiers
+    /// Score only this dimension, without minimums and tiers
     #[arg(long, value_name = "DIMENSION", value_parser = dimension, conflicts_with = "kind")]
     dimension: Option<Dimension>,
-    /// Passive evidence counts from here on [default: 30 days before the end, or as configured]
+    /// Start of the window for passive evidence [default: 30 days before its end, or as configured]
     #[arg(long, value_name = "TIME")]
     since: Option<Timestamp>,
-    /// and before this [default: midnight after the last event]
+    /// End of the window, exclusive [default: midnight after the last event]
     #[arg(long, value_name = "TIME")]
     until: Option<Timestamp>,
-    /// Whose events to take, where the file has those of several agents
+    /// Agent whose events to use, if the file holds events of several agents
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// The assessment whose stress test counts
+    /// Assessment whose stress test counts
     #[arg(long, value_name = "ID")]
     assessment: Option<String>,
 }
@@ -110,11 +110,11 @@ pub(super) fn dimension(name: &str) -> Result<Dimension, String> {
                 short => format!("{short} ({it})"),
             })
             .collect();
-        format!("take one of {}", names.join(", "))
+        format!("must be one of {}", names.join(", "))
     })
 }
 
-/// What a document may say beside its events.
+/// Optional members of a document besides its events.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Beside {
@@ -125,7 +125,6 @@ struct Beside {
     previous: Option<Scores>,
 }
 
-/// Runs the command.
 pub fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Score(arguments) => rate(context, &arguments),
@@ -160,7 +159,8 @@ fn rate(context: &Context<'_>, arguments: &Score) -> Result<Exit, Failure> {
         }
         terminal.document(&document);
     } else {
-        // Read back from its document: a file is shown as what a host found is.
+        // Parsed back from its document, so that file and host results are displayed by the same
+        // code.
         let found: Found =
             serde_json::from_value(json!(scored)).map_err(|fault| Failure::unexpected(&fault))?;
         let shown = rating::Shown {
@@ -175,7 +175,7 @@ fn rate(context: &Context<'_>, arguments: &Score) -> Result<Exit, Failure> {
         let idle = stress_tests_left_out(&events, &assessment);
         if idle > 0 {
             terminal.note(&format!(
-                "note: {idle} events of stress tests do not count; --assessment names the one that does"
+                "note: ignored {idle} events of stress tests; select one with --assessment"
             ));
         }
     }
@@ -183,7 +183,7 @@ fn rate(context: &Context<'_>, arguments: &Score) -> Result<Exit, Failure> {
 }
 
 fn unusable(file: &Path, fault: &dyn std::fmt::Display) -> Failure {
-    // What the file says may be repeated in it, and the file may be anybody's.
+    // The error may quote the file, whose content is untrusted.
     let message = plain(&format!("{}: {fault}", file.display()));
     Failure::new(Exit::Negative, "INVALID_REQUEST", message)
 }
@@ -199,10 +199,10 @@ fn text(file: &Path) -> Result<String, Failure> {
     };
     read.map_err(|cause| unusable(file, &format!("cannot be read: {cause}")))?;
     if octets.len() as u64 > MAX_OCTETS {
-        let most = format!("has more than {MAX_OCTETS} octets; score fewer events at a time");
+        let most = format!("is larger than {MAX_OCTETS} bytes; score fewer events at a time");
         return Err(unusable(file, &most));
     }
-    String::from_utf8(octets).map_err(|fault| unusable(file, &format!("is no UTF-8 text: {fault}")))
+    String::from_utf8(octets).map_err(|fault| unusable(file, &format!("is not UTF-8: {fault}")))
 }
 
 fn config(arguments: &Score, beside: &Beside) -> Result<Config, Failure> {
@@ -220,22 +220,19 @@ fn config(arguments: &Score, beside: &Beside) -> Result<Config, Failure> {
     })
 }
 
-/// The agent, and its events. Those of several agents together would rate nobody.
+/// The agent and its events. Refuses events of several agents: together they rate none of them.
 fn of_agent(arguments: &Score, mut events: Vec<Event>) -> Result<(String, Vec<Event>), Failure> {
     if let Some(agent) = &arguments.agent {
         events.retain(|event| event.agent_id == *agent);
         return Ok((agent.clone(), events));
     }
     let Some(first) = events.first() else {
-        let message = plain(&format!(
-            "{}: there is no event in it",
-            arguments.file.display()
-        ));
+        let message = plain(&format!("{}: has no events", arguments.file.display()));
         return Err(Failure::new(Exit::NotDone, Insufficient::CODE, message));
     };
     let agent = first.agent_id.clone();
     if events.iter().any(|event| event.agent_id != agent) {
-        let several = unusable(&arguments.file, &"there are events of several agents in it");
+        let several = unusable(&arguments.file, &"has events of several agents");
         return Err(several.or_try(plain(&format!("--agent {agent}"))));
     }
     Ok((agent, events))
@@ -263,7 +260,7 @@ fn assessment(
         None => {
             return Err(unusable(
                 &arguments.file,
-                &"there is no event to end the window by",
+                &"has no events, so the window has no end",
             ));
         }
     };

@@ -1,4 +1,4 @@
-//! `touchstone attest`: the verdict of a run, signed, to take where this host cannot be asked.
+//! `touchstone attest`: export the signed verdict of a run, for use without access to this host.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::exit::{Exit, Failure};
 use crate::protocol::in_toto::Envelope;
 
 const EXAMPLES: &str = "\
-Exit codes: 0 attested, whatever the verdict, 2 bad input, 3 not carried out.
+Exit codes: 0 attested, whatever the verdict; 2 bad input, 3 could not complete.
 
 Examples:
   touchstone attest run_0199c0de --out triage.intoto.jsonl
@@ -19,20 +19,20 @@ Examples:
   touchstone attest --public-key --out host.pub
   touchstone verify triage.intoto.jsonl --key host.pub";
 
-/// Sign the verdict of a run as in-toto attestations, for a deploy step that cannot ask this host
+/// Sign the verdict of a run as in-toto attestations, for a deploy step without access to this host
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The run; it must have ended
+    /// Run id; the run must have ended
     #[arg(value_name = "RUN", value_parser = super::run::run_id, required_unless_present = "public_key")]
     run: Option<String>,
-    /// Record what the gate of this channel makes of it
+    /// Channel whose gate result to include
     #[arg(long)]
     channel: Option<String>,
-    /// Give the key that attestations of this host are verified with, and attest nothing
+    /// Print this host's public key for verifying attestations, and attest nothing
     #[arg(long, conflicts_with_all = ["run", "channel"])]
     public_key: bool,
-    /// Write it to this file instead of printing it
+    /// File to write instead of stdout
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -50,7 +50,6 @@ struct HostKey {
     public_key: String,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let client = session.client();
@@ -96,7 +95,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     Ok(Exit::Good)
 }
 
-/// An in-toto bundle: one envelope a line.
+/// An in-toto bundle: one envelope per line.
 fn bundle(attested: &Attested) -> Result<String, serde_json::Error> {
     let lines = attested.attestations.iter();
     lines
@@ -118,7 +117,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(file, text).map_err(|cause| {
         Failure::not_done(
             "file_not_written",
-            format!("{} cannot be written: {cause}", file.display()),
+            format!("could not write {}: {cause}", file.display()),
         )
     })
 }

@@ -1,4 +1,4 @@
-//! `touchstone audit`: the log of decisions, and its chain.
+//! `touchstone audit`: the audit log and its hash chain.
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
@@ -8,29 +8,28 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use crate::domain::audit::Anomaly;
 
-/// Read the log of decisions and verify its chain
+/// List the audit log and verify its hash chain
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  touchstone audit list\n  touchstone audit verify")]
 pub enum Command {
-    /// Show the entries
+    /// List entries
     #[command(
         after_help = "Examples:\n  touchstone audit list\n  touchstone audit list --from 100 --limit 50 --json"
     )]
     List(List),
-    /// Walk the chain: has an entry been changed, added or taken out?
+    /// Verify the hash chain: detect changed, added or removed entries
     #[command(
-        after_help = "Exit codes: 0 the chain is whole, 1 it is broken, 2 bad input, 3 not carried out.\n\nExamples:\n  touchstone audit verify\n  touchstone audit verify --json"
+        after_help = "Exit codes: 0 the chain is intact, 1 it is broken, 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone audit verify\n  touchstone audit verify --json"
     )]
     Verify,
 }
 
-/// Which entries.
 #[derive(Debug, Args)]
 pub struct List {
-    /// The first entry
+    /// Sequence number of the first entry
     #[arg(long, value_name = "SEQUENCE", default_value_t = 1)]
     from: u64,
-    /// How many at most
+    /// Maximum number of entries, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 }
@@ -57,7 +56,6 @@ struct Verified {
     anomalies: Vec<Anomaly>,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::List(which) => list(context, &which).await,
@@ -107,7 +105,7 @@ async fn verify(context: &Context<'_>) -> Result<Exit, Failure> {
         terminal.document(&answer);
     } else if verified.chain_valid {
         terminal.print(&format!(
-            "{} {}, each holds the hash of the one before",
+            "{} {}, each with the hash of the previous one",
             terminal.ink().good("✓"),
             match verified.to_seq {
                 1 => "1 entry".to_owned(),
@@ -116,8 +114,10 @@ async fn verify(context: &Context<'_>) -> Result<Exit, Failure> {
         ));
         match verified.checkpoints.len() {
             0 => {}
-            1 => terminal.print("  1 signed checkpoint fits its entries"),
-            several => terminal.print(&format!("  {several} signed checkpoints fit their entries")),
+            1 => terminal.print("  1 signed checkpoint matches its entries"),
+            several => terminal.print(&format!(
+                "  {several} signed checkpoints match their entries"
+            )),
         }
     } else {
         for anomaly in &verified.anomalies {
@@ -129,7 +129,7 @@ async fn verify(context: &Context<'_>) -> Result<Exit, Failure> {
         }
         if verified.checkpoints_valid == Some(false) {
             terminal.print(&format!(
-                "{} a signed checkpoint is missing, does not fit its entries, or was signed with another key",
+                "{} a signed checkpoint is missing, does not match its entries, or was signed with another key",
                 terminal.ink().bad("✗"),
             ));
         }
@@ -141,17 +141,18 @@ async fn verify(context: &Context<'_>) -> Result<Exit, Failure> {
     })
 }
 
-/// A break lies between two entries: the first is not what it was, or is gone, or the second is not what followed.
+/// A break is between two entries: the first was changed or removed, or the second does not follow
+/// it.
 fn explained(anomaly: &Anomaly, last: u64) -> String {
     let at = anomaly.at_seq;
     let before = at.saturating_sub(1);
     if at > last {
         format!(
-            "entry {before} is not what it was, or entries after it are gone: the end of the chain does not fit"
+            "entry {before} was changed, or entries after it were removed: the end of the chain does not match"
         )
     } else {
         format!(
-            "entry {before} is not what it was when entry {at} was written, or entries between them are gone"
+            "entry {before} was changed after entry {at} was written, or entries between them were removed"
         )
     }
 }

@@ -1,8 +1,10 @@
-//! `touchstone demo`: the real path, from a key to a decision, in a few seconds.
+//! `touchstone demo`: the real code path, from key creation to promotion decision, in a few
+//! seconds.
 //!
-//! A team wants to move its support-triage agent to a cheaper class of model. Both versions of its pack are built, signed,
-//! installed through verification and evaluated over HTTP, and the gate says which one may be promoted. Nothing is
-//! prearranged but the model, which is a stand-in unless a real endpoint is named.
+//! A team wants to move its support-triage agent to a cheaper model class. The demo builds and
+//! signs both versions of its pack, installs them with verification, evaluates them over HTTP and
+//! asks the gate which one may be promoted. Only the model is simulated, unless a real endpoint is
+//! given.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -42,7 +44,7 @@ use crate::service::access::Scope;
 use crate::system::SystemIds;
 
 const EXAMPLES: &str = "\
-Exit codes: 0 it went as told, 3 it did not, 4 a real endpoint could not be reached throughout.
+Exit codes: 0 the expected result, 3 another result or an error, 4 a real endpoint failed in some tasks.
 
 Examples:
   touchstone demo
@@ -51,32 +53,31 @@ Examples:
   touchstone demo --model-url https://api.openai.com/v1 --model gpt-4o --candidate-model gpt-4o-mini";
 
 const KEY_ID: &str = "touchstone-demo-1";
-/// Tasks in flight: so that the progress can be seen.
+/// Maximum number of tasks in flight, low enough to see the progress.
 const CONCURRENCY: u32 = 4;
 
-/// See a whole evaluation in a few seconds: sign, install, evaluate two versions, decide
+/// Run a complete evaluation in seconds: sign, install, evaluate two versions, decide
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Evaluate against this OpenAI-compatible endpoint instead of the stand-in; its API key is taken from
+    /// OpenAI-compatible endpoint to use instead of the simulated model; its API key comes from
     /// TOUCHSTONE_MODEL_API_KEY or OPENAI_API_KEY
     #[arg(long, value_name = "URL", requires = "model", value_parser = address)]
     model_url: Option<Url>,
 
-    /// The model's name at --model-url
+    /// Model name at --model-url
     #[arg(long, value_name = "NAME", requires = "model_url")]
     model: Option<String>,
 
-    /// The model behind the second version [default: that of --model]
+    /// Model of the second version [default: that of --model]
     #[arg(long, value_name = "NAME", requires = "model_url")]
     candidate_model: Option<String>,
 
-    /// Keep the database, to look at the runs afterwards
+    /// Keep the database, to inspect the runs afterwards
     #[arg(long)]
     keep: bool,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
     let folder = tempfile::Builder::new()
         .prefix("touchstone-demo-")
@@ -86,7 +87,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     let told = tell(context, &arguments, folder.path(), &shutdown).await;
     shutdown.cancel();
     let (story, host) = told?;
-    // The store is closed before its folder goes.
+    // Close the store before removing its folder.
     let _ = host.await;
     let kept = arguments.keep.then(|| folder.keep());
     let terminal = context.terminal();
@@ -98,7 +99,6 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     story.exit(arguments.model_url.is_some())
 }
 
-/// What came of it.
 struct Story {
     present: EvalReport,
     candidate: EvalReport,
@@ -119,7 +119,7 @@ impl Story {
         })
     }
 
-    /// With the stand-in the outcome is known; with a real model it is the model's.
+    /// The simulated model must give the expected result; a real model may give any.
     fn exit(&self, real: bool) -> Result<Exit, Failure> {
         let verdicts = (self.present.verdict, self.candidate.verdict);
         if real {
@@ -136,11 +136,11 @@ impl Story {
         if as_told {
             Ok(Exit::Good)
         } else {
-            Err(
-                Failure::not_done("demo_went_otherwise", "the demo did not go as told").or_try(
-                    "run it again on an idle machine; if it fails again, report what it printed",
-                ),
+            Err(Failure::not_done(
+                "demo_went_otherwise",
+                "the demo did not give the expected result",
             )
+            .or_try("run it again on an idle machine; if it fails again, report what it printed"))
         }
     }
 }
@@ -188,7 +188,7 @@ async fn tell(
     let before = evaluate(context, &client, Release::Present, None).await?;
     say.summary(&before, None);
 
-    // An inconclusive run is no baseline: its unjudged tasks would hide a regression.
+    // An inconclusive run is not a usable baseline: its unjudged tasks would hide a regression.
     let baseline = matches!(before.verdict, Verdict::Pass | Verdict::Fail).then_some(&before);
     say.step(match baseline {
         Some(_) => "5  Evaluate 1.1.0 against it",
@@ -216,7 +216,7 @@ struct DemoModels {
     said: Vec<String>,
 }
 
-/// The models behind the two classes, and what to say about them.
+/// The models of the two classes, and how to describe them.
 async fn models(
     arguments: &Arguments,
     shutdown: &CancellationToken,
@@ -262,12 +262,12 @@ async fn models(
                 standin::LARGE,
                 standin::SMALL
             ),
-            "(a stand-in behind the OpenAI wire: keyword rules, no LLM)".to_owned(),
+            "(a simulated model with the OpenAI protocol: keyword rules, no LLM)".to_owned(),
         ],
     })
 }
 
-/// Starts the host as `touchstone serve` does, and a client that reaches it over HTTP.
+/// Starts the host as `touchstone serve` does, and a client that calls it over HTTP.
 async fn serve(
     folder: &Path,
     key: &SecretKey,
@@ -339,7 +339,7 @@ async fn install(
     Ok(())
 }
 
-/// One bit of the archive is turned: the host must refuse it.
+/// Flips one bit of the archive: the host must refuse it.
 async fn tamper(client: &Client, say: &Narrator<'_, '_>, pack: &SignedPack) -> Result<(), Failure> {
     let mut octets = pack.tgz.clone();
     if let Some(last) = octets.last_mut() {
@@ -352,7 +352,7 @@ async fn tamper(client: &Client, say: &Narrator<'_, '_>, pack: &SignedPack) -> R
         Err(refusal) if refusal.exit == Exit::BadInput => {
             let ink = say.0.terminal().ink();
             say.line(&format!(
-                "{} 1.0.0 with one bit turned  refused: {}",
+                "{} 1.0.0 with one bit flipped  refused: {}",
                 ink.bad("✗"),
                 refusal.code
             ));
@@ -361,7 +361,7 @@ async fn tamper(client: &Client, say: &Narrator<'_, '_>, pack: &SignedPack) -> R
         Err(failure) => Err(failure),
         Ok(_) => Err(Failure::not_done(
             "demo_went_otherwise",
-            "the host accepted an altered pack",
+            "the host accepted a modified pack",
         )),
     }
 }
@@ -399,7 +399,7 @@ struct Checked {
     unmet: Vec<Requirement>,
 }
 
-/// Asks the host's gate whether a version may go into service on a run.
+/// Asks the host's gate whether a version may be promoted with a run as evidence.
 async fn gate(
     client: &Client,
     release: Release,
@@ -449,7 +449,7 @@ async fn evaluate(
     .await
 }
 
-/// Tells what happens, unless documents are asked for.
+/// Prints the steps, unless JSON output is requested.
 struct Narrator<'c, 't>(&'c Context<'t>);
 
 impl Narrator<'_, '_> {
@@ -465,7 +465,7 @@ impl Narrator<'_, '_> {
         self.print(&format!("   {text}"));
     }
 
-    /// The scorecard; of the first run only its last lines, to stay on one screen.
+    /// The scorecard; for the first run only its last lines, to fit on one screen.
     fn summary(&self, report: &EvalReport, baseline: Option<&EvalReport>) {
         let terminal = self.0.terminal();
         let style = Style {
@@ -521,11 +521,11 @@ fn next_steps(
         Some(folder) => {
             let program = format!("{program} --data {}", folder.display());
             step(
-                "every recorded event of the second run:",
+                "show every recorded event of the second run:",
                 &format!("{program} run events {}", story.candidate.run_id),
             );
             step(
-                "the same agent under attack, on a real model:",
+                "attack the same agent on a real model:",
                 &format!(
                     "{program} eval {ADVERSARIAL} --agent {AGENT} --mode adversarial --model-url http://127.0.0.1:11434/v1 \
                      --model llama3.2"
@@ -533,30 +533,30 @@ fn next_steps(
             );
         }
         None => step(
-            "the same again, and keep the database to look into the runs:",
+            "run it again and keep the database:",
             &format!("{program} demo --keep"),
         ),
     }
     if arguments.model_url.is_none() {
         step(
-            "the same agent on a real model (Ollama, vLLM, llama.cpp, OpenAI, …):",
+            "run the same agent on a real model (Ollama, vLLM, llama.cpp, OpenAI, …):",
             &format!("{program} demo --model-url http://127.0.0.1:11434/v1 --model llama3.2"),
         );
     }
     step(
-        "your own agent, in five minutes (README: Evaluate your own agent):",
+        "evaluate your own agent in five minutes (README: Evaluate your own agent):",
         &format!("{program} pack init my-agent --name vendor.acme.my-agent"),
     );
     text
 }
 
 fn failed(code: &'static str, cause: &dyn std::error::Error) -> Failure {
-    Failure::not_done(code, format!("the demo could not go on: {cause}"))
+    Failure::not_done(code, format!("the demo failed: {cause}"))
 }
 
 fn refused(refusal: crate::domain::pack::Refusal) -> Failure {
     Failure::not_done(
         "demo_went_otherwise",
-        format!("the demo's pack is refused: {refusal}"),
+        format!("the host refused the demo's pack: {refusal}"),
     )
 }

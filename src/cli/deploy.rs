@@ -1,4 +1,4 @@
-//! `touchstone deploy`: which versions of an agent serve, and moving them.
+//! `touchstone deploy`: list, promote, roll back and pause versions of an agent.
 
 mod approve;
 
@@ -14,135 +14,128 @@ use crate::domain::promotion::Consent;
 use crate::protocol::error::ErrorCode;
 use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
 
-const EXITS: &str = "Exit codes: 0 done, 1 the gate is not met or nobody has approved it (the reasons are printed), 2 bad input or not allowed, 3 not carried out.";
+const EXITS: &str = "Exit codes: 0 done, 1 the gate is not met or an approval is missing (reasons are printed),\n2 bad input or not allowed, 3 could not complete.";
 
-/// Move versions of agents into service and out of it
+/// Promote, approve, pause and roll back versions of agents
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone deploy list vendor.acme.triage.default\n  touchstone deploy promote vendor.acme.triage.default@1.1.0\n  touchstone deploy rollback vendor.acme.triage.default@1.1.0 --reason drill"
 )]
 pub enum Command {
-    /// Show where the versions of an agent stand
+    /// List the versions of an agent with state, channels and traffic shares
     #[command(after_help = "Examples:\n  touchstone deploy list vendor.acme.triage.default")]
     List {
-        /// The agent
+        /// Agent id
         #[arg(value_name = "AGENT", value_parser = agent_id)]
         agent: String,
     },
-    /// Take a version one step towards production: draft, test, staged, active; or back into service
+    /// Promote a version one step: draft, test, staged, active; or return it to service
     #[command(
         after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy promote vendor.acme.triage.default@1.1.0\n  touchstone deploy promote vendor.acme.triage.default@1.1.0 --channel stable \\\n    --canary 10 --eval-run run_0199c0de")
     )]
     Promote(Promote),
-    /// Approve a promotion that waits for it, or refuse to
+    /// Approve or reject a promotion that waits for approval
     #[command(
         after_help = "Examples:\n  touchstone deploy approve run_0199c0de\n  touchstone deploy approve run_0199c0de --reject\n  touchstone deploy approve run_0199c0de --override incident-17"
     )]
     Approve(approve::Approve),
-    /// Take a version out of service for a while
+    /// Pause a version: take it out of service temporarily
     #[command(
         after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy pause vendor.acme.triage.default@1.1.0 --reason incident-17")
     )]
     Pause(Target),
-    /// Put the version before in the place of one
+    /// Roll back a version: restore the version that it replaced
     #[command(
         after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy rollback vendor.acme.triage.default@1.1.0 --reason incident-17")
     )]
     Rollback(Rollback),
-    /// Take a version out of service for good; who is pinned to it stays so
+    /// Deprecate a version: take it out of service permanently; callers pinned to it keep it
     #[command(
         after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy deprecate vendor.acme.triage.default@1.0.0")
     )]
     Deprecate(Target),
-    /// Change a version's share of the traffic
+    /// Change a version's share of traffic
     #[command(
         after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy canary vendor.acme.triage.default@1.1.0 25")
     )]
     Canary(Canary),
 }
 
-/// A version of an agent.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The agent.
     pub agent: String,
-    /// The version.
     pub version: Version,
 }
 
-/// `AGENT@VERSION`.
 pub fn subject(text: &str) -> Result<Subject, String> {
     let (agent, version) = text
         .split_once('@')
-        .ok_or("is no AGENT@VERSION, such as vendor.acme.triage.default@1.0.0")?;
+        .ok_or("must be AGENT@VERSION, such as vendor.acme.triage.default@1.0.0")?;
     Ok(Subject {
         agent: agent_id(agent)?,
-        version: Version::parse(version).map_err(|fault| format!("has no version: {fault}"))?,
+        version: Version::parse(version)
+            .map_err(|fault| format!("has an invalid version: {fault}"))?,
     })
 }
 
-/// An agent's id, fit for a path.
+/// Parses an agent id that is safe as a path segment.
 pub fn agent_id(text: &str) -> Result<String, String> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
     if text.contains('.') && text.bytes().all(plain) {
         Ok(text.to_owned())
     } else {
-        Err("is no agent id, such as vendor.acme.triage.default".to_owned())
+        Err("must be an agent id, such as vendor.acme.triage.default".to_owned())
     }
 }
 
-/// What is moved, and why.
 #[derive(Debug, Args)]
 pub struct Target {
-    /// The agent and its version
+    /// Agent and version
     #[arg(value_name = "AGENT@VERSION", value_parser = subject)]
     subject: Subject,
-    /// A short label for the record; no free text, no secrets
+    /// Short label to record; must contain no secrets
     #[arg(long, value_name = "LABEL")]
     reason: Option<String>,
 }
 
-/// A promotion.
 #[derive(Debug, Args)]
 pub struct Promote {
     #[command(flatten)]
     target: Target,
-    /// Where it should lead; refused if it leads elsewhere
+    /// Expected target state; the command fails if the promotion leads to another one
     #[arg(long, value_name = "STATE", value_parser = state)]
     to: Option<DeploymentState>,
-    /// The channel it goes into service on
+    /// Channel to promote to
     #[arg(long)]
     channel: Option<String>,
-    /// Its share of the channel's traffic, in percent
+    /// Share of the channel's traffic in percent, 0 to 100
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     canary: Option<u8>,
-    /// The eval run it rests on
+    /// Eval run to use as evidence
     #[arg(long, value_name = "RUN")]
     eval_run: Option<String>,
 }
 
-/// A rollback.
 #[derive(Debug, Args)]
 pub struct Rollback {
     #[command(flatten)]
     target: Target,
-    /// The channel whose version before counts, if the version replaced different ones
+    /// Channel whose previous version to restore, if the version replaced different ones
     #[arg(long)]
     channel: Option<String>,
 }
 
-/// A share.
 #[derive(Debug, Args)]
 pub struct Canary {
     #[command(flatten)]
     target: Target,
-    /// The share, in percent
+    /// Share of traffic in percent, 0 to 100
     #[arg(value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     percent: u8,
-    /// Only on this channel
+    /// Channel to change [default: all of the version's channels]
     #[arg(long)]
     channel: Option<String>,
-    /// The eval run a larger share rests on; left out, the one the version went into service with
+    /// Eval run that supports a larger share [default: the one used for promotion]
     #[arg(long, value_name = "RUN")]
     eval_run: Option<String>,
 }
@@ -150,11 +143,10 @@ pub struct Canary {
 fn state(text: &str) -> Result<DeploymentState, String> {
     DeploymentState::parse(text).ok_or_else(|| {
         let known: Vec<&str> = DeploymentState::ALL.iter().map(|s| s.as_str()).collect();
-        format!("is none of {}", known.join(", "))
+        format!("must be one of {}", known.join(", "))
     })
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::List { agent } => list(context, &agent).await,
@@ -229,11 +221,11 @@ async fn transition(
                 ..failure
             };
             if !open {
-                // There is nothing left to answer; the message says how the question is put anew.
+                // The approval is closed; the message says how to request a new one.
                 return failure;
             }
             failure.or_try(format!(
-                "{} deploy approve {gate}, by somebody who may; then promote again",
+                "have an authorized principal run {} deploy approve {gate}, then promote again",
                 context.program()
             ))
         } else if failure.code == ErrorCode::EvalGateUnmet.as_str() {
@@ -242,7 +234,7 @@ async fn transition(
                 ..failure
             }
             .or_try(format!(
-                "{} gate check {}@{} shows what is demanded",
+                "run {} gate check {}@{} to see the conditions",
                 context.program(),
                 target.subject.agent,
                 target.subject.version
@@ -260,7 +252,7 @@ async fn transition(
     Ok(Exit::Good)
 }
 
-/// Whether somebody's approval is still waited for.
+/// Whether the gate is still waiting for an approval.
 fn is_open(details: &Map<String, Value>) -> bool {
     let unmet = details.get("unmet").and_then(Value::as_array);
     unmet.into_iter().flatten().any(|unmet| {

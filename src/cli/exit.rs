@@ -1,4 +1,5 @@
-//! What a command comes to: an exit code, and for failures one line what and one line what to do next.
+//! The result of a command: an exit code and, for failures, one line for the cause and one for the
+//! remedy.
 
 use std::borrow::Cow;
 use std::process::ExitCode;
@@ -12,15 +13,16 @@ use crate::protocol::error::{ErrorCode, ErrorEnvelope, Problem};
 /// The exit codes, as `--help` documents them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// Done, and the verdict, if there is one, is positive.
+    /// Done, and the verdict, if any, is positive.
     Good = 0,
     /// The verdict is negative.
     Negative = 1,
     /// Bad input or usage.
     BadInput = 2,
-    /// Could not be carried out.
+    /// Could not complete: an infrastructure error.
     NotDone = 3,
-    /// Not every task was judged, or the score shows neither that the bar is reached nor that it is missed.
+    /// Some tasks are unjudged, or the score shows neither that the pass score is reached nor that
+    /// it is missed.
     Inconclusive = 4,
 }
 
@@ -40,24 +42,22 @@ impl From<Verdict> for Exit {
     }
 }
 
-/// Why a command ended without doing what it was asked.
+/// Why a command failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// The exit code.
     pub exit: Exit,
-    /// A stable code: the host's own where it answered with one.
+    /// A stable code; if the host answered with one, the host's.
     pub code: Cow<'static, str>,
-    /// What went wrong, in one line.
+    /// The cause, in one line.
     pub message: String,
     /// What to do next, in one line.
     pub remedy: Option<String>,
-    /// Facts for programs.
+    /// Details for programs.
     pub details: Map<String, Value>,
 }
 
 impl Failure {
-    /// A failure with a code of its own.
     pub fn new(exit: Exit, code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self {
             exit,
@@ -68,45 +68,41 @@ impl Failure {
         }
     }
 
-    /// Arguments that make no sense together.
+    /// Arguments that contradict each other.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::BadInput, "usage", message)
     }
 
-    /// Input that cannot be used.
     pub fn bad_input(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self::new(Exit::BadInput, code, message)
     }
 
-    /// Something that could not be carried out.
     pub fn not_done(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self::new(Exit::NotDone, code, message)
     }
 
-    /// An answer that is not the document it should be.
+    /// A response that could not be parsed as the expected document.
     pub fn unexpected(cause: &serde_json::Error) -> Self {
         Self::not_done(
             "unexpected_answer",
-            format!("the host's answer is not the expected document: {cause}"),
+            format!("unexpected response from the host: {cause}"),
         )
-        .or_try("check that the host's version is this command's")
+        .or_try("check that host and command have the same version")
     }
 
-    /// Adds what to do next.
     #[must_use]
     pub fn or_try(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
-    /// Adds a fact.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.details.insert(key.to_owned(), value.into());
         self
     }
 
-    /// An answer of a host that is no success.
+    /// The failure for an unsuccessful response of a host.
     pub fn answered(status: u16, body: &[u8]) -> Self {
         let exit = exit_of(status);
         match serde_json::from_slice::<ErrorEnvelope>(body) {
@@ -118,7 +114,7 @@ impl Failure {
         }
     }
 
-    /// The AAAF API has an envelope of its own.
+    /// The AAAF API has its own error envelope.
     fn of_rating(exit: Exit, status: u16, body: &[u8]) -> Self {
         #[derive(Deserialize)]
         struct Envelope {
@@ -140,13 +136,13 @@ impl Failure {
             Err(_) => Self::new(
                 exit,
                 "unexpected_answer",
-                format!("the server answered {status} with something that is no OpenWOP error"),
+                format!("the server answered {status} without an OpenWOP error document"),
             )
             .or_try("check that --server names an OpenWOP host"),
         }
     }
 
-    /// What a host says became of work that it had accepted.
+    /// The failure that a host reports for work it had accepted.
     pub fn reported(envelope: ErrorEnvelope) -> Self {
         let known = ErrorCode::ALL
             .iter()
@@ -176,7 +172,8 @@ impl From<Problem> for Failure {
     }
 }
 
-/// An error with what caused it, in one line. Some libraries repeat their cause in their own text; here it stands once.
+/// An error with its causes, in one line. Some libraries repeat the cause in their own text; it is
+/// printed only once.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -191,7 +188,7 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What the caller can mend is bad input; what the host cannot do right now could not be carried out.
+/// Errors that the caller can correct are bad input; the others could not complete.
 fn exit_of(status: u16) -> Exit {
     match status {
         429 => Exit::NotDone,
@@ -203,9 +200,9 @@ fn exit_of(status: u16) -> Exit {
 fn remedy_for(status: u16) -> Option<&'static str> {
     match status {
         401 => Some(
-            "give a valid key by --key or TOUCHSTONE_KEY; the host's operator makes one by `touchstone key create`",
+            "set a valid key with --key or TOUCHSTONE_KEY; the host's operator creates keys with `touchstone key create`",
         ),
-        403 => Some("ask the host's operator for a key with the scope"),
+        403 => Some("ask the host's operator for a key with this scope"),
         429 | 503 => Some("try again in a moment"),
         _ => None,
     }

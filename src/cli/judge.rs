@@ -1,4 +1,4 @@
-//! `touchstone judge`: compare the judge of rubrics with people.
+//! `touchstone judge`: calibrate the rubric judge against people's scores.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -24,56 +24,55 @@ use crate::render::usd;
 
 const PATH: &str = "/v1/host/touchstone/judge/calibrations";
 const EXAMPLES: &str = "\
-A line of FILE is a sample that people have scored, on any scale:
+Each line of FILE is a sample scored by people, on any scale:
   {\"item\": \"s-1\", \"task\": \"complaint\", \"output\": \"We are sorry …\", \"human\": [4, 5]}
-`task` may be left out where the suite has one rubric. A file whose name ends in .csv has the columns item, output, human
-and perhaps task, with one row for every score that somebody gave.
+`task` is optional if the suite has only one rubric. A .csv file has the columns item, output, human and optionally
+task, and one row per score.
 
-It ends before it costs more than --max-cost-usd. A host goes on with it when this command is interrupted.
+The calibration stops before it exceeds --max-cost-usd. On a host it continues if this command is interrupted.
 
-Exit codes: 0 good enough for a gate, 1 not, 2 bad input, 3 not carried out.
+Exit codes: 0 the agreement satisfies a gate, 1 it does not, 2 bad input, 3 could not complete.
 
 Examples:
   touchstone judge calibrate scored.jsonl --suite vendor.acme.evals.tone@1.0.0
   touchstone judge calibrate scored.jsonl --suite vendor.acme.evals.tone@1.0.0 \\
     --judge-url http://127.0.0.1:11434/v1 --judge-model qwen2.5";
 
-/// Compare the judge of rubrics with people
+/// Calibrate the rubric judge against people's scores
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone judge calibrate scored.jsonl --suite vendor.acme.evals.tone@1.0.0\n  touchstone judge list"
 )]
 pub enum Command {
-    /// Have the judge judge what people have scored, and tell how well they agree
+    /// Let the judge score samples that people have scored, and measure the agreement
     #[command(after_help = EXAMPLES)]
     Calibrate(Calibrate),
-    /// Wait for a calibration that is under way on a host, and show it
+    /// Wait for a calibration that is running on a host, and show its result
     #[command(
         after_help = "Examples:\n  touchstone --server https://host judge follow calibration_0192"
     )]
     Follow {
-        /// Its id
+        /// Calibration id
         #[arg(value_name = "CALIBRATION")]
         calibration: String,
     },
-    /// List the judges that were compared with people
+    /// List calibrated judges
     #[command(after_help = "Examples:\n  touchstone judge list")]
     List,
 }
 
-/// What to compare.
 #[derive(Debug, Args)]
 pub struct Calibrate {
-    /// The samples: JSON Lines, or a table (.csv)
+    /// Samples: JSON Lines, or CSV (.csv)
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The suite whose rubrics are applied
+    /// Suite whose rubrics to apply
     #[arg(long, value_name = "SUITE@VERSION", value_parser = suite)]
     suite: String,
-    /// Accept fewer than 100 samples, for a first look; no gate does
+    /// Accept fewer than 100 samples; gates do not accept the result
     #[arg(long)]
     allow_few: bool,
-    /// Stop before the judge has cost more than this [default: 5, or what the host lets a run cost]
+    /// Maximum cost of the calibration in USD [default: 5, or the host's limit for a run]
     #[arg(long, value_name = "USD", value_parser = amount, allow_negative_numbers = true)]
     max_cost_usd: Option<f64>,
     #[command(flatten)]
@@ -91,7 +90,6 @@ struct Listed {
     calibrations: Vec<Calibration>,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Calibrate(arguments) => calibrate(context, &arguments).await,
@@ -123,13 +121,14 @@ async fn calibrate(context: &Context<'_>, arguments: &Calibrate) -> Result<Exit,
     verdict(context.terminal(), outcome?)
 }
 
-/// Has it done, and waits for its end.
+/// Starts the calibration and waits for its end.
 async fn carry_out(
     context: &Context<'_>,
     client: &Client,
     body: &Value,
 ) -> Result<Attempt, Failure> {
-    // Asked again under its key where the answer was lost: it is done, and paid for, once.
+    // If the answer is lost, the request is repeated with its idempotency key, so it runs and is
+    // paid for once.
     let key = Uuid::now_v7().to_string();
     let begun = persistently(|| {
         let call = Call::new(Method::POST, PATH).header("idempotency-key", &key);
@@ -138,7 +137,7 @@ async fn carry_out(
     let begun: Attempt = begun.await?;
     if !context.is_embedded() {
         context.terminal().note(&format!(
-            "{} is under way for at most {}; if this is interrupted: {} judge follow {}",
+            "{} has started and costs at most {}; if interrupted, run {} judge follow {}",
             begun.calibration_id,
             usd(begun.max_cost_usd),
             context.program(),
@@ -148,7 +147,7 @@ async fn carry_out(
     follow(client, context.terminal(), begun).await
 }
 
-/// Shows how far it is until it has ended.
+/// Shows progress until the calibration has ended.
 async fn follow(
     client: &Client,
     terminal: &Terminal,
@@ -173,21 +172,15 @@ async fn look(client: &Client, calibration: &str) -> Result<Attempt, Failure> {
     persistently(|| client.get(&path)).await
 }
 
-/// What came of it.
 fn verdict(terminal: &Terminal, attempt: Attempt) -> Result<Exit, Failure> {
     let Some(found) = attempt.calibration else {
         let failure = attempt.failure.map_or_else(
-            || {
-                Failure::not_done(
-                    "unexpected_answer",
-                    "the calibration ended without saying how",
-                )
-            },
+            || Failure::not_done("unexpected_answer", "the ended calibration has no result"),
             Failure::reported,
         );
         if !terminal.json() {
             terminal.note(&format!(
-                "{} of {} samples were judged, at a cost of {}",
+                "{} of {} samples were scored, at a cost of {}",
                 attempt.judged,
                 attempt.samples,
                 usd(attempt.cost_usd),
@@ -205,9 +198,7 @@ fn verdict(terminal: &Terminal, attempt: Attempt) -> Result<Exit, Failure> {
     }
     let doubted = doubt(Some(&found), MIN_AGREEMENT, found.calibrated_at);
     if let Some(doubt) = &doubted {
-        terminal.note(&format!(
-            "no gate relies on this judge by default: it {doubt}"
-        ));
+        terminal.note(&format!("gates reject this judge by default: it {doubt}"));
     }
     Ok(match doubted {
         None => Exit::Good,
@@ -249,7 +240,7 @@ fn line(found: &Calibration) -> String {
 fn read(file: &Path) -> Result<Vec<Sample>, Failure> {
     let name = file.display();
     let octets = std::fs::read(file).map_err(|cause| {
-        Failure::bad_input("unreadable", format!("{name} cannot be read: {cause}"))
+        Failure::bad_input("unreadable", format!("could not read {name}: {cause}"))
     })?;
     let is_table = file
         .extension()
@@ -262,7 +253,6 @@ fn read(file: &Path) -> Result<Vec<Sample>, Failure> {
     samples.map_err(|cause| Failure::bad_input("no_sample", format!("{name}, {cause}")))
 }
 
-/// A sample a line.
 fn lines(octets: &[u8]) -> Result<Vec<Sample>, String> {
     let lines = (1..).zip(octets.split(|octet| *octet == b'\n'));
     lines
@@ -273,7 +263,7 @@ fn lines(octets: &[u8]) -> Result<Vec<Sample>, String> {
         .collect()
 }
 
-/// A row a score: those of one item are its scores together.
+/// A CSV row; rows with the same item are scores of the same answer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -284,16 +274,16 @@ struct Row {
     human: f64,
 }
 
-/// A row a score, under names.
+/// Samples of a CSV table with a header row.
 fn table(octets: &[u8]) -> Result<Vec<Sample>, String> {
-    // Spreadsheets put a byte order mark before everything else.
+    // Spreadsheets start a file with a byte order mark.
     let octets = octets.strip_prefix(b"\xef\xbb\xbf").unwrap_or(octets);
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::Headers)
         .from_reader(octets);
     let mut samples: Vec<Sample> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
-    // The names are the first row.
+    // Row 1 is the header.
     for (number, row) in (2..).zip(reader.deserialize()) {
         let row: Row = row.map_err(|cause| format!("row {number}: {cause}"))?;
         let output = Value::String(row.output);
@@ -303,7 +293,7 @@ fn table(octets: &[u8]) -> Result<Vec<Sample>, String> {
         match known {
             Some(sample) if sample.output != output || sample.task != row.task => {
                 return Err(format!(
-                    "row {number}: item {:?} has another `output` or `task` than before; one item is one answer",
+                    "row {number}: item {:?} has a different `output` or `task` than in an earlier row",
                     row.item
                 ));
             }

@@ -1,4 +1,4 @@
-//! `touchstone key`: API keys of a host, made where its store is, whether it runs or not.
+//! `touchstone key`: API keys of a host, managed in its store, whether the host is running or not.
 
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
@@ -14,7 +14,7 @@ use crate::ports::{KeyRecord, StoreError};
 use crate::service::access::Scope;
 use crate::service::keys::{Issue, KeyState, RotateError};
 
-/// What a key may do when nothing is said: evaluate agents.
+/// Default scopes: those that evaluating agents needs.
 const USUAL_SCOPES: &[Scope] = &[
     Scope::ManifestRead,
     Scope::RunsCreate,
@@ -33,96 +33,94 @@ Examples:
   touchstone key create --tenant ops --scope organizations:write --scope metrics:read
   touchstone key create --tenant ci --scope all --test";
 
-/// The scopes there are, and examples.
 fn create_help() -> String {
     let scopes: Vec<&str> = Scope::within_tenant().map(Scope::as_str).collect();
     let operator: Vec<&str> = Scope::OPERATOR.iter().map(|scope| scope.as_str()).collect();
     let usual: Vec<&str> = USUAL_SCOPES.iter().map(|scope| scope.as_str()).collect();
     format!(
-        "Scopes:  {}\nOperator scopes, which reach beyond the tenant and are not part of `all`: {}\nDefault: {}\n\n{CREATE_EXAMPLES}",
+        "Scopes:  {}\nOperator scopes, which apply to all tenants and are not part of `all`: {}\nDefault: {}\n\n{CREATE_EXAMPLES}",
         scopes.join(" "),
         operator.join(" "),
         usual.join(" ")
     )
 }
 
-/// Make, list, rotate and revoke API keys
+/// Create, list, rotate and revoke API keys
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone key create --tenant acme\n  touchstone key list\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8 --overlap 24h\n  touchstone key revoke 3f9c2ab81d4e5f60a7b8\n  touchstone key rotate-host"
 )]
 pub enum Command {
-    /// Make a key; it alone goes to stdout, and is never shown again
+    /// Create a key; only the key goes to stdout, and it is never shown again
     #[command(after_help = create_help())]
     Create(Create),
     /// List keys, without their secrets
     #[command(after_help = "Examples:\n  touchstone key list\n  touchstone key list --tenant acme")]
     List(List),
-    /// Give a key a new secret, which alone goes to stdout; the old one stays good for a while
+    /// Replace the secret of a key; only the new key goes to stdout, and the old secret stays valid
+    /// for a while
     #[command(
-        after_help = "A secret that an earlier rotation replaced ends at once. Scopes, roles and id stay.\n\nExamples:\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8 --overlap 1h --expires-in 90d\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8 --overlap 0s"
+        after_help = "The secret replaced by an earlier rotation becomes invalid at once. Scopes, roles and id do not change.\n\nExamples:\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8 --overlap 1h --expires-in 90d\n  touchstone key rotate 3f9c2ab81d4e5f60a7b8 --overlap 0s"
     )]
     Rotate(Rotate),
-    /// Replace the host key, which secrets at rest are encrypted with
+    /// Replace the host key, which encrypts stored secrets
     #[command(
         name = "rotate-host",
-        after_help = "Creates a key, encrypts every stored secret with it, and removes the old key from secrets.key_file (default: secrets.pem in the data folder). Until then both keys are usable: run the command again if it was interrupted. Hosts on other machines have copies of the file: stop them first, copy the new file, start them.\n\nExamples:\n  touchstone key rotate-host\n  touchstone key rotate-host --data /var/lib/touchstone"
+        after_help = "Creates a key, encrypts every stored secret with it, and removes the old key from secrets.key_file (default:\nsecrets.pem in the data folder). Both keys work until then: run the command again if it was interrupted. Hosts on\nother machines use copies of the file: stop them first, then copy the new file and start them.\n\nExamples:\n  touchstone key rotate-host\n  touchstone key rotate-host --data /var/lib/touchstone"
     )]
     RotateHost,
-    /// Revoke a key, at once
+    /// Revoke a key at once
     #[command(after_help = "Examples:\n  touchstone key revoke 3f9c2ab81d4e5f60a7b8")]
     Revoke(Revoke),
 }
 
-/// Whose key, and what it may do.
 #[derive(Debug, Args)]
 pub struct Create {
-    /// Whose key it is; tenants never see each other
+    /// Tenant of the key; tenants cannot access each other's data
     #[arg(long, value_name = "T", value_parser = tenant)]
     tenant: String,
-    /// Scope of the key; repeat for several, `all` for every scope within the tenant [default: what evaluating agents needs]
+    /// Scope of the key; repeat for several, `all` for every scope within the tenant [default: the
+    /// scopes for evaluating agents]
     #[arg(long = "scope", value_name = "S", value_parser = scopes)]
     scopes: Vec<Vec<Scope>>,
-    /// A role it holds, as `[[roles]]` of the configuration defines it; repeat for several
+    /// Role of the key, as defined by `[[roles]]` in the configuration; repeat for several
     #[arg(long = "role", value_name = "R", value_parser = role)]
     roles: Vec<String>,
-    /// Who acts by it: a person's name, the id of an enrolled agent, or the identity of a model grader [default: the key's id]
+    /// Principal of the key: a person's name, the id of an enrolled agent, or the identity of a
+    /// model grader [default: the key's id]
     #[arg(long, value_name = "P", value_parser = principal)]
     principal: Option<String>,
-    /// For tests only: begins with hk_test_, may use mock providers
+    /// Create a test key: it begins with hk_test_ and may use mock providers
     #[arg(long)]
     test: bool,
-    /// When it ends by itself, such as 90d or 12h
+    /// Time until the key expires, such as 90d or 12h [default: never]
     #[arg(long, value_name = "TIME", value_parser = span)]
     expires_in: Option<SignedDuration>,
 }
 
-/// Which key, and how.
 #[derive(Debug, Args)]
 pub struct Rotate {
-    /// The key's id, as `key list` shows it
+    /// Key id, as shown by `key list`
     #[arg(value_name = "ID")]
     id: String,
-    /// How long the old secret stays good
+    /// How long the old secret stays valid, such as 24h; 0s for not at all
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = span_or_none)]
     overlap: SignedDuration,
-    /// When the key ends by itself from now on [default: as before]
+    /// New time until the key expires, such as 90d [default: unchanged]
     #[arg(long, value_name = "TIME", value_parser = span)]
     expires_in: Option<SignedDuration>,
 }
 
-/// Whose keys.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Only this tenant's
+    /// Tenant whose keys to list [default: all]
     #[arg(long, value_name = "T", value_parser = tenant)]
     tenant: Option<String>,
 }
 
-/// Which key.
 #[derive(Debug, Args)]
 pub struct Revoke {
-    /// The key's id, as `key list` shows it
+    /// Key id, as shown by `key list`
     #[arg(value_name = "ID")]
     id: String,
 }
@@ -140,7 +138,7 @@ fn tenant(text: &str) -> Result<String, String> {
 }
 
 fn principal(text: &str) -> Result<String, String> {
-    // The identity of a grader has a digest in it.
+    // A grader's identity contains a digest.
     let is_grader = text.strip_prefix("sha256-").is_some_and(|digest| {
         (1..=64).contains(&digest.len())
             && digest
@@ -157,24 +155,24 @@ fn role(text: &str) -> Result<String, String> {
     if is_role_name(text) {
         Ok(text.to_owned())
     } else {
-        Err("a role is named by 1 to 64 of a-z, 0-9, `.`, `_` and `-`".to_owned())
+        Err("a role name must have 1 to 64 characters of a-z, 0-9, `.`, `_` and `-`".to_owned())
     }
 }
 
-/// A time such as `90d`, `12h` or `1h 30m`, of at most a hundred years.
+/// Parses a time such as `90d`, `12h` or `1h 30m`, at most a hundred years.
 fn span_or_none(text: &str) -> Result<SignedDuration, String> {
     let most = SignedDuration::from_hours(24 * 36_500);
     text.parse::<Span>()
         .and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()))
         .ok()
         .filter(|span| !span.is_negative() && *span <= most)
-        .ok_or_else(|| "give a time such as 90d, 12h or 30m".to_owned())
+        .ok_or_else(|| "must be a time such as 90d, 12h or 30m".to_owned())
 }
 
 fn span(text: &str) -> Result<SignedDuration, String> {
     span_or_none(text).and_then(|span| {
         if span.is_zero() {
-            Err("it would be over at once".to_owned())
+            Err("must be longer than zero".to_owned())
         } else {
             Ok(span)
         }
@@ -182,7 +180,7 @@ fn span(text: &str) -> Result<SignedDuration, String> {
 }
 
 fn from_now(span: SignedDuration) -> Result<Timestamp, Failure> {
-    // As precise as it is kept.
+    // The precision of the store.
     Timestamp::now()
         .checked_add(span)
         .and_then(|end| Timestamp::from_microsecond(end.as_microsecond()))
@@ -197,12 +195,11 @@ fn scopes(text: &str) -> Result<Vec<Scope>, String> {
     if named.is_empty() {
         let scopes = Scope::ALL.iter().map(|scope| scope.as_str());
         let known: Vec<&str> = scopes.chain(Scope::wildcards()).collect();
-        return Err(format!("known are all, {}", known.join(", ")));
+        return Err(format!("must be one of all, {}", known.join(", ")));
     }
     Ok(named)
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Create(arguments) => create(context, arguments).await,
@@ -254,7 +251,7 @@ async fn create(context: &Context<'_>, arguments: Create) -> Result<Exit, Failur
             may = format!("{may} role:{role}");
         }
         terminal.note(&format!(
-            "{}key {} of tenant {}, may {}; keep it, it is not shown again",
+            "{}key {} of tenant {}, scopes {}; store it now, it is not shown again",
             if arguments.test { "test " } else { "" },
             key.id,
             arguments.tenant,
@@ -265,13 +262,13 @@ async fn create(context: &Context<'_>, arguments: Create) -> Result<Exit, Failur
     Ok(Exit::Good)
 }
 
-/// A role nobody has defined would grant nothing, which is hardly meant.
+/// Refuses undefined roles: they would grant nothing, which is probably a mistake.
 fn refuse_unknown(known: &Roles, roles: &[String]) -> Result<(), Failure> {
     let Some(unknown) = roles.iter().find(|role| !known.knows(role)) else {
         return Ok(());
     };
     Err(
-        Failure::bad_input("unknown_role", format!("there is no role `{unknown}` here"))
+        Failure::bad_input("unknown_role", format!("role `{unknown}` is not defined"))
             .or_try("define it as [[roles]] in the configuration"),
     )
 }
@@ -286,7 +283,7 @@ async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failur
         RotateError::NoSuchKey => Failure::bad_input("not_found", format!("{id}: {cause}"))
             .or_try(format!("{} key list", context.program())),
         RotateError::Expired => Failure::bad_input("key_expired", format!("{id}: {cause}"))
-            .or_try("give it one by --expires-in, such as --expires-in 90d"),
+            .or_try("set a new expiry with --expires-in, such as --expires-in 90d"),
         RotateError::Store(cause) => failed(cause),
     })?;
     let terminal = context.terminal();
@@ -299,7 +296,7 @@ async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failur
         }));
     } else {
         terminal.note(&format!(
-            "key {id} has a new secret; the old one is good until {previous_until}"
+            "key {id} has a new secret; the old one is valid until {previous_until}"
         ));
         terminal.print(key.text.expose_secret());
     }
@@ -337,7 +334,7 @@ async fn list(context: &Context<'_>, arguments: List) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     if keys.is_empty() {
-        terminal.note("no keys; `touchstone key create --tenant T` makes one");
+        terminal.note("no keys; create one with `touchstone key create --tenant T`");
     }
     for key in &keys {
         let roles: String = key.roles.iter().map(|r| format!(" role:{r}")).collect();
@@ -358,7 +355,7 @@ async fn revoke(context: &Context<'_>, arguments: Revoke) -> Result<Exit, Failur
     let id = KeyId::from(arguments.id.as_str());
     if !app.keys().revoke(&id).await.map_err(failed)? {
         return Err(
-            Failure::bad_input("not_found", format!("there is no key {}", arguments.id))
+            Failure::bad_input("not_found", format!("key {} not found", arguments.id))
                 .or_try(format!("{} key list", context.program())),
         );
     }

@@ -1,4 +1,4 @@
-//! `touchstone badge ASSESSMENT`: the badge of a rating, in one of its forms.
+//! `touchstone badge ASSESSMENT`: export the badge of a rating.
 
 use std::path::{Path, PathBuf};
 
@@ -14,18 +14,17 @@ use crate::cli::rating::{self, API};
 use crate::render::plain;
 use crate::render::rating::view::Assessed;
 
-/// Which badge, and how.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// The assessment, by id; or an agent, by name or id, for its last rating
+    /// Assessment id; or agent name or id, for its latest rating
     #[arg(value_name = "ASSESSMENT", required = true)]
     of: Option<String>,
-    /// Its form, or several with commas [default: by the name of the file, and Markdown on stdout]
+    /// Format; separate several with commas [default: by file name; Markdown on stdout]
     #[arg(long, value_name = "FORMAT", value_delimiter = ',')]
     format: Vec<Form>,
-    /// Where to write it, `-` for stdout; of several forms the folder, or the file name without an extension [default: - for one
-    /// form, the assessment's id for several]
+    /// Output file, `-` for stdout; with several formats a folder or a file name without extension
+    /// [default: - for one format, the assessment id for several]
     #[arg(
         long,
         short,
@@ -46,7 +45,7 @@ enum Form {
 }
 
 impl Form {
-    /// Where it is, below the badge.
+    /// Path suffix below the badge's URL.
     const fn suffix(self) -> &'static str {
         match self {
             Self::Svg => ".svg",
@@ -59,7 +58,6 @@ impl Form {
 }
 
 impl Form {
-    /// How the name of its file ends.
     const fn extension(self) -> &'static str {
         match self {
             Self::Credential => ".credential.json",
@@ -85,15 +83,14 @@ impl Arguments {
             Some("md") => Ok(Form::Md),
             None if self.is_stdout() => Ok(Form::Md),
             _ => Err(Failure::usage(format!(
-                "the name {} does not tell the form of the badge",
+                "cannot determine the badge format from the file name {}",
                 self.output.display()
             ))
-            .or_try("end it in .svg, .png, .json or .md, or add --format")),
+            .or_try("use the extension .svg, .png, .json or .md, or add --format")),
         }
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.format.len() > 1 {
         return several(context, arguments).await;
@@ -101,7 +98,9 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     let form = arguments.form()?;
     let terminal = context.terminal();
     if form == Form::Png && arguments.is_stdout() && (terminal.is_watched() || terminal.json()) {
-        return Err(Failure::usage("a picture is nothing to read").or_try("--output badge.png"));
+        return Err(
+            Failure::usage("cannot print a picture to a terminal").or_try("--output badge.png")
+        );
     }
     let session = context.look().await?;
     let named = arguments.of.as_deref().unwrap_or_default();
@@ -127,12 +126,12 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
 
 fn write(file: &Path, octets: &[u8]) -> Result<(), Failure> {
     std::fs::write(file, octets).map_err(|cause| {
-        let text = format!("{} cannot be written: {cause}", file.display());
+        let text = format!("could not write {}: {cause}", file.display());
         Failure::not_done("file_not_written", text)
     })
 }
 
-/// Writes a badge in several forms, each to a file of its own.
+/// Writes a badge in several formats, one file each.
 async fn several(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let named = arguments.of.as_deref().unwrap_or_default();
@@ -151,7 +150,7 @@ async fn several(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     let terminal = context.terminal();
     let mut files = Vec::new();
     for (form, octets) in arguments.format.iter().zip(&taken.forms) {
-        // An extension of the stem is part of the name: an agent may be called `v1.2`.
+        // A dot in the stem is part of the name: an agent may be called `v1.2`.
         let mut file = stem.clone().into_os_string();
         file.push(form.extension());
         let file = PathBuf::from(file);
@@ -167,7 +166,7 @@ async fn several(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     Ok(Exit::Good)
 }
 
-/// A badge in the forms that were asked for.
+/// A badge in the requested formats.
 struct Taken {
     assessment: String,
     badge: String,
@@ -182,9 +181,9 @@ async fn take(client: &Client, named: &str, forms: &[Form]) -> Result<Taken, Fai
             "withheld" => Failure::new(
                 Exit::Negative,
                 "REVIEW_REQUIRED",
-                "the badge is withheld until a person has decided about the assessment",
+                "the badge is withheld until a person reviews the assessment",
             )
-            .or_try("touchstone rating review, with the key of a principal who did not ask for the assessment"),
+            .or_try("run touchstone rating review with the key of a principal who did not request the assessment"),
             _ => Failure::new(
                 Exit::Negative,
                 "NOT_FOUND",
@@ -199,7 +198,7 @@ async fn take(client: &Client, named: &str, forms: &[Form]) -> Result<Taken, Fai
                     None => format!("assessment {} has no badge", plain(&assessed.id)),
                 },
             )
-            .or_try("an assessment that rated both axes"),
+            .or_try("choose an assessment that rated both axes"),
         };
         failure.with("badge_state", state)
     };

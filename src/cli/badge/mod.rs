@@ -1,4 +1,4 @@
-//! `touchstone badge`: the badge of an assessment, taken from a host or checked without one.
+//! `touchstone badge`: export a rating's badge from a host, or verify one offline.
 
 mod fetch;
 mod verify;
@@ -10,10 +10,10 @@ use super::exit::{Exit, Failure};
 use super::reach::Reach;
 
 const EXAMPLES: &str = "\
-The badge of a rating in one of its forms: the signed credential (Open Badges 3.0), a picture that holds it, JSON or Markdown.
-An agent stands for its last rating.
+Exports the badge of a rating: the signed credential (Open Badges 3.0), a picture that contains it, JSON or Markdown.
+For an agent, the badge of its latest rating.
 
-Exit codes: 0 written, 1 error, or there is no badge, 2 bad usage.
+Exit codes: 0 written, 1 error or no badge, 2 bad usage.
 
 Examples:
   touchstone badge triage
@@ -22,7 +22,7 @@ Examples:
   touchstone badge 0199c0de-0000-7000-8000-000000000001 --format credential --output triage.json
   touchstone badge verify triage.png";
 
-/// Take the badge of a rating, or check one
+/// Export or verify a rating badge
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
@@ -38,7 +38,6 @@ enum Check {
 }
 
 impl Arguments {
-    /// What the command works on.
     pub const fn reach(&self) -> Reach {
         match self.check {
             Some(Check::Verify(_)) => Reach::Files,
@@ -47,7 +46,6 @@ impl Arguments {
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     match &arguments.check {
         Some(Check::Verify(arguments)) => verify::run(context, arguments),

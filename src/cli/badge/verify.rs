@@ -1,4 +1,4 @@
-//! `touchstone badge verify`: a badge checked without any host.
+//! `touchstone badge verify`: verify a badge offline.
 
 use std::path::{Path, PathBuf};
 
@@ -21,32 +21,31 @@ use crate::render::plain;
 use crate::system::SystemClock;
 
 const EXAMPLES: &str = "\
-Looks at files only: no host is asked and nothing is fetched. A badge that is signed says who signed it, not that this is
-whom its name says: compare the issuer's id with the one you know.
+Reads files only and makes no network request. A valid signature proves which id signed the badge, not that the issuer's
+name is right: compare the issuer's id with the one you know.
 
-Exit codes: 0 the badge holds, 1 it does not, 2 bad input.
+Exit codes: 0 valid, 1 invalid, 2 bad input.
 
 Examples:
   touchstone badge verify badge.png
   touchstone badge verify badge.svg --status-list list.json
   touchstone badge verify badge.json --issuer-document did.json --json";
 
-/// Check a badge offline: who signed it, whether it or its picture was changed, its dates and its revocation
+/// Verify a badge offline: signature, picture, dates and revocation
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The badge: a credential or a badge in JSON, or an SVG or PNG picture that holds one
+    /// Badge file: JSON credential, JSON badge, or SVG or PNG picture that contains one
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The issuer's current status list, JSON; without it nobody can say whether the badge was revoked
+    /// JSON file with the issuer's current status list; without it, revocation is not checked
     #[arg(long, value_name = "FILE")]
     status_list: Option<PathBuf>,
-    /// The DID document of a did:web issuer, JSON; a did:key needs none
+    /// JSON file with the DID document of a did:web issuer; not needed for did:key
     #[arg(long, value_name = "FILE")]
     issuer_document: Option<PathBuf>,
 }
 
-/// Runs the command.
 pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let Presented {
         credential,
@@ -81,7 +80,7 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
     })
 }
 
-/// What is told of a badge: what it says of itself is believed only where it holds.
+/// The result of a verification. Claims of the badge are reliable only if it is valid.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Checked<'a> {
@@ -133,9 +132,9 @@ impl<'a> Checked<'a> {
             )
         };
         let (mark, word) = if self.ok {
-            (ink.good("✓"), "the badge holds")
+            (ink.good("✓"), "the badge is valid")
         } else {
-            (ink.bad("✗"), "the badge does not hold")
+            (ink.bad("✗"), "the badge is not valid")
         };
         terminal.print(&format!("{mark} {word}: {}", said(self.name)));
         terminal.print(&format!("  agent   {}", party(&self.agent)));
@@ -153,17 +152,17 @@ impl<'a> Checked<'a> {
             terminal.note(&format!("  not covered by the signature: {members}"));
         }
         if self.verification.revoked.is_none() {
-            terminal.note("  whether it was revoked is not known; --status-list FILE tells");
+            terminal.note("  revocation not checked; use --status-list FILE");
         }
     }
 }
 
-/// What a file holds.
 struct Presented {
     credential: Value,
-    /// Whether the picture is the one of its credential; `None` without a picture, and for credentials of other kinds.
+    /// Whether the picture matches its credential; `None` without a picture and for other kinds of
+    /// credentials.
     is_drawn_of_it: Option<bool>,
-    /// How the JSON badge around it compares with it.
+    /// How the JSON badge around the credential compares with it.
     agreement: Agreement,
 }
 
@@ -172,9 +171,9 @@ fn badge(file: &Path) -> Result<Presented, Failure> {
     let unusable = |fault: String| {
         Failure::bad_input(
             "no_badge",
-            format!("{} holds no badge: {fault}", file.display()),
+            format!("{} does not contain a badge: {fault}", file.display()),
         )
-        .or_try("give a credential in JSON, or an SVG or PNG picture with one in it")
+        .or_try("use a JSON credential, or an SVG or PNG picture that contains one")
     };
     let text = extract(&octets).map_err(|fault| unusable(fault.to_string()))?;
     let credential = credential::parse(&text).map_err(|fault| unusable(fault.to_string()))?;
@@ -201,7 +200,7 @@ fn document(file: &Path) -> Result<Value, Failure> {
     credential::parse(&octets).map_err(|fault| {
         Failure::bad_input(
             "no_document",
-            format!("{} is no JSON document: {fault}", file.display()),
+            format!("{} is not a JSON document: {fault}", file.display()),
         )
     })
 }
@@ -210,8 +209,8 @@ fn did_document(file: &Path) -> Result<DidDocument, Failure> {
     serde_json::from_value(document(file)?).map_err(|fault| {
         Failure::bad_input(
             "no_did_document",
-            format!("{} is no DID document: {fault}", file.display()),
+            format!("{} is not a DID document: {fault}", file.display()),
         )
-        .or_try("the document is at the address the issuer's did:web stands for")
+        .or_try("download the document from the URL that the issuer's did:web stands for")
     })
 }

@@ -1,4 +1,4 @@
-//! `touchstone card`: agent cards, before their agents are let near anything.
+//! `touchstone card`: score and watch agent cards.
 
 mod rank;
 mod score;
@@ -10,7 +10,7 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::reach::Reach;
 
-/// Look at agent cards (A2A)
+/// Score, rank and watch agent cards (A2A)
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone card score agent-card.json\n  touchstone card score https://agents.example --live\n  touchstone card rank a.json https://agents.example\n  touchstone card watch https://agents.example --every-hours 6 --live\n  touchstone card history https://agents.example"
@@ -22,26 +22,26 @@ pub enum Command {
     /// Rank several cards by the weighted mean of their scores
     #[command(after_help = rank::EXAMPLES)]
     Rank(rank::Arguments),
-    /// Have the host look at a card again and again, and tell when a score drops to a lower band or below a threshold
+    /// Have the host score a card at intervals, and alert when a score drops to a lower band or
+    /// below a threshold
     #[command(
-        after_help = "Who is told: webhooks of the tenant's organization that take agent_card.score_dropped or\nagent_card.below_threshold. A threshold is told of when it is crossed, and at the first look.\n\nExit codes: 0 watched, 2 the URL is refused, 3 no host.\n\nExamples:\n  touchstone card watch https://agents.example --every-hours 6 --live\n  touchstone card watch https://agents.example --alert-trust 80 --alert-compliance 95"
+        after_help = "Alerts go to webhooks of the tenant's organization that subscribe to agent_card.score_dropped or\nagent_card.below_threshold. The latter is sent when a score crosses the threshold, and after the first check.\n\nExit codes: 0 watched, 2 the URL is refused, 3 no host.\n\nExamples:\n  touchstone card watch https://agents.example --every-hours 6 --live\n  touchstone card watch https://agents.example --alert-trust 80 --alert-compliance 95"
     )]
     Watch(watched::Watch),
-    /// Have it look no more; what it has seen stays
+    /// Stop watching a card; its history remains
     #[command(
-        after_help = "Exit codes: 0 not watched any more, 2 it was not watched, 3 no host.\n\nExamples:\n  touchstone card unwatch https://agents.example"
+        after_help = "Exit codes: 0 stopped, 2 the card was not watched, 3 no host.\n\nExamples:\n  touchstone card unwatch https://agents.example"
     )]
     Unwatch(watched::Which),
-    /// List the cards that are watched
+    /// List watched cards
     #[command(after_help = "Examples:\n  touchstone card watched")]
     Watched,
-    /// What a card has scored at the host, newest first
+    /// List the scores recorded for a card, newest first
     #[command(after_help = "Examples:\n  touchstone card history https://agents.example")]
     History(watched::Which),
 }
 
 impl Command {
-    /// What the command works on.
     pub const fn reach(&self) -> Reach {
         match self {
             Self::Score(_) | Self::Rank(_) => Reach::FilesByRules,
@@ -50,7 +50,6 @@ impl Command {
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Score(arguments) => score::run(context, &arguments).await,

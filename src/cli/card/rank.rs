@@ -1,4 +1,4 @@
-//! `touchstone card rank`: several cards by one weighted score.
+//! `touchstone card rank`: rank cards by one weighted score.
 
 use clap::Args;
 use futures_util::future::join_all;
@@ -11,14 +11,14 @@ use crate::domain::card::signature::Endpoint;
 use crate::render::card as shown;
 use crate::service::cards::Asking;
 
-/// Cards that are ranked together.
+/// Maximum number of cards.
 const MOST: usize = 100;
-/// Cards that are fetched and scored at the same time.
+/// Maximum number of cards fetched and scored at the same time.
 const AT_ONCE: usize = 8;
 
 pub const EXAMPLES: &str = "\
-The score is the weighted mean of compliance, trust and availability. An agent that was not asked
-has no availability, which counts as 0: use --live, or give availability no weight. Equal scores
+The score is the weighted mean of compliance, trust and availability. Without --live, an agent has
+no availability, which counts as 0: use --live, or give availability no weight. Equal scores
 share a rank.
 
 Exit codes: 0 every card is ranked, 1 some could not be fetched, 2 bad input, 3 none could be fetched.
@@ -28,32 +28,30 @@ Examples:
   touchstone card rank a.json b.json c.json --weights compliance=1,trust=1
   touchstone card rank a.json https://two.example --json";
 
-/// Which cards, and what counts.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The cards, JSON: files and URLs
+    /// Cards: JSON files and URLs
     #[arg(value_name = "FILE|URL", required = true)]
     cards: Vec<String>,
-    /// What each dimension counts, 0 to 100; one that is not named does not count [default:
+    /// Weight of each dimension, 0 to 100; dimensions that are not listed have weight 0 [default:
     /// compliance=0.3,trust=0.5,availability=0.2]
     #[arg(long, value_name = "DIMENSION=N,…")]
     weights: Option<Weights>,
-    /// Ask the agents, too: their endpoints, their interfaces, their providers' sites
+    /// Probe the agents too: endpoints, interfaces and provider sites
     #[arg(long)]
     live: bool,
-    /// Ask nobody: a signature whose key is not trusted here is unverifiable
+    /// Make no network requests; signatures by keys that are not trusted locally are unverifiable
     #[arg(long, conflicts_with = "live")]
     offline: bool,
-    /// A place in a private network that may be asked; repeat for more
+    /// Private network address that may be contacted; repeat for several
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "offline")]
     allow_private: Vec<Endpoint>,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.cards.len() > MOST {
         return Err(Failure::usage(format!(
-            "{} cards are named; at most {MOST} are ranked together",
+            "at most {MOST} cards can be ranked together, got {}",
             arguments.cards.len()
         )));
     }
@@ -65,7 +63,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     let cards = reaching(context, &arguments.allow_private)?;
     let terminal = context.terminal();
     if arguments.live && terminal.bars() {
-        terminal.note("asking the agents; that takes a minute at most for eight of them");
+        terminal.note("probing the agents; this takes up to a minute for every eight");
     }
     let mut candidates = Vec::new();
     for some in arguments.cards.chunks(AT_ONCE) {

@@ -1,4 +1,4 @@
-//! `touchstone card score`: the three scores of a card, and whether they are enough.
+//! `touchstone card score`: the three scores of a card, and whether they suffice.
 
 use std::path::{Path, PathBuf};
 
@@ -18,18 +18,19 @@ use crate::render::card as shown;
 use crate::service::cards::{Asking, Cards, Fetched, Unfetched};
 use crate::system::SystemClock;
 
-/// Octets of a file that are read: more than a card may have, so that one that is too long is told so.
+/// Maximum number of bytes read from a file. Above the size limit of a card, so that the scorer
+/// reports a card that is too large.
 const MAX_OCTETS: u64 = 16 << 20;
 
 pub const EXAMPLES: &str = "\
-A URL without a path is an agent's: its card is fetched from the well-known place. With --live
-the agent is asked, which costs it one test message for each interface; without, only the key
-sets that signatures name are fetched. Internal addresses are refused, but for those of
---allow-private and `agent_cards.private_targets`. A card is ready for production from
-compliance 95 and trust 60, and, if the agent is asked, availability 80.
+For a URL without a path, the card is fetched from the well-known location. With --live the agent
+is probed, which costs one test message per interface; otherwise only the key sets that signatures
+refer to are fetched. Private addresses are refused, except those of --allow-private and
+`agent_cards.private_targets`. A card is ready for production from compliance 95 and trust 60 and,
+if the agent is probed, availability 80.
 
-Exit codes: 0 ready for production and no threshold missed, 1 not, 2 bad input, 3 the card could
-not be fetched. With --thresholds-only the named thresholds alone decide.
+Exit codes: 0 ready for production and all thresholds reached, 1 not, 2 bad input, 3 the card could
+not be fetched. With --thresholds-only, only the given thresholds decide.
 
 Examples:
   touchstone card score agent-card.json
@@ -40,37 +41,37 @@ Examples:
   touchstone card score http://127.0.0.1:9999 --live --allow-private 127.0.0.1:9999
   touchstone card score - --offline --min-compliance 90 --thresholds-only --json";
 
-/// Which card, and what is enough.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The card, JSON: a file, a URL, or `-` for stdin
+    /// Card: JSON file, URL, or `-` for stdin
     #[arg(value_name = "FILE|URL")]
     card: String,
-    /// Ask the agent, too: its endpoint, its interfaces, its provider's site
+    /// Probe the agent too: endpoint, interfaces and provider site
     #[arg(long, visible_alias = "test-live")]
     live: bool,
-    /// Accepted for commands written for the scoring guide: the scores are always detailed
+    /// Ignored, for compatibility with the scoring guide: scores are always detailed
     #[arg(long = "detailed-scores")]
     _detailed_scores: bool,
-    /// Ask nobody: a signature whose key is not trusted here is unverifiable
+    /// Make no network requests; signatures by keys that are not trusted locally are unverifiable
     #[arg(long, conflicts_with = "live")]
     offline: bool,
-    /// A place in a private network that may be asked; repeat for more
+    /// Private network address that may be contacted; repeat for several
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "offline")]
     allow_private: Vec<Endpoint>,
-    /// The least compliance, 0 to 100
+    /// Minimum compliance score, 0 to 100
     #[arg(long, value_name = "N")]
     min_compliance: Option<Points>,
-    /// The least trust
+    /// Minimum trust score, 0 to 100
     #[arg(long, value_name = "N")]
     min_trust: Option<Points>,
-    /// The least availability
+    /// Minimum availability score, 0 to 100
     #[arg(long, value_name = "N", requires = "live")]
     min_availability: Option<Points>,
-    /// Write the scores as one page of HTML
+    /// HTML file to write the report to
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Let --min-compliance, --min-trust and --min-availability alone decide, and not whether the card is ready for production
+    /// Decide only by --min-compliance, --min-trust and --min-availability, not by readiness for
+    /// production
     #[arg(long)]
     thresholds_only: bool,
 }
@@ -92,7 +93,8 @@ impl Arguments {
         }
     }
 
-    /// The named thresholds that are missed. A card that cannot be read has no availability, which is less than any.
+    /// The thresholds that are missed. An invalid card has no availability, which misses any
+    /// threshold.
     fn missed(&self, scorecard: &Scorecard) -> Vec<Shortfall> {
         let mut missed = scorecard.below(&self.thresholds());
         if let (Some(least), None) = (self.min_availability, scorecard.availability.total) {
@@ -111,7 +113,6 @@ impl Arguments {
     }
 }
 
-/// The scores, with the thresholds that are missed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {
@@ -121,7 +122,7 @@ struct Document<'a> {
     below_thresholds: &'a [Shortfall],
 }
 
-/// What scores cards, and may ask at these places too.
+/// The card scorer, which may also contact these private addresses.
 pub(super) fn reaching(context: &Context<'_>, allowed: &[Endpoint]) -> Result<Cards, Failure> {
     let mut settings = context.config()?.agent_cards;
     let named = allowed.iter().map(Endpoint::to_string);
@@ -129,27 +130,24 @@ pub(super) fn reaching(context: &Context<'_>, allowed: &[Endpoint]) -> Result<Ca
     app::cards(&settings).map_err(|fault| Failure::bad_input("configuration", fault.to_string()))
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.thresholds_only && !arguments.names_a_threshold() {
-        return Err(
-            Failure::usage("--thresholds-only, and no threshold is named")
-                .or_try("add --min-compliance, --min-trust or --min-availability"),
-        );
+        return Err(Failure::usage("--thresholds-only needs a threshold")
+            .or_try("add --min-compliance, --min-trust or --min-availability"));
     }
     if let Some(file) = &arguments.report {
         let extension = file.extension().map(|it| it.to_ascii_lowercase());
         if !extension.is_some_and(|it| it == "html" || it == "htm") {
             return Err(
                 Failure::usage(format!("--report writes HTML, got {}", file.display()))
-                    .or_try("end the name in .html; --json prints the scores as JSON"),
+                    .or_try("use the extension .html, or --json to print the scores as JSON"),
             );
         }
     }
     let cards = reaching(context, &arguments.allow_private)?;
     let terminal = context.terminal();
     if arguments.live && terminal.bars() {
-        terminal.note("asking the agent; that takes a minute at most");
+        terminal.note("probing the agent; this takes up to a minute");
     }
     let fetched = fetched(&cards, &arguments.card, arguments.asking()).await?;
     let fetched = fetched.map_err(|fault| unfetched(&fault))?;
@@ -157,8 +155,8 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     let below = arguments.missed(&scorecard);
     if let Some(file) = &arguments.report {
         let unwritten = |cause: String| {
-            let text = format!("{} cannot be written: {cause}", file.display());
-            Failure::not_done("file_not_written", text).or_try("name another file")
+            let text = format!("could not write {}: {cause}", file.display());
+            Failure::not_done("file_not_written", text).or_try("choose another file")
         };
         let page = shown::page(&arguments.card, &scorecard, &below, SystemClock.now());
         let page = page.map_err(|cause| unwritten(cause.to_string()))?;
@@ -182,17 +180,17 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     Ok(if enough { Exit::Good } else { Exit::Negative })
 }
 
-/// The URL a card is named by, unless it is a file.
+/// The URL of a card argument; `None` for a file.
 fn url_of(card: &str) -> Result<Option<Url>, Failure> {
     let lower = card.to_ascii_lowercase();
     if !lower.starts_with("http://") && !lower.starts_with("https://") {
         return Ok(None);
     }
-    let bad = |_| Failure::usage("the card's URL cannot be read").or_try("https://HOST/PATH");
+    let bad = |_| Failure::usage("the card's URL is invalid").or_try("use https://HOST/PATH");
     card.parse().map(Some).map_err(bad)
 }
 
-/// A card by its name, or why there is none, for which the caller finds words.
+/// Fetches or reads a card; the inner error says why there is none, and the caller words it.
 pub(super) async fn fetched(
     cards: &Cards,
     card: &str,
@@ -200,8 +198,8 @@ pub(super) async fn fetched(
 ) -> Result<Result<Fetched, Unfetched>, Failure> {
     if let Some(url) = url_of(card)? {
         if asking == Asking::Nobody {
-            return Err(Failure::usage("--offline, and the card is at a URL")
-                .or_try("name a file, or leave out --offline"));
+            return Err(Failure::usage("--offline cannot fetch a card from a URL")
+                .or_try("use a file, or omit --offline"));
         }
         return Ok(cards.fetch(&url).await);
     }

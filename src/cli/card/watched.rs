@@ -1,4 +1,5 @@
-//! `touchstone card watch`, `unwatch`, `watched` and `history`: cards that a host looks at again and again.
+//! `touchstone card watch`, `unwatch`, `watched` and `history`: cards that a host scores at
+//! intervals.
 
 use axum::http::Method;
 use clap::Args;
@@ -17,33 +18,31 @@ use crate::render::{Ink, plain};
 
 const API: &str = "/v1/host/touchstone/agent-cards";
 
-/// Which card, and how often.
 #[derive(Debug, Args)]
 pub struct Watch {
-    /// Where the card is, or whose it is
+    /// URL of the card or its agent
     #[arg(value_name = "URL", value_parser = address)]
     url: Url,
-    /// Look at it every so many hours
+    /// Interval between checks in hours
     #[arg(long, value_name = "N", default_value_t = 24)]
     every_hours: u32,
-    /// Ask the agent, too
+    /// Probe the agent too
     #[arg(long)]
     live: bool,
-    /// Tell when compliance is below this, 0 to 100; 0 for never
+    /// Alert when the compliance score is below this, 0 to 100; 0 for never
     #[arg(long, value_name = "N", default_value = "80")]
     alert_compliance: Points,
-    /// Tell when trust is below this
+    /// Alert when the trust score is below this, 0 to 100; 0 for never
     #[arg(long, value_name = "N", default_value = "70")]
     alert_trust: Points,
-    /// Tell when availability is below this, with --live
+    /// Alert when the availability score is below this, 0 to 100; needs --live
     #[arg(long, value_name = "N", default_value = "40")]
     alert_availability: Points,
 }
 
-/// Which card.
 #[derive(Debug, Args)]
 pub struct Which {
-    /// Where the card is, or whose it is
+    /// URL of the card or its agent
     #[arg(value_name = "URL", value_parser = address)]
     url: Url,
 }
@@ -72,7 +71,6 @@ struct History {
     looks: Vec<Look>,
 }
 
-/// Has the host look.
 pub async fn watch(context: &Context<'_>, arguments: &Watch) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let asked = json!({
@@ -92,15 +90,15 @@ pub async fn watch(context: &Context<'_>, arguments: &Watch) -> Result<Exit, Fai
         terminal.print(&line(&watched));
     }
     if !watched.alerts {
-        terminal.note("nobody is told of drops: the tenant has no organization (docs/webhooks.md)");
+        terminal
+            .note("score-drop alerts are off: the tenant has no organization (docs/webhooks.md)");
     }
     if context.is_embedded() {
-        terminal.note("nobody looks unless the host runs: touchstone serve");
+        terminal.note("cards are checked only while the host runs: touchstone serve");
     }
     Ok(Exit::Good)
 }
 
-/// Has it look no more.
 pub async fn unwatch(context: &Context<'_>, arguments: &Which) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let path = named("watches", &arguments.url);
@@ -112,12 +110,11 @@ pub async fn unwatch(context: &Context<'_>, arguments: &Which) -> Result<Exit, F
     if terminal.json() {
         terminal.document(&json!({"url": arguments.url.as_str(), "removed": true}));
     } else {
-        terminal.print(&format!("{} is not watched any more", arguments.url));
+        terminal.print(&format!("stopped watching {}", arguments.url));
     }
     Ok(Exit::Good)
 }
 
-/// What is looked at.
 pub async fn watched(context: &Context<'_>) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let listed: Listed = session.client().get(&format!("{API}/watches")).await?;
@@ -127,7 +124,7 @@ pub async fn watched(context: &Context<'_>) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     if listed.watches.is_empty() {
-        terminal.note("no card is watched; `touchstone card watch URL` has one watched");
+        terminal.note("no watched cards; add one with `touchstone card watch URL`");
     }
     for watched in &listed.watches {
         terminal.print(&line(watched));
@@ -135,7 +132,6 @@ pub async fn watched(context: &Context<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// What was seen.
 pub async fn history(context: &Context<'_>, arguments: &Which) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let path = format!("{}&limit=100", named("history", &arguments.url));
@@ -146,9 +142,7 @@ pub async fn history(context: &Context<'_>, arguments: &Which) -> Result<Exit, F
         return Ok(Exit::Good);
     }
     if history.looks.is_empty() {
-        terminal.note(
-            "nobody has looked at this card yet; `touchstone card watch URL` has one watched",
-        );
+        terminal.note("no scores for this card; watch it with `touchstone card watch URL`");
     }
     for look in &history.looks {
         terminal.print(&told(look, terminal.ink()));
@@ -178,12 +172,12 @@ fn line(watched: &Watched) -> String {
 
 fn told(look: &Look, ink: Ink) -> String {
     let Some(scores) = &look.scores else {
-        let fault = look.fault.as_deref().unwrap_or("there was no card");
+        let fault = look.fault.as_deref().unwrap_or("no card found");
         return format!("{}  {}", look.scored_at, ink.bad(&plain(fault)));
     };
     let availability = match &scores.availability {
         Some(found) => format!("{} {}", found.total, found.rating.label()),
-        None => "not tested".to_owned(),
+        None => "not probed".to_owned(),
     };
     let ready = if scores.production_ready {
         ink.good("ready")

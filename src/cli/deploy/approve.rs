@@ -1,4 +1,4 @@
-//! `touchstone deploy approve`: answering the gate that a promotion waits for.
+//! `touchstone deploy approve`: answer the approval that a promotion waits for.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -15,16 +15,15 @@ use crate::cli::run::run_id;
 use crate::domain::run::fold::RunStatus;
 use crate::service::runs::GATE_NODE;
 
-/// An answer.
 #[derive(Debug, Args)]
 pub struct Approve {
-    /// The gate's run, as `deploy promote` names it
+    /// Run id of the gate, as printed by `deploy promote`
     #[arg(value_name = "GATE", value_parser = run_id)]
     gate: String,
-    /// Refuse it
+    /// Reject the promotion
     #[arg(long, conflicts_with = "override_reason")]
     reject: bool,
-    /// Decide alone, in the place of the quorum; the reason goes on the audit log
+    /// Decide alone instead of the quorum; the reason is recorded in the audit log
     #[arg(long = "override", value_name = "REASON")]
     override_reason: Option<String>,
 }
@@ -34,9 +33,8 @@ struct Answered {
     status: String,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, approve: &Approve) -> Result<Exit, Failure> {
-    // Embedded, this process is the one that asks, and the one that takes the answer in.
+    // The embedded host is this process: it both sends and processes the answer.
     let session = context.work(Endpoints::default()).await?;
     session.take_on(&approve.gate);
     let outcome = answer(context, session.client(), approve).await;
@@ -63,23 +61,23 @@ async fn answer(
     let answered = Answered::deserialize(&document).map_err(|cause| Failure::unexpected(&cause))?;
     let waits = answered.status == RunStatus::WaitingApproval.as_str();
     if !waits {
-        // Whoever promotes next finds it decided.
+        // Wait, so that the next promotion finds the decision.
         until(client, gate, |_| false).await?;
     }
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&document);
     } else if waits {
-        terminal.print("counted; it waits for others to approve");
+        terminal.print("recorded; further approvals are needed");
     } else if approve.reject {
-        terminal.print("refused");
+        terminal.print("rejected");
     } else {
         terminal.print("approved; promote again");
     }
     Ok(Exit::Good)
 }
 
-/// Follows a gate to an event that is looked for, or to its end.
+/// Follows a gate run until an event matches `found`, or until it ends.
 async fn until(client: &Client, gate: &str, found: impl Fn(&Value) -> bool) -> Result<(), Failure> {
     let mut events = pin!(client.events(gate, "updates", Duration::ZERO, 0));
     while let Some(event) = events.next().await {

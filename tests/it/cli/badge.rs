@@ -51,7 +51,7 @@ fn people_are_told_who_and_why() {
     };
     let good = of("good.png");
     assert!(
-        good.stdout.starts_with("✓ the badge holds: AAAF: Expert"),
+        good.stdout.starts_with("✓ the badge is valid: AAAF: Expert"),
         "{}",
         good.stdout
     );

@@ -152,7 +152,7 @@ fn a_changed_entry_is_found_and_named() {
     let verified = home.run(&["audit", "verify"]);
     assert_eq!(verified.code, 1, "{}", verified.stdout);
     assert!(
-        verified.stdout.contains("entry 2 is not what it was"),
+        verified.stdout.contains("entry 2 was changed"),
         "{}",
         verified.stdout
     );
