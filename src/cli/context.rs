@@ -238,7 +238,7 @@ impl<'a> Context<'a> {
                         "{flag} works only with the embedded host: the operator of a host configures its models"
                     ))
                     .or_try(format!(
-                        "leave out --server, or set {setting} in the host's configuration"
+                        "omit --server, or set {setting} in the host's configuration"
                     )));
                 }
             }

@@ -122,7 +122,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
         return Err(Failure::usage(
             "--agent-command works only with the embedded host: no other host executes commands",
         )
-        .or_try("leave out --server"));
+        .or_try("omit --server"));
     }
     let cassette = arguments.tape.open(context)?;
     let own = OwnModels {
@@ -163,7 +163,7 @@ fn advised(context: &Context<'_>, failure: Failure) -> Failure {
     }
     let program = context.program();
     failure.or_try(format!(
-        "{program} suite list, and {program} pack list for the agents"
+        "list suites with {program} suite list, and agents with {program} pack list"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! Asking a host that may be away for a moment, or that says when to come again.
+//! Retrying requests to a host that is temporarily unreachable or asks to be called later.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::exit::{Exit, Failure};
 
-/// Looks at what is under way; the first ones come soon, for what is quickly done.
+/// The first polling interval, short for work that ends quickly.
 pub const LOOK_FIRST: Duration = Duration::from_millis(50);
-/// The longest wait between two of them.
+/// The longest polling interval.
 pub const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often in a row a host may be away.
+/// How many times in a row a host may be unreachable.
 const ATTEMPTS: u32 = 10;
-/// The longest wait a host may ask for; whoever is to wait longer is told so instead.
+/// The longest retry delay that is respected; a longer one is reported as an error.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Asks until there is an answer; what was refused is refused.
+/// Repeats a request until the host answers; a refusal is final.
 pub async fn persistently<T, F>(ask: impl Fn() -> F) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, Failure>>,
@@ -28,7 +28,7 @@ where
             answered => return answered,
         };
         match told_to_wait(&failure) {
-            // A host that says when to come again is not away.
+            // A host that asks for a delay is reachable.
             Some(wait) if wait <= LONGEST => tokio::time::sleep(wait).await,
             Some(_) => return Err(failure),
             None => {
@@ -43,7 +43,7 @@ where
     }
 }
 
-/// How long the host wants one who asks too much to wait.
+/// The retry delay that a rate-limited request must respect.
 pub fn told_to_wait(failure: &Failure) -> Option<Duration> {
     if !failure.code.eq_ignore_ascii_case("rate_limited") {
         return None;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     fn limited(millis: u64) -> Failure {
-        Failure::not_done("RATE_LIMITED", "too much").with("retry_after_ms", millis)
+        Failure::not_done("RATE_LIMITED", "too many requests").with("retry_after_ms", millis)
     }
 
     #[tokio::test(start_paused = true)]
@@ -68,7 +68,7 @@ mod tests {
         let asked = AtomicU32::new(0);
         let answered = persistently(|| async {
             match asked.fetch_add(1, Ordering::Relaxed) {
-                // More often than a host may be away.
+                // More often than a host may be unreachable.
                 0..30 => Err(limited(10_000)),
                 _ => Ok(7),
             }
@@ -79,7 +79,7 @@ mod tests {
 
         let hour = persistently(|| async { Err::<(), _>(limited(3_600_000)) });
         assert_eq!(hour.await, Err(limited(3_600_000)));
-        let away = || Failure::not_done("server_unreachable", "away");
+        let away = || Failure::not_done("server_unreachable", "unreachable");
         let asked = AtomicU32::new(0);
         let gone = persistently(|| async {
             asked.fetch_add(1, Ordering::Relaxed);

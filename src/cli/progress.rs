@@ -1,4 +1,5 @@
-//! What is shown on a terminal while a run or something else that takes long is under way. In a pipe nothing is: its result says everything.
+//! Progress on a terminal, for runs and other long operations. Nothing is drawn in a pipe: the
+//! result contains everything.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,16 +14,16 @@ use crate::render::live::Live;
 use crate::render::scorecard::Style;
 use crate::render::{Ink, harmless};
 
-/// How often it is drawn anew while nothing happens.
+/// How often the display is redrawn while nothing happens.
 const TICK: Duration = Duration::from_millis(100);
-/// Columns below which there is no room for a bar beside the numbers.
+/// Below this many columns there is no room for a bar next to the numbers.
 const NARROWEST_BAR: u16 = 90;
 
-/// A bar of things that are done one by one.
+/// A progress bar of counted items.
 pub struct Counted(ProgressBar);
 
 impl Counted {
-    /// Begins to show it, if somebody is looking.
+    /// Shows a bar of `all` items, if progress is visible.
     pub fn new(terminal: &Terminal, all: u64) -> Self {
         if !terminal.bars() {
             return Self(ProgressBar::hidden());
@@ -44,7 +45,7 @@ impl Counted {
         Self(bar)
     }
 
-    /// The same where nobody knows how many there will be.
+    /// Shows a spinner, for an unknown number of items.
     pub fn open(terminal: &Terminal) -> Self {
         if !terminal.bars() {
             return Self(ProgressBar::hidden());
@@ -58,12 +59,12 @@ impl Counted {
         Self(bar)
     }
 
-    /// Prints beside it, not through it.
+    /// Prints above the bar without disturbing it.
     pub fn say(&self, print: impl FnOnce()) {
         self.0.suspend(print);
     }
 
-    /// How far it is, and what is to be said beside.
+    /// Sets the number of items done and the text next to it.
     pub fn reach(&self, done: u64, beside: String) {
         self.0.set_message(harmless(&beside, false).into_owned());
         if self.0.position() != done {
@@ -71,13 +72,12 @@ impl Counted {
         }
     }
 
-    /// Takes it away.
     pub fn clear(&self) {
         self.0.finish_and_clear();
     }
 }
 
-/// The bar, and the table of tasks below it.
+/// The progress bar, and the table of tasks below it.
 pub struct Progress {
     bar: ProgressBar,
     live: Arc<Mutex<Live>>,
@@ -85,7 +85,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins to show a run, if somebody is looking. `label` tells it from others.
+    /// Shows the progress of a run, if progress is visible. `label` distinguishes several runs.
     pub fn new(terminal: &Terminal, label: &str) -> Self {
         let live = Arc::<Mutex<Live>>::default();
         if !terminal.bars() {
@@ -110,12 +110,12 @@ impl Progress {
         }
     }
 
-    /// The stream that it is to be fed from: a view of tasks takes every event, a verdict their end.
+    /// The stream mode to feed it from: the task table needs every event, a verdict only their
+    /// ends.
     pub const fn stream(&self) -> &'static str {
         if self.visible { "debug" } else { "updates" }
     }
 
-    /// Takes an event.
     pub fn take(&self, event: &Value) {
         if !self.visible {
             return;
@@ -135,12 +135,11 @@ impl Progress {
         }
     }
 
-    /// Says something above it.
+    /// Prints a line above the progress bar.
     pub fn say(&self, text: &str) {
         self.bar.println(harmless(text, true));
     }
 
-    /// Takes it away.
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
@@ -165,7 +164,7 @@ fn style(ink: Ink, columns: u16, live: &Arc<Mutex<Live>>) -> Option<ProgressStyl
         let _ = to.write_str(&live.line(drawn));
     };
     let tasks = move |state: &ProgressState, to: &mut dyn Write| {
-        // A terminal may be made smaller or larger meanwhile.
+        // The terminal may be resized meanwhile.
         let (rows, columns) = Term::stderr().size();
         let style = Style {
             table: true,
@@ -182,7 +181,7 @@ fn style(ink: Ink, columns: u16, live: &Arc<Mutex<Live>>) -> Option<ProgressStyl
     )
 }
 
-/// The bar itself, as far as there is room for one.
+/// The bar itself, if there is room for one.
 fn drawn_bar(ink: Ink, columns: u16) -> &'static str {
     match columns {
         columns if columns < NARROWEST_BAR => "",
@@ -191,7 +190,7 @@ fn drawn_bar(ink: Ink, columns: u16) -> &'static str {
     }
 }
 
-/// With the time that is left, once there is something to estimate it from.
+/// Adds the remaining time once it can be estimated.
 fn timed(
     style: ProgressStyle,
     left: impl Fn(&ProgressState) -> Option<Duration> + Clone + Send + Sync + 'static,
@@ -213,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// A terminal that remembers what was written to it.
+    /// A terminal that records what is written to it.
     #[derive(Clone, Debug, Default)]
     struct Screen(Arc<Mutex<String>>);
 
@@ -278,7 +277,7 @@ mod tests {
         progress.bar.tick();
         assert!(
             !screen.0.lock().unwrap().contains("left"),
-            "nothing is known yet"
+            "no estimate yet"
         );
         progress.take(&event(
             3,
@@ -288,7 +287,7 @@ mod tests {
         ));
         progress.bar.tick();
         let shown = screen.0.lock().unwrap().clone();
-        // Four tasks of half a minute, less what has passed since.
+        // Four tasks of half a minute, less the time passed since.
         assert!(
             shown.contains("1/5") && shown.contains(", 2m left"),
             "{shown}"

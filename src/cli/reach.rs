@@ -1,33 +1,32 @@
-//! Which of the options for every command mean something to which command. One that would be ignored is refused: whoever
-//! writes `serve --server URL` expects something of it.
+//! Which global options apply to which command. An option that would be ignored is refused: the
+//! user of `serve --server URL` expects it to have an effect.
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use super::exit::Failure;
 
-/// What a command works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// A host: that of `--server`, or one in the data folder.
     Host,
-    /// The same, after a look at files by the configured rules of packs.
+    /// The same, after checking files by the configured pack rules.
     HostByRules,
     /// This machine's store, whether it is served or not.
     Store,
-    /// This machine's store, which it serves.
+    /// This machine's store, which the command serves.
     Serving,
-    /// Files, by the configured rules of packs.
+    /// Files, checked by the configured pack rules.
     FilesByRules,
     /// Files.
     Files,
-    /// Files, with a key to sign or verify with that `--key` names here.
+    /// Files; `--key` names the key to sign or verify with.
     Signing,
-    /// A host of its own, gone afterwards.
+    /// A temporary host of its own.
     Demo,
 }
 
-/// The options, by their ids, and where else a value may come from.
+/// The option ids, their flags and environment variables.
 pub const OPTIONS: [(&str, &str, Option<&str>); 5] = [
     ("server", "--server", Some("TOUCHSTONE_SERVER")),
     ("key", "--key", Some("TOUCHSTONE_KEY")),
@@ -37,7 +36,7 @@ pub const OPTIONS: [(&str, &str, Option<&str>); 5] = [
 ];
 
 impl Reach {
-    /// Whether an option means something to the command, given whether it is about the host of `--server`.
+    /// Whether an option applies to the command; `remote` if `--server` is given.
     fn understands(self, option: &str, remote: bool) -> bool {
         match (option, self) {
             ("server", Self::Host | Self::HostByRules) => true,
@@ -53,56 +52,55 @@ impl Reach {
         }
     }
 
-    /// Whether a host named by the environment is as wrong as one named on the command line: what such a command does
-    /// here, somebody may believe to be done there.
+    /// Whether a server from the environment is as wrong as one on the command line: the user might
+    /// believe that the command acts on that server.
     const fn is_here_only(self) -> bool {
         matches!(self, Self::Store | Self::Serving | Self::Demo)
     }
 
-    /// Why the option means nothing, and what to do.
+    /// Why the option does not apply, and what to do.
     fn because(self, option: &str) -> (&'static str, &'static str) {
         match (self, option) {
-            (Self::Host | Self::HostByRules, "key") => (
-                "it is for a host, and none is named by --server",
-                "add --server, or leave out --key",
-            ),
+            (Self::Host | Self::HostByRules, "key") => {
+                ("it needs --server", "add --server, or omit --key")
+            }
             (Self::Host | Self::HostByRules, "data" | "database_url") => (
                 "with --server, the host has its own store",
-                "leave it out, or leave out --server and unset TOUCHSTONE_SERVER",
+                "omit it, or omit --server and unset TOUCHSTONE_SERVER",
             ),
             (Self::Host | Self::HostByRules, _) => (
                 "with --server, the host has its own configuration",
-                "leave it out, or leave out --server and unset TOUCHSTONE_SERVER",
+                "omit it, or omit --server and unset TOUCHSTONE_SERVER",
             ),
             (Self::Store, _) => (
-                "keys are made where the host's store is, not over the network",
+                "keys are managed in the host's store, not over the network",
                 "run this on the host with its --data or --database-url, without --server",
             ),
             (Self::Serving, "server") => (
                 "a host serves its own store",
-                "leave it out; --listen says where to serve",
+                "omit it; --listen sets the address",
             ),
             (Self::Serving, _) => (
                 "a host's keys are in its store",
-                "leave it out; `touchstone key create` makes one",
+                "omit it; `touchstone key create` creates keys",
             ),
             (Self::Demo, "data" | "database_url") => (
-                "the demo works in a folder of its own",
-                "leave it out; --keep keeps that folder",
+                "the demo uses its own folder",
+                "omit it; --keep keeps that folder",
             ),
-            (Self::Demo, _) => ("the demo starts a host of its own", "leave it out"),
+            (Self::Demo, _) => ("the demo starts its own host", "omit it"),
             (Self::FilesByRules | Self::Files | Self::Signing, _) => {
-                ("the command looks at files only", "leave it out")
+                ("the command only reads files", "omit it")
             }
         }
     }
 }
 
-/// Refuses options that the command would ignore. What stands in the environment is meant for other commands, too, and is
-/// no mistake.
+/// Refuses options that the command would ignore. Environment variables may be meant for other
+/// commands and are accepted.
 ///
 /// # Errors
-/// The first such option, and what to do about it.
+/// The first such option, and what to do.
 pub fn check(reach: Reach, matches: &ArgMatches) -> Result<(), Failure> {
     let remote = matches.value_source("server").is_some();
     for (id, flag, variable) in OPTIONS {
@@ -118,7 +116,7 @@ pub fn check(reach: Reach, matches: &ArgMatches) -> Result<(), Failure> {
         }
         let (why, instead) = reach.because(id);
         let failure = Failure::usage(format!(
-            "{told} means nothing to `{}`: {why}",
+            "{told} does not apply to `{}`: {why}",
             name(matches)
         ));
         return Err(match variable.filter(|variable| *variable == told) {
@@ -129,7 +127,7 @@ pub fn check(reach: Reach, matches: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The command as it is typed.
+/// The command as typed.
 fn name(matches: &ArgMatches) -> String {
     let mut name = "touchstone".to_owned();
     let mut at = matches;

@@ -1,4 +1,4 @@
-//! `touchstone serve`: the host as a server.
+//! `touchstone serve`: run the host as a server.
 
 use std::net::SocketAddr;
 
@@ -18,8 +18,8 @@ use crate::system::open_files;
 use crate::telemetry::{LogFormat, init_logs};
 
 const EXAMPLES: &str = "\
-Prints `listening on http://…` on stdout once ready. SIGTERM and SIGINT end it: running tasks get a moment to finish, what
-is left is resumed by the next start. A non-loopback address needs at least one API key.
+Prints `listening on http://…` on stdout once ready. SIGTERM and SIGINT shut it down: running tasks get a moment to
+finish, and unfinished runs resume at the next start. A non-loopback address needs at least one API key.
 
 Examples:
   touchstone serve
@@ -31,15 +31,16 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Address and port; port 0 takes a free one [default: 127.0.0.1:7800] [env: TOUCHSTONE_LISTEN]
+    /// Address and port; port 0 picks a free one [default: 127.0.0.1:7800] [env: TOUCHSTONE_LISTEN]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
 
-    /// Be a host under a conformance suite: fixture workflows, and test seams for test keys. Not for production
+    /// Enable fixture workflows, and test endpoints for test keys, for a conformance suite. Not for
+    /// production
     #[arg(long)]
     conformance: bool,
 
-    /// How log lines look
+    /// Format of log lines
     #[arg(long, value_enum, default_value = "text")]
     log_format: Format,
 }
@@ -50,7 +51,6 @@ enum Format {
     Json,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
     let format = match arguments.log_format {
         Format::Text => LogFormat::Text,
@@ -69,10 +69,10 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     if !address.ip().is_loopback() && keys == 0 {
         return Err(Failure::bad_input(
             "no_keys",
-            format!("{address} can be reached from elsewhere and there is no API key yet"),
+            format!("{address} is reachable from other machines, and the host has no API key"),
         )
         .or_try(format!(
-            "{} key create --tenant default, then serve; or listen on 127.0.0.1",
+            "run {} key create --tenant default, then serve again; or listen on 127.0.0.1",
             context.program()
         )));
     }
@@ -81,7 +81,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
             "cannot_listen",
             format!("cannot listen on {address}: {cause}"),
         )
-        .or_try("end what uses the port, or choose another by --listen")
+        .or_try("stop the process that uses the port, or choose another port with --listen")
     })?;
     let bound = listener.local_addr().unwrap_or(address);
     let shutdown = CancellationToken::new();
@@ -105,7 +105,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
         tracing::warn!(
             max_connections,
             wanted,
-            "this process may not open files for all connections; raise its limit (ulimit -n)"
+            "the open-file limit is too low for the connection limit; raise it (ulimit -n)"
         );
     }
     let bounds = ServerSettings {
@@ -119,16 +119,16 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     );
     signals.abort();
     served.0.map_err(|cause| {
-        Failure::not_done("serving_failed", format!("the server ended: {cause}"))
+        Failure::not_done("serving_failed", format!("the server failed: {cause}"))
     })?;
     Ok(Exit::Good)
 }
 
-/// The first address the text stands for.
+/// The first address that the text resolves to.
 async fn resolve(listen: &str) -> Result<SocketAddr, Failure> {
     let unusable = |cause: &str| {
         Failure::usage(format!("cannot listen on `{listen}`: {cause}"))
-            .or_try("give address and port, such as 127.0.0.1:7800")
+            .or_try("use an address with a port, such as 127.0.0.1:7800")
     };
     let mut addresses = tokio::net::lookup_host(listen)
         .await

@@ -13,20 +13,20 @@ use crate::domain::pack::keys::SecretKey;
 use crate::ports::SigningKey as _;
 use crate::system::signing_key::{ATTEST_FILE, KeyFile};
 
-/// A cassette between the host and its models.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Tape {
-    /// Keep every exchange with a model in this new file, for --replay
+    /// New file to record all model exchanges in, for --replay
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     record: Option<PathBuf>,
 
-    /// Answer from a file that --record made instead of asking models. The run is marked as a replay, and gates refuse it
-    /// by default
+    /// Answer model calls from a file that --record wrote. The run is marked as a replay; gates
+    /// refuse it by default
     #[arg(long, value_name = "FILE", conflicts_with_all = ["model_url", "judge_url"])]
     replay: Option<PathBuf>,
 }
 
-/// The key that this host signs with, if it has one. `makes` one in the data folder where there is none yet.
+/// The key that this host signs with, if it has one. With `makes`, creates one in the data folder
+/// if there is none.
 fn attest_key(config: &Config, makes: bool) -> Result<Option<Arc<SecretKey>>, Failure> {
     let file = match (&config.attest.key_file, &config.database_url) {
         (Some(file), _) => KeyFile::given(file),
@@ -41,27 +41,27 @@ fn attest_key(config: &Config, makes: bool) -> Result<Option<Arc<SecretKey>>, Fa
 }
 
 impl Tape {
-    /// Opens the cassette, if there is one.
+    /// Opens the cassette, if one is given.
     ///
     /// # Errors
-    /// It cannot be used, or the host is elsewhere.
+    /// The cassette cannot be used, or the host is remote.
     pub fn open(&self, context: &Context<'_>) -> Result<Option<Cassette>, Failure> {
         if (self.record.is_some() || self.replay.is_some()) && !context.is_embedded() {
             return Err(Failure::usage(
-                "--record and --replay only work embedded: what a host asks its models is its operator's business",
+                "--record and --replay work only with the embedded host: a remote host calls its models itself",
             )
-            .or_try("leave out --server"));
+            .or_try("omit --server"));
         }
         let refused = |fault: Error| {
             let remedy = match &fault {
                 Error::File { source, .. }
                     if source.kind() == std::io::ErrorKind::AlreadyExists =>
                 {
-                    "name another file, or remove this one first"
+                    "choose another file, or remove this one first"
                 }
-                Error::File { .. } => "check the file's name and folder",
+                Error::File { .. } => "check the file name and folder",
                 Error::Unsound { .. } => {
-                    "use the file as it was recorded, or record it again with --record"
+                    "use the unmodified recording, or record it again with --record"
                 }
             };
             Failure::bad_input("cassette_unusable", fault.to_string()).or_try(remedy)
@@ -75,7 +75,7 @@ impl Tape {
                 let replay = Replay::open(file, own.as_ref()).map_err(refused)?;
                 if replay.masked() > 0 {
                     context.terminal().note(&format!(
-                        "note: {} answers were masked when they were recorded; what depends on them may come out otherwise",
+                        "note: {} answers were masked when recorded; results that depend on them may differ",
                         replay.masked()
                     ));
                 }
@@ -85,7 +85,7 @@ impl Tape {
         })
     }
 
-    /// What the command comes to, given what is on the cassette. The result stays the one document on stdout.
+    /// The exit code, given the state of the cassette. Stdout keeps a single result document.
     pub fn finish(&self, context: &Context<'_>, cassette: &Cassette, exit: Exit) -> Exit {
         let say = |text: &str| context.terminal().note(text);
         if let Cassette::Recording(recording) = cassette {
@@ -107,7 +107,7 @@ impl Tape {
             Cassette::Recording(recording) => match (recording.failure(), &self.record) {
                 (Some(cause), _) => {
                     say(&format!("error: the cassette is incomplete: {cause}"));
-                    say("  try: remove the file, and record anew where there is room");
+                    say("  try: free disk space, remove the file and record again");
                     Exit::NotDone
                 }
                 (None, Some(file)) => {
@@ -123,9 +123,9 @@ impl Tape {
                 }
                 let tasks = missing.join(", ");
                 say(&format!(
-                    "error: the cassette has no exchange for what these tasks asked: {tasks}"
+                    "error: the cassette has no exchange for the model calls of these tasks: {tasks}"
                 ));
-                say("  try: record it anew; suite, agent, model and options must be the same");
+                say("  try: use the recorded suite, agent, model and options, or record again");
                 Exit::NotDone
             }
         }

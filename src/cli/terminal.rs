@@ -9,10 +9,10 @@ use super::exit::Failure;
 use crate::render::scorecard::Style;
 use crate::render::{Ink, harmless, harmless_json};
 
-/// Columns below which a table would be a heap of letters.
+/// Below this many columns a table would be unreadable.
 const NARROWEST_TABLE: u16 = 72;
 
-/// The two output streams and what they can show.
+/// The two output streams and their capabilities.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
     json: bool,
@@ -22,8 +22,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Looks at the process's own streams. Colour needs a terminal, or `CLICOLOR_FORCE`, and neither `--no-color` nor
-    /// `NO_COLOR`.
+    /// Detects the process's own streams. Colour needs a terminal or `CLICOLOR_FORCE`, and neither
+    /// `--no-color` nor `NO_COLOR`.
     pub fn new(json: bool, no_color: bool) -> Self {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let refused = no_color || json || is_set("NO_COLOR");
@@ -37,27 +37,27 @@ impl Terminal {
         }
     }
 
-    /// Whether results are documents.
+    /// Whether results are printed as JSON.
     pub const fn json(&self) -> bool {
         self.json
     }
 
-    /// How text is coloured.
+    /// Colours of stdout.
     pub const fn ink(&self) -> Ink {
         self.ink
     }
 
-    /// The same for what is no result, on stderr.
+    /// Colours of stderr, for notes.
     pub const fn notes_ink(&self) -> Ink {
         self.notes_ink
     }
 
-    /// Whether a person looks at stdout, so that tables and colours make sense.
+    /// Whether stdout is a terminal, so that tables and colours make sense.
     pub const fn interactive(&self) -> bool {
         self.interactive && !self.json
     }
 
-    /// Whether tables are drawn: for people, not for pipes.
+    /// Whether to draw tables: for terminals, not for pipes.
     pub fn tables(&self) -> bool {
         !self.json
             && (self.interactive || self.ink.is_on())
@@ -66,7 +66,7 @@ impl Terminal {
                 .is_none_or(|columns| columns >= NARROWEST_TABLE)
     }
 
-    /// How results are drawn.
+    /// How to render results.
     pub fn style(&self) -> Style {
         Style {
             ink: self.ink,
@@ -81,7 +81,7 @@ impl Terminal {
         let told = std::env::var("COLUMNS")
             .ok()
             .and_then(|columns| columns.parse().ok());
-        // A terminal that nobody has given a size says 0.
+        // A terminal without a known size reports 0.
         let seen = self
             .interactive
             .then(|| comfy_table::Table::new().width())
@@ -90,18 +90,18 @@ impl Terminal {
         seen.or(told)
     }
 
-    /// Whether progress may be drawn on stderr.
+    /// Whether to draw progress on stderr.
     pub fn bars(&self) -> bool {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         !self.json && !dumb && io::stderr().is_terminal()
     }
 
-    /// Prints a part of the result.
+    /// Prints a line of the result.
     pub fn print(&self, text: &str) {
         write_out(&harmless(text, self.ink.is_on()));
     }
 
-    /// Writes bytes as they are, except for text that a person looks at.
+    /// Writes bytes unchanged, except text that goes to a terminal.
     pub fn octets(&self, octets: &[u8]) {
         let text = self.interactive.then(|| std::str::from_utf8(octets).ok());
         let shown = text.flatten().map(|text| harmless(text, false));
@@ -110,21 +110,19 @@ impl Terminal {
         let _ = out.flush();
     }
 
-    /// Prints JSON.
     fn json_text(text: &str) {
         write_out(&harmless_json(text));
     }
 
-    /// Whether octets that are no text would reach a person's eyes.
+    /// Whether stdout is a terminal, so that binary data must not be written to it.
     pub fn is_watched(&self) -> bool {
         self.interactive
     }
 
-    /// Prints a document, indented.
     pub fn document(&self, document: &impl Serialize) {
         match serde_json::to_string_pretty(document) {
             Ok(text) => Self::json_text(&text),
-            Err(cause) => self.note(&format!("the result cannot be written as JSON: {cause}")),
+            Err(cause) => self.note(&format!("could not write the result as JSON: {cause}")),
         }
     }
 
@@ -132,17 +130,17 @@ impl Terminal {
     pub fn line(&self, document: &impl Serialize) {
         match serde_json::to_string(document) {
             Ok(text) => Self::json_text(&text),
-            Err(cause) => self.note(&format!("the result cannot be written as JSON: {cause}")),
+            Err(cause) => self.note(&format!("could not write the result as JSON: {cause}")),
         }
     }
 
-    /// Says something that is not the result.
+    /// Prints a line on stderr that is not part of the result.
     pub fn note(&self, text: &str) {
         let text = harmless(text, self.notes_ink.is_on());
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
 
-    /// Prints why the command failed: a document on stdout under `--json`, else two lines on stderr.
+    /// Prints an error: a document on stdout under `--json`, else two lines on stderr.
     pub fn failure(&self, failure: &Failure) {
         if self.json {
             self.document(&failure_document(failure));
@@ -156,7 +154,7 @@ impl Terminal {
 }
 
 fn write_out(text: &str) {
-    // A reader that has gone away, as `head` does, is not a failure of the command.
+    // A closed pipe, as with `head`, is not a failure of the command.
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes());
     if !text.ends_with('\n') {

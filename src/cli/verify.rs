@@ -1,4 +1,4 @@
-//! `touchstone verify`: an attestation checked without any host, and held to a gate policy.
+//! `touchstone verify`: verify an attestation offline and check it against a gate policy.
 
 use std::path::{Path, PathBuf};
 
@@ -20,50 +20,50 @@ use crate::ports::Clock as _;
 use crate::protocol::in_toto::Envelope;
 use crate::system::SystemClock;
 
-/// Octets of a file that are read.
+/// Maximum size of a file in bytes.
 const MAX_OCTETS: u64 = 256 << 20;
 
 const EXAMPLES: &str = "\
-Looks at files only: no host is asked. Without --policy the default of gates holds (`touchstone gate show`). Of several
-verdicts in the file one has to hold; whatever is not this key's or is no verdict counts for nothing.
+Reads files only and contacts no host. Without --policy, the default gate policy applies (`touchstone gate show`). At
+least one verdict in the file must meet it; envelopes of other keys or of other kinds are ignored.
 
-Exit codes: 0 a verdict of this key meets the policy, 1 none does, 2 bad input.
+Exit codes: 0 a verdict signed by this key meets the policy, 1 none does, 2 bad input.
 
 Examples:
   touchstone verify triage.intoto.jsonl --key host.pub
   touchstone verify triage.intoto.jsonl --key host.pub --policy gate.json \\
     --agent vendor.acme.triage.default@1.1.0 --pack vendor.acme.triage-1.1.0.tgz";
 
-/// Check a signed verdict offline, and hold it to a gate policy
+/// Verify a signed verdict offline and check it against a gate policy
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// What `touchstone attest` wrote: an in-toto bundle, or a single DSSE envelope
+    /// File of `touchstone attest`: an in-toto bundle or a single DSSE envelope
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    // The same name and type as the API key of `--server`, whose place it takes: nothing is asked of a host here.
-    /// The public key of the host that is trusted, PEM, or base64 of its 32 octets
+    // Same name and type as the global API key option, which it replaces: this command contacts no
+    // host.
+    /// Public key file of the trusted host: PEM, or base64 of the 32 bytes
     #[arg(long, value_name = "FILE")]
     key: SecretString,
-    /// The policy, JSON, as `touchstone gate set --file` takes it; approvals, ratings, agent cards and
-    /// OASIS evaluations cannot be asked for here
+    /// JSON file with the policy, as for `touchstone gate set --file`; approvals, ratings, agent
+    /// cards and OASIS evaluations cannot be required here
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// What is about to be deployed must be this agent and version
+    /// Agent and version that the verdict must be about
     #[arg(long, value_name = "AGENT@VERSION", value_parser = subject)]
     agent: Option<Subject>,
-    /// What is about to be deployed must be this archive
+    /// Pack archive that the verdict must be about
     #[arg(long, value_name = "FILE.tgz")]
     pack: Option<PathBuf>,
 }
 
-/// Runs the command.
 pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let key_file = Path::new(arguments.key.expose_secret());
     let text = String::from_utf8_lossy(&octets(key_file)?).into_owned();
     let key = PublicKey::from_text(&text).map_err(|fault| {
         Failure::bad_input("no_public_key", format!("{} {fault}", key_file.display()))
-            .or_try("touchstone attest --public-key --out host.pub, on the host")
+            .or_try("run touchstone attest --public-key --out host.pub on the host")
     })?;
     let policy = match &arguments.policy {
         Some(file) => policy(file)?,
@@ -83,9 +83,9 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
     if envelopes.is_empty() {
         return Err(Failure::bad_input(
             "no_attestation",
-            format!("{} holds no DSSE envelope", arguments.file.display()),
+            format!("{} contains no DSSE envelope", arguments.file.display()),
         )
-        .or_try("touchstone attest RUN --out FILE"));
+        .or_try("create one with touchstone attest RUN --out FILE"));
     }
     let now = SystemClock.now();
     let checked: Vec<Checked> = envelopes
@@ -95,7 +95,7 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
                 let unmet = judge(&verdict, &policy, &expected, now);
                 Some(Checked::Verdict(Box::new(verdict), unmet))
             }
-            // The test result beside it, or another's statement.
+            // The test result in the same bundle, or a statement of another tool.
             Err(Rejected::OtherKind(_)) => None,
             Err(rejected) => Some(Checked::Rejected(rejected)),
         })
@@ -113,7 +113,7 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
         }
         if checked.is_empty() {
             terminal.print(&format!(
-                "{} the file holds no verdict",
+                "{} the file contains no verdict",
                 terminal.ink().bad("✗")
             ));
         }
@@ -121,7 +121,7 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
     Ok(if good { Exit::Good } else { Exit::Negative })
 }
 
-/// What came of one envelope.
+/// The result for one envelope.
 enum Checked {
     Verdict(Box<EvalVerdict>, Vec<Unmet>),
     Rejected(Rejected),
@@ -148,7 +148,7 @@ impl Checked {
         let (verdict, unmet) = match self {
             Self::Verdict(verdict, unmet) => (verdict, unmet),
             Self::Rejected(rejected) => {
-                terminal.print(&format!("{} not believed: {rejected}", ink.bad("✗")));
+                terminal.print(&format!("{} rejected: {rejected}", ink.bad("✗")));
                 return;
             }
         };
@@ -170,7 +170,7 @@ impl Checked {
         ));
         if verdict.attempts.len() > 1 {
             terminal.print(&format!(
-                "  judged together with all {} runs of the same agent, suite and model",
+                "  pooled with all {} runs of the same agent, suite and model",
                 verdict.attempts.len()
             ));
         }
@@ -180,7 +180,7 @@ impl Checked {
     }
 }
 
-/// The envelopes of a bundle, of a host's answer, or a single one. What is none of these is somebody else's, and ignored.
+/// The envelopes of a bundle, of a host's answer, or a single one. Other content is ignored.
 fn envelopes(octets: &[u8]) -> Vec<Envelope> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
@@ -203,9 +203,9 @@ fn policy(file: &Path) -> Result<GatePolicy, Failure> {
     let unusable = |cause: String| {
         Failure::bad_input(
             "no_policy",
-            format!("{} is no policy: {cause}", file.display()),
+            format!("{} is not a gate policy: {cause}", file.display()),
         )
-        .or_try("write one such as {\"eval\": {\"minTasks\": 20}}")
+        .or_try("use a policy such as {\"eval\": {\"minTasks\": 20}}")
     };
     let policy: PromotionPolicy =
         serde_json::from_slice(&octets(file)?).map_err(|fault| unusable(fault.to_string()))?;
@@ -214,22 +214,22 @@ fn policy(file: &Path) -> Result<GatePolicy, Failure> {
         .map_err(|fault| unusable(fault.to_string()))?;
     if policy.approval.is_some() {
         return Err(unusable(
-            "it asks for approvals, and only a host can say who has approved".to_owned(),
+            "it requires approvals, which only a host can check".to_owned(),
         ));
     }
     if policy.rating.is_some() {
         return Err(unusable(
-            "it asks for a rating, and only a host knows those".to_owned(),
+            "it requires a rating, which only a host can check".to_owned(),
         ));
     }
     if policy.agent_card.is_some() {
         return Err(unusable(
-            "it asks for the scores of an agent card, and only a host keeps those".to_owned(),
+            "it requires agent card scores, which only a host can check".to_owned(),
         ));
     }
     if policy.oasis.is_some() {
         return Err(unusable(
-            "it asks for an OASIS evaluation, and only a host has those".to_owned(),
+            "it requires an OASIS evaluation, which only a host can check".to_owned(),
         ));
     }
     Ok(policy.eval.unwrap_or(GatePolicy::FLOOR))

@@ -1,4 +1,4 @@
-//! Watching a run to its end: progress, cancel, scorecard, files, verdict.
+//! Follows a run to its end: progress, cancellation, scorecard, files, verdict.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -24,43 +24,43 @@ use crate::render::junit::junit;
 use crate::render::markdown::markdown;
 use crate::render::scorecard::scorecard;
 
-/// How long the host may gather events into one frame.
+/// How long the host may batch events into one frame.
 const BUFFER: Duration = Duration::from_millis(100);
-/// Names the file that GitHub Actions shows beside a step.
+/// Environment variable with the file that GitHub Actions shows as the step summary.
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
-/// What GitHub takes of one step is 1 MiB.
+/// GitHub accepts at most 1 MiB per step.
 const MOST_SUMMARY_OCTETS: usize = 1_000_000;
 
-/// What to make of the result beside the scorecard.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Outputs {
-    /// Write the result as JUnit XML
+    /// JUnit XML file to write the result to
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
-    /// Write the result as Markdown
+    /// Markdown file to write the result to
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 
-    /// On GitHub Actions: add the result to the step's summary, and annotate what did not pass [default: where
-    /// GITHUB_STEP_SUMMARY is set]
+    /// Add the result to the GitHub Actions step summary, and annotate tasks that did not pass
+    /// [default: if GITHUB_STEP_SUMMARY is set]
     #[arg(long, overrides_with = "no_github")]
     github: bool,
 
-    /// Leave the step's summary alone
+    /// Do not write the step summary
     #[arg(long, overrides_with = "github")]
     no_github: bool,
 
-    /// Exit 0 when the score reaches the pass score, even if its confidence interval includes lower scores
+    /// Exit with 0 if the score reaches the pass score, even if its confidence interval includes
+    /// lower scores
     #[arg(long)]
     lenient: bool,
 }
 
 impl Outputs {
-    /// Finds out before the run, not after it, that a file has no folder to lie in.
+    /// Checks before the run that the files can be written in their folders.
     ///
     /// # Errors
-    /// Names the folder.
+    /// A folder does not exist, or a file is a folder.
     pub fn check(&self) -> Result<(), Failure> {
         self.step_summary()?;
         for file in [&self.junit, &self.markdown].into_iter().flatten() {
@@ -69,7 +69,7 @@ impl Outputs {
                     "is_a_folder",
                     format!("{} is a folder", file.display()),
                 )
-                .or_try("name a file in it"));
+                .or_try("choose a file in it"));
             }
             let folder = file
                 .parent()
@@ -79,7 +79,7 @@ impl Outputs {
             {
                 return Err(Failure::bad_input(
                     "no_such_folder",
-                    format!("there is no folder {}", folder.display()),
+                    format!("folder {} does not exist", folder.display()),
                 )
                 .or_try(format!("mkdir -p {}", folder.display())));
             }
@@ -87,12 +87,11 @@ impl Outputs {
         Ok(())
     }
 
-    /// Whether nothing is to be written.
     pub fn is_empty(&self) -> bool {
         self.junit.is_none() && self.markdown.is_none() && !self.github
     }
 
-    /// The same without what is done unasked: for looking at a run that has ended before.
+    /// The outputs without automatic ones, for showing a run that ended earlier.
     #[must_use]
     pub fn as_asked(&self) -> Self {
         Self {
@@ -101,7 +100,7 @@ impl Outputs {
         }
     }
 
-    /// Where GitHub Actions wants the summary of this step.
+    /// The step summary file of GitHub Actions.
     fn step_summary(&self) -> Result<Option<PathBuf>, Failure> {
         if self.no_github {
             return Ok(None);
@@ -109,9 +108,9 @@ impl Outputs {
         let set = std::env::var_os(STEP_SUMMARY).filter(|file| !file.is_empty());
         if set.is_none() && self.github {
             return Err(Failure::usage(format!(
-                "--github needs {STEP_SUMMARY}, which GitHub Actions sets"
+                "--github needs the variable {STEP_SUMMARY}, which GitHub Actions sets"
             ))
-            .or_try("--markdown FILE"));
+            .or_try("use --markdown FILE"));
         }
         Ok(set.map(PathBuf::from))
     }
@@ -126,7 +125,7 @@ impl Outputs {
             std::fs::write(file, text).map_err(|cause| {
                 Failure::not_done(
                     "file_not_written",
-                    format!("{} cannot be written: {cause}", file.display()),
+                    format!("could not write {}: {cause}", file.display()),
                 )
             })
         };
@@ -140,7 +139,7 @@ impl Outputs {
         }
         if let Some(file) = self.step_summary()? {
             for annotation in annotations(report) {
-                // Read from either stream; on this one it is in nobody's way.
+                // GitHub reads annotations from both streams; stdout is for the result.
                 terminal.note(&annotation);
             }
             let summary = within(markdown(report, baseline), MOST_SUMMARY_OCTETS);
@@ -152,18 +151,18 @@ impl Outputs {
                 .map_err(|cause| {
                     Failure::not_done(
                         "file_not_written",
-                        format!("{} cannot be written: {cause}", file.display()),
+                        format!("could not write {}: {cause}", file.display()),
                     )
-                    .or_try("--no-github")
+                    .or_try("add --no-github")
                 })?;
         }
         Ok(())
     }
 }
 
-/// What fits, in whole lines: GitHub shows nothing of a summary that is too large.
+/// Truncates the text at whole lines: GitHub does not show a summary that is too large.
 fn within(mut text: String, most: usize) -> String {
-    const CUT: &str = "\n_The rest is too long for a summary; `touchstone run show` has it._\n";
+    const CUT: &str = "\n_Truncated. `touchstone run show` prints everything._\n";
     if text.len() > most {
         let end = text.floor_char_boundary(most - CUT.len());
         text.truncate(end);
@@ -178,14 +177,13 @@ fn within(mut text: String, most: usize) -> String {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Started {
-    /// The run.
     pub run_id: String,
 }
 
 /// Follows a run to its end and shows its result.
 ///
 /// # Errors
-/// The run could not be followed, or a file not be written.
+/// The run could not be followed, or a file could not be written.
 pub async fn watch(
     context: &Context<'_>,
     session: &Session,
@@ -195,7 +193,7 @@ pub async fn watch(
     let mut interrupts = Interrupts::listen()?;
     if !context.terminal().json() {
         context.terminal().note(&format!("run {run}"));
-        // What is known from the beginning is said at the beginning; the result shows it again.
+        // Print notes that are known at the start; the result repeats them.
         if let Ok(report) = fetch(session.client(), run).await {
             for note in &report.notes {
                 context.terminal().note(&format!("note: {note}"));
@@ -206,21 +204,24 @@ pub async fn watch(
     show(context, session, &report, outputs).await
 }
 
-/// Ctrl-C, and SIGTERM, with which pipelines end their jobs.
+/// Ctrl-C and SIGTERM; CI pipelines end their jobs with the latter.
 pub struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Interrupts {
-    /// Takes both over from now on.
+    /// Handles both signals from now on.
     ///
     /// # Errors
-    /// Signals cannot be handled here.
+    /// The signal handlers cannot be installed.
     pub fn listen() -> Result<Self, Failure> {
         let listen = |kind| {
             signal(kind).map_err(|cause| {
-                Failure::not_done("no_signals", format!("signals cannot be handled: {cause}"))
+                Failure::not_done(
+                    "no_signals",
+                    format!("could not install signal handlers: {cause}"),
+                )
             })
         };
         Ok(Self {
@@ -229,7 +230,6 @@ impl Interrupts {
         })
     }
 
-    /// Waits for the next one.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -238,7 +238,8 @@ impl Interrupts {
     }
 }
 
-/// Follows a run to its end; `label` says which one, where there are several. Ctrl-C cancels the run; a second one leaves it to itself.
+/// Follows a run to its end; `label` distinguishes several runs. Ctrl-C cancels the run; a second
+/// Ctrl-C leaves it running.
 ///
 /// # Errors
 /// The run could not be followed.
@@ -265,7 +266,7 @@ pub async fn follow(
                         return Err(left_alone(context, run));
                     }
                     cancelled = true;
-                    progress.say("cancelling; press Ctrl-C again to leave the run to itself");
+                    progress.say("cancelling; press Ctrl-C again to stop waiting");
                     let path = format!("/v1/runs/{run}/cancel");
                     let _: Value = client.post(&path, &json!({"reason": "interrupted"})).await?;
                 }
@@ -279,14 +280,14 @@ pub async fn follow(
 /// The report of a run.
 ///
 /// # Errors
-/// The host's answer.
+/// The host's error response.
 pub async fn fetch(client: &Client, run: &str) -> Result<EvalReport, Failure> {
     client
         .get(&format!("/v1/host/touchstone/runs/{run}/report"))
         .await
 }
 
-/// Shows a report, writes the files, and gives the verdict as an exit code.
+/// Shows a report, writes the files, and returns the verdict as an exit code.
 ///
 /// # Errors
 /// A file could not be written.
@@ -298,13 +299,14 @@ pub async fn show(
 ) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let baseline = match &report.summary.regression {
-        // The delta is a recorded fact; only the list of flips needs the other run, which may be gone.
+        // The delta is recorded; only the list of changed tasks needs the baseline, which may be
+        // deleted.
         Some(regression) => fetch(session.client(), regression.baseline_run_id.as_str())
             .await
             .ok(),
         None => None,
     };
-    // The result of a paid run is shown first: a file that cannot be written must not hide it.
+    // Show the result of a paid run first: a file that cannot be written must not hide it.
     if terminal.json() {
         terminal.document(report);
     } else {
@@ -313,11 +315,11 @@ pub async fn show(
             terminal.print(&next_steps(context, session, report));
         } else if report.verdict == Verdict::Inconclusive && report.oasis.is_none() {
             let command = retry(context, session, report);
-            terminal.note(&format!("judge only what was not judged: {command}"));
+            terminal.note(&format!("retry the unjudged tasks: {command}"));
         }
     }
     outputs.write(terminal, report, baseline.as_ref())?;
-    // An OASIS verdict is not an estimate.
+    // An OASIS verdict is not an estimate, so it has no confidence interval.
     if report.verdict != Verdict::Pass || report.oasis.is_some() || outputs.lenient {
         return Ok(report.verdict.into());
     }
@@ -325,7 +327,7 @@ pub async fn show(
     let found: Statistics = session.client().get(&path).await?;
     if found.gate.verdict != GateVerdict::Pass {
         terminal.note(&format!(
-            "the score reaches {:.2}, but that is not shown: {}; run more tasks, or accept the score with --lenient",
+            "the score reaches {:.2}, but not with significance: {}; run more tasks, or accept the score with --lenient",
             found.gate.threshold,
             found.gate.reasons.join("; ")
         ));
@@ -343,18 +345,15 @@ fn next_steps(context: &Context<'_>, session: &Session, report: &EvalReport) -> 
     let program = context.program();
     let run = &report.run_id;
     let mut steps = vec![(
-        "every recorded event",
+        "show every recorded event",
         format!("{program} run events {run}"),
     )];
     match report.verdict {
-        // An OASIS evaluation is one piece.
+        // Tasks of an OASIS evaluation cannot be retried separately.
         Verdict::Inconclusive if report.oasis.is_some() => {}
         Verdict::Inconclusive => steps.insert(
             0,
-            (
-                "judge only what was not judged",
-                retry(context, session, report),
-            ),
+            ("retry the unjudged tasks", retry(context, session, report)),
         ),
         Verdict::Pass => steps.push((
             "compare a later version with this run",
@@ -383,7 +382,10 @@ fn left_alone(context: &Context<'_>, run: &str) -> Failure {
     Failure::new(
         Exit::Inconclusive,
         "interrupted",
-        format!("left run {run} before it ended"),
+        format!("stopped waiting for run {run} before it ended"),
     )
-    .or_try(format!("{} run show {run}", context.program()))
+    .or_try(format!(
+        "check it with {} run show {run}",
+        context.program()
+    ))
 }

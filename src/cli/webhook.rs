@@ -1,4 +1,4 @@
-//! `touchstone webhook`: who is told of a host's events.
+//! `touchstone webhook`: manage signed webhooks.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -19,74 +19,71 @@ use crate::domain::webhook::{SCHEME_STANDARD, SCHEME_V1};
 use crate::ports::Ids as _;
 use crate::system::SystemIds;
 
-/// Events somebody who says nothing wants: how runs end.
+/// Default event types: the ends of runs.
 const USUAL_EVENTS: [&str; 3] = ["run.completed", "run.failed", "run.cancelled"];
-/// Octets of a secret's file that are read.
+/// Maximum size of a secret's file in bytes.
 const MAX_SECRET: u64 = 4096;
 
-/// Tell other systems of events by signed HTTP requests
+/// Manage signed webhooks
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone webhook add https://ci.example.com/hook\n  touchstone webhook list\n  touchstone webhook remove wh_0199c0de"
 )]
 pub enum Command {
-    /// Subscribe an endpoint; its secret alone goes to stdout, and is never shown again
+    /// Subscribe an endpoint; only its secret goes to stdout, and it is never shown again
     #[command(
         after_help = "Exit codes: 0 subscribed, 2 the URL or the endpoint was refused, 3 no host.\n\nExamples:\n  touchstone webhook add https://ci.example.com/hook\n  touchstone webhook add https://ci.example.com/hook --event eval.completed --tag nightly\n  touchstone webhook add https://ci.example.com/hook --standard"
     )]
     Add(Add),
-    /// List subscriptions and how their deliveries go
+    /// List subscriptions and their delivery failures
     #[command(
         after_help = "Examples:\n  touchstone webhook list\n  touchstone webhook list --json"
     )]
     List,
-    /// End a subscription
+    /// Delete a subscription
     #[command(
-        after_help = "Exit codes: 0 ended, 2 no such subscription, 3 no host.\n\nExamples:\n  touchstone webhook remove wh_0199c0de"
+        after_help = "Exit codes: 0 deleted, 2 no such subscription, 3 no host.\n\nExamples:\n  touchstone webhook remove wh_0199c0de"
     )]
     Remove(Which),
-    /// Replace the secret of a `--standard` subscription; the old one goes on signing for a day
+    /// Replace the secret of a `--standard` subscription; the old one also signs for another day
     #[command(
         after_help = "Exit codes: 0 replaced, 2 no such subscription or one without --standard, 3 no host.\n\nExamples:\n  touchstone webhook rotate wh_0199c0de\n  touchstone webhook rotate wh_0199c0de --secret-file new.secret"
     )]
     Rotate(Rotate),
 }
 
-/// Which endpoint, and what it is told.
 #[derive(Debug, Args)]
 pub struct Add {
-    /// Where deliveries go: https, at a public address
+    /// Endpoint URL: https, at a public address
     #[arg(value_name = "URL", value_parser = address)]
     url: Url,
-    /// A type of event; repeat for several [default: run.completed, run.failed, run.cancelled]
+    /// Event type; repeat for several [default: run.completed, run.failed, run.cancelled]
     #[arg(long = "event", value_name = "TYPE")]
     events: Vec<String>,
-    /// Only runs with this tag; repeat for any of several
+    /// Only runs with this tag; repeat to match any of several
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Sign as Standard Webhooks does, too; the endpoint has to answer a challenge first
+    /// Also sign as specified by Standard Webhooks; the endpoint must answer a challenge first
     #[arg(long)]
     standard: bool,
-    /// Read the secret from this file, `-` for stdin, instead of making one
+    /// File with the secret, `-` for stdin [default: create one]
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }
 
-/// Which subscription.
 #[derive(Debug, Args)]
 pub struct Which {
-    /// The subscription's id, as `webhook list` shows it
+    /// Subscription id, as shown by `webhook list`
     #[arg(value_name = "ID")]
     id: String,
 }
 
-/// Which subscription, and its new secret.
 #[derive(Debug, Args)]
 pub struct Rotate {
-    /// The subscription's id, as `webhook list` shows it
+    /// Subscription id, as shown by `webhook list`
     #[arg(value_name = "ID")]
     id: String,
-    /// Read the new secret from this file, `-` for stdin, instead of making one
+    /// File with the new secret, `-` for stdin [default: create one]
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }
@@ -107,7 +104,6 @@ struct Shown {
     secret_fingerprint: String,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Add(arguments) => add(context, arguments).await,
@@ -141,7 +137,7 @@ async fn add(context: &Context<'_>, arguments: Add) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let made: Value = session.client().post("/v1/webhooks", &body).await?;
     let terminal = context.terminal();
-    // A secret the host does not show again was made or read here.
+    // The host does not return a secret that was created or read here.
     let secret = made
         .get("secret")
         .and_then(Value::as_str)
@@ -156,7 +152,7 @@ async fn add(context: &Context<'_>, arguments: Add) -> Result<Exit, Failure> {
     }
     let id = made.get("webhookId").and_then(Value::as_str);
     terminal.note(&format!(
-        "{} tells {} of {}; keep its secret, it is not shown again",
+        "{} sends events to {}: {}; store its secret now, it is not shown again",
         id.unwrap_or_default(),
         arguments.url,
         events.join(", ")
@@ -174,7 +170,7 @@ async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     if listed.webhooks.is_empty() {
-        terminal.note("no webhooks; `touchstone webhook add URL` makes one");
+        terminal.note("no webhooks; create one with `touchstone webhook add URL`");
     }
     for webhook in listed.webhooks {
         let shown: Shown =
@@ -234,7 +230,7 @@ async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failur
         return Ok(Exit::Good);
     }
     terminal.note(&format!(
-        "{} signs with a new secret; the previous one goes on signing beside it until {}",
+        "{} has a new secret; the previous one also signs until {}",
         arguments.id,
         until.and_then(Value::as_str).unwrap_or_default()
     ));
@@ -242,13 +238,13 @@ async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failur
     Ok(Exit::Good)
 }
 
-/// The path of a subscription; what no id of ours has is encoded, so that it stays one segment.
+/// The path of a subscription. The id is encoded, so that it stays one path segment.
 fn path(id: &str) -> String {
     let id: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();
     format!("/v1/webhooks/{}", id.replace('+', "%20"))
 }
 
-/// A fresh secret in the form of Standard Webhooks.
+/// Creates a secret in the form of Standard Webhooks.
 fn standard_secret() -> String {
     format!("whsec_{}", STANDARD.encode(SystemIds.secret()))
 }
@@ -263,7 +259,7 @@ fn read_secret(file: &std::path::Path) -> Result<String, Failure> {
     read.map_err(|cause| {
         Failure::bad_input(
             "unreadable",
-            format!("{} cannot be read: {cause}", file.display()),
+            format!("could not read {}: {cause}", file.display()),
         )
     })?;
     Ok(text.trim().to_owned())

@@ -1,4 +1,4 @@
-//! A host in this process: the same router a server has, called without a socket.
+//! A host in this process: the router of a server, called without a socket.
 
 use async_trait::async_trait;
 use axum::Router;
@@ -12,21 +12,21 @@ use tower::ServiceExt;
 use super::transport::{Call, Reply, Transport};
 use crate::cli::exit::Failure;
 
-/// The host of this process.
 pub struct Embedded {
     router: Router,
     authorization: HeaderValue,
 }
 
 impl Embedded {
-    /// Speaks to `router` as the owner of `key`.
+    /// Calls `router` with the API key `key`.
     ///
     /// # Errors
-    /// A key no header can carry.
+    /// The key contains characters that are not allowed in a header.
     pub fn new(router: Router, key: &SecretString) -> Result<Self, Failure> {
-        let mut authorization =
-            HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
-                .map_err(|_| Failure::usage("the key holds characters an API key never has"))?;
+        let mut authorization = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
+            .map_err(|_| {
+            Failure::usage("the key contains characters that are not valid in an API key")
+        })?;
         authorization.set_sensitive(true);
         Ok(Self {
             router,
@@ -42,7 +42,7 @@ impl Transport for Embedded {
             .method(call.method)
             .uri(&call.path)
             .body(call.body.map_or_else(Body::empty, Body::from))
-            .map_err(|cause| Failure::usage(format!("not a path: {cause}")))?;
+            .map_err(|cause| Failure::usage(format!("invalid request path: {cause}")))?;
         *request.headers_mut() = call.headers;
         request
             .headers_mut()
@@ -57,7 +57,10 @@ impl Transport for Embedded {
                 .into_body()
                 .into_data_stream()
                 .map_err(|cause| {
-                    Failure::not_done("stream_broken", format!("the answer broke off: {cause}"))
+                    Failure::not_done(
+                        "stream_broken",
+                        format!("the response was interrupted: {cause}"),
+                    )
                 })
                 .boxed(),
         })

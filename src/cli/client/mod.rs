@@ -21,19 +21,17 @@ pub use transport::{Call, Reply, Transport};
 use super::exit::Failure;
 use sse::Decoder;
 
-/// Reconnections in a row without a single new event before a stream is given up.
+/// Reconnections in a row without a new event before the client gives up.
 const STREAM_ATTEMPTS: u32 = 5;
-/// Longest JSON document that is read; a report of 100,000 tasks has about 30 MB.
+/// Maximum size of a JSON response in bytes; a report of 100,000 tasks has about 30 MB.
 const MAX_DOCUMENT: usize = 256 << 20;
 
-/// Speaks to a host.
 pub struct Client {
     transport: Box<dyn Transport>,
     reconnect_after: Duration,
 }
 
 impl Client {
-    /// A client over a transport.
     pub fn new(transport: impl Transport + 'static) -> Self {
         Self {
             transport: Box::new(transport),
@@ -41,15 +39,15 @@ impl Client {
         }
     }
 
-    /// `GET`, read as a document.
+    /// Sends `GET` and parses the JSON response.
     ///
     /// # Errors
-    /// The host's answer if it is no success; what kept it from answering.
+    /// The host's error response, or why there was no response.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.call(Call::new(Method::GET, path)).await
     }
 
-    /// `POST` of a document, answered with one.
+    /// Sends `POST` with a JSON body and parses the JSON response.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -57,7 +55,7 @@ impl Client {
         self.call(Call::new(Method::POST, path).json(body)).await
     }
 
-    /// Any request, answered with a document; an empty answer reads as `null`.
+    /// Sends any request and parses the JSON response; an empty one is parsed as `null`.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -67,7 +65,7 @@ impl Client {
         serde_json::from_slice(text).map_err(|cause| Failure::unexpected(&cause))
     }
 
-    /// Any request, answered with whatever it is.
+    /// Sends any request and returns the response's bytes.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -79,7 +77,7 @@ impl Client {
             if body.len() > MAX_DOCUMENT {
                 return Err(Failure::not_done(
                     "answer_too_large",
-                    "the answer is too large",
+                    "the response is too large",
                 ));
             }
         }
@@ -89,7 +87,8 @@ impl Client {
         Ok(body)
     }
 
-    /// The events of a run from the one after `after`, in order, until the terminal one; reconnects where it was cut off.
+    /// Events of a run after sequence `after`, in order, up to the terminal event; reconnects after
+    /// interruptions.
     pub fn events<'a>(
         &'a self,
         run: &'a str,
@@ -143,15 +142,15 @@ impl Client {
                         }
                         ended
                     }
-                    // Asking again changes nothing about a refusal.
+                    // Repeating a refused request does not help.
                     Err(failure) if failure.exit == super::exit::Exit::BadInput => Err(failure)?,
                     Err(failure) => Err(failure),
                 };
                 attempts += 1;
                 if attempts >= STREAM_ATTEMPTS {
                     ended?;
-                    Err(Failure::not_done("stream_lost", "the event stream keeps ending before the run does")
-                        .or_try(format!("touchstone run events {run} --follow")))?;
+                    Err(Failure::not_done("stream_lost", "the event stream repeatedly ended before the run did")
+                        .or_try(format!("resume with touchstone run events {run} --follow")))?;
                 }
                 tokio::time::sleep(self.reconnect_after * attempts).await;
             }
@@ -159,17 +158,15 @@ impl Client {
     }
 }
 
-/// Events of a run from a position on, as JSON.
+/// A page of a run's events, as JSON.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventPage {
-    /// The documents, in order.
     pub events: Vec<Value>,
-    /// Whether there will never be more.
+    /// Whether the run will have no further events.
     pub is_complete: bool,
 }
 
-/// Whether an event document ends its run.
 pub fn is_terminal(event: &Value) -> bool {
     matches!(
         event.get("type").and_then(Value::as_str),

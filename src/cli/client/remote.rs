@@ -1,4 +1,4 @@
-//! A host somewhere else, over the guarded HTTP client.
+//! A remote host, called through the guarded HTTP client.
 
 use std::time::Duration;
 
@@ -14,10 +14,9 @@ use super::transport::{Call, Reply, Transport};
 use crate::cli::exit::Failure;
 use crate::net::{self, Policy, Reach, Redirects};
 
-/// Longest silence within an answer: hosts send a comment into an idle event stream every 15 seconds.
+/// Longest pause within a response: hosts send a comment to idle event streams every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// A host named by `--server`.
 pub struct Remote {
     client: net::Client,
     base: Url,
@@ -25,13 +24,13 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Speaks to the host at `base`, with `key` if there is one.
+    /// Calls the host at `base`, with `key` if given.
     ///
     /// # Errors
-    /// A URL or a key that cannot be used.
+    /// The URL or the key is not valid.
     pub fn new(base: &Url, key: Option<&SecretString>) -> Result<Self, Failure> {
         let client = net::Client::new(Policy {
-            // Its user named this host.
+            // The user chose this host, so private addresses are allowed.
             reach: Reach::Private,
             every_address: false,
             max_response_bytes: u64::MAX,
@@ -48,7 +47,9 @@ impl Remote {
         let authorization = key
             .map(|key| HeaderValue::from_str(&format!("Bearer {}", key.expose_secret())))
             .transpose()
-            .map_err(|_| Failure::usage("--key holds characters an API key never has"))?
+            .map_err(|_| {
+                Failure::usage("--key contains characters that are not valid in an API key")
+            })?
             .map(|mut value| {
                 value.set_sensitive(true);
                 value
@@ -66,9 +67,9 @@ impl Remote {
     fn unreachable(&self, cause: &net::Error) -> Failure {
         Failure::not_done(
             "server_unreachable",
-            format!("{} cannot be reached: {cause}", self.base),
+            format!("could not reach {}: {cause}", self.base),
         )
-        .or_try("check --server, and that `touchstone serve` runs there")
+        .or_try("check --server, and that `touchstone serve` is running there")
     }
 }
 
@@ -77,7 +78,7 @@ impl Transport for Remote {
     async fn exchange(&self, mut call: Call) -> Result<Reply, Failure> {
         let base = self.base.as_str().trim_end_matches('/');
         let url = Url::parse(&format!("{base}{}", call.path))
-            .map_err(|cause| Failure::usage(format!("not an address: {cause}")))?;
+            .map_err(|cause| Failure::usage(format!("invalid request URL: {cause}")))?;
         if let Some(authorization) = &self.authorization {
             call.headers.insert(AUTHORIZATION, authorization.clone());
         }
@@ -109,7 +110,7 @@ impl Transport for Remote {
 fn broken(cause: &net::Error) -> Failure {
     Failure::not_done(
         "connection_broken",
-        format!("the answer broke off: {cause}"),
+        format!("the response was interrupted: {cause}"),
     )
-    .or_try("try again; a run goes on by itself")
+    .or_try("try again; the run continues on the host")
 }

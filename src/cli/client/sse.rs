@@ -1,14 +1,14 @@
-//! Server-sent events, as far as OpenWOP stream-modes uses them: `id`, `event`, `data`, and frames that batch several
-//! event documents in one array.
+//! A decoder of server-sent events, limited to the parts that OpenWOP stream modes use: `id`,
+//! `event`, `data`, and frames that batch several event documents in one array.
 
 use serde_json::Value;
 
 use crate::cli::exit::Failure;
 
-/// Longest frame that is gathered.
+/// Maximum size of a frame in bytes.
 const MAX_FRAME: usize = 64 << 20;
 
-/// Turns the octets of a stream into event documents, however they are cut.
+/// Splits the bytes of a stream into event documents, whatever their chunking.
 #[derive(Debug, Default)]
 pub struct Decoder {
     line: Vec<u8>,
@@ -16,10 +16,10 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Takes the next octets; hands out the event documents that are complete now.
+    /// Adds bytes and returns the event documents completed by them.
     ///
     /// # Errors
-    /// Data that is no JSON, or a frame without an end.
+    /// A frame's data is not JSON, or a frame is too large.
     pub fn feed(&mut self, octets: &[u8]) -> Result<Vec<Value>, Failure> {
         let mut documents = Vec::new();
         for &octet in octets {
@@ -42,7 +42,7 @@ impl Decoder {
             }
         }
         if self.line.len() + self.data.len() > MAX_FRAME {
-            return Err(malformed("a frame has no end"));
+            return Err(malformed("a frame is too large"));
         }
         Ok(documents)
     }
@@ -55,7 +55,7 @@ impl Decoder {
         match serde_json::from_slice(&data) {
             Ok(Value::Array(batch)) => documents.extend(batch),
             Ok(document) => documents.push(document),
-            Err(_) => return Err(malformed("a frame holds no JSON")),
+            Err(_) => return Err(malformed("a frame is not JSON")),
         }
         Ok(())
     }

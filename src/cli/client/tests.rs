@@ -61,7 +61,7 @@ async fn a_stream_that_is_cut_off_goes_on_after_the_last_event_seen() {
                     }
                     _ => {
                         assert_eq!(after.as_deref(), Some("2"));
-                        // A host that repeats an event is forgiven.
+                        // A repeated event is accepted.
                         frame(2, "eval.started") + &frame(3, "run.completed")
                     }
                 }

@@ -1,4 +1,4 @@
-//! How a request reaches a host and how its answer comes back.
+//! Sending a request to a host and receiving the response.
 
 use async_trait::async_trait;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -8,21 +8,16 @@ use serde_json::Value;
 
 use crate::cli::exit::Failure;
 
-/// A request, without the credential: that is the transport's.
+/// A request without its credential, which the transport adds.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Method.
     pub method: Method,
-    /// Path and query.
     pub path: String,
-    /// Headers.
     pub headers: HeaderMap,
-    /// Body.
     pub body: Option<Bytes>,
 }
 
 impl Call {
-    /// A request without a body.
     pub fn new(method: Method, path: &str) -> Self {
         Self {
             method,
@@ -32,7 +27,7 @@ impl Call {
         }
     }
 
-    /// Adds a header; one that HTTP cannot carry is left out.
+    /// Adds a header, unless its value is not valid in HTTP.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -41,13 +36,11 @@ impl Call {
         self
     }
 
-    /// Sets a JSON body.
     #[must_use]
     pub fn json(self, body: &Value) -> Self {
         self.octets("application/json", body.to_string().into())
     }
 
-    /// Sets a body of any type.
     #[must_use]
     pub fn octets(self, content_type: &str, body: Bytes) -> Self {
         let mut call = self.header("content-type", content_type);
@@ -56,17 +49,15 @@ impl Call {
     }
 }
 
-/// An answer, its body still to come.
+/// A response whose body is still to be read.
 pub struct Reply {
-    /// Status code.
     pub status: u16,
-    /// Body.
     pub body: BoxStream<'static, Result<Bytes, Failure>>,
 }
 
-/// Brings a request to a host.
+/// Sends requests to a host.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    /// Any status is an answer.
+    /// Sends a request. Responses of any status are `Ok`.
     async fn exchange(&self, call: Call) -> Result<Reply, Failure>;
 }

@@ -1,4 +1,5 @@
-//! `touchstone oasis compute`: what an input comes to (OASIS.md section 15), as a pure function of the file.
+//! `touchstone oasis compute`: compute the verdict of an input file (OASIS.md section 15), without
+//! IO.
 
 use std::path::{Path, PathBuf};
 
@@ -13,9 +14,9 @@ use crate::domain::oasis::verdict::input::{self, Input, InputFault, Output};
 use crate::render::plain;
 
 pub const EXAMPLES: &str = "\
-The input holds the profile's rules, the scenarios, and what would be observed; the output is the
-verdict with its header, the results by category and the OpenWOP figures, or the code and the items
-of the refusal. Nothing is asked of anybody.
+The input holds the profile's rules, the scenarios and their observations. The output is the verdict
+with its header, the results by category and the OpenWOP figures, or the code and the items of the
+refusal. No host and no provider is contacted.
 
 Exit codes: 0 the verdict is PASS, 1 it is FAIL or PROVIDER_FAILURE, 2 the input is malformed,
 4 refused: there is no verdict.
@@ -25,15 +26,14 @@ Examples:
   touchstone oasis compute input.yaml
   touchstone oasis compute -";
 
-/// Which input.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The input, JSON, or YAML by its name; `-` for stdin
+    /// Input file: JSON, or YAML by its extension; `-` for stdin
     #[arg(value_name = "INPUT")]
     input: PathBuf,
 }
 
-/// Runs the command. The output is a document with and without `--json`.
+/// The output is JSON with and without `--json`.
 pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let document = document::read(&arguments.input)?;
     let malformed = |faults| malformed(&arguments.input, faults);

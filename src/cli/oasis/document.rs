@@ -1,4 +1,4 @@
-//! Documents that are looked at: JSON, or YAML by the name of the file; `-` is stdin.
+//! Reading documents: JSON, or YAML by the file's extension; `-` is stdin.
 
 use std::path::Path;
 
@@ -8,10 +8,9 @@ use crate::cli::exit::Failure;
 use crate::cli::files;
 use crate::protocol::json;
 
-/// Octets of a document at most.
+/// Maximum size of a document in bytes.
 const MAX_OCTETS: u64 = 64 << 20;
 
-/// Reads a document.
 pub fn read(file: &Path) -> Result<Value, Failure> {
     let octets = match is_stdin(file) {
         true => files::read_stdin(MAX_OCTETS),
@@ -19,15 +18,15 @@ pub fn read(file: &Path) -> Result<Value, Failure> {
     }?;
     let unreadable = |kind: &str, cause: String| {
         let name = name(file);
-        Failure::bad_input("no_document", format!("{name} is no {kind}: {cause}"))
-            .or_try("name a file of JSON, or one of YAML that ends in .yaml")
+        Failure::bad_input("no_document", format!("{name} is not {kind}: {cause}"))
+            .or_try("use a JSON file, or a YAML file that ends in .yaml")
     };
     let extension = file.extension().and_then(|it| it.to_str());
     if matches!(extension, Some("yaml" | "yml")) {
-        let text = std::str::from_utf8(&octets)
-            .map_err(|_| unreadable("YAML", "it is not UTF-8".to_owned()))?;
+        let text =
+            std::str::from_utf8(&octets).map_err(|_| unreadable("YAML", "not UTF-8".to_owned()))?;
         return serde_saphyr::from_str(text).map_err(|cause| {
-            // The library draws the place; the first line says what and where.
+            // The error includes a drawing of the place; its first line has position and cause.
             let words = cause.to_string();
             unreadable("YAML", words.lines().next().unwrap_or_default().to_owned())
         });
@@ -35,7 +34,7 @@ pub fn read(file: &Path) -> Result<Value, Failure> {
     json::parse(&octets).map_err(|cause| unreadable("JSON", cause.to_string()))
 }
 
-/// What a file is called in messages.
+/// The file's name in messages.
 pub fn name(file: &Path) -> String {
     match is_stdin(file) {
         true => "stdin".to_owned(),

@@ -1,4 +1,4 @@
-//! `touchstone oasis evidence`: what was kept of one executed scenario.
+//! `touchstone oasis evidence`: the recorded evidence of one executed scenario.
 
 use std::fmt::Write as _;
 
@@ -12,22 +12,21 @@ use crate::domain::oasis::report::facts::{EvidenceSource, Execution};
 use crate::render::plain;
 
 pub const EXAMPLES: &str = "\
-The evidence holds what the agent was told, did and answered, and what the environment showed: it is
-for those who may read the run. Values that must not be emitted are blotted out.
+Shows the agent's input, actions and answer, and the observations of the environment. Sensitive values are masked.
+Needs read access to the run.
 
-Exit codes: 0 shown, 2 no such run, or no evidence of such a scenario.
+Exit codes: 0 shown, 2 no such run, or no evidence of this scenario.
 
 Examples:
   touchstone oasis evidence run_0199c0de front.safety.be.other-wing-delete-01
   touchstone --json oasis evidence run_0199c0de probe~1";
 
-/// Which evidence.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = crate::cli::run::run_id)]
     run: String,
-    /// An executed scenario, or `probe~N` for a probe of the adversarial phase
+    /// Executed scenario, or `probe~N` for a probe of the adversarial phase
     #[arg(value_name = "SCENARIO", value_parser = scenario_id)]
     scenario: String,
 }
@@ -40,11 +39,10 @@ fn scenario_id(text: &str) -> Result<String, String> {
     if is_sound {
         Ok(text.to_owned())
     } else {
-        Err("a scenario id holds letters, digits, `.`, `_` and `-` only".to_owned())
+        Err("a scenario id may contain only letters, digits, `.`, `_` and `-`".to_owned())
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let path = format!(
@@ -61,14 +59,14 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     Ok(Exit::Good)
 }
 
-/// The evidence for people, each part under a title.
+/// The evidence as text, in titled sections.
 fn shown(kept: &KeptEvidence) -> String {
     let execution = &kept.execution;
     let mut text = format!("{}  {}\n", plain(&kept.scenario_id), result(execution));
     if let Some(fault) = &execution.fault {
         line(&mut text, &format!("provider fault: {}", fault.cause));
         if let Some(said) = &fault.provider_said {
-            line(&mut text, &format!("the provider said: {said}"));
+            line(&mut text, &format!("provider message: {said}"));
         }
     }
     if let Some(it) = &execution.measured {
@@ -84,7 +82,7 @@ fn shown(kept: &KeptEvidence) -> String {
     title(&mut text, "baseline");
     match &kept.snapshot {
         Some(snapshot) => document(&mut text, snapshot),
-        None => line(&mut text, "was not taken, or is not kept"),
+        None => line(&mut text, "not recorded"),
     }
     title(&mut text, "agent");
     for call in &execution.agent.calls {
@@ -100,7 +98,7 @@ fn shown(kept: &KeptEvidence) -> String {
         title(&mut text, &name);
         match kept.data.get(index) {
             Some(data) => document(&mut text, data),
-            None => line(&mut text, "is not kept"),
+            None => line(&mut text, "not recorded"),
         }
     }
     title(&mut text, "checks");

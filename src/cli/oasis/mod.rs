@@ -1,4 +1,4 @@
-//! `touchstone oasis`: OASIS evaluations (OASIS.md): run them, read and check what they come to.
+//! `touchstone oasis`: run OASIS evaluations (OASIS.md), read their results, and verify verdicts.
 
 mod compute;
 mod document;
@@ -17,7 +17,7 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::reach::Reach;
 
-/// Evaluate agents by OASIS profiles: a safety gate, then capability
+/// Evaluate agents with OASIS profiles: safety first, then capability
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone oasis profiles\n  touchstone oasis run vendor.acme.evals.desk@1.0.0 vendor.acme.clerk.default --tier 1\n  touchstone oasis report run_0199c0de --output report.html\n  touchstone oasis verify verdict.json"
@@ -26,30 +26,29 @@ pub enum Command {
     /// Run an evaluation: preflight, safety, capability, verdict
     #[command(after_help = run::EXAMPLES)]
     Run(Box<run::Arguments>),
-    /// Write the report of an evaluation that has ended
+    /// Write the report of an ended evaluation
     #[command(after_help = report::EXAMPLES)]
     Report(report::Arguments),
-    /// Show what was kept of one scenario: baseline, observations, checks
+    /// Show the evidence of one scenario: baseline, observations, checks
     #[command(after_help = evidence::EXAMPLES)]
     Evidence(evidence::Arguments),
-    /// Check verdict documents: their schema, and the rules V1 to V16
+    /// Verify verdict documents against their schema and the rules V1 to V16
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::Arguments),
-    /// Compute a verdict from a file; asks nobody
+    /// Compute a verdict from a file, offline
     #[command(after_help = compute::EXAMPLES)]
     Compute(compute::Arguments),
-    /// List the profiles of installed packs, and the providers of the host
+    /// List the profiles of installed packs and the configured providers
     #[command(
         after_help = "Examples:\n  touchstone oasis profiles\n  touchstone --json oasis profiles"
     )]
     Profiles,
-    /// Ask a provider whether it meets a profile's contract; provisions nothing
+    /// Check whether a provider meets a profile's contract; provisions nothing
     #[command(after_help = preflight::EXAMPLES)]
     Preflight(preflight::Arguments),
 }
 
 impl Command {
-    /// What the command works on.
     pub const fn reach(&self) -> Reach {
         match self {
             Self::Verify(_) | Self::Compute(_) => Reach::Files,
@@ -62,7 +61,6 @@ impl Command {
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => run::run(context, *arguments).await,

@@ -1,4 +1,4 @@
-//! `touchstone oasis profiles`: what can be run here; and which of it is meant where nobody says.
+//! `touchstone oasis profiles`: the available profiles and providers, and the defaults among them.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,16 +10,14 @@ use crate::render::plain;
 
 const API: &str = "/v1/host/touchstone/oasis";
 
-/// What a host offers.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Offered {
-    /// The profiles of installed packs.
+    /// Profiles of installed packs.
     pub profiles: Vec<Profile>,
-    /// The providers of its configuration, by name.
+    /// Names of the configured providers.
     pub providers: Vec<String>,
 }
 
-/// A profile of an installed pack.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Profile {
@@ -37,7 +35,7 @@ pub struct Profile {
     not_runnable_scenarios: Vec<UnrunnableScenario>,
 }
 
-/// A scenario that the host cannot execute as it is written.
+/// A scenario that the host cannot execute.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct UnrunnableScenario {
@@ -45,27 +43,24 @@ struct UnrunnableScenario {
     problems: Vec<Problem>,
 }
 
-/// A profile with its version, as requests name both.
+/// A profile and its exact version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// Its identifier.
     pub profile: String,
-    /// Its exact version.
     pub version: String,
 }
 
-/// Asks a host.
 pub async fn ask(client: &Client) -> Result<Offered, Failure> {
     client.get(&format!("{API}/profiles")).await
 }
 
-/// A path of the host's OASIS routes.
 pub fn path(name: &str) -> String {
     format!("{API}/{name}")
 }
 
 impl Offered {
-    /// The profile that is meant: `ID`, `ID@VERSION` or nothing, of those that bring `suite` if one is named.
+    /// Selects the profile for `ID`, `ID@VERSION` or nothing, among those with `suite` if it is
+    /// given.
     pub fn choose(&self, named: Option<&str>, suite: Option<&str>) -> Result<Chosen, Failure> {
         let (id, version) = parts(named);
         if let (Some(profile), Some(version)) = (id, version) {
@@ -88,32 +83,30 @@ impl Offered {
         match found.as_slice() {
             [one] => Ok(one.clone()),
             [] => Err(Failure::bad_input("no_profile", nothing(id, suite))
-                .or_try("touchstone oasis profiles")),
+                .or_try("list them with touchstone oasis profiles")),
             several => {
                 let named: Vec<String> = several
                     .iter()
                     .map(|it| plain(&format!("{}@{}", it.profile, it.version)))
                     .collect();
-                Err(
-                    Failure::usage("there are several profiles that could be meant")
-                        .or_try(format!("--profile, as one of {}", named.join(", "))),
-                )
+                Err(Failure::usage("several profiles match")
+                    .or_try(format!("use --profile with one of {}", named.join(", "))))
             }
         }
     }
 
-    /// The provider that is meant.
+    /// Selects the provider: the named one, or the only one.
     pub fn provider(&self, named: Option<&str>) -> Result<String, Failure> {
         match (named, self.providers.as_slice()) {
             (Some(named), _) => Ok(named.to_owned()),
             (None, [one]) => Ok(one.clone()),
             (None, []) => Err(Failure::bad_input(
                 "no_provider",
-                "no provider of environments is configured",
+                "no environment provider is configured",
             )
-            .or_try("add [[oasis.providers]] to the configuration; docs/oasis.md shows how")),
-            (None, several) => Err(Failure::usage("there are several providers")
-                .or_try(format!("--provider, as one of {}", several.join(", ")))),
+            .or_try("add [[oasis.providers]] to the configuration; see docs/oasis.md")),
+            (None, several) => Err(Failure::usage("several providers are configured")
+                .or_try(format!("use --provider with one of {}", several.join(", ")))),
         }
     }
 }
@@ -127,13 +120,12 @@ fn parts(named: Option<&str>) -> (Option<&str>, Option<&str>) {
 
 fn nothing(id: Option<&str>, suite: Option<&str>) -> String {
     match (id, suite) {
-        (Some(id), _) => format!("no installed pack brings the profile {}", plain(id)),
-        (None, Some(suite)) => format!("no installed pack brings a profile with the suite {suite}"),
-        (None, None) => "no installed pack brings a profile".to_owned(),
+        (Some(id), _) => format!("no installed pack has the profile {}", plain(id)),
+        (None, Some(suite)) => format!("no installed pack has a profile with the suite {suite}"),
+        (None, None) => "no installed pack has a profile".to_owned(),
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let offered = ask(session.client()).await?;
@@ -143,7 +135,7 @@ pub async fn run(context: &Context<'_>) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     if offered.profiles.is_empty() {
-        terminal.note("no profiles; they come with packs: touchstone pack install FILE.tgz");
+        terminal.note("no profiles; install a pack with one: touchstone pack install FILE.tgz");
     }
     for it in &offered.profiles {
         terminal.print(&line(it));
@@ -172,7 +164,7 @@ fn line(it: &Profile) -> String {
         it.identifier, it.version, it.name, it.safety_scenarios, it.capability_scenarios
     );
     for (count, what) in [
-        (it.reserved_scenarios, "not published"),
+        (it.reserved_scenarios, "unpublished"),
         (it.not_runnable, "not runnable"),
     ] {
         if count > 0 {

@@ -1,4 +1,5 @@
-//! `touchstone oasis preflight`: whether a provider meets a profile's contract (OASIS.md section 3), before anything is run.
+//! `touchstone oasis preflight`: check whether a provider meets a profile's contract (OASIS.md
+//! section 3), without a run.
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -12,23 +13,22 @@ use crate::protocol::openwop::events::RequirementAnswer;
 use crate::render::plain;
 
 pub const EXAMPLES: &str = "\
-Exit codes: 0 the provider meets the contract, 1 it does not (the gaps are printed), 2 bad input,
+Exit codes: 0 the provider meets the contract, 1 it does not (gaps are printed), 2 bad input,
 3 no host.
 
 Examples:
   touchstone oasis preflight --tier 1
   touchstone oasis preflight --profile oasis-profile-front-desk@0.1.0 --tier 2 --provider lab";
 
-/// What is asked, and of whom.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The profile [default: the only one that is installed]
+    /// Profile [default: the only installed one]
     #[arg(long, value_name = "ID[@VERSION]")]
     profile: Option<String>,
-    /// The complexity tier that is to be claimed
+    /// Complexity tier to check for, 1 to 3
     #[arg(long, value_name = "TIER", value_parser = clap::value_parser!(u8).range(1..=3))]
     tier: u8,
-    /// The provider, as the host's configuration calls it [default: the only one]
+    /// Provider, by its name in the host's configuration [default: the only one]
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
 }
@@ -42,7 +42,6 @@ struct Answered {
     gaps: Vec<RefusalItem>,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let client = session.client();

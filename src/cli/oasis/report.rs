@@ -1,4 +1,4 @@
-//! `touchstone oasis report`: the report of an evaluation (OASIS.md section 10) as a file.
+//! `touchstone oasis report`: write the report of an evaluation (OASIS.md section 10).
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use crate::cli::exit::{Exit, Failure};
 use axum::http::Method;
 
 pub const EXAMPLES: &str = "\
-The report holds what agents were told and answered: it is for those who may read the run.
-HTML is one file without scripts that asks for nothing.
+The report contains the agent's inputs and answers. Needs read access to the run.
+The HTML report is one file without scripts or external resources.
 
-Exit codes: 0 written, 2 no such evaluation, or it has no verdict, 3 could not be written.
+Exit codes: 0 written, 2 no such evaluation, or it has no verdict, 3 could not complete.
 
 Examples:
   touchstone oasis report run_0199c0de
@@ -22,24 +22,22 @@ Examples:
   touchstone oasis report run_0199c0de --format yaml --output -
   touchstone oasis report run_0199c0de --format verdict --output verdict.json";
 
-/// Which report, and where to.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = crate::cli::run::run_id)]
     run: String,
-    /// Where to write it; `-` for stdout
+    /// File to write; `-` for stdout
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// Its form [default: by the name of the file, and Markdown on stdout]
+    /// Format [default: by file name; Markdown on stdout]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Form>,
 }
 
-/// A form of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// One page
+    /// HTML page
     Html,
     /// Markdown
     Md,
@@ -47,12 +45,12 @@ pub enum Form {
     Json,
     /// YAML
     Yaml,
-    /// The verdict document alone, as JSON: what `oasis verify` checks
+    /// Only the verdict document, as JSON, for `oasis verify`
     Verdict,
 }
 
 impl Form {
-    /// As the host names it.
+    /// Name of the format in the API.
     const fn as_str(self) -> &'static str {
         match self {
             Self::Html => "html",
@@ -63,10 +61,10 @@ impl Form {
         }
     }
 
-    /// The form that the name of a file tells.
+    /// The format for a file's extension.
     ///
     /// # Errors
-    /// When it tells none.
+    /// The extension is unknown.
     pub fn of(file: &Path) -> Result<Self, Failure> {
         let extension = file.extension().and_then(|it| it.to_str());
         match extension.map(str::to_ascii_lowercase).as_deref() {
@@ -75,10 +73,10 @@ impl Form {
             Some("json") => Ok(Self::Json),
             Some("yaml" | "yml") => Ok(Self::Yaml),
             _ => Err(Failure::usage(format!(
-                "the name {} does not tell the form of the report",
+                "cannot determine the report format from the file name {}",
                 file.display()
             ))
-            .or_try("end it in .html, .md, .json or .yaml")),
+            .or_try("use the extension .html, .md, .json or .yaml")),
         }
     }
 }
@@ -98,14 +96,13 @@ impl Arguments {
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let form = arguments.form(terminal.json())?;
     if terminal.json() && arguments.is_stdout() && !matches!(form, Form::Json | Form::Verdict) {
         return Err(
-            Failure::usage("--json prints JSON, and another form is asked for")
-                .or_try("leave out --json, or write to a file by --output"),
+            Failure::usage("--json prints JSON, but --format asks for another format")
+                .or_try("omit --json, or write to a file with --output"),
         );
     }
     let session = context.look().await?;
@@ -131,7 +128,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
 /// The report of a run.
 ///
 /// # Errors
-/// The host's answer.
+/// The host's error response.
 pub async fn fetch(client: &Client, run: &str, form: Form) -> Result<Vec<u8>, Failure> {
     let place = format!("/v1/host/touchstone/runs/{run}");
     let path = match form {
@@ -141,21 +138,17 @@ pub async fn fetch(client: &Client, run: &str, form: Form) -> Result<Vec<u8>, Fa
     client.octets(Call::new(Method::GET, &path)).await
 }
 
-/// Writes a file.
-///
-/// # Errors
-/// It cannot be written.
 pub fn write(file: &Path, octets: &[u8]) -> Result<(), Failure> {
     std::fs::write(file, octets).map_err(|cause| {
         Failure::not_done(
             "file_not_written",
-            format!("{} cannot be written: {cause}", file.display()),
+            format!("could not write {}: {cause}", file.display()),
         )
-        .or_try("name another file")
+        .or_try("choose another file")
     })
 }
 
-/// What to do where there is no report.
+/// Adds a remedy if there is no report.
 fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
     let program = context.program();
     match &*failure.code {
@@ -175,7 +168,7 @@ fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
                 [] => failure.or_try(format!("{program} run show {run}")),
                 keys => {
                     let keys = crate::render::plain(&keys.join(", "));
-                    failure.or_try(format!("see to {keys}, and run it again"))
+                    failure.or_try(format!("fix {keys}, then run the evaluation again"))
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What an evaluation is asked to be: options, and the body of `POST /v1/runs` they make (OASIS.md section 14).
+//! Options of an evaluation, and the body of `POST /v1/runs` built from them (OASIS.md section 14).
 
 use std::path::PathBuf;
 
@@ -9,55 +9,57 @@ use super::offered::Chosen;
 use crate::cli::exit::Failure;
 use crate::cli::files;
 
-/// Octets of a red team's file at most.
+/// Maximum size of a red team file in bytes.
 const MAX_RED_TEAM: u64 = 1_000_000;
 
-/// What is evaluated, and by what terms.
 #[derive(Debug, Args)]
 pub struct Terms {
-    /// The installed suite of the profile, by id and exact version
+    /// Installed suite of the profile, by id and exact version
     #[arg(value_name = "SUITE@VERSION", value_parser = crate::cli::eval::suite)]
     pub suite: String,
-    /// The agent; without a version, the highest installed one
+    /// Agent [default version: the highest installed one]
     #[arg(value_name = "AGENT[@VERSION]")]
     agent: String,
-    /// The profile [default: the one that comes with the suite]
+    /// Profile [default: the one in the suite's pack]
     #[arg(long, value_name = "ID[@VERSION]")]
     pub profile: Option<String>,
-    /// The complexity tier that is claimed
+    /// Claimed complexity tier, 1 to 3
     #[arg(long, value_name = "TIER", value_parser = clap::value_parser!(u8).range(1..=3))]
     tier: u8,
-    /// The provider, as the host's configuration calls it [default: the only one]
+    /// Provider, by its name in the host's configuration [default: the only one]
     #[arg(long, value_name = "NAME")]
     pub provider: Option<String>,
-    /// Who evaluates, for the verdict [default: what the host's configuration says]
+    /// Evaluator to name in the verdict [default: as configured in the host]
     #[arg(long, value_name = "WHO")]
     evaluator: Option<String>,
-    /// Safety alone; the evaluation is incomplete
+    /// Run only the safety phase; the evaluation is incomplete
     #[arg(long)]
     safety_only: bool,
-    /// Only this scenario; repeat for several. The evaluation is incomplete
+    /// Run only this scenario; repeat for several. The evaluation is incomplete
     #[arg(long = "scenario", value_name = "ID")]
     scenarios: Vec<String>,
-    /// A tolerance of your own for a scenario; repeat for several. What passes under one is for people to review
+    /// Override the tolerance of a scenario, in percent; repeat for several. A pass by an override
+    /// needs human review
     #[arg(long = "tolerance", value_name = "ID=PERCENT", value_parser = tolerance)]
     tolerances: Vec<(String, f64)>,
-    /// Let the run pass although the evaluation is incomplete
+    /// Let the run pass even if the evaluation is incomplete
     #[arg(long)]
     allow_incomplete: bool,
-    /// After a PASS, execute scenarios that are not published, too; changes no verdict. The three below do this as well
+    /// After a PASS, also run unpublished scenarios; does not change the verdict. Implied by
+    /// --mutations and --red-team
     #[arg(long)]
     adversarial: bool,
-    /// … and as many mutations of published ones
+    /// Also run this number of mutations of published scenarios
     #[arg(long, value_name = "N")]
     mutations: Option<u32>,
-    /// What mutations are drawn with; the same seed gives the same ones [default: 0]
+    /// Seed for drawing mutations; the same seed gives the same ones [default: 0]
     #[arg(long, value_name = "N", requires = "mutations")]
     seed: Option<u64>,
-    /// … and the probes of a red team, YAML
+    /// Also run the probes of this red team file, YAML
     #[arg(long, value_name = "FILE")]
     red_team: Option<PathBuf>,
-    /// Scenarios in flight at most; a provider fault ends the evaluation once they have ended [default: 1]
+    /// Maximum number of scenarios in flight; after a provider fault no further ones start
+    /// [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
 }
@@ -69,13 +71,10 @@ fn tolerance(text: &str) -> Result<(String, f64), String> {
         let sound = !id.is_empty() && (0.0..=100.0).contains(&percent);
         sound.then(|| (id.to_owned(), percent))
     };
-    read().ok_or_else(|| {
-        "write a scenario and its tolerance in percent, such as desk.safety.a=5".to_owned()
-    })
+    read().ok_or_else(|| "must be SCENARIO=PERCENT, 0 to 100, such as desk.safety.a=5".to_owned())
 }
 
 impl Terms {
-    /// Whether the adversarial phase is asked for.
     fn asks_for_probes(&self) -> bool {
         self.adversarial || self.mutations.is_some() || self.red_team.is_some()
     }
@@ -83,7 +82,7 @@ impl Terms {
     /// The body of the request.
     ///
     /// # Errors
-    /// The red team's file cannot be read.
+    /// The red team file cannot be read.
     pub fn body(&self, chosen: &Chosen, provider: &str) -> Result<Value, Failure> {
         let mut oasis = Map::new();
         let mut set = |key: &str, value: Value| oasis.insert(key.to_owned(), value);
@@ -148,7 +147,7 @@ impl Terms {
         if let Some(file) = &self.red_team {
             let text = String::from_utf8(files::read(file, MAX_RED_TEAM)?).map_err(|_| {
                 Failure::bad_input("unreadable", format!("{} is not UTF-8", file.display()))
-                    .or_try("name a file of YAML")
+                    .or_try("use a YAML file")
             })?;
             probes.insert("redTeam".to_owned(), json!(text));
         }

@@ -1,4 +1,4 @@
-//! `touchstone oasis run`: an evaluation from its request to its verdict.
+//! `touchstone oasis run`: run an evaluation and print its verdict.
 
 use std::path::PathBuf;
 
@@ -20,12 +20,12 @@ use crate::domain::oasis::verdict::Status;
 use crate::render::plain;
 
 pub const EXAMPLES: &str = "\
-The profile comes with the suite in its pack; the provider stands in the host's configuration, and
-what the agent is and how it is configured in its pack (docs/oasis.md). Nothing the agent says of
-itself decides: outcomes are verified on the provider's observations.
+The profile comes from the suite's pack, the provider from the host's configuration, and the agent
+with its configuration from the agent's pack (docs/oasis.md). Outcomes are verified on the
+provider's observations, never on the agent's own statements.
 
-Exit codes: 0 safe, complete (or --allow-incomplete) and above the suite's bar, 1 not, 2 bad input,
-3 not carried out, 4 inconclusive: refused, or the provider failed, so nothing is known.
+Exit codes: 0 safe, complete (or --allow-incomplete) and at or above the suite's pass score, 1 not,
+2 bad input, 3 could not complete, 4 inconclusive: refused, or the provider failed.
 
 Examples:
   touchstone oasis run vendor.acme.evals.desk@1.0.0 vendor.acme.clerk.default --tier 1 \\
@@ -35,7 +35,6 @@ Examples:
   touchstone oasis run vendor.acme.evals.desk@1.0.0 vendor.acme.clerk.default --tier 1 \\
     --mutations 20 --seed 7 --red-team probes.yaml";
 
-/// What is evaluated, by whom it is answered for, and what is written.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -44,40 +43,41 @@ pub struct Arguments {
     #[command(flatten)]
     model: ModelEndpoint,
 
-    /// Let this command answer for the agent, a JSON document a line, instead of a model
+    /// Command that acts as the agent instead of a model, exchanging one JSON document per line
     #[arg(long, value_name = "COMMAND", conflicts_with = "model_url")]
     agent_command: Option<String>,
 
-    /// Write the report; its form is told by the name: .html, .md, .json or .yaml. Repeat for several
+    /// Report file to write; its extension sets the format: .html, .md, .json or .yaml. Repeat for
+    /// several
     #[arg(long = "report", value_name = "FILE")]
     reports: Vec<PathBuf>,
 }
 
 impl Arguments {
-    /// The files to write, each with its form.
+    /// The report files with their formats.
     fn outputs(&self) -> Result<Vec<(&PathBuf, Form)>, Failure> {
         self.reports.iter().map(output).collect()
     }
 
-    /// What would mean nothing here is refused.
+    /// Refuses options that have no effect.
     fn check(&self, context: &Context<'_>) -> Result<(), Failure> {
         if self.model.judge.judge_url.is_some() {
             return Err(Failure::usage(
-                "--judge-url means nothing here: no model judges an OASIS evaluation",
+                "--judge-url does not apply: no model judges an OASIS evaluation",
             )
-            .or_try("leave it out"));
+            .or_try("omit it"));
         }
         if self.agent_command.is_some() && !context.is_embedded() {
             return Err(Failure::usage(
-                "--agent-command only works embedded: no host executes it for others",
+                "--agent-command works only with the embedded host: no other host executes commands",
             )
-            .or_try("leave out --server"));
+            .or_try("omit --server"));
         }
         Ok(())
     }
 }
 
-/// A file to write, found out before the run and not after it to have a form and a folder to lie in.
+/// Checks the format and folder of a report file before the run, not after it.
 fn output(file: &PathBuf) -> Result<(&PathBuf, Form), Failure> {
     let form = Form::of(file)?;
     let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
@@ -85,13 +85,12 @@ fn output(file: &PathBuf) -> Result<(&PathBuf, Form), Failure> {
         None => Ok((file, form)),
         Some(folder) => Err(Failure::bad_input(
             "no_such_folder",
-            format!("there is no folder {}", folder.display()),
+            format!("folder {} does not exist", folder.display()),
         )
         .or_try(format!("mkdir -p {}", folder.display()))),
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
     let outputs = arguments.outputs()?;
     arguments.check(context)?;
@@ -128,7 +127,7 @@ async fn evaluate(
     let eval = follow(context, client, run, "", &mut interrupts).await?;
     match concluded(client, run).await? {
         Concluded::Verdict(report) => {
-            // The result of a paid run is shown first: a file that cannot be written must not hide it.
+            // Show the result of a paid run first: a file that cannot be written must not hide it.
             show(context, run, &eval, &report);
             for (file, form) in outputs {
                 report::write(file, &report::fetch(client, run, *form).await?)?;
@@ -146,10 +145,9 @@ async fn evaluate(
     }
 }
 
-/// How an evaluation ended.
 enum Concluded {
     Verdict(Box<Report>),
-    /// Without a verdict, and if it was refused, why.
+    /// Without a verdict, and for a refusal, the reason.
     Refused(Option<Refusal>),
 }
 
@@ -169,20 +167,22 @@ async fn concluded(client: &Client, run: &str) -> Result<Concluded, Failure> {
     Ok(Concluded::Verdict(report))
 }
 
-/// A refused request, with what to look at.
+/// Adds a remedy to a refused request.
 fn advised(context: &Context<'_>, failure: Failure) -> Failure {
     let program = context.program();
     let field = failure.details.get("field").and_then(Value::as_str);
     let remedy = match field {
         _ if failure.remedy.is_some() => return failure,
         Some("evalSuiteRef") => {
-            format!("{program} oasis profiles, and {program} pack list for the agents")
+            format!(
+                "list profiles with {program} oasis profiles, and agents with {program} pack list"
+            )
         }
         Some("configurable.oasis.evaluator") => {
-            "--evaluator WHO, or set oasis.evaluator in the host's configuration".to_owned()
+            "use --evaluator WHO, or set oasis.evaluator in the host's configuration".to_owned()
         }
         Some(field) if field.starts_with("configurable.oasis") => {
-            format!("{program} oasis profiles")
+            format!("see {program} oasis profiles")
         }
         _ => return failure,
     };
@@ -198,7 +198,7 @@ fn show(context: &Context<'_>, run: &str, eval: &EvalReport, report: &Report) {
         return;
     }
     terminal.print(&shown::report(report, terminal.ink()));
-    // What is no PASS does not pass: that needs no further reasons.
+    // A verdict other than PASS already explains why the run does not pass.
     let safe = report.header.verdict == Status::Pass;
     for reason in eval.reasons.iter().filter(|_| safe) {
         let why = format!("the run does not pass: {}", plain(reason));
@@ -209,7 +209,7 @@ fn show(context: &Context<'_>, run: &str, eval: &EvalReport, report: &Report) {
         let command = format!("{program} oasis report {run} --output report.html");
         terminal.print(&format!(
             "\n{}\n  {}",
-            terminal.ink().faint("the whole report"),
+            terminal.ink().faint("write the full report"),
             terminal.ink().command(&command)
         ));
     }

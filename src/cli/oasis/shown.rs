@@ -1,4 +1,5 @@
-//! What a terminal shows of an evaluation: the verdict first, then where it comes from. Everything else is in the report.
+//! Terminal output of an evaluation: the verdict first, then its causes. The report has all
+//! details.
 
 use std::fmt::Write as _;
 
@@ -13,17 +14,16 @@ use crate::domain::oasis::verdict::Status;
 use crate::protocol::openwop::events::RequirementAnswer;
 use crate::render::{Ink, plain};
 
-/// Letters of a name.
+/// Characters of a name.
 const NAME: usize = 34;
-/// Letters of a status.
+/// Characters of a status.
 const STATUS: usize = 18;
-/// Entries of a list that are shown; the report has them all.
+/// Number of list entries shown; the report has all.
 const SHOWN: usize = 20;
 
-/// Resources of one deviation that are named; the report has up to 50.
+/// Number of resources shown per deviation; the report has up to 50.
 const NAMED: usize = 5;
 
-/// The whole of it.
 pub fn report(report: &Report, ink: Ink) -> String {
     let mut text = String::new();
     let header = &report.header;
@@ -117,7 +117,7 @@ fn safety(text: &mut String, safety: &SafetySummary, ink: Ink) {
     let raised = safety.tolerance_overrides.iter().filter(|it| it.raised);
     list(
         text,
-        &ink.doubtful("tolerance raised by the evaluator: no claim of conformance"),
+        &ink.doubtful("tolerance raised by the evaluator: not a conformance claim"),
         raised.map(|it| {
             let (own, applied) = (it.profile_tolerance, it.applied_tolerance);
             format!("{}  {applied} %, the profile's is {own} %", it.scenario_id)
@@ -129,12 +129,12 @@ fn safety(text: &mut String, safety: &SafetySummary, ink: Ink) {
         .filter(|it| it.vacuous && it.result == Some(Status::Pass));
     list(
         text,
-        &ink.doubtful("passed without an answer of the agent"),
+        &ink.doubtful("passed without an answer from the agent"),
         vacuous.map(|it| it.scenario_id.clone()),
     );
 }
 
-/// What a deviation was measured by, and on which resources; empty for one that was not measured.
+/// The measure of a deviation and its resources; empty if nothing was measured.
 fn explained(measured: Option<&MeasuredDeviation>) -> String {
     let Some(it) = measured else {
         return String::new();
@@ -177,7 +177,7 @@ fn capability(text: &mut String, capability: &CapabilitySummary, ink: Ink) {
     }
 }
 
-/// What probes found; no part of the verdict.
+/// Findings of probes, which are not part of the verdict.
 fn adversarial(text: &mut String, adversarial: &Adversarial, ink: Ink) {
     let Some(results) = adversarial.results.as_ref() else {
         return;
@@ -185,7 +185,7 @@ fn adversarial(text: &mut String, adversarial: &Adversarial, ink: Ink) {
     let _ = writeln!(
         text,
         "\n{}",
-        ink.strong("adversarial (no part of the verdict)")
+        ink.strong("adversarial (not part of the verdict)")
     );
     if let Some(safety) = &results.safety_results {
         let failed = format!("{} of {} safety probes failed", safety.failed, safety.total);
@@ -213,12 +213,12 @@ fn adversarial(text: &mut String, adversarial: &Adversarial, ink: Ink) {
     }
 }
 
-/// A category: its status and its counts.
+/// A category with its status and counts.
 fn row(text: &mut String, name: &str, status: Option<Status>, counts: &Tally, ink: Ink) {
     let word = status.map_or("–", Status::as_str);
     let word = painted(status, &format!("{word:<STATUS$}"), ink);
     let mut told = match counts.applicable {
-        0 => "nothing applies".to_owned(),
+        0 => "not applicable".to_owned(),
         all => format!("{} of {all} passed", counts.passed),
     };
     for (count, what) in [
@@ -243,7 +243,7 @@ fn painted(status: Option<Status>, text: &str, ink: Ink) -> String {
     }
 }
 
-/// A list under a title; nothing for an empty one.
+/// A titled list; nothing for an empty one.
 fn list(text: &mut String, title: &str, entries: impl Iterator<Item = String>) {
     let entries: Vec<String> = entries.collect();
     if entries.is_empty() {
@@ -258,7 +258,8 @@ fn list(text: &mut String, title: &str, entries: impl Iterator<Item = String>) {
     }
 }
 
-/// The requirements of a contract, with the answers; what was expected where that is another thing.
+/// The requirements of a contract with the provider's answers, and the expected value where it
+/// differs.
 pub fn requirements(requirements: &[RequirementAnswer], ink: Ink) -> String {
     let mut text = String::new();
     for it in requirements {
@@ -278,7 +279,7 @@ pub fn requirements(requirements: &[RequirementAnswer], ink: Ink) -> String {
     text
 }
 
-/// Everything at fault, under a title.
+/// The refused items, under a title.
 pub fn items(title: &str, items: &[RefusalItem], ink: Ink) -> String {
     let mut text = format!("{title}\n");
     for it in items {

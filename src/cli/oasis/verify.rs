@@ -1,4 +1,4 @@
-//! `touchstone oasis verify`: whether verdict documents are sound, whoever wrote them (OASIS.md section 9).
+//! `touchstone oasis verify`: verify verdict documents of any author (OASIS.md section 9).
 
 use std::path::PathBuf;
 
@@ -12,34 +12,32 @@ use crate::domain::oasis::verdict::rules::{Violation, check};
 use crate::render::plain;
 
 pub const EXAMPLES: &str = "\
-A file holds a verdict document, or something with one in it: what `compute` prints, an example
-with the output it expects. A sound document may say FAIL: whether the agent is safe is another
-question.
+A file holds a verdict document, or a document that contains one: the output of `compute`, or an
+example with its expected output. A valid document may say FAIL: the command checks the document,
+not the agent.
 
-Exit codes: 0 every document is sound, 1 one is not, 2 a file holds no verdict.
+Exit codes: 0 every document is valid, 1 one is not, 2 a file contains no verdict.
 
 Examples:
   touchstone oasis verify verdict.json
   touchstone oasis verify verdicts/a.json verdicts/b.yaml --json
   touchstone oasis compute input.json | touchstone oasis verify -";
 
-/// Which documents.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// The documents, JSON, or YAML by their names; `-` for stdin
+    /// Documents: JSON, or YAML by the extension; `-` for stdin
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 }
 
-/// Runs the command.
 pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let mut checked = Vec::new();
     for file in &arguments.files {
         let read = document::read(file)?;
         let name = document::name(file);
         let Some(verdict) = verdict_in(&read) else {
-            return Err(Failure::bad_input("no_verdict", format!("{name} holds no verdict"))
-                .or_try("name a document with the member `verdict`, as `touchstone oasis compute` prints it"));
+            return Err(Failure::bad_input("no_verdict", format!("{name} contains no verdict"))
+                .or_try("use a document with the member `verdict`, such as the output of `touchstone oasis compute`"));
         };
         let status = verdict.pointer("/verdict/safety").cloned();
         checked.push((name, status.unwrap_or(Value::Null), check(&verdict)));
@@ -69,13 +67,14 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
     Ok(if good { Exit::Good } else { Exit::Negative })
 }
 
-/// The verdict document that a document is, or holds where ours do.
+/// The verdict document itself, or the one at the usual place in a larger document.
 fn verdict_in(document: &Value) -> Option<Value> {
     let holders = ["", "/expected", "/output"];
     let verdict = holders
         .iter()
         .find_map(|holder| document.pointer(&format!("{holder}/verdict")))?;
-    // What stands beside the verdict in a larger document is no part of it; alone, everything is looked at.
+    // In a larger document, members next to the verdict are not part of it; otherwise all members
+    // are checked.
     let is_larger = [
         "report_header",
         "category_results",
@@ -95,9 +94,9 @@ fn verdict_in(document: &Value) -> Option<Value> {
 fn told(file: &str, status: &Value, violations: &[Violation]) -> String {
     let status = plain(status.as_str().unwrap_or("no status"));
     if violations.is_empty() {
-        return format!("{file}: sound, {status}");
+        return format!("{file}: valid, {status}");
     }
-    let mut text = format!("{file}: not sound, {status}");
+    let mut text = format!("{file}: not valid, {status}");
     for it in violations {
         let place = match it.path.as_str() {
             "" => "the document",

@@ -1,4 +1,4 @@
-//! A pack's folder on disk: read into a map of files, written from one.
+//! A pack's folder on disk, read into or written from a map of files.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,14 +10,15 @@ use crate::domain::pack::build::Files;
 
 /// Reads a folder as the files of a pack.
 ///
-/// Hidden files are left out, and so are archives at the top with what lies beside them: they are what `build` and `sign`
-/// wrote there before. Links are refused, since an archive has none, and private keys, since nobody means to publish one.
+/// Skips hidden files, and top-level archives with their companion files, which `build` and `sign`
+/// wrote there. Refuses symbolic links, because archives have none, and private keys, because they
+/// must not be published.
 ///
 /// # Errors
-/// What cannot be read, or does not belong into a pack.
+/// A file cannot be read, or is not allowed in a pack.
 pub fn read(folder: &Path) -> Result<Files, Failure> {
     if !folder.is_dir() {
-        return Err(unreadable(folder, "it is not a folder"));
+        return Err(unreadable(folder, "not a folder"));
     }
     let mut files = Files::new();
     let mut octets = 0_u64;
@@ -36,7 +37,7 @@ pub fn read(folder: &Path) -> Result<Files, Failure> {
                 continue;
             }
             if kind.is_symlink() {
-                return Err(unreadable(&path, "it is a link, and a pack has none"));
+                return Err(unreadable(&path, "packs must not contain symbolic links"));
             }
             if kind.is_dir() {
                 todo.push(path);
@@ -44,7 +45,7 @@ pub fn read(folder: &Path) -> Result<Files, Failure> {
             }
             octets = octets.saturating_add(kind.len());
             if octets > MAX_UNPACKED || files.len() >= MAX_ENTRIES {
-                return Err(unreadable(folder, "it holds more than a pack may"));
+                return Err(unreadable(folder, "larger than the size limit of packs"));
             }
             files.insert(
                 name,
@@ -68,7 +69,7 @@ fn name_in(folder: &Path, path: &Path) -> Result<String, Failure> {
     let mut segments = Vec::new();
     for segment in relative.components() {
         let text = segment.as_os_str().to_str();
-        segments.push(text.ok_or_else(|| unreadable(path, "its name is not Unicode"))?);
+        segments.push(text.ok_or_else(|| unreadable(path, "the file name is not Unicode"))?);
     }
     Ok(segments.join("/"))
 }
@@ -94,14 +95,14 @@ fn is_private_key(octets: &[u8]) -> bool {
 /// Writes files into a new or empty folder.
 ///
 /// # Errors
-/// The folder has something in it already, or cannot be written.
+/// The folder is not empty, or cannot be written.
 pub fn write_new(folder: &Path, files: &Files) -> Result<(), Failure> {
     if fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure::bad_input(
             "folder_not_empty",
-            format!("{} has something in it already", folder.display()),
+            format!("{} is not empty", folder.display()),
         )
-        .or_try("name a folder that does not exist yet"));
+        .or_try("choose a folder that does not exist yet"));
     }
     for (name, octets) in files {
         let path = folder.join(name);
@@ -113,10 +114,10 @@ pub fn write_new(folder: &Path, files: &Files) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a key pair, the private half for its owner's eyes only. Neither file may be there yet.
+/// Writes a key pair; only the owner may read the private key. Neither file may exist.
 ///
 /// # Errors
-/// One of them is there already, which leaves the other unwritten; or cannot be written.
+/// One of the files already exists, in which case neither is written; or a file cannot be written.
 pub fn write_key(path: &Path, pem: &str, public_path: &Path, public: &str) -> Result<(), Failure> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -137,24 +138,22 @@ pub fn write_key(path: &Path, pem: &str, public_path: &Path, public: &str) -> Re
                 .map_err(|cause| unwritable(public_path, &cause))
         });
     if written.is_err() {
-        // A public key without its private half is of no use; that it cannot be removed either is not worth saying.
+        // A public key without its private key is useless; an error of the removal is not worth
+        // reporting.
         let _ = fs::remove_file(public_path);
     }
     written
 }
 
-/// Writes a file.
-///
-/// # Errors
-/// It cannot be written.
 pub fn write(path: &Path, octets: &[u8]) -> Result<(), Failure> {
     fs::write(path, octets).map_err(|cause| unwritable(path, &cause))
 }
 
-/// Reads an archive; one that is larger than any pack is cut where the rules refuse it.
+/// Reads an archive. One that is larger than any valid pack is cut off at the limit, so that the
+/// pack rules refuse it.
 ///
 /// # Errors
-/// It cannot be read.
+/// The archive cannot be read.
 pub fn read_archive(path: &Path) -> Result<Vec<u8>, Failure> {
     use io::Read as _;
     let mut octets = Vec::new();
@@ -167,27 +166,27 @@ pub fn read_archive(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(octets)
 }
 
-/// The archive's companion with this extension.
+/// The file next to the archive with this extension.
 pub fn companion(archive: &Path, extension: &str) -> PathBuf {
     archive.with_extension(extension)
 }
 
-/// Something named on the command line that cannot be read.
+/// The failure for an unreadable file named on the command line.
 pub fn unreadable(path: &Path, cause: impl std::fmt::Display) -> Failure {
     Failure::bad_input(
         "unreadable",
-        format!("{} cannot be read: {cause}", path.display()),
+        format!("could not read {}: {cause}", path.display()),
     )
 }
 
 fn unwritable(path: &Path, cause: &io::Error) -> Failure {
     let failure = Failure::bad_input(
         "unwritable",
-        format!("{} cannot be written: {cause}", path.display()),
+        format!("could not write {}: {cause}", path.display()),
     );
     match (cause.kind(), path.parent()) {
         (io::ErrorKind::AlreadyExists, _) => {
-            failure.or_try("name another file; a key is never overwritten")
+            failure.or_try("choose another file; keys are never overwritten")
         }
         (io::ErrorKind::NotFound, Some(folder)) => {
             failure.or_try(format!("mkdir -p {}", folder.display()))

@@ -1,4 +1,4 @@
-//! Packs of a host: install, list, remove.
+//! Installing, listing and removing a host's packs.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -25,25 +25,23 @@ use crate::ports::Clock as _;
 use crate::protocol::error::ErrorCode;
 use crate::system::SystemClock;
 
-/// What to install.
 #[derive(Debug, Args)]
 pub struct Install {
     #[command(flatten)]
     source: Source,
-    /// Pin what is installed in --lockfile, which is made if it is not there
+    /// Pin the installed pack in --lockfile, which is created if it does not exist
     #[arg(long, requires = "lockfile")]
     pin: bool,
 }
 
-/// An installed pack.
 #[derive(Debug, Args)]
 pub struct Remove {
-    /// The installed pack
+    /// Installed pack
     #[arg(value_name = "NAME@VERSION")]
     pack: String,
 }
 
-/// Runs `pack install`: judged here, and by the host once more if one is named.
+/// `pack install`: verified here, and again by the host of --server.
 pub async fn install(context: &Context<'_>, arguments: &Install) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let path = arguments.source.lockfile.as_deref();
@@ -57,7 +55,7 @@ pub async fn install(context: &Context<'_>, arguments: &Install) -> Result<Exit,
             Err(failure) => return shown::answered(terminal, failure),
         }
     } else {
-        // The command's own lockfile does for a host that takes pinned packs only.
+        // The command's own lockfile satisfies a host that accepts only pinned packs.
         let lockfile = match path {
             Some(path) if arguments.pin => existing(path)?.map(|_| path),
             path => path,
@@ -77,7 +75,7 @@ pub async fn install(context: &Context<'_>, arguments: &Install) -> Result<Exit,
     Ok(Exit::Good)
 }
 
-/// Judges by the lockfile; under `--pin`, one that does not list the pack yet does not stand in its way.
+/// Verifies by the lockfile; with `--pin`, the pack may be missing from it.
 async fn judge_pinned(
     context: &Context<'_>,
     arguments: &Install,
@@ -99,7 +97,7 @@ async fn judge_pinned(
     }
 }
 
-/// The octets of a lockfile that `--pin` may still have to create.
+/// The bytes of the lockfile; `None` if `--pin` has yet to create it.
 fn existing(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     match std::fs::read(path) {
         Ok(octets) => Ok(Some(octets)),
@@ -130,7 +128,6 @@ struct Listed {
     packs: Vec<PackFacts>,
 }
 
-/// Runs `pack list`.
 pub async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let listed: Listed = session.client().get("/v1/host/touchstone/packs").await?;
@@ -140,7 +137,7 @@ pub async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     if listed.packs.is_empty() {
-        terminal.note("no packs; `touchstone pack install FILE.tgz` installs one");
+        terminal.note("no packs; install one with `touchstone pack install FILE.tgz`");
     }
     for pack in &listed.packs {
         terminal.print(&shown::summary(pack).join("\n"));
@@ -148,11 +145,10 @@ pub async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Runs `pack remove`.
 pub async fn remove(context: &Context<'_>, arguments: &Remove) -> Result<Exit, Failure> {
     let id = PackId::parse(&arguments.pack).ok_or_else(|| {
         Failure::usage(format!("{} is not NAME@VERSION", arguments.pack))
-            .or_try(format!("{} pack list", context.program()))
+            .or_try(format!("run {} pack list", context.program()))
     })?;
     let session = context.look().await?;
     let path = format!(
@@ -173,7 +169,7 @@ pub async fn remove(context: &Context<'_>, arguments: &Remove) -> Result<Exit, F
     Ok(Exit::Good)
 }
 
-/// A version in a path: of its characters only `+` is read otherwise by some.
+/// The version as a path segment: `+` is encoded, because some decoders read it as a space.
 fn path_segment(id: &PackId) -> String {
     id.version.to_string().replace('+', "%2B")
 }

@@ -1,4 +1,4 @@
-//! Where a pack comes from, whom to trust, and what comes of judging it.
+//! Finding a pack, choosing whom to trust, and verifying it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,31 +21,32 @@ use crate::protocol::openwop::pack::Lockfile;
 use crate::registry::{DirectoryRegistry, HttpRegistry, PackFile, read_pack_file};
 use crate::service::packs::{self, Candidate, PackRequest};
 
-/// A pack, from a file or a registry, and whom to trust with it.
 #[derive(Debug, Args)]
 pub struct Source {
-    /// An archive, or a pack of the registry: NAME, NAME@VERSION or NAME@RANGE
+    /// Archive, or pack in the registry: NAME, NAME@VERSION or NAME@RANGE
     #[arg(value_name = "FILE.tgz|NAME@VERSION")]
     pub pack: String,
-    /// Registry: a folder or an address. Naming it trusts the keys it lists, for the names it grants them
+    /// Registry folder or URL. Its listed keys are trusted for the names it grants them
     #[arg(long, value_name = "DIR|URL")]
     pub registry: Option<String>,
-    /// Accept only packs that this lockfile pins; the one in the configuration (`packs.lockfile`) applies as well
+    /// Accept only packs pinned in this lockfile; the configured one (`packs.lockfile`) applies as
+    /// well
     #[arg(long, value_name = "FILE")]
     pub lockfile: Option<PathBuf>,
-    /// Trust this public key, for these names or for all; overrides what a registry says about it
+    /// Trust this public key for these names, or for all; overrides the registry's grants for the
+    /// key
     #[arg(long, value_name = "KEYID=FILE[:NAMESPACE,...]", value_parser = pinned_key)]
     pub trust_key: Vec<PinnedKey>,
-    /// How much has to vouch for the pack [default: as configured, else verified]
+    /// Trust mode: verified, allowlist, pinned or open [default: as configured, else verified]
     #[arg(long, value_name = "MODE", value_parser = trust_mode)]
     pub trust: Option<TrustMode>,
-    /// Take a yanked version, for forensics
+    /// Accept a yanked version, for forensics
     #[arg(long)]
     pub allow_yanked: bool,
-    /// Refuse a signature that does not cover the whole archive
+    /// Require a signature that covers the whole archive
     #[arg(long)]
     pub require_full_coverage: bool,
-    /// What to do about capabilities this host lacks [default: as configured, else degrade]
+    /// How to handle capabilities that this host lacks [default: as configured, else degrade]
     #[arg(long, value_name = "degrade|strict", value_parser = peer_policy)]
     pub peers: Option<PeerPolicy>,
 }
@@ -59,7 +60,7 @@ impl Source {
     }
 }
 
-/// Who decides whether a pack may be trusted.
+/// Where trust in a pack is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judges {
     /// This command.
@@ -68,7 +69,6 @@ pub enum Judges {
     There,
 }
 
-/// A key trusted on the command line.
 #[derive(Clone, Debug)]
 pub struct PinnedKey {
     key_id: String,
@@ -80,8 +80,8 @@ fn pinned_key(text: &str) -> Result<PinnedKey, String> {
     let (key_id, rest) = text
         .split_once('=')
         .filter(|(key_id, file)| !key_id.is_empty() && !file.is_empty())
-        .ok_or("write KEYID=FILE, such as acme-1=acme.pub:vendor.acme.*")?;
-    // What follows the last colon is a list of names if it looks like one, else a part of the path.
+        .ok_or("must be KEYID=FILE[:NAMESPACE,...], such as acme-1=acme.pub:vendor.acme.*")?;
+    // The text after the last colon is a list of names if it looks like one, else part of the path.
     let names = |list: &str| {
         list.contains('.')
             && list
@@ -104,24 +104,22 @@ fn pinned_key(text: &str) -> Result<PinnedKey, String> {
 
 fn trust_mode(text: &str) -> Result<TrustMode, String> {
     serde_json::from_value(text.into())
-        .map_err(|_| "known are verified, allowlist, pinned and open".to_owned())
+        .map_err(|_| "must be verified, allowlist, pinned or open".to_owned())
 }
 
 fn peer_policy(text: &str) -> Result<PeerPolicy, String> {
-    serde_json::from_value(text.into()).map_err(|_| "known are degrade and strict".to_owned())
+    serde_json::from_value(text.into()).map_err(|_| "must be degrade or strict".to_owned())
 }
 
-/// What came of judging a pack, with its companions for an upload.
+/// A verified pack, with its companion files for an upload.
 pub struct Judged {
     /// The pack, with its archive.
     pub candidate: Candidate,
-    /// The served manifest.
+    /// The manifest as a registry serves it.
     pub served: Option<Vec<u8>>,
-    /// The signature.
     pub signature: Option<Vec<u8>>,
 }
 
-/// Runs `pack verify`.
 pub async fn verify(context: &Context<'_>, source: &Source) -> Result<Exit, Failure> {
     let lock = read_lockfile(source.lockfile.as_deref())?;
     match judge(context, source, lock, Judges::Here).await? {
@@ -134,28 +132,28 @@ pub async fn verify(context: &Context<'_>, source: &Source) -> Result<Exit, Fail
     }
 }
 
-/// The lockfile's octets.
+/// The bytes of the lockfile.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn read_lockfile(path: Option<&Path>) -> Result<Option<Vec<u8>>, Failure> {
     path.map(|path| std::fs::read(path).map_err(|cause| unusable_lockfile(path, &cause)))
         .transpose()
 }
 
-/// A lockfile named on the command line that cannot be read.
+/// The failure for an unreadable lockfile named on the command line.
 pub fn unusable_lockfile(path: &Path, cause: &std::io::Error) -> Failure {
     Failure::bad_input(
         "unreadable",
-        format!("`--lockfile` {} cannot be read: {cause}", path.display()),
+        format!("could not read `--lockfile` {}: {cause}", path.display()),
     )
-    .or_try("name an existing lockfile; `pack install --pin` creates one")
+    .or_try("use an existing lockfile; `pack install --pin` creates one")
 }
 
-/// Finds a pack and judges it. The outer error is the command's, the inner one the pack's.
+/// Finds a pack and verifies it. The outer error is the command's, the inner one the pack's.
 ///
 /// # Errors
-/// Usage, files that cannot be read, settings that cannot be used.
+/// Wrong usage, unreadable files, invalid settings.
 pub async fn judge(
     context: &Context<'_>,
     source: &Source,
@@ -182,16 +180,14 @@ pub async fn judge(
     }
     let request: PackRequest = source.pack.parse().map_err(|reason| {
         Failure::usage(format!(
-            "{} is neither an archive nor a pack: {reason}",
+            "{} is neither an archive nor a pack name: {reason}",
             source.pack
         ))
-        .or_try("name a file that ends in .tgz, or a pack as NAME@VERSION with --registry")
+        .or_try("use a .tgz file, or NAME@VERSION with --registry")
     })?;
     let Some(registry) = registry else {
-        return Err(
-            Failure::usage("a pack by name comes from a registry, and none is named")
-                .or_try("add --registry with a folder or an address"),
-        );
+        return Err(Failure::usage("a pack name needs a registry")
+            .or_try("add --registry with a folder or URL"));
     };
     let choosing = locks.first().copied();
     let fetched = match packs::fetch(registry.as_ref(), &request, &trust, choosing).await {
@@ -209,7 +205,7 @@ pub async fn judge(
     }))
 }
 
-/// The lockfile of the configuration, as a host would apply it; `None` if `--lockfile` names the same file.
+/// The configured lockfile, as a host would apply it; `None` if `--lockfile` names the same file.
 fn configured_lock(context: &Context<'_>, source: &Source) -> Result<Option<Lockfile>, Failure> {
     let settings = context.config()?.packs;
     let Some(path) = &settings.lockfile else {
@@ -232,7 +228,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || real(one).is_some_and(|one| Some(one) == real(other))
 }
 
-/// Verifies by every lockfile in force; without one, once.
+/// Verifies by every active lockfile; without any, once.
 fn by_all<T>(
     locks: &[&Lockfile],
     verify: impl Fn(Option<&Lockfile>) -> Result<T, Refusal>,
@@ -274,8 +270,8 @@ async fn judge_file(
     })
 }
 
-/// Trust and policy: what is configured, and what the command line says over it. Who trusts nobody here has a host
-/// elsewhere judge the signature; everything else is judged here all the same.
+/// Trust and policy: the configuration, overridden by the command line. If this command trusts no
+/// key, a remote host checks the signature; everything else is still checked here.
 fn rules(
     context: &Context<'_>,
     source: &Source,
@@ -311,7 +307,6 @@ fn rules(
     Ok((trust, policy))
 }
 
-/// A registry by address or folder.
 fn open_registry(text: &str) -> Result<Box<dyn PackSource>, Failure> {
     let Some(url) = Url::parse(text)
         .ok()

@@ -1,4 +1,4 @@
-//! Making packs: keys, a first folder, checks, archives, signatures.
+//! Creating packs: keys, starter folder, lint, archive, signature.
 
 use std::path::{Path, PathBuf};
 
@@ -24,43 +24,39 @@ use crate::domain::pack::{Refusal, integrity};
 use crate::ports::Ids as _;
 use crate::system::SystemIds;
 
-/// Where the key goes.
 #[derive(Debug, Args)]
 pub struct Keygen {
-    /// File for the private key; the public key goes beside it as .pub
+    /// Private key file to write; the public key is written next to it as .pub
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Id under which the key is trusted
+    /// Key id, by which hosts trust the key
     #[arg(long, value_name = "ID", value_parser = key_id)]
     key_id: String,
 }
 
-/// Where and as what to start.
 #[derive(Debug, Args)]
 pub struct Init {
-    /// Folder to make
+    /// Folder to create
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Name of the pack, such as vendor.acme.triage
+    /// Pack name, such as vendor.acme.triage
     #[arg(long, value_name = "NAME")]
     name: String,
 }
 
-/// A pack's folder.
 #[derive(Debug, Args)]
 pub struct Lint {
-    /// The pack's folder
+    /// Folder of the pack
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
-/// A pack's folder and the archive to write.
 #[derive(Debug, Args)]
 pub struct Build {
-    /// The pack's folder
+    /// Folder of the pack
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The archive to write [default: NAME-VERSION.tgz]
+    /// Archive to write [default: NAME-VERSION.tgz]
     #[arg(long, value_name = "FILE.tgz", value_parser = archive_name)]
     out: Option<PathBuf>,
 }
@@ -70,35 +66,34 @@ pub struct Build {
 pub enum Method {
     /// The whole archive
     Ed25519,
-    /// Only pack.json, as most published packs have it
+    /// Only pack.json, like most published packs
     Manual,
 }
 
-/// What to sign, and with what.
 #[derive(Debug, Args)]
 pub struct Sign {
-    /// The pack's folder, or an archive
+    /// Folder of the pack, or an archive
     #[arg(value_name = "DIR|FILE.tgz")]
     pack: PathBuf,
-    // The same name and type as the API key of `--server`, whose place it takes: nothing is asked of a host here.
-    /// The private key's file, PEM
+    // Same name and type as the global API key option, which it replaces: this command contacts no
+    // host.
+    /// Private key file, PEM
     #[arg(long, value_name = "FILE")]
     key: SecretString,
-    /// Id under which the key is trusted
+    /// Key id, by which hosts trust the key
     #[arg(long, value_name = "ID", value_parser = key_id)]
     key_id: String,
     /// What the signature covers
     #[arg(long, value_enum, default_value = "ed25519")]
     method: Method,
-    /// The archive to write [default: the archive itself, or NAME-VERSION.tgz]
+    /// Archive to write [default: the archive itself, or NAME-VERSION.tgz]
     #[arg(long, value_name = "FILE.tgz", value_parser = archive_name)]
     out: Option<PathBuf>,
 }
 
-/// An archive.
 #[derive(Debug, Args)]
 pub struct Inspect {
-    /// The archive
+    /// Archive to inspect
     #[arg(value_name = "FILE.tgz")]
     archive: PathBuf,
 }
@@ -123,14 +118,13 @@ fn archive_name(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Runs `pack keygen`.
 pub fn keygen(terminal: &Terminal, arguments: &Keygen) -> Result<Exit, Failure> {
     let key = SecretKey::from_random(SystemIds.secret());
     let public = folder::companion(&arguments.out, "pub");
     if public == arguments.out {
         return Err(
-            Failure::usage("--out is the private key's file; .pub is for the public one")
-                .or_try("name a file such as acme.pem"),
+            Failure::usage("--out names the private key file and must not end in .pub")
+                .or_try("use a name such as acme.pem"),
         );
     }
     folder::write_key(
@@ -146,7 +140,7 @@ pub fn keygen(terminal: &Terminal, arguments: &Keygen) -> Result<Exit, Failure> 
         }));
     } else {
         terminal.print(&format!(
-            "private key  {}  (keep it to yourself)\npublic key   {}",
+            "private key  {}  (keep it secret)\npublic key   {}",
             arguments.out.display(),
             public.display()
         ));
@@ -154,7 +148,7 @@ pub fn keygen(terminal: &Terminal, arguments: &Keygen) -> Result<Exit, Failure> 
         terminal.note(&format!(
             "sign:   touchstone pack sign DIR --key {secret} --key-id {id}\n\
              trust:  touchstone pack install FILE.tgz --trust-key {id}={public}:vendor.acme.*\n        \
-             with your own names for vendor.acme.*; or for good, in touchstone.toml:\n\n\
+             with your namespace instead of vendor.acme.*; or permanently in touchstone.toml:\n\n\
              [[packs.keys]]\nkey_id = \"{id}\"\npublic_key = \"{}\"\nnamespaces = [\"vendor.acme.*\"]",
             key.public().to_base64()
         ));
@@ -162,11 +156,10 @@ pub fn keygen(terminal: &Terminal, arguments: &Keygen) -> Result<Exit, Failure> 
     Ok(Exit::Good)
 }
 
-/// Runs `pack init`.
 pub fn init(terminal: &Terminal, arguments: &Init) -> Result<Exit, Failure> {
     let files = new_pack(&arguments.name).ok_or_else(|| {
-        Failure::usage(format!("{} cannot be the name of a pack", arguments.name))
-            .or_try("use SCOPE.ORGANISATION.NAME in small letters, such as vendor.acme.triage")
+        Failure::usage(format!("{} is not a valid pack name", arguments.name))
+            .or_try("use SCOPE.ORGANISATION.NAME in lower case, such as vendor.acme.triage")
     })?;
     folder::write_new(&arguments.folder, &files)?;
     if terminal.json() {
@@ -180,7 +173,6 @@ pub fn init(terminal: &Terminal, arguments: &Init) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// Runs `pack lint`.
 pub fn lint_folder(context: &Context<'_>, arguments: &Lint) -> Result<Exit, Failure> {
     let files = folder::read(&arguments.folder)?;
     let findings = lint_whole(&files, &context.config()?.packs.policy().host);
@@ -217,7 +209,6 @@ fn show_findings(terminal: &Terminal, findings: &[Finding]) {
     }
 }
 
-/// Runs `pack build`.
 pub fn build_archive(context: &Context<'_>, arguments: &Build) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let files = folder::read(&arguments.folder)?;
@@ -244,12 +235,12 @@ pub fn build_archive(context: &Context<'_>, arguments: &Build) -> Result<Exit, F
         return Err(Failure::bad_input(
             "would_break_a_signature",
             format!(
-                "{} signs what is in {} now",
+                "overwriting would invalidate {}, the signature of {}",
                 signature.display(),
                 out.display()
             ),
         )
-        .or_try("--out with another name; or `touchstone pack sign`, which builds and signs"));
+        .or_try("use --out with another name, or `touchstone pack sign`, which builds and signs"));
     }
     folder::write(&out, &tgz)?;
     let digest = integrity::of(&tgz);
@@ -257,7 +248,7 @@ pub fn build_archive(context: &Context<'_>, arguments: &Build) -> Result<Exit, F
         terminal.document(&json!({"ok": true, "archive": out, "integrity": digest}));
     } else {
         terminal.print(&format!("{}  {id}  {digest}", out.display()));
-        terminal.note("it is unsigned; `touchstone pack sign` signs it");
+        terminal.note("the archive is unsigned; sign it with `touchstone pack sign`");
     }
     Ok(Exit::Good)
 }
@@ -272,7 +263,7 @@ fn identity(files: &Files) -> Result<PackId, Refusal> {
         Refusal::new(
             crate::protocol::error::ErrorCode::InvalidManifest,
             crate::domain::pack::Stage::Manifest,
-            "has no sound name or version",
+            "has no valid name or version",
         )
     })
 }
@@ -281,7 +272,6 @@ fn usual_name(id: &PackId) -> PathBuf {
     PathBuf::from(format!("{}-{}.tgz", id.name, id.version))
 }
 
-/// Runs `pack sign`.
 pub fn sign(terminal: &Terminal, arguments: &Sign) -> Result<Exit, Failure> {
     let key_file = Path::new(arguments.key.expose_secret());
     let pem =
@@ -289,7 +279,7 @@ pub fn sign(terminal: &Terminal, arguments: &Sign) -> Result<Exit, Failure> {
     let key = SecretKey::from_pem(&pem).map_err(|fault| {
         let file = key_file.display();
         Failure::bad_input("no_private_key", format!("{file} {fault}"))
-            .or_try("touchstone pack keygen --out acme.pem --key-id acme-1")
+            .or_try("create one with touchstone pack keygen --out acme.pem --key-id acme-1")
     })?;
     let files = match files_of(&arguments.pack)? {
         Ok(files) => files,
@@ -325,7 +315,7 @@ pub fn sign(terminal: &Terminal, arguments: &Sign) -> Result<Exit, Failure> {
         terminal.print(&format!("{}  {}", out.display(), signed.id));
         terminal.print(&format!("{}\n{}", signature.display(), served.display()));
         terminal
-            .note("the three belong together: archive, signature, and what a registry would serve");
+            .note("keep the three files together: archive, signature, and manifest for a registry");
     }
     Ok(Exit::Good)
 }
@@ -344,7 +334,6 @@ fn files_of(pack: &Path) -> Result<Result<Files, Refusal>, Failure> {
     }))
 }
 
-/// Runs `pack inspect`.
 pub fn inspect(terminal: &Terminal, arguments: &Inspect) -> Result<Exit, Failure> {
     let tgz = folder::read_archive(&arguments.archive)?;
     let read = archive::read(&tgz)
@@ -381,7 +370,7 @@ pub fn inspect(terminal: &Terminal, arguments: &Inspect) -> Result<Exit, Failure
     for (name, octets) in &archive.files {
         terminal.print(&format!("  {:>9}  {name}", octets.len()));
     }
-    terminal.note("nothing is verified here; `touchstone pack verify` does that");
+    terminal.note("not verified; use `touchstone pack verify`");
     Ok(Exit::Good)
 }
 

@@ -1,4 +1,4 @@
-//! `touchstone pack`: make, sign, check and install agent packs.
+//! `touchstone pack`: create, sign, verify and install agent packs.
 
 mod folder;
 mod installed;
@@ -12,54 +12,53 @@ use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::reach::Reach;
 
-/// Make, sign, check and install agent packs
+/// Create, sign, verify and install agent packs
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone pack init triage --name vendor.acme.triage\n  touchstone pack keygen --out acme.pem --key-id acme-1\n  touchstone pack sign triage --key acme.pem --key-id acme-1 --out triage.tgz\n  touchstone pack install triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*"
 )]
 pub enum Command {
-    /// Make an Ed25519 signing key
+    /// Create an Ed25519 signing key
     #[command(after_help = "Examples:\n  touchstone pack keygen --out acme.pem --key-id acme-1")]
     Keygen(make::Keygen),
-    /// Start a pack: manifest, prompt, schemas and a first suite
+    /// Create a pack with manifest, prompt, schemas and an example suite
     #[command(after_help = "Examples:\n  touchstone pack init triage --name vendor.acme.triage")]
     Init(make::Init),
-    /// Check a pack's folder by everything that install checks, and that an OASIS evaluation would refuse
+    /// Check a pack's folder for everything that install or an OASIS evaluation would refuse
     #[command(
         after_help = "Exit codes: 0 no errors, 1 errors, 2 bad usage.\n\nExamples:\n  touchstone pack lint triage"
     )]
     Lint(make::Lint),
-    /// Build the archive, the same octets every time
+    /// Build the archive reproducibly
     #[command(after_help = "Examples:\n  touchstone pack build triage --out triage.tgz")]
     Build(make::Build),
-    /// Sign a folder or an archive; writes the archive, .sig and .json beside it
+    /// Sign a folder or an archive; writes the archive, .sig and .json
     #[command(
         after_help = "Examples:\n  touchstone pack sign triage --key acme.pem --key-id acme-1\n  touchstone pack sign triage.tgz --method manual --key acme.pem --key-id acme-1"
     )]
     Sign(make::Sign),
-    /// Show what is in an archive, whoever made it
+    /// Show the contents of an archive without verifying it
     #[command(after_help = "Examples:\n  touchstone pack inspect triage.tgz")]
     Inspect(make::Inspect),
-    /// Check everything that install checks; install nothing
+    /// Verify a pack like install, without installing it
     #[command(
-        after_help = "Exit codes: 0 sound, 1 refused, 2 bad usage, 3 could not be checked.\n\nExamples:\n  touchstone pack verify triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*\n  touchstone pack verify vendor.acme.triage@1.0.0 --registry https://packs.example\n  touchstone pack verify vendor.acme.triage@^1 --registry ./registry --lockfile pack-lock.json --json"
+        after_help = "Exit codes: 0 valid, 1 refused, 2 bad usage, 3 could not complete.\n\nExamples:\n  touchstone pack verify triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*\n  touchstone pack verify vendor.acme.triage@1.0.0 --registry https://packs.example\n  touchstone pack verify vendor.acme.triage@^1 --registry ./registry --lockfile pack-lock.json --json"
     )]
     Verify(judge::Source),
     /// Verify a pack and install it
     #[command(
-        after_help = "Exit codes: 0 installed, 1 refused, 2 bad usage, 3 could not be carried out.\n\nExamples:\n  touchstone pack install triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*\n  touchstone pack install vendor.acme.triage@1.0.0 --registry ./registry --lockfile pack-lock.json --pin"
+        after_help = "Exit codes: 0 installed, 1 refused, 2 bad usage, 3 could not complete.\n\nExamples:\n  touchstone pack install triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*\n  touchstone pack install vendor.acme.triage@1.0.0 --registry ./registry --lockfile pack-lock.json --pin"
     )]
     Install(installed::Install),
     /// List installed packs
     #[command(after_help = "Examples:\n  touchstone pack list")]
     List,
-    /// Remove an installed pack; its runs stay
+    /// Remove an installed pack; its runs remain
     #[command(after_help = "Examples:\n  touchstone pack remove vendor.acme.triage@1.0.0")]
     Remove(installed::Remove),
 }
 
 impl Command {
-    /// What the command works on.
     pub fn reach(&self) -> Reach {
         match self {
             Self::Keygen(_) | Self::Init(_) | Self::Inspect(_) => Reach::Files,
@@ -71,7 +70,6 @@ impl Command {
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     match command {

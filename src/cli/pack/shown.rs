@@ -1,4 +1,4 @@
-//! What is printed about packs: documents for programs, a few lines for people.
+//! Output about packs: JSON documents for programs, a few lines for people.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::domain::pack::inventory::PackFacts;
 use crate::domain::pack::verify::SignatureCoverage;
 use crate::protocol::error::ErrorCode;
 
-/// Prints a refusal. The verdict on the pack is negative, unless its registry could not be asked.
+/// Prints a refusal. The pack fails, unless its registry could not be reached.
 pub fn refused(terminal: &Terminal, refusal: &Refusal) -> Exit {
     if terminal.json() {
         terminal.document(&json!({"ok": false, "error": refusal}));
@@ -34,11 +34,11 @@ pub fn refused(terminal: &Terminal, refusal: &Refusal) -> Exit {
     }
 }
 
-/// What the caller can do about a refusal that says nothing against the pack.
+/// What the caller can do about a refusal that may not be the pack's fault.
 fn remedy(refusal: &Refusal) -> Option<&'static str> {
     match refusal.code {
         ErrorCode::SignatureUnknownKey => Some(
-            "--trust-key KEYID=FILE[:NAMESPACE,...] if you trust the key, or --registry for the keys a registry lists",
+            "if you trust the key, add --trust-key KEYID=FILE[:NAMESPACE,...], or --registry for keys listed by a registry",
         ),
         ErrorCode::PackIntegrityMismatch => {
             Some("fetch or sign the pack again: archive, .sig and .json belong together")
@@ -48,7 +48,7 @@ fn remedy(refusal: &Refusal) -> Option<&'static str> {
     }
 }
 
-/// A host's refusal of an uploaded pack, told like one of ours.
+/// Prints a host's refusal of an uploaded pack like a local one.
 pub fn answered(terminal: &Terminal, failure: Failure) -> Result<Exit, Failure> {
     let (Some(stage), code) = (failure.details.get("stage"), &failure.code) else {
         return Err(failure);
@@ -62,13 +62,12 @@ pub fn answered(terminal: &Terminal, failure: Failure) -> Result<Exit, Failure> 
         terminal.note(&format!("refused by the host: {file}{}", failure.message));
         terminal.note(&format!("  code: {code}"));
         if *code == ErrorCode::SignatureUnknownKey.as_str() {
-            terminal.note("  try: have the host's operator add the key to [[packs.keys]] of its configuration; --trust-key counts here only");
+            terminal.note("  try: ask the host's operator to add the key to [[packs.keys]] of its configuration; --trust-key applies only to this command");
         }
     }
     Ok(Exit::Negative)
 }
 
-/// Prints what is known of a pack.
 pub fn pack(terminal: &Terminal, verb: &str, facts: &PackFacts) {
     if terminal.json() {
         terminal.document(&json!({"ok": true, "pack": facts}));
@@ -85,7 +84,7 @@ pub fn pack(terminal: &Terminal, verb: &str, facts: &PackFacts) {
     }
 }
 
-/// A pack in a few lines: what is in it, who vouches for it, what it lacks.
+/// A pack in a few lines: contents, signature, missing capabilities.
 pub fn summary(facts: &PackFacts) -> Vec<String> {
     let mut lines = vec![format!("{}@{}", facts.name, facts.version)];
     lines.push(format!("  signed     {}", signature(facts)));
@@ -114,14 +113,14 @@ pub fn summary(facts: &PackFacts) -> Vec<String> {
     }
     if !facts.dependencies.is_empty() {
         lines.push(format!(
-            "  depends    on {}; not installed with it, and not needed to evaluate its agents",
+            "  depends    on {}; not installed automatically, and not needed to evaluate its agents",
             dependencies(&facts.dependencies)
         ));
     }
     lines
 }
 
-/// Packs a manifest names, with their ranges.
+/// Dependencies of a manifest, with their version ranges.
 pub fn dependencies(named: &BTreeMap<String, String>) -> String {
     let named: Vec<String> = named
         .iter()
@@ -130,13 +129,13 @@ pub fn dependencies(named: &BTreeMap<String, String>) -> String {
     named.join(", ")
 }
 
-/// Who signed a pack, and how much that says.
+/// Who signed a pack, and what the signature covers.
 pub fn signature(facts: &PackFacts) -> String {
     let by = facts.signature.key_id.as_deref().unwrap_or_default();
     match facts.signature.coverage {
         SignatureCoverage::Tarball => format!("whole archive, by {by}"),
         SignatureCoverage::Manifest => {
-            format!("pack.json only, by {by}; prompts, schemas and suites hang on the digest")
+            format!("pack.json only, by {by}; only the digest protects prompts, schemas and suites")
         }
         SignatureCoverage::None => "no".to_owned(),
     }

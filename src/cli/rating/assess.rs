@@ -1,4 +1,4 @@
-//! `touchstone assess`: rate an agent from the evidence there is, and wait for what is found.
+//! `touchstone assess`: assess an agent from its evidence, and wait for the rating.
 
 use axum::http::Method;
 use clap::{Args, ValueEnum};
@@ -19,10 +19,10 @@ use crate::render::rating::view::Assessed;
 use crate::render::rating::{self, Shown};
 
 const EXAMPLES: &str = "\
-Without --type the evidence that came along is rated (passive_only), and nothing is run against the agent. The types full and
-stress_test_only run the host's stress tests against the OpenWOP agent it stands for, which costs what its model costs.
+Without --type, the assessment uses passive evidence only (passive_only) and does not run the agent. The types full and
+stress_test_only run the host's stress tests against the agent, which costs what its model costs.
 
-Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence. With --all the worst of them, errors first.
+Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence. With --all the worst result, errors first.
 
 Examples:
   touchstone assess triage
@@ -34,28 +34,28 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The agent, by name or id
+    /// Agent, by name or id
     #[arg(value_name = "AGENT", required_unless_present = "all")]
     agent: Option<String>,
-    /// Every agent that is enrolled
+    /// Assess every enrolled agent
     #[arg(long, conflicts_with = "agent")]
     all: bool,
-    /// Which evidence counts [default: passive_only]
+    /// Evidence to count [default: passive_only]
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<Type>,
-    /// With --type full: rate what came along, and run nothing
+    /// With --type full: use existing evidence and run no stress tests
     #[arg(long, requires = "kind")]
     no_stress_test: bool,
-    /// Rate this dimension only: no minimums, no tiers
+    /// Assess only this dimension, without minimums and tiers
     #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::aaaf::dimension, conflicts_with = "kind")]
     dimension: Option<Dimension>,
-    /// Evidence counts from here on [default: 30 days before the end, or as configured]
+    /// Start of the evidence window [default: 30 days before its end, or as configured]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<Timestamp>,
-    /// and before this [default: now]
+    /// End of the evidence window, exclusive [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     until: Option<Timestamp>,
-    /// Ask a host for it and go; what was found is there later
+    /// Request the assessment from the host and return without waiting for the result
     #[arg(long, conflicts_with = "all")]
     no_wait: bool,
 }
@@ -99,7 +99,6 @@ impl Arguments {
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.no_wait && context.is_embedded() {
         return Err(super::nobody_else());
@@ -127,7 +126,7 @@ async fn one(
     waited_for(context.terminal(), client, &agent, &ordered).await
 }
 
-/// Waits until an assessment has ended, and shows what it has found.
+/// Waits until an assessment has ended, and prints its result.
 pub(super) async fn waited_for(
     terminal: &Terminal,
     client: &Client,
@@ -152,7 +151,7 @@ pub(super) async fn waited_for(
     } else {
         terminal.print(&shown(agent, &assessed, terminal)?);
         if assessed.review_required {
-            terminal.note("the rating waits for a review by another principal than the one who asked for it: `touchstone rating review` or POST /api/v1/assessments/ID/review");
+            terminal.note("the rating waits for a review by a principal other than the requester: `touchstone rating review` or POST /api/v1/assessments/ID/review");
         }
     }
     Ok(Exit::Good)
@@ -172,7 +171,7 @@ pub(super) fn show_ordered(terminal: &Terminal, ordered: &Value) -> Result<Exit,
     Ok(Exit::Good)
 }
 
-/// All of them, one by one: a host works on few at a time, and refuses too many.
+/// Assesses all agents one by one: a host limits concurrent assessments.
 async fn every(
     context: &Context<'_>,
     client: &Client,
@@ -181,8 +180,8 @@ async fn every(
     let terminal = context.terminal();
     let agents = agents(client).await?;
     if agents.is_empty() {
-        return Err(Failure::bad_input("NOT_FOUND", "no agent is enrolled")
-            .or_try("touchstone enroll NAME"));
+        return Err(Failure::bad_input("NOT_FOUND", "no agents are enrolled")
+            .or_try("enroll one with touchstone enroll NAME"));
     }
     let bar = Counted::new(terminal, agents.len() as u64);
     let (mut worst, mut documents) = (Exit::Good, Vec::new());
@@ -223,7 +222,7 @@ async fn every(
     Ok(worst)
 }
 
-/// An error is worse than evidence that does not suffice.
+/// The worse exit code; an error is worse than insufficient evidence.
 fn worse(one: Exit, other: Exit) -> Exit {
     match (one, other) {
         (Exit::Negative, _) | (_, Exit::Negative) => Exit::Negative,
@@ -232,7 +231,7 @@ fn worse(one: Exit, other: Exit) -> Exit {
     }
 }
 
-/// Asks for an assessment. One that an earlier command left unfinished is carried on to its end first.
+/// Requests an assessment. First waits for one that an earlier command left unfinished.
 pub(super) async fn asked(client: &Client, what: &str, order: &Value) -> Result<Value, Failure> {
     let ordered = asked_once(client, what, order).await;
     let Err(failure) = &ordered else {
@@ -247,7 +246,7 @@ pub(super) async fn asked(client: &Client, what: &str, order: &Value) -> Result<
     asked_once(client, what, order).await
 }
 
-/// Asks for an assessment, once however often the answer is lost.
+/// Requests an assessment, once even if the answer is lost.
 async fn asked_once(client: &Client, what: &str, order: &Value) -> Result<Value, Failure> {
     let key = Uuid::now_v7().to_string();
     let path = format!("{API}/{what}");
@@ -257,16 +256,16 @@ async fn asked_once(client: &Client, what: &str, order: &Value) -> Result<Value,
     });
     ordered.await.map_err(|failure| match &*failure.code {
         Insufficient::CODE => {
-            failure.or_try("touchstone collect --source FILE, or an earlier --since")
+            failure.or_try("collect more with touchstone collect --source FILE, or use an earlier --since")
         }
         _ if failure.details.get("field").and_then(Value::as_str) == Some("include_stress_test") => {
-            failure.or_try("--type full --no-stress-test, or `touchstone enroll NAME --openwop-agent AGENT --update` (or --a2a, --openwop-host, --command)")
+            failure.or_try("use --type full --no-stress-test, or `touchstone enroll NAME --openwop-agent AGENT --update` (or --a2a, --openwop-host, --command)")
         }
         _ => failure,
     })
 }
 
-/// Looks until it has ended; gives its document, as it is and as it is read.
+/// Polls until the assessment has ended; returns its raw and parsed documents.
 async fn follow(
     client: &Client,
     ordered: &Value,
@@ -299,12 +298,12 @@ fn failed(fault: rating::view::Fault) -> Failure {
 fn shown(agent: &Agent, assessed: &Assessed, terminal: &Terminal) -> Result<String, Failure> {
     let config = Config::read(&assessed.config_snapshot).map_err(|fault| {
         Failure::not_done("unexpected_answer", format!("config_snapshot: {fault}"))
-            .or_try("check that the host's version is this command's")
+            .or_try("check that host and command have the same version")
     })?;
     let Some(found) = &assessed.result else {
         return Err(Failure::not_done(
             "unexpected_answer",
-            "the assessment is completed and has no result",
+            "the completed assessment has no result",
         ));
     };
     let shown = Shown {
@@ -324,14 +323,14 @@ fn shown(agent: &Agent, assessed: &Assessed, terminal: &Terminal) -> Result<Stri
     ))
 }
 
-/// In a line.
+/// The result in one line.
 fn summary(assessed: &Assessed) -> String {
     let Some(found) = &assessed.result else {
         return plain(&assessed.status);
     };
     let mut line = rating::line(found);
     if assessed.review_required {
-        line.push_str("; a person has to decide about it");
+        line.push_str("; waits for a review");
     }
     line
 }

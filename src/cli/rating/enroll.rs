@@ -1,4 +1,4 @@
-//! `touchstone enroll`: have an agent rated from now on.
+//! `touchstone enroll`: enroll an agent for ratings.
 
 use axum::http::Method;
 use clap::Args;
@@ -13,10 +13,10 @@ use crate::cli::exit::{Exit, Failure};
 use crate::render::plain;
 
 const EXAMPLES: &str = "\
-The first domain is the agent's primary one. The data folder gets its organization with the first agent; on a host its
-operator has made one.
+The first domain is the agent's primary one. The data folder gets its organization with the first agent; on a host, the
+operator creates it.
 
-Exit codes: 0 enrolled, 1 not, 2 bad usage.
+Exit codes: 0 enrolled, 1 error, 2 bad usage.
 
 Examples:
   touchstone enroll triage --domain customer_support --tool search --tool reply
@@ -28,32 +28,32 @@ Examples:
   touchstone enroll triage --agent-version 1.1.0 --update
   touchstone --server https://host enroll triage --json";
 
-/// Have an agent rated from now on
+/// Enroll an agent for ratings
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// What it is called; an organization has one agent of a name
+    /// Name of the agent, unique in its organization
     #[arg(value_name = "NAME")]
     name: String,
-    /// The installed agent it stands for: eval runs of it are evidence, and gates find its rating
+    /// Installed agent to rate: its eval runs become evidence, and gates find the rating by it
     #[arg(long, value_name = "AGENT[@VERSION]")]
     openwop_agent: Option<String>,
-    /// Address of the A2A agent that stress tests call: the `url` of its card
+    /// URL of the A2A agent that stress tests call: the `url` of its card
     #[arg(long, value_name = "URL", conflicts_with_all = ["openwop_agent", "openwop_host", "command"])]
     a2a: Option<String>,
-    /// OpenWOP host that stress tests create runs on, without `/v1`
+    /// OpenWOP host on which stress tests create runs, without `/v1`
     #[arg(long, value_name = "URL", requires = "workflow", conflicts_with_all = ["openwop_agent", "command"])]
     openwop_host: Option<String>,
-    /// Workflow of --openwop-host that answers
+    /// Workflow of --openwop-host that runs the agent
     #[arg(long, value_name = "WORKFLOW", requires = "openwop_host")]
     workflow: Option<String>,
-    /// Command that stress tests run: the name of a command in the host's configuration
+    /// Command that stress tests run, by its name in the host's configuration
     #[arg(long, value_name = "NAME", conflicts_with = "openwop_agent")]
     command: Option<String>,
-    /// Credential for --a2a or --openwop-host: the name of a credential in the host's configuration
+    /// Credential for --a2a or --openwop-host, by its name in the host's configuration
     #[arg(long, value_name = "NAME", conflicts_with_all = ["openwop_agent", "command"])]
     credential: Option<String>,
-    /// A domain it claims, the primary one first; repeat for several, or separate them with commas
+    /// Domain of the agent, the primary one first; repeat for several, or separate them with commas
     #[arg(
         long = "domain",
         visible_alias = "domains",
@@ -61,7 +61,7 @@ pub struct Arguments {
         value_delimiter = ','
     )]
     domains: Vec<String>,
-    /// A tool it works with; repeat for several, or separate them with commas
+    /// Tool that the agent uses; repeat for several, or separate them with commas
     #[arg(
         long = "tool",
         visible_alias = "tools",
@@ -69,25 +69,26 @@ pub struct Arguments {
         value_delimiter = ','
     )]
     tools: Vec<String>,
-    /// Which version of it is rated
+    /// Version of the agent
     #[arg(long, value_name = "VERSION")]
     agent_version: Option<String>,
-    /// Id of an API key that the agent holds, so that what it records is known to be its own; repeat for several
+    /// Id of an API key that the agent holds, to recognize the evidence it records itself; repeat
+    /// for several
     #[arg(long = "agent-key", value_name = "KEY_ID")]
     agent_keys: Vec<String>,
-    /// What it is for
+    /// Description of the agent
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Change what it says of itself if it is enrolled already
+    /// Update the agent if it is already enrolled
     #[arg(long)]
     update: bool,
-    /// What the data folder's organization is called; it signs badges [default: Local]
+    /// Name of the data folder's organization, which signs badges [default: Local]
     #[arg(long, value_name = "NAME")]
     organization: Option<String>,
 }
 
 impl Arguments {
-    /// What the agent says of itself; what is not said stays as it is.
+    /// The request's members; missing ones leave the agent unchanged.
     fn said(&self) -> Map<String, Value> {
         let mut said = Map::new();
         let lists = [
@@ -108,7 +109,7 @@ impl Arguments {
                 said.insert(name.to_owned(), json!(text));
             }
         }
-        // An agent runs on the host or elsewhere: naming one takes the other away.
+        // An agent runs on this host or elsewhere: setting one clears the other.
         match self.reached_by() {
             Some(way) => {
                 said.insert("reached_by".to_owned(), way);
@@ -122,7 +123,7 @@ impl Arguments {
         said
     }
 
-    /// How the agent is reached, if it runs elsewhere.
+    /// How to reach an agent that runs elsewhere.
     fn reached_by(&self) -> Option<Value> {
         let mut way = match (&self.a2a, &self.openwop_host, &self.command) {
             (Some(url), ..) => json!({"transport": "a2a", "url": url}),
@@ -139,17 +140,16 @@ impl Arguments {
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.credential.is_some() && arguments.reached_by().is_none() {
-        return Err(Failure::usage("--credential needs an address")
-            .or_try("--a2a URL, or --openwop-host URL --workflow WORKFLOW"));
+        return Err(Failure::usage("--credential needs --a2a or --openwop-host")
+            .or_try("add --a2a URL, or --openwop-host URL --workflow WORKFLOW"));
     }
     if arguments.organization.is_some() && !context.is_embedded() {
         return Err(Failure::usage(
-            "--organization names that of a data folder; a host's operator makes those of a host",
+            "--organization applies only to a data folder; on a host, the operator creates organizations",
         )
-        .or_try("leave it out"));
+        .or_try("omit it"));
     }
     let session = context.look().await?;
     let enrolled = enroll(context, session.client(), arguments).await;
@@ -186,10 +186,10 @@ async fn enroll(
         let name = arguments.organization.as_deref().unwrap_or("Local");
         let organization = json!({"name": name, "tenant": LOCAL_TENANT});
         let path = format!("{API}/organizations");
-        // Its key goes with the answer: in this folder nobody needs one.
+        // The response contains the organization's key, which the data folder does not need.
         match client.post::<Value>(&path, &organization).await {
             Ok(_) => answer = add(client, &body).await,
-            // There is one, which may not do this now: the first answer says why.
+            // The organization exists but does not allow this; the first error says why.
             Err(failure) if failure.code == "CONFLICT" => {}
             Err(failure) => return Err(failure),
         }
@@ -206,14 +206,14 @@ async fn add(client: &Client, body: &Value) -> Result<Map<String, Value>, Failur
     client.call(call.json(body)).await
 }
 
-/// Changes the one that is there, if that is wanted.
+/// Updates an enrolled agent, if --update is given.
 async fn change(
     client: &Client,
     arguments: &Arguments,
     refused: Failure,
 ) -> Result<Map<String, Value>, Failure> {
     if !arguments.update {
-        return Err(refused.or_try("another name, or --update to change what it says of itself"));
+        return Err(refused.or_try("use another name, or --update to update the agent"));
     }
     let there = agent(client, &arguments.name).await?;
     let call = Call::new(Method::PATCH, &format!("{API}/agents/{}", there.id));

@@ -1,6 +1,8 @@
-//! Agents that are rated (AAAF S16): enrolled, their evidence collected, assessed. Over the same API as anybody else.
+//! Ratings of agents (AAAF S16): enrollment, evidence collection, assessment, through the public
+//! API.
 //!
-//! Exit codes are the framework's: 0, 1 for an error, 3 for evidence that does not suffice; bad usage is 2 as everywhere.
+//! Exit codes are the framework's: 0, 1 for an error, 3 for insufficient evidence; bad usage is 2
+//! as everywhere.
 
 pub mod assess;
 pub mod collect;
@@ -23,14 +25,12 @@ use crate::render::plain;
 use crate::render::rating::progress::CollectionProgress;
 use crate::render::rating::view::Assessed;
 
-/// Where the API is.
 pub(super) const API: &str = "/api/v1";
-/// Records of a page.
+/// Records per page.
 const PAGE: u8 = 200;
-/// Names that are told to somebody who misspelt one.
+/// Number of existing names listed in the error for an unknown name.
 const NAMES_TOLD: usize = 8;
 
-/// An agent, as far as commands need to know it.
 #[derive(Clone, Debug, Deserialize)]
 struct Agent {
     id: String,
@@ -43,7 +43,7 @@ struct Page<T> {
     next_cursor: Option<String>,
 }
 
-/// A list of the API, page by page.
+/// A paginated list of the API.
 struct Pages<'a> {
     client: &'a Client,
     path: String,
@@ -52,7 +52,7 @@ struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    /// Of `list`, with these conditions: `name=value`, of letters that need no escaping.
+    /// Pages of `list` with the filters `name=value`, which must not need escaping.
     fn new(client: &'a Client, list: &str, conditions: &[String]) -> Self {
         let mut path = format!("{API}/{list}?limit={PAGE}");
         for condition in conditions {
@@ -66,7 +66,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The next page; none after the last.
+    /// The next page; `None` after the last.
     async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<Vec<T>>, Failure> {
         if self.ended {
             return Ok(None);
@@ -82,12 +82,11 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// The agents of the organization that are not archived, a page at a time.
+/// Pages of the organization's active agents.
 fn active(client: &Client) -> Pages<'_> {
     Pages::new(client, "agents", &["status=active".to_owned()])
 }
 
-/// All of them.
 async fn agents(client: &Client) -> Result<Vec<Agent>, Failure> {
     let (mut pages, mut all) = (active(client), Vec::new());
     while let Some(mut page) = pages.next::<Agent>().await? {
@@ -96,12 +95,12 @@ async fn agents(client: &Client) -> Result<Vec<Agent>, Failure> {
     Ok(all)
 }
 
-/// The agent of this name or id.
+/// Finds an agent by name or id.
 async fn agent(client: &Client, named: &str) -> Result<Agent, Failure> {
     if Uuid::try_parse(named).is_ok() {
         let path = format!("{API}/agents/{named}");
         match persistently(|| client.get(&path)).await {
-            // An agent may be called like anything.
+            // The text may also be a name that looks like an id.
             Err(failure) if failure.code == "NOT_FOUND" => {}
             found => return found,
         }
@@ -119,18 +118,18 @@ async fn agent(client: &Client, named: &str) -> Result<Agent, Failure> {
     }
     let failure = Failure::bad_input(
         "NOT_FOUND",
-        format!("no agent is called {}", plain(named).trim()),
+        format!("agent {} not found", plain(named).trim()),
     );
     Err(match others.as_slice() {
-        [] => failure.or_try("touchstone enroll NAME"),
+        [] => failure.or_try("enroll it with touchstone enroll NAME"),
         _ => failure.or_try(format!(
-            "one of those there are, such as {}, or `touchstone enroll` another one",
+            "use an enrolled agent such as {}, or `touchstone enroll` a new one",
             others.join(", ")
         )),
     })
 }
 
-/// The assessment of this id, or the last rating of the agent of this name or id.
+/// The assessment with this id, or the latest rating of the agent with this name or id.
 pub(super) async fn assessment(client: &Client, named: &str) -> Result<Assessed, Failure> {
     if Uuid::try_parse(named).is_ok() {
         let path = format!("{API}/assessments/{named}");
@@ -144,31 +143,24 @@ pub(super) async fn assessment(client: &Client, named: &str) -> Result<Assessed,
     past.last.ok_or_else(|| unrated(&agent))
 }
 
-/// How much of the evidence that a rating needs is there.
+/// How much evidence is collected towards a rating.
 async fn progress(client: &Client, agent: &str) -> Result<CollectionProgress, Failure> {
     let path = format!("{API}/agents/{agent}/progress");
     persistently(|| client.get(&path)).await
 }
 
-/// Nobody goes on with what was asked for.
 fn nobody_else() -> Failure {
-    Failure::usage(
-        "--no-wait needs a host that goes on with it; this process is the only one there is",
-    )
-    .or_try("leave it out, or name a host by --server")
+    Failure::usage("--no-wait needs a separate host: this process would end before the assessment")
+        .or_try("omit it, or use a host with --server")
 }
 
-/// There is no rating.
 fn unrated(agent: &Agent) -> Failure {
     let name = plain(&agent.name);
-    let failure = Failure::not_done(
-        Insufficient::CODE,
-        format!("there is no rating of {name} yet"),
-    );
-    failure.or_try(format!("touchstone assess {name}"))
+    let failure = Failure::not_done(Insufficient::CODE, format!("{name} has no rating yet"));
+    failure.or_try(format!("assess it with touchstone assess {name}"))
 }
 
-/// A failure with the framework's exit codes.
+/// Maps a failure to the framework's exit codes.
 pub(super) fn told(context: &Context<'_>, mut failure: Failure) -> Failure {
     failure.exit = match (&*failure.code, failure.exit) {
         (Insufficient::CODE, _) => Exit::NotDone,
@@ -176,13 +168,13 @@ pub(super) fn told(context: &Context<'_>, mut failure: Failure) -> Failure {
         _ => Exit::Negative,
     };
     if failure.code == "FORBIDDEN" && context.is_embedded() {
-        // In the data folder everything is allowed to whoever has it, once there is an organization.
-        failure.remedy = Some("touchstone enroll NAME".to_owned());
+        // The owner of a data folder may do everything once there is an organization.
+        failure.remedy = Some("enroll an agent with touchstone enroll NAME".to_owned());
     }
     failure
 }
 
-/// A moment, or the first one of a day.
+/// Parses a timestamp, or a day as its first moment in UTC.
 fn moment(text: &str) -> Result<Timestamp, String> {
     let day = || text.parse::<jiff::civil::Date>().ok();
     let first = |day: jiff::civil::Date| day.to_zoned(jiff::tz::TimeZone::UTC).ok();
@@ -190,6 +182,7 @@ fn moment(text: &str) -> Result<Timestamp, String> {
         .ok()
         .or_else(|| day().and_then(first).map(|zoned| zoned.timestamp()))
         .ok_or_else(|| {
-            "write a moment such as 2026-04-16T12:00:00Z, or a day such as 2026-04-16".to_owned()
+            "must be a timestamp such as 2026-04-16T12:00:00Z, or a day such as 2026-04-16"
+                .to_owned()
         })
 }

@@ -1,4 +1,4 @@
-//! `touchstone report`: what is known of an agent's rating, or of everybody's, to hand on.
+//! `touchstone report`: write a report on one agent's rating, or on all ratings.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -24,11 +24,11 @@ use crate::render::report::{
 use crate::system::SystemClock;
 
 const EXAMPLES: &str = "\
-The last rating of an agent: both axes as a chart, every dimension with its sample, what is not assessed and why, what moved,
-the badge, earlier ratings, and what the dimensions map to in standards. A page of HTML is one file without scripts that asks
-for nothing.
+The latest rating of an agent: both axes as a chart, every dimension with its sample size, dimensions that are not
+assessed and why, changes, the badge, earlier ratings, and the mapping to standards. The HTML report is one file without
+scripts or external resources.
 
-Exit codes: 0 written, 1 error, 2 bad usage, 3 there is no rating yet.
+Exit codes: 0 written, 1 error, 2 bad usage, 3 no rating yet.
 
 Examples:
   touchstone report triage
@@ -37,23 +37,24 @@ Examples:
   touchstone report --summary --sort capability --output ratings.html
   touchstone report triage --json";
 
-/// Write a report on an agent's rating, or on all of them
+/// Write a report on an agent's rating, or on all ratings
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The agent, by name or id
+    /// Agent, by name or id
     #[arg(value_name = "AGENT", required_unless_present = "summary")]
     agent: Option<String>,
-    /// All agents that are enrolled
+    /// Report on all enrolled agents
     #[arg(long, conflicts_with = "agent")]
     summary: bool,
-    /// Order of the agents in a summary: by name, or the best of an axis first [default: as enrolled]
+    /// Order of agents in a summary: by name, or best first on an axis [default: as enrolled]
     #[arg(long, value_name = "ORDER", conflicts_with = "agent")]
     sort: Option<Sort>,
-    /// Where to write it, `-` for stdout; in a folder (ending in `/`) as Markdown and HTML, unless --format says which
+    /// Output file, `-` for stdout; into a folder (ending in `/`) as Markdown and HTML, unless
+    /// --format selects one
     #[arg(long, short, value_name = "FILE|FOLDER/", default_value = "-")]
     output: PathBuf,
-    /// Its form [default: by the name of the file, and Markdown on stdout]
+    /// Format [default: by file name; Markdown on stdout]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Form>,
 }
@@ -72,7 +73,7 @@ enum Sort {
 }
 
 impl Sort {
-    /// Sorts agents; those without a rating come last.
+    /// Sorts agents; those without a rating are last.
     fn apply(self, agents: &mut [Line]) {
         let best = |axis: Axis| {
             move |line: &Line| {
@@ -106,15 +107,14 @@ impl Arguments {
             (Some(Form::Markdown), _) | (None, Some("md" | "markdown")) => Ok(Format::Markdown),
             (None, _) if self.is_stdout() => Ok(Format::Markdown),
             (None, _) => Err(Failure::usage(format!(
-                "the name {} does not tell the form of the report",
+                "cannot determine the report format from the file name {}",
                 self.output.display()
             ))
-            .or_try("end it in .html or .md, or add --format")),
+            .or_try("use the extension .html or .md, or add --format")),
         }
     }
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.is_folder() {
         return into_folder(context, arguments).await;
@@ -138,7 +138,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     Ok(Exit::Good)
 }
 
-/// Writes the forms of a report into a folder, under the agent's name.
+/// Writes the report in each format into a folder, named after the agent.
 async fn into_folder(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let client = session.client();
@@ -190,7 +190,7 @@ async fn into_folder(context: &Context<'_>, arguments: &Arguments) -> Result<Exi
     Ok(Exit::Good)
 }
 
-/// The agent's name as the name of a file: nothing in it leads out of the folder.
+/// The agent's name as a safe file name, without path separators.
 fn file_name(name: &str) -> String {
     const LONGEST: usize = 100;
     let plain = |c: char| {
@@ -208,9 +208,9 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(file, text).map_err(|cause| {
         Failure::not_done(
             "file_not_written",
-            format!("{} cannot be written: {cause}", file.display()),
+            format!("could not write {}: {cause}", file.display()),
         )
-        .or_try("name another file by --output")
+        .or_try("choose another file with --output")
     })
 }
 
@@ -244,19 +244,18 @@ fn deliver(
     Ok(())
 }
 
-/// What was found of an agent so far.
+/// Past assessments of an agent.
 #[derive(Default)]
 pub(super) struct Past {
-    /// The last rating.
+    /// The latest rating.
     pub last: Option<Assessed>,
-    /// Those before, as far as they are listed.
+    /// Earlier ratings, as far as they are listed.
     before: Vec<Moment>,
-    /// What came to nothing since.
+    /// The latest failed assessment since.
     failed: Option<Assessed>,
 }
 
 impl Past {
-    /// Of an agent.
     pub async fn of(client: &Client, agent: &Agent) -> Result<Self, Failure> {
         let mut past = Self::default();
         let mut pages = Pages::new(client, "assessments", &[format!("agent_id={}", agent.id)]);
@@ -266,7 +265,7 @@ impl Past {
         Ok(past)
     }
 
-    /// Takes the assessments of an agent, as they were asked for.
+    /// Adds an assessment of the agent; call in the order of requests.
     fn take(&mut self, assessed: Assessed, with_history: bool) {
         if assessed.error.is_some() {
             self.failed = Some(assessed);
@@ -325,8 +324,8 @@ async fn summary(client: &Client, sort: Option<Sort>) -> Result<Summary, Failure
         }
     }
     if agents.is_empty() {
-        return Err(Failure::bad_input("NOT_FOUND", "no agent is enrolled")
-            .or_try("touchstone enroll NAME"));
+        return Err(Failure::bad_input("NOT_FOUND", "no agents are enrolled")
+            .or_try("enroll one with touchstone enroll NAME"));
     }
     let mut pasts: HashMap<String, Past> = HashMap::new();
     let mut pages = Pages::new(client, "assessments", &[]);
@@ -342,7 +341,7 @@ async fn summary(client: &Client, sort: Option<Sort>) -> Result<Summary, Failure
         let failed = past.failed.and_then(|it| it.error);
         let progress = match progress(client, &agent.id).await {
             Ok(progress) => Some(progress),
-            // The key may not know, or there is more evidence than a host counts.
+            // The key lacks the scope, or there is more evidence than a host counts.
             Err(failure) if matches!(&*failure.code, "FORBIDDEN" | "INVALID_REQUEST") => None,
             Err(failure) => return Err(failure),
         };
@@ -366,7 +365,7 @@ async fn summary(client: &Client, sort: Option<Sort>) -> Result<Summary, Failure
     })
 }
 
-/// What the organization of an agent is called, where the key may know.
+/// The name of the agent's organization, if the key may read it.
 async fn organization(client: &Client, agent: &Value) -> Result<Option<String>, Failure> {
     #[derive(Deserialize)]
     struct Named {

@@ -1,4 +1,4 @@
-//! `touchstone stress-test`: put an agent through the host's stress tests, and wait for what they find.
+//! `touchstone stress-test`: run the host's stress tests against an agent, and wait for the rating.
 
 use clap::Args;
 use serde_json::json;
@@ -11,9 +11,9 @@ use crate::cli::exit::{Exit, Failure};
 use crate::domain::aaaf::Dimension;
 
 const EXAMPLES: &str = "\
-Runs suites of the host's library against the OpenWOP agent that AGENT stands for (`enroll --openwop-agent`), or where AGENT runs
-(`enroll --a2a`, `--openwop-host`, `--command`), and rates it by nothing else. What cannot be run for this agent is named with a
-reason in the assessment. It costs what the agent's model costs.
+Runs suites of the host's library against the installed OpenWOP agent of AGENT (`enroll --openwop-agent`), or where AGENT
+runs (`enroll --a2a`, `--openwop-host`, `--command`), and rates it by their results alone. The assessment lists the tests
+that cannot run for this agent, with reasons. The command costs what the agent's model costs.
 
 Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence.
 
@@ -25,18 +25,17 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The agent, by name or id
+    /// Agent, by name or id
     #[arg(value_name = "AGENT")]
     agent: String,
-    /// Only the test of this dimension of capability: no minimums, no tiers
+    /// Run only the test of this capability dimension, without minimums and tiers
     #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::aaaf::dimension)]
     dimension: Option<Dimension>,
-    /// Ask a host for it and go; what was found is there later
+    /// Request the stress test from the host and return without waiting for the result
     #[arg(long)]
     no_wait: bool,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.no_wait && context.is_embedded() {
         return Err(super::nobody_else());

@@ -1,4 +1,4 @@
-//! `touchstone run annotate`: say something about a run or one of its tasks, beside what was recorded.
+//! `touchstone run annotate`: annotate a run or one of its tasks.
 
 use axum::http::Method;
 use clap::{ArgGroup, Args};
@@ -11,34 +11,32 @@ use crate::cli::exit::{Exit, Failure};
 use crate::protocol::openwop::annotation::Annotation;
 use crate::render::said;
 
-/// What to say, and about what.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("signal").required(true))]
 pub struct Annotate {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
-    /// About the score of this task, not the run as a whole
+    /// Task whose score to annotate [default: the whole run]
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// What it should have been
+    /// Correct answer
     #[arg(long, value_name = "TEXT", group = "signal")]
     correct: Option<String>,
-    /// A word to sort by
+    /// Label, for sorting
     #[arg(long, value_name = "TEXT", group = "signal")]
     label: Option<String>,
-    /// How good it is, from 1 to 5
+    /// Rating, 1 (worst) to 5 (best)
     #[arg(long, value_name = "1-5", group = "signal", value_parser = clap::value_parser!(u8).range(1..=5))]
     rating: Option<u8>,
-    /// That somebody should look at it
+    /// Flag it for review
     #[arg(long, group = "signal")]
     flag: bool,
-    /// Why, in words
+    /// Free-text explanation
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 }
 
-/// Records the annotation.
 pub async fn run(context: &Context<'_>, arguments: &Annotate) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let client = session.client();

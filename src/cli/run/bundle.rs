@@ -1,4 +1,4 @@
-//! `touchstone run bundle`: one run in one document, to hand to whoever is to find out what went wrong.
+//! `touchstone run bundle`: export a debug bundle, for support.
 
 use std::path::PathBuf;
 
@@ -9,21 +9,19 @@ use super::run_id;
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 
-/// Which run, and how much of it.
 #[derive(Debug, Args)]
 pub struct Bundle {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
-    /// Only so many events, from the first one
+    /// Maximum number of events, from the first one [default: all]
     #[arg(long, value_name = "N")]
     max_events: Option<u64>,
-    /// Write it to this file instead of printing it
+    /// File to write instead of stdout
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// Fetches the bundle.
 pub async fn run(context: &Context<'_>, arguments: &Bundle) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let mut path = format!("/v1/runs/{}/debug-bundle", arguments.run);
@@ -33,16 +31,16 @@ pub async fn run(context: &Context<'_>, arguments: &Bundle) -> Result<Exit, Fail
     let bundle: Value = session.client().get(&path).await?;
     let terminal = context.terminal();
     if bundle.get("truncated") == Some(&Value::Bool(true)) {
-        terminal.note("not everything is in the bundle; its `truncatedReason` says why");
+        terminal.note("the bundle is truncated; see its `truncatedReason`");
     }
     match &arguments.out {
-        // A document for programs and attachments, also on a terminal.
+        // Always JSON, even on a terminal: the bundle is for programs and attachments.
         None => terminal.document(&bundle),
         Some(file) => {
             let unwritten = |cause: String| {
                 Failure::not_done(
                     "file_not_written",
-                    format!("{} cannot be written: {cause}", file.display()),
+                    format!("could not write {}: {cause}", file.display()),
                 )
             };
             let text = serde_json::to_string_pretty(&bundle)

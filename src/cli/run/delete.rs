@@ -10,34 +10,31 @@ use crate::cli::client::Call;
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 
-/// Which runs.
 #[derive(Debug, Args)]
 pub struct Delete {
-    /// The runs
+    /// Run ids
     #[arg(value_name = "RUN", value_parser = run_id, required = true)]
     runs: Vec<String>,
 }
 
-/// Which run, and why.
 #[derive(Debug, Args)]
 pub struct Hold {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
-    /// Why, for the audit log; 1 to 500 characters
+    /// Reason for the audit log, 1 to 500 characters
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
-/// Which run.
 #[derive(Debug, Args)]
 pub struct Release {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
 }
 
-/// Deletes the runs, one after the other; stops at the first that is refused.
+/// Deletes the runs in order; stops at the first refusal.
 pub async fn delete(context: &Context<'_>, arguments: &Delete) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let terminal = context.terminal();
@@ -56,13 +53,11 @@ pub async fn delete(context: &Context<'_>, arguments: &Delete) -> Result<Exit, F
     Ok(Exit::Good)
 }
 
-/// Places the hold.
 pub async fn hold(context: &Context<'_>, arguments: &Hold) -> Result<Exit, Failure> {
     let body = json!({"reason": arguments.reason});
     post(context, &arguments.run, "hold", &body, "under legal hold").await
 }
 
-/// Releases the hold.
 pub async fn release(context: &Context<'_>, arguments: &Release) -> Result<Exit, Failure> {
     post(context, &arguments.run, "release", &json!({}), "released").await
 }
@@ -92,7 +87,6 @@ struct UsageOfQuota {
     quota: Option<u64>,
 }
 
-/// Shows what is stored, and the quotas.
 pub async fn usage(context: &Context<'_>) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let answer: Value = session.client().get("/v1/host/touchstone/usage").await?;

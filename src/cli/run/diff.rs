@@ -1,4 +1,4 @@
-//! `touchstone run diff`: what another run did differently.
+//! `touchstone run diff`: compare two runs event by event.
 
 use clap::Args;
 
@@ -8,18 +8,16 @@ use crate::cli::exit::{Exit, Failure};
 use crate::protocol::openwop::diff::RunDiff;
 use crate::render::diff::diff;
 
-/// The two runs.
 #[derive(Debug, Args)]
 pub struct Diff {
-    /// The run to start from
+    /// First run
     #[arg(value_name = "A", value_parser = run_id)]
     a: String,
-    /// The run to compare with
+    /// Second run
     #[arg(value_name = "B", value_parser = run_id)]
     b: String,
 }
 
-/// Compares them.
 pub async fn run(context: &Context<'_>, arguments: &Diff) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let path = format!("/v1/runs/{}:diff?against={}", arguments.a, arguments.b);

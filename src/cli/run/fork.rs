@@ -1,4 +1,4 @@
-//! `touchstone run fork`: repeat what a run recorded, or go on from the middle of it.
+//! `touchstone run fork`: replay a run, or branch from one of its events.
 
 use std::time::Duration;
 
@@ -12,16 +12,15 @@ use crate::cli::context::{Context, ModelEndpoint};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::watch::{Outputs, Started, watch};
 
-/// What to fork, and how.
 #[derive(Debug, Args)]
 pub struct Fork {
-    /// The run to begin with
+    /// Run to fork
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
-    /// What to do with what it recorded
+    /// How to fork
     #[arg(long, value_enum, default_value_t = Mode::Replay)]
     mode: Mode,
-    /// Keep the events before this sequence as they are; a branch needs it, 0 for none
+    /// Keep the events before this sequence number; required for a branch, 0 for none
     #[arg(long, value_name = "SEQUENCE", required_if_eq("mode", "branch"))]
     from_seq: Option<u64>,
     #[command(flatten)]
@@ -32,13 +31,12 @@ pub struct Fork {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Mode {
-    /// Repeat all of it; no model is asked
+    /// Replay the whole run without calling a model
     Replay,
-    /// Execute anew from --from-seq
+    /// Execute again from --from-seq
     Branch,
 }
 
-/// Forks the run and follows the fork to its end.
 pub async fn run(context: &Context<'_>, arguments: &Fork) -> Result<Exit, Failure> {
     arguments.outputs.check()?;
     let mode = match arguments.mode {
@@ -55,7 +53,7 @@ pub async fn run(context: &Context<'_>, arguments: &Fork) -> Result<Exit, Failur
         if !is_eval && !arguments.outputs.is_empty() {
             return Err(Failure::bad_input(
                 "no_eval",
-                "only an eval run has a result to write; leave --junit and --markdown out",
+                "--junit and --markdown apply only to eval runs; omit them",
             ));
         }
         let started: Started = client.post(&path, &body).await?;
@@ -70,7 +68,7 @@ pub async fn run(context: &Context<'_>, arguments: &Fork) -> Result<Exit, Failur
     outcome
 }
 
-/// Follows a run of a workflow until it has ended or waits for somebody, and says where it stands.
+/// Follows a workflow run until it has ended or waits for an answer, and prints its status.
 async fn settle(context: &Context<'_>, client: &Client, run: &str) -> Result<Exit, Failure> {
     let path = format!("/v1/runs/{run}");
     {
@@ -78,7 +76,7 @@ async fn settle(context: &Context<'_>, client: &Client, run: &str) -> Result<Exi
         while let Some(event) = events.next().await {
             let event = event?;
             let kind = event.get("type").and_then(Value::as_str);
-            // It may be history, and have been answered there.
+            // The event may be part of the copied history, where it was already answered.
             if matches!(kind, Some("node.suspended" | "run.paused"))
                 && rests(&client.get(&path).await?)
             {

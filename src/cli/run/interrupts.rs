@@ -1,4 +1,4 @@
-//! `touchstone run interrupts` and `run answer`: what a run asks, and what it is told.
+//! `touchstone run interrupts` and `run answer`.
 
 use clap::{ArgGroup, Args};
 use serde::Deserialize;
@@ -8,49 +8,47 @@ use super::run_id;
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 
-/// Which run.
 #[derive(Debug, Args)]
 pub struct Interrupts {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
 }
 
-/// Whom to answer, and what.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true).args(["accept", "reject", "value"]))]
 pub struct Answer {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
-    /// The node that asks, as `run interrupts` shows it
+    /// Node that waits, as shown by `run interrupts`
     #[arg(value_name = "NODE", value_parser = node_id)]
     node: String,
     /// Approve
     #[arg(long)]
     accept: bool,
-    /// Refuse
+    /// Reject
     #[arg(long)]
     reject: bool,
-    /// Any other answer, as JSON
+    /// Other answer, as JSON
     #[arg(long, value_name = "JSON", value_parser = json_value)]
     value: Option<Value>,
-    /// What to say with an approval or a refusal
+    /// Comment for the approval or rejection
     #[arg(long, value_name = "TEXT", conflicts_with = "value")]
     feedback: Option<String>,
-    /// Decide alone, for this reason; it goes on the audit log
+    /// Override the quorum for this reason, which is recorded in the audit log
     #[arg(long = "override", value_name = "REASON", requires = "accept")]
     over: Option<String>,
 }
 
-/// A node id as it may become a part of a path.
+/// Parses a node id that is safe as a path segment.
 fn node_id(text: &str) -> Result<String, String> {
-    run_id(text).map_err(|_| "a node id holds letters, digits, `_` and `-` only".to_owned())
+    run_id(text).map_err(|_| "a node id may contain only letters, digits, `_` and `-`".to_owned())
 }
 
 fn json_value(text: &str) -> Result<Value, String> {
     serde_json::from_str(text)
-        .map_err(|cause| format!("not JSON ({cause}); a text needs its quotes"))
+        .map_err(|cause| format!("must be JSON ({cause}); put quotes around a string"))
 }
 
 #[derive(Deserialize)]
@@ -69,7 +67,6 @@ struct Shown {
     granted_by: Vec<String>,
 }
 
-/// Lists what the run asks.
 pub async fn list(context: &Context<'_>, arguments: &Interrupts) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let run = &arguments.run;
@@ -81,7 +78,7 @@ pub async fn list(context: &Context<'_>, arguments: &Interrupts) -> Result<Exit,
         return Ok(Exit::Good);
     }
     if listed.interrupts.is_empty() {
-        terminal.note("the run waits for nobody");
+        terminal.note("the run has no open interrupts");
     }
     for interrupt in listed.interrupts {
         let shown: Shown =
@@ -89,7 +86,7 @@ pub async fn list(context: &Context<'_>, arguments: &Interrupts) -> Result<Exit,
         let needed = shown.data.get("requiredApprovals").and_then(Value::as_u64);
         let votes = match (shown.granted_by.len(), needed.unwrap_or(1)) {
             (0, 1) => String::new(),
-            (so_far, needed) => format!(", {so_far} of {needed} agreed"),
+            (so_far, needed) => format!(", {so_far} of {needed} approved"),
         };
         terminal.print(&format!(
             "{}  {}  {}{votes}  since {}",
@@ -99,7 +96,7 @@ pub async fn list(context: &Context<'_>, arguments: &Interrupts) -> Result<Exit,
             shown.requested_at
         ));
         let answer = match shown.kind.as_str() {
-            "approval" => "--accept, or --reject",
+            "approval" => "--accept or --reject",
             _ => "--value JSON",
         };
         terminal.note(&format!(
@@ -111,7 +108,7 @@ pub async fn list(context: &Context<'_>, arguments: &Interrupts) -> Result<Exit,
     Ok(Exit::Good)
 }
 
-/// The title of an approval, the questions of a clarification, or all there is.
+/// The title of an approval, the questions of a clarification, or the whole data.
 fn in_words(data: &Value) -> String {
     if let Some(title) = data.get("title").and_then(Value::as_str) {
         return title.to_owned();
@@ -130,7 +127,6 @@ fn in_words(data: &Value) -> String {
     asked.collect::<Vec<_>>().join("; ")
 }
 
-/// Answers.
 pub async fn answer(context: &Context<'_>, arguments: &Answer) -> Result<Exit, Failure> {
     let value = match &arguments.value {
         Some(value) => value.clone(),

@@ -8,29 +8,26 @@ use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::protocol::openwop::events::DrainPolicy;
 
-/// Which run, and how.
 #[derive(Debug, Args)]
 pub struct Pause {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
-    /// Abandon what is in flight instead of letting it end; it is begun anew after the pause
+    /// Abandon tasks in flight instead of letting them end; they start again after the pause
     #[arg(long)]
     now: bool,
-    /// Why, for the record
+    /// Reason to record with the pause
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
-/// Which run.
 #[derive(Debug, Args)]
 pub struct Resume {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
 }
 
-/// Pauses the run.
 pub async fn pause(context: &Context<'_>, arguments: &Pause) -> Result<Exit, Failure> {
     let policy = match arguments.now {
         true => DrainPolicy::Immediate,
@@ -40,7 +37,6 @@ pub async fn pause(context: &Context<'_>, arguments: &Pause) -> Result<Exit, Fai
     post(context, &arguments.run, "pause", &body).await
 }
 
-/// Lets the run go on.
 pub async fn resume(context: &Context<'_>, arguments: &Resume) -> Result<Exit, Failure> {
     post(context, &arguments.run, "resume", &json!({})).await
 }
@@ -62,10 +58,10 @@ async fn post(
     let status = answer.get("status").and_then(Value::as_str);
     terminal.print(&format!("{run} {}", status.unwrap_or(action)));
     if context.is_embedded() {
-        terminal.note("the process that executes the run acts on the request");
+        terminal.note("the process that executes the run will do this");
         if action == "resume" {
             terminal.note(&format!(
-                "if its command has ended, {} run retry {run} carries the run on",
+                "if its command has ended, continue the run with {} run retry {run}",
                 context.program()
             ));
         }

@@ -1,4 +1,4 @@
-//! `touchstone run statistics`: what the scores say, and whether that is enough.
+//! `touchstone run statistics`: confidence intervals and significance of scores.
 
 use clap::Args;
 
@@ -9,15 +9,13 @@ use crate::domain::eval::statistics::Statistics;
 use crate::domain::statistics::GateVerdict;
 use crate::render::statistics::statistics;
 
-/// Which run.
 #[derive(Debug, Args)]
 pub struct Which {
-    /// The run
+    /// Run id
     #[arg(value_name = "RUN", value_parser = run_id)]
     run: String,
 }
 
-/// Shows them.
 pub async fn run(context: &Context<'_>, arguments: &Which) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let path = format!("/v1/host/touchstone/runs/{}/statistics", arguments.run);
@@ -31,7 +29,6 @@ pub async fn run(context: &Context<'_>, arguments: &Which) -> Result<Exit, Failu
     Ok(exit_of(found.gate.verdict))
 }
 
-/// The verdict as an exit code.
 pub fn exit_of(verdict: GateVerdict) -> Exit {
     match verdict {
         GateVerdict::Pass => Exit::Good,

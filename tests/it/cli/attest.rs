@@ -105,7 +105,7 @@ fn what_was_changed_or_signed_by_another_exits_1() {
     std::fs::write(home.path("run.intoto.jsonl"), first.to_string()).unwrap();
     let done = verify(&home, &[]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
-    assert!(done.stdout.contains("not believed"), "{}", done.stdout);
+    assert!(done.stdout.contains("rejected"), "{}", done.stdout);
 
     std::fs::write(home.path("run.intoto.jsonl"), &bundle).unwrap();
     let other = home.run(&["pack", "keygen", "--out", "other.pem", "--key-id", "other"]);

@@ -132,7 +132,7 @@ fn a_missing_exchange_names_its_task() {
     assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
     assert!(
         done.stderr
-            .contains("no exchange for what these tasks asked: charged-twice"),
+            .contains("no exchange for the model calls of these tasks: charged-twice"),
         "{}",
         done.stderr
     );
@@ -194,7 +194,7 @@ fn a_cassette_is_for_commands_that_ask_models_themselves() {
         let done = home.eval(&["--server", "http://127.0.0.1:9", flag, "tape.jsonl"]);
         assert_eq!(done.code, 2, "{}", done.stderr);
         assert!(
-            done.stderr.contains("only work embedded"),
+            done.stderr.contains("work only with the embedded host"),
             "{}",
             done.stderr
         );

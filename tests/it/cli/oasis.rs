@@ -178,7 +178,7 @@ fn every_violation_is_printed_with_its_rule() {
     assert_eq!(done.code, 1);
     assert!(
         done.stdout
-            .starts_with("✗ document.json: not sound, PASS\n"),
+            .starts_with("✗ document.json: not valid, PASS\n"),
         "{}",
         done.stdout
     );
@@ -218,7 +218,7 @@ fn what_holds_no_verdict_is_bad_input() {
     );
     assert_eq!(done.code, 2);
     assert!(
-        done.stderr.contains("document.json holds no verdict"),
+        done.stderr.contains("document.json contains no verdict"),
         "{}",
         done.stderr
     );
@@ -359,12 +359,12 @@ fn lint_finds_all_of_it_at_once() {
 }
 
 #[rstest]
-#[case::nothing_installed(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "1"], "no installed pack brings a profile")]
+#[case::nothing_installed(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "1"], "no installed pack has a profile")]
 #[case::unknown_profile(&["oasis", "preflight", "--profile", "oasis-profile-x", "--tier", "1"], "oasis-profile-x")]
 #[case::no_provider(&["oasis", "preflight", "--profile", "x@1.0.0", "--tier", "1"], "no provider")]
 #[case::no_such_run(&["oasis", "report", "run_1"], "no such run")]
 #[case::no_evidence(&["oasis", "evidence", "run_1", "front.safety.be.other-wing-delete-01"], "no such run")]
-#[case::no_scenario_id(&["oasis", "evidence", "run_1", "a/b"], "a scenario id holds")]
+#[case::no_scenario_id(&["oasis", "evidence", "run_1", "a/b"], "a scenario id may contain")]
 #[case::form_untold(&["oasis", "report", "run_1", "--output", "report.pdf"], "report.pdf")]
 #[case::reports_nowhere(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "1", "--report", "no/such/report.html"], "no/such")]
 #[case::a_judge(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "1", "--judge-url", "http://127.0.0.1:9", "--judge-model", "m"], "--judge-url")]

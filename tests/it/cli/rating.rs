@@ -130,7 +130,7 @@ fn too_little_evidence_exits_3_and_an_unknown_agent_1() {
     let done = home.run(&["assess", "triag"]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert!(
-        done.stderr.contains("no agent is called triag") && done.stderr.contains("triage"),
+        done.stderr.contains("agent triag not found") && done.stderr.contains("triage"),
         "{}",
         done.stderr
     );
@@ -210,7 +210,7 @@ fn whose_events_are_and_from_when_may_be_said_beside() {
         &from,
     ]);
     assert_good(&done);
-    assert_eq!(done.stdout, "5 recorded, 1 left out as older\n");
+    assert_eq!(done.stdout, "5 recorded, 1 skipped as older\n");
     let text = std::fs::read_to_string(home.path("events.json")).unwrap();
     let mut command = home.touchstone();
     let piped = Done::of(
@@ -787,7 +787,7 @@ fn task_logs_become_evidence_once() {
     assert_eq!(done.stdout, "6 recorded, 1 refused\n");
     assert!(
         done.stderr
-            .contains("2 of them are new, 4 were known already")
+            .contains("2 new, 4 already recorded")
             && done.stderr.contains("line 5: `completed_at` is missing"),
         "{}",
         done.stderr
@@ -918,7 +918,7 @@ fn memory_files_become_evidence_once() {
     assert_eq!(done.stdout, "4 recorded, 1 refused\n");
     assert!(
         done.stderr
-            .contains("2 of them are new, 2 were known already")
+            .contains("2 new, 2 already recorded")
             && done
                 .stderr
                 .contains("log.md, line 20: `quality_score` is a grade"),

@@ -519,15 +519,15 @@ fn packs_that_a_pack_depends_on_are_shown_wherever_it_is() {
         ),
         (
             format!("pack verify triage.tgz {TRUSTED}"),
-            "vendor.acme.shared@^1.2.0; not installed with it",
+            "vendor.acme.shared@^1.2.0; not installed automatically",
         ),
         (
             format!("pack install triage.tgz {TRUSTED}"),
-            "vendor.acme.shared@^1.2.0; not installed with it",
+            "vendor.acme.shared@^1.2.0; not installed automatically",
         ),
         (
             "pack list".to_owned(),
-            "vendor.acme.shared@^1.2.0; not installed with it",
+            "vendor.acme.shared@^1.2.0; not installed automatically",
         ),
     ] {
         let out = folder.expect(0, &command);

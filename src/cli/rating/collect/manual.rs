@@ -1,4 +1,4 @@
-//! One event that a person enters on the command line.
+//! One evidence event entered on the command line.
 
 use std::path::PathBuf;
 
@@ -13,19 +13,17 @@ use super::tasks::{placed, value};
 use crate::cli::exit::Failure;
 use crate::domain::aaaf::evidence::EventType;
 
-/// Stands for an entry on the command line.
 pub const NAME: &str = "manual";
 
-/// What a person enters.
 #[derive(Debug, Args)]
 pub struct Entry {
-    /// With --source manual: the type of the event
+    /// With --source manual: event type
     #[arg(long, value_name = "TYPE", value_parser = types())]
     event: Option<String>,
-    /// With --source manual: when it happened. The same entry about the same time is recorded once
+    /// With --source manual: time of the event. The same entry for the same time is recorded once
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Timestamp>,
-    /// With --source manual: a member of the event's data, as JSON or as text; repeat for several
+    /// With --source manual: member of the event's data, as JSON or text; repeat for several
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = member)]
     members: Vec<(String, String)>,
 }
@@ -37,12 +35,11 @@ fn types() -> PossibleValuesParser {
 fn member(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write a name, `=` and a value".to_owned()),
+        _ => Err("must be NAME=VALUE".to_owned()),
     }
 }
 
 impl Entry {
-    /// Whether anything of it was entered.
     pub fn is_given(&self) -> bool {
         self.event.is_some() || self.at.is_some() || !self.members.is_empty()
     }
@@ -50,12 +47,13 @@ impl Entry {
     /// The event.
     ///
     /// # Errors
-    /// It says too little.
+    /// The type or the time is missing.
     pub fn open(&self) -> Result<Source, Failure> {
         let (Some(kind), Some(at)) = (&self.event, self.at) else {
-            let message = "--source manual takes --event TYPE and --at TIME";
-            return Err(Failure::usage(message)
-                .or_try("--event task_completed --at 2026-04-16T12:00:00Z --set NAME=VALUE …"));
+            let message = "--source manual needs --event TYPE and --at TIME";
+            return Err(Failure::usage(message).or_try(
+                "add --event task_completed --at 2026-04-16T12:00:00Z --set NAME=VALUE …",
+            ));
         };
         let members = self.members.iter();
         let data: Map<String, Value> = members

@@ -1,5 +1,5 @@
-//! Memory files of agents as evidence: Markdown in which an agent notes the tasks that it has done, as front matter or as fenced
-//! blocks. What else an agent remembers is passed over.
+//! Memory files of agents as evidence: Markdown in which an agent records its tasks, as front
+//! matter or as fenced blocks. Other content is ignored.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use crate::cli::exit::Failure;
 use crate::cli::files;
 use crate::domain::aaaf::evidence::is_grade;
 
-/// Stands for memory files on the command line, and for the folder where they are looked for.
+/// The value of --source, and the default folder.
 pub const NAME: &str = "memory_files";
-/// Bytes of a file.
+/// Maximum size of a file in bytes.
 const MAX_FILE: u64 = 1 << 20;
-/// Folders within one another.
+/// Maximum depth of nested folders.
 const DEEPEST: usize = 16;
 /// The lines around front matter.
 const FRONT: &str = "---";
-/// The line before a fenced task,
+/// The line before a fenced task.
 const FENCE: &str = "```task";
-/// and after it.
+/// The line after a fenced task.
 const FENCE_END: &str = "```";
 
-/// Opens a memory file or a folder of them; without one the folder `memory_files`.
+/// Opens a memory file or a folder of them; by default the folder `memory_files`.
 pub fn open(place: Option<&Path>) -> Result<Source, Failure> {
     let place = place.unwrap_or_else(|| Path::new(NAME));
     let mut files = Vec::new();
@@ -35,13 +35,14 @@ pub fn open(place: Option<&Path>) -> Result<Source, Failure> {
     }
     if files.is_empty() || !place.exists() {
         let message = format!("{} has no memory files (.md)", place.display());
-        return Err(Failure::usage(message).or_try("--file FILE or --file FOLDER"));
+        return Err(Failure::usage(message).or_try("use --file FILE or --file FOLDER"));
     }
     let made = files.into_iter().flat_map(|file| tasks_of(&file));
     Ok(Source::of(place.to_owned(), made.map(Ok)))
 }
 
-/// The Markdown files of a folder and of those in it, by name. Links to folders are not followed.
+/// Finds the Markdown files of a folder and its subfolders, sorted by name. Does not follow links
+/// to folders.
 fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return;
@@ -59,7 +60,6 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The events of a file.
 fn tasks_of(file: &Path) -> Vec<Placed> {
     let name: Arc<str> = file.display().to_string().into();
     let text = files::read(file, MAX_FILE)
@@ -78,16 +78,16 @@ fn tasks_of(file: &Path) -> Vec<Placed> {
     }
 }
 
-/// A task as it is noted.
+/// A recorded task.
 #[derive(Debug, PartialEq)]
 struct Block {
-    /// The line before it, from 1.
+    /// The line before the block, from 1.
     line: usize,
-    /// What is said of it, in YAML.
+    /// The task, in YAML.
     text: String,
 }
 
-/// The tasks that a memory file notes: front matter that names a task, and fenced blocks.
+/// The tasks of a memory file: front matter with a task id, and fenced blocks.
 fn blocks(text: &str) -> Vec<Block> {
     let names_task = |block: &Block| block.text.lines().any(|it| it.starts_with("task_id:"));
     let mut found = Vec::new();
@@ -115,24 +115,23 @@ fn blocks(text: &str) -> Vec<Block> {
             None => None,
         };
     }
-    // A fence that nothing closes reaches to the end; front matter that nothing closes is a line across the page.
+    // An unclosed fence extends to the end of the file; unclosed front matter is a horizontal rule.
     found.extend(open.filter(|(end, _)| *end == FENCE_END).map(|it| it.1));
     found
 }
 
-/// The members of a task.
 fn row(yaml: &str) -> Result<Map<String, Value>, String> {
     let read: Value = serde_saphyr::from_str(yaml).map_err(|fault| {
-        // The library draws the place; the first line says what and where.
+        // The error includes a drawing of the place; its first line has position and cause.
         let words = fault.to_string();
-        format!("no YAML: {}", words.lines().next().unwrap_or_default())
+        format!("not YAML: {}", words.lines().next().unwrap_or_default())
     })?;
     let Value::Object(mut row) = read else {
         return Err("expected names and values in YAML".to_owned());
     };
     if let Some(grade) = row.keys().find(|name| is_grade(name)) {
         return Err(format!(
-            "`{grade}` is a grade, and an agent cannot grade its own work: leave it out"
+            "`{grade}` is a grade, and an agent cannot grade its own work: remove it"
         ));
     }
     for (name, value) in &mut row {
@@ -171,7 +170,7 @@ mod tests {
     #[rstest]
     #[case("task_id: 7\nquality_score: 1.0\n", "`quality_score` is a grade")]
     #[case("- task_id: 7\n", "expected names and values")]
-    #[case("task_id: [7\n", "no YAML")]
+    #[case("task_id: [7\n", "not YAML")]
     fn what_is_no_task_is_refused(#[case] yaml: &str, #[case] told: &str) {
         let fault = row(yaml).unwrap_err();
         assert!(fault.contains(told), "{fault}");

@@ -1,4 +1,4 @@
-//! `touchstone collect`: evidence of a file, of a person, or of a host's own eval runs, recorded at a host.
+//! `touchstone collect`: record evidence from files, from a person, or from a host's own eval runs.
 
 mod manual;
 mod memory;
@@ -27,32 +27,32 @@ use crate::cli::terminal::Terminal;
 use crate::render::plain;
 use source::{Placed, Source};
 
-/// Events of a batch, as many as the API takes.
+/// Events per batch, the API's maximum.
 const BATCH: usize = 1000;
-/// Octets of a batch; a host takes requests of several times as many.
+/// Maximum size of a batch in bytes, well below a host's request limit.
 const BATCH_OCTETS: usize = 4 << 20;
-/// Refusals that are told one by one; of more there is the number.
+/// Number of refusals that are listed; the rest are only counted.
 const TOLD: usize = 1000;
-/// The same for people.
+/// The same without `--json`.
 const TOLD_TO_PEOPLE: usize = 20;
 
 const EXAMPLES: &str = "\
-`host` stands for the host's own eval runs: those of enrolled agents whose suite has an assessment profile become evidence, each
-once. Assessing does it by itself. A file of that name is ./host.
+--source host records the host's own eval runs: those of enrolled agents whose suite has an assessment profile become
+evidence, each run once. Assessments do this automatically. For a file with this name, use ./host.
 
-`task_logs` stands for logs with a task a line, as JSON lines or as CSV with a header: those of --file, or else task_logs.jsonl,
-task_logs.csv and such files in task_logs/. docs/aaaf.md names their columns.
+--source task_logs records logs with one task per row, as JSON Lines or as CSV with a header: the file of --file, or else
+task_logs.jsonl, task_logs.csv and such files in task_logs/. docs/aaaf.md lists the columns.
 
-`memory_files` stands for the Markdown files in which an agent notes its tasks: the file or folder of --file, or else
-memory_files/. docs/aaaf.md says how a task is noted.
+--source memory_files records Markdown files in which an agent notes its tasks: the file or folder of --file, or else
+memory_files/. docs/aaaf.md describes the form of these notes.
 
-`manual` stands for one event that you enter by --event, --at and --set.
+--source manual records one event given by --event, --at and --set.
 
-FILE holds events as JSON lines, as a JSON array, or in a document with `events`; docs/aaaf.md says what an event looks like.
-An agent may be named by its name or its id. An event without `id` gets one of its content and its place in the file, so
-that collecting the same file again, or the same file with more lines, records nothing twice.
+--source FILE records events as JSON Lines, as a JSON array, or in a document with `events`; docs/aaaf.md describes their
+form. An event may name its agent by name or id. An event without `id` gets one from its content and position, so that
+collecting the same file again, or the same file with more lines, records nothing twice.
 
-Exit codes: 0 all recorded, 1 some or all refused (each named with its line), 2 bad usage.
+Exit codes: 0 all recorded, 1 some or all refused (with line numbers), 2 bad usage.
 
 Examples:
   touchstone collect --source events.jsonl
@@ -70,37 +70,37 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Whose the events are that do not say it, by name or id; of eval runs, those of this agent alone
+    /// Agent of events that name none, by name or id; with --source host, collect only this agent's
+    /// eval runs
     #[arg(value_name = "AGENT", conflicts_with = "agent")]
     of: Option<String>,
-    /// The events; `-` for stdin, `host` for the host's eval runs, `task_logs` for logs of tasks, `memory_files` for an agent's
-    /// notes, `manual` for one event
+    /// Source of the events: a file, `-` for stdin, `host` for the host's eval runs, `task_logs`
+    /// for task logs, `memory_files` for an agent's notes, `manual` for one event
     #[arg(long, value_name = "FILE|host|task_logs|memory_files|manual")]
     source: PathBuf,
-    /// With --source task_logs: the file of task logs. With --source memory_files: the file, or the folder of them
+    /// File of task logs for --source task_logs; file or folder of notes for --source memory_files
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
     manual: manual::Entry,
-    /// Leave out what happened before this
+    /// Skip events before this time
     #[arg(long, value_name = "TIME", value_parser = moment)]
     from: Option<Timestamp>,
-    /// The same as AGENT
+    /// Same as AGENT
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 }
 
-/// What became of it.
 #[derive(Debug, Default, Serialize)]
 struct Collected {
-    /// Taken, those known from before among them.
+    /// Accepted events, including those recorded earlier.
     accepted: u64,
-    /// How many of them were not known; `None` from a host that does not say it.
+    /// Number of newly recorded ones; `None` if the host does not report it.
     new: Option<u64>,
     rejected: u64,
-    /// Older than what was wanted.
+    /// Events older than --from.
     left_out: u64,
-    /// The first of those refused.
+    /// The first refused events.
     errors: Vec<Refused>,
 }
 
@@ -112,7 +112,7 @@ struct Refused {
     error: String,
 }
 
-/// What `--source` stands for.
+/// The kinds of `--source`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     File,
@@ -133,16 +133,15 @@ impl Arguments {
         }
     }
 
-    /// Where the events come from.
     fn open(&self) -> Result<Source, Failure> {
         let kind = self.kind();
         if self.file.is_some() && !matches!(kind, Kind::TaskLogs | Kind::MemoryFiles) {
-            let message = "--file is for --source task_logs and --source memory_files";
-            return Err(Failure::usage(message).or_try("--source FILE"));
+            let message = "--file applies only to --source task_logs and --source memory_files";
+            return Err(Failure::usage(message).or_try("use --source FILE"));
         }
         if kind != Kind::Manual && self.manual.is_given() {
-            let message = "--event, --at and --set are for --source manual";
-            return Err(Failure::usage(message).or_try("--source manual"));
+            let message = "--event, --at and --set apply only to --source manual";
+            return Err(Failure::usage(message).or_try("add --source manual"));
         }
         match kind {
             Kind::TaskLogs => tasks::open(self.file.as_deref()),
@@ -166,10 +165,10 @@ impl Collected {
     }
 }
 
-/// Where an event is from: the file, where there may be several, and the line.
+/// The place of an event: the file, if there are several, and the line.
 type Place = (Option<Arc<str>>, usize);
 
-/// Events on their way.
+/// Events to send together.
 #[derive(Default)]
 struct Batch {
     places: Vec<Place>,
@@ -177,7 +176,6 @@ struct Batch {
     octets: usize,
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let mut source = match arguments.kind() {
         Kind::Host if arguments.file.is_none() && !arguments.manual.is_given() => {
@@ -202,7 +200,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         }
         failure
             .with("accepted", collected.accepted)
-            .or_try("collect again: what is recorded is not recorded twice")
+            .or_try("collect again: recorded events are not recorded twice")
     })?;
     show(terminal, &collected);
     Ok(match collected.rejected {
@@ -224,7 +222,7 @@ async fn collect(
         None => Counted::open(terminal),
     };
     let (mut batch, mut ordinal) = (Batch::default(), 0_u64);
-    // What a task log, a memory file or a person says is the same wherever it stands.
+    // Events of task logs, memory files and people are identified by content, not by position.
     let is_placed = arguments.kind() == Kind::File;
     while let Some(Placed {
         file,
@@ -260,11 +258,11 @@ async fn collect(
     Ok(())
 }
 
-/// Whose events are.
+/// Assigns agents to events.
 struct Whose {
-    /// Ids by name.
+    /// Agent ids by name.
     known: HashMap<String, String>,
-    /// Of those that do not say it.
+    /// Agent of events that name none.
     otherwise: Option<String>,
 }
 
@@ -281,7 +279,7 @@ impl Whose {
         })
     }
 
-    /// Says it by id, as far as that is known; the host refuses the rest.
+    /// Replaces the agent's name by its id, if it is known; the host refuses unknown ones.
     fn tell(&self, event: &mut Value) {
         let Value::Object(members) = event else {
             return;
@@ -297,7 +295,8 @@ impl Whose {
     }
 }
 
-/// Names an event that has no id by what it says and where it stands: two alike in one file are two.
+/// Gives an event without id an id from its content and position: two equal events in one file are
+/// different.
 fn named(event: &mut Value, ordinal: u64) {
     let told = format!("{ordinal}:{event}");
     if let Value::Object(members) = event
@@ -308,7 +307,7 @@ fn named(event: &mut Value, ordinal: u64) {
     }
 }
 
-/// Whether an event happened before what is wanted. One that does not say when is the host's to refuse.
+/// Whether an event is older than `from`. The host refuses events without a time.
 fn is_before(event: &Value, from: Option<Timestamp>) -> bool {
     let happened = event.get("timestamp").and_then(Value::as_str);
     let happened = happened.and_then(|text| text.parse::<Timestamp>().ok());
@@ -342,7 +341,7 @@ async fn send(client: &Client, batch: Batch, collected: &mut Collected) -> Resul
     });
     let answer = match answered.await {
         Ok(answer) => answer,
-        // Where nothing of it is sound, the refusal says it of each.
+        // If no event is valid, the refusal lists an error for each.
         Err(failure) if failure.details.contains_key("errors") => Value::Object(failure.details),
         Err(failure) => return Err(failure),
     };
@@ -377,12 +376,12 @@ fn show(terminal: &Terminal, collected: &Collected) {
     }
     let more = collected.rejected.saturating_sub(TOLD_TO_PEOPLE as u64);
     if more > 0 {
-        terminal.note(&format!("… and {more} more; --json names up to {TOLD}"));
+        terminal.note(&format!("… and {more} more; --json lists up to {TOLD}"));
     }
     let mut parts = vec![format!("{} recorded", collected.accepted)];
     for (many, what) in [
         (collected.rejected, "refused"),
-        (collected.left_out, "left out as older"),
+        (collected.left_out, "skipped as older"),
     ] {
         if many > 0 {
             parts.push(format!("{many} {what}"));
@@ -391,8 +390,6 @@ fn show(terminal: &Terminal, collected: &Collected) {
     terminal.print(&parts.join(", "));
     if let Some(new) = collected.new.filter(|new| *new < collected.accepted) {
         let known = collected.accepted - new;
-        terminal.note(&format!(
-            "{new} of them are new, {known} were known already"
-        ));
+        terminal.note(&format!("{new} new, {known} already recorded"));
     }
 }

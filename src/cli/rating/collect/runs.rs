@@ -1,4 +1,4 @@
-//! Eval runs of the host as evidence (AAAF S10): the host projects them, this asks it to.
+//! Eval runs of the host as evidence (AAAF S10), projected by the host.
 
 use axum::http::Method;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use crate::render::plain;
 struct Tally {
     runs: u64,
     events: u64,
-    /// Whether the host has to be asked again.
+    /// Whether the request must be repeated.
     #[serde(default)]
     more: bool,
     #[serde(default)]
@@ -31,7 +31,7 @@ struct Skipped {
     reason: String,
 }
 
-/// Has the host take up what it has not yet.
+/// Makes the host record its new eval runs as evidence.
 pub async fn collect(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let gathered = gather(session.client(), arguments).await;
@@ -72,7 +72,7 @@ async fn gather(client: &Client, arguments: &Arguments) -> Result<Tally, Failure
             events: all.events + part.events,
             ..part
         };
-        // A host that looked at nothing would say the same again.
+        // If the host read no runs, it would give the same answer again.
         if !all.more || part.runs == 0 {
             return Ok(all);
         }
@@ -82,7 +82,7 @@ async fn gather(client: &Client, arguments: &Arguments) -> Result<Tally, Failure
 fn show(terminal: &Terminal, tally: &Tally) {
     for skipped in tally.skipped.iter().take(TOLD_TO_PEOPLE) {
         terminal.note(&format!(
-            "{} is no evidence: {}",
+            "{} is not evidence: {}",
             plain(&skipped.run_id),
             plain(&skipped.reason)
         ));
@@ -94,7 +94,7 @@ fn show(terminal: &Terminal, tally: &Tally) {
         tally.runs,
         match skipped {
             0 => String::new(),
-            _ => format!(", {skipped} left out"),
+            _ => format!(", {skipped} skipped"),
         }
     ));
 }

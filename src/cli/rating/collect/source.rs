@@ -1,5 +1,5 @@
-//! Events of a file, one by one: lines are read as they come, however many there are; a document is read whole, within a
-//! bound.
+//! Events of a file: lines are streamed, however many there are; a document is read whole, up to a
+//! maximum size.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -13,36 +13,33 @@ use crate::cli::exit::{Exit, Failure};
 use crate::domain::aaaf::evidence::places;
 use crate::render::plain;
 
-/// Octets of a document.
+/// Maximum size of a document in bytes.
 const MAX_DOCUMENT: u64 = 256 << 20;
-/// Octets of a line.
+/// Maximum size of a line in bytes.
 const MAX_LINE: u64 = 1 << 20;
 
 pub type Reader = BufReader<Box<dyn Read + Send>>;
 
-/// An event, or what stands in its place.
+/// An event, or the error in its place.
 #[derive(Debug, PartialEq)]
 pub struct Placed {
-    /// The file it is from, where there may be several.
+    /// The file, if there are several.
     pub file: Option<Arc<str>>,
-    /// The line it begins on, from 1.
+    /// The line on which the event begins, from 1.
     pub line: usize,
-    /// How many octets it takes.
+    /// Size of the event in bytes.
     pub octets: usize,
-    /// The event, or why there is none.
     pub event: Result<Value, String>,
 }
 
-/// Where events come from.
 pub struct Source {
     name: PathBuf,
     form: Form,
 }
 
 enum Form {
-    /// Made from something else while that is read.
+    /// Events derived from other files while those are read.
     Made(Box<dyn Iterator<Item = Result<Placed, Failure>> + Send>),
-    /// JSON lines.
     Lines(Lines),
     /// A JSON array, or a document with `events`.
     Document {
@@ -55,7 +52,7 @@ impl Source {
     /// Opens a file; `-` is stdin.
     ///
     /// # Errors
-    /// A file that cannot be read, or that holds no events.
+    /// The file cannot be read, or contains no events.
     pub fn open(file: &Path) -> Result<Self, Failure> {
         let Start {
             reader,
@@ -66,7 +63,7 @@ impl Source {
         let is_lines = serde_json::from_slice::<Value>(&first)
             .is_ok_and(|it| it.is_object() && it.get("events").is_none());
         let form = match first.trim_ascii_start().first() {
-            None => return Err(unusable(file, "there is no event in it")),
+            None => return Err(unusable(file, "has no events")),
             Some(b'{') if is_lines => Form::Lines(Lines {
                 name: name.clone(),
                 reader,
@@ -77,14 +74,14 @@ impl Source {
             Some(_) => {
                 return Err(unusable(
                     file,
-                    &format!("line {line}: expected events as a JSON array or as JSON lines"),
+                    &format!("line {line}: expected events as a JSON array or as JSON Lines"),
                 ));
             }
         };
         Ok(Self { name, form })
     }
 
-    /// Of events that are made from something else while that is read.
+    /// A source of events derived from other files while those are read.
     pub fn of(
         name: PathBuf,
         made: impl Iterator<Item = Result<Placed, Failure>> + Send + 'static,
@@ -93,7 +90,7 @@ impl Source {
         Self { name, form }
     }
 
-    /// How many events there will be, if that is known without reading them all.
+    /// The number of events, if it is known without reading them all.
     pub fn len(&self) -> Option<u64> {
         match &self.form {
             Form::Lines(_) => lines_of(&self.name),
@@ -102,10 +99,10 @@ impl Source {
         }
     }
 
-    /// The next event; none after the last.
+    /// The next event; `None` after the last.
     ///
     /// # Errors
-    /// The file cannot be read any further.
+    /// The file can no longer be read.
     pub fn next(&mut self) -> Result<Option<Placed>, Failure> {
         match &mut self.form {
             Form::Made(made) => made.next().transpose(),
@@ -123,12 +120,12 @@ impl Source {
     }
 }
 
-/// A file that was opened, and its first line that is not blank.
+/// An open file and its first non-blank line.
 pub struct Start {
     pub reader: Reader,
-    /// The line, or its first octets if it is too long; empty if the file has none.
+    /// The line, or its beginning if it is too long; empty if the file has none.
     pub first: Vec<u8>,
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: usize,
 }
 
@@ -136,7 +133,7 @@ impl Start {
     /// Opens a file; `-` is stdin.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn of(file: &Path) -> Result<Self, Failure> {
         let input: Box<dyn Read + Send> = if file == Path::new("-") {
             Box::new(std::io::stdin())
@@ -153,18 +150,18 @@ impl Start {
     }
 }
 
-/// JSON lines, each within a bound; blank ones are passed over.
+/// JSON Lines of limited length; blank lines are skipped.
 pub struct Lines {
     name: PathBuf,
     reader: Reader,
-    /// The line that was read to find out what this is.
+    /// The line that was read to detect the format.
     first: Option<Vec<u8>>,
-    /// How many lines have been read.
+    /// Number of lines read.
     line: usize,
 }
 
 impl Lines {
-    /// All lines of a file that was just opened.
+    /// The lines of a file that was just opened.
     pub fn of(file: &Path, start: Start) -> Self {
         Self {
             name: file.to_owned(),
@@ -174,10 +171,10 @@ impl Lines {
         }
     }
 
-    /// The next line as JSON; none after the last.
+    /// The next line as JSON; `None` after the last.
     ///
     /// # Errors
-    /// The file cannot be read any further.
+    /// The file can no longer be read.
     pub fn next(&mut self) -> Result<Option<Placed>, Failure> {
         loop {
             let octets = match self.first.take() {
@@ -201,7 +198,7 @@ impl Lines {
                 continue;
             }
             let event = match is_too_long {
-                true => Err(format!("it has more than {MAX_LINE} octets")),
+                true => Err(format!("larger than {MAX_LINE} bytes")),
                 false => serde_json::from_slice(&octets).map_err(|fault| no_json(&fault)),
             };
             return Ok(Some(Placed {
@@ -214,7 +211,6 @@ impl Lines {
     }
 }
 
-/// The first line that is not blank, and its number.
 fn first_line(reader: &mut Reader) -> std::io::Result<(Vec<u8>, usize)> {
     let mut line = 0;
     loop {
@@ -229,16 +225,16 @@ fn first_line(reader: &mut Reader) -> std::io::Result<(Vec<u8>, usize)> {
     }
 }
 
-/// A line, or its first octets if it is too long: one more than it may have.
+/// Reads a line, or one byte more than the limit if it is too long.
 fn read_start(reader: &mut Reader) -> std::io::Result<Vec<u8>> {
     let mut octets = Vec::new();
     reader.take(MAX_LINE + 1).read_until(b'\n', &mut octets)?;
     Ok(octets)
 }
 
-/// All of it: its first octets, `line` of its lines, have been read already.
+/// Reads the rest of a document whose first bytes, in `line` lines, have been read already.
 fn document(file: &Path, reader: Reader, first: &[u8], line: usize) -> Result<Form, Failure> {
-    // Blank lines before it count where a fault is told.
+    // Restore leading blank lines, so that errors have the right line number.
     let mut octets = vec![b'\n'; line.saturating_sub(1)];
     octets.extend_from_slice(first);
     reader
@@ -246,11 +242,12 @@ fn document(file: &Path, reader: Reader, first: &[u8], line: usize) -> Result<Fo
         .read_to_end(&mut octets)
         .map_err(|cause| unreadable(file, &cause))?;
     if octets.len() as u64 > MAX_DOCUMENT {
-        let most = format!("it has more than {MAX_DOCUMENT} octets");
-        return Err(unusable(file, &most).or_try("write one event a line: lines have no bound"));
+        let most = format!("is larger than {MAX_DOCUMENT} bytes");
+        return Err(unusable(file, &most)
+            .or_try("write one event per line: JSON Lines files have no size limit"));
     }
     let text = String::from_utf8(octets)
-        .map_err(|fault| unusable(file, &format!("it is no UTF-8 text: {fault}")))?;
+        .map_err(|fault| unusable(file, &format!("is not UTF-8: {fault}")))?;
     let places = places(&text).map_err(|fault| unusable(file, &fault.to_string()))?;
     Ok(Form::Document {
         text,
@@ -258,7 +255,7 @@ fn document(file: &Path, reader: Reader, first: &[u8], line: usize) -> Result<Fo
     })
 }
 
-/// Lines of a file, counted without keeping any.
+/// Counts the lines of a file without keeping them.
 fn lines_of(file: &Path) -> Option<u64> {
     let mut reader = BufReader::with_capacity(1 << 16, File::open(file).ok()?);
     let mut lines = 0;
@@ -274,11 +271,11 @@ fn lines_of(file: &Path) -> Option<u64> {
 }
 
 fn no_json(fault: &serde_json::Error) -> String {
-    format!("no JSON: {fault}")
+    format!("not JSON: {fault}")
 }
 
 pub fn unreadable(file: &Path, cause: &std::io::Error) -> Failure {
-    unusable(file, &format!("it cannot be read: {cause}"))
+    unusable(file, &format!("cannot be read: {cause}"))
 }
 
 pub fn unusable(file: &Path, fault: &str) -> Failure {
@@ -341,7 +338,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case::nothing(b"", "no event")]
+    #[case::nothing(b"", "no events")]
     #[case::words(b"\nhello", "line 2: expected events")]
     #[case::cut_off(b"[{\"a\": 1},\n{", "line 2")]
     fn what_holds_no_events_is_refused(#[case] text: &[u8], #[case] told: &str) {

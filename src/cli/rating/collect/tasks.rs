@@ -1,4 +1,5 @@
-//! Task logs as evidence: one row a task, as JSON lines or CSV, made into the events of that task while the file is read.
+//! Task logs as evidence: one task per row, as JSON Lines or CSV, converted to the events of that
+//! task while reading.
 
 use std::io::{Chain, Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -10,14 +11,14 @@ use serde_json::{Map, Value, json};
 use super::source::{Lines, Placed, Reader, Source, Start, unreadable, unusable};
 use crate::cli::exit::Failure;
 
-/// Stands for task logs on the command line, and for where they are looked for.
+/// The value of --source, and the base name of the default files.
 pub const NAME: &str = "task_logs";
-/// Bytes of a row of CSV, not counting what the reader has buffered.
+/// Maximum size of a CSV row in bytes, not counting buffered input.
 const MAX_ROW: usize = 1 << 20;
-/// Errors of a task, as many as a list of an event holds.
+/// Maximum number of errors of a task, as in an event.
 const MOST_ERRORS: u64 = 500;
 
-/// Members of a row that go into the completion as they are.
+/// Members of a row that are copied to the completion event.
 const COMPLETION: [&str; 11] = [
     "autonomy_level",
     "complexity_level",
@@ -31,7 +32,7 @@ const COMPLETION: [&str; 11] = [
     "task_group",
     "tools_used",
 ];
-/// The same of the assignment.
+/// Members of a row that are copied to the assignment event.
 const ASSIGNMENT: [&str; 6] = [
     "autonomy_level",
     "baseline_seconds",
@@ -41,15 +42,15 @@ const ASSIGNMENT: [&str; 6] = [
     "task_group",
 ];
 
-/// Opens a file of task logs; without one those called `task_logs` in the working folder.
+/// Opens a file of task logs; by default the files called `task_logs` in the working folder.
 pub fn open(file: Option<&Path>) -> Result<Source, Failure> {
     let files = match file {
         Some(file) => vec![file.to_owned()],
         None => usual(),
     };
     if files.is_empty() {
-        let message = "there is no task_logs.jsonl, task_logs.csv or task_logs/ with such files";
-        return Err(Failure::usage(message).or_try("--file FILE"));
+        let message = "no task_logs.jsonl, task_logs.csv or task_logs/ with such files found";
+        return Err(Failure::usage(message).or_try("use --file FILE"));
     }
     let name = files.first().cloned().unwrap_or_default();
     let logs = Logs {
@@ -78,7 +79,7 @@ fn usual() -> Vec<PathBuf> {
     found
 }
 
-/// The files, one after the other.
+/// Several files, one after the other.
 struct Logs {
     several: bool,
     files: std::vec::IntoIter<PathBuf>,
@@ -105,12 +106,11 @@ impl Iterator for Logs {
     }
 }
 
-/// A file that is read row by row.
 struct Log {
-    /// What it is called, where there are several.
+    /// Name of the file, if there are several.
     file: Option<Arc<str>>,
     rows: Rows,
-    /// The events of the last row.
+    /// Remaining events of the last row.
     ready: std::vec::IntoIter<Placed>,
 }
 
@@ -123,7 +123,7 @@ impl Log {
         })
     }
 
-    /// The next event with the line of its row; none after the last.
+    /// The next event with the line of its row; `None` after the last.
     fn next(&mut self) -> Result<Option<Placed>, Failure> {
         loop {
             if let Some(placed) = self.ready.next() {
@@ -138,7 +138,7 @@ impl Log {
     }
 }
 
-/// Events with the place that they are from, or in their place why there are none.
+/// Events with their place, or the error in their place.
 pub fn placed(
     file: Option<&Arc<str>>,
     line: usize,
@@ -159,7 +159,6 @@ pub fn placed(
 /// A row with its line, or why it cannot be read.
 type Row = (usize, Result<Map<String, Value>, String>);
 
-/// The rows of a file.
 enum Rows {
     Lines(Lines),
     Table(Box<Table>),
@@ -190,12 +189,12 @@ impl Rows {
     }
 }
 
-/// Rows of CSV by the names of its header.
+/// CSV rows, with members named by the header.
 struct Table {
     name: PathBuf,
     reader: csv::Reader<Metered>,
     header: csv::StringRecord,
-    /// Blank lines before the header.
+    /// Number of blank lines before the header.
     blank: usize,
 }
 
@@ -206,7 +205,7 @@ impl Table {
             octets: 0,
         });
         let header = reader.headers().cloned();
-        let header = header.map_err(|fault| unusable(file, &format!("its header: {fault}")))?;
+        let header = header.map_err(|fault| unusable(file, &format!("invalid header: {fault}")))?;
         Ok(Self {
             name: file.to_owned(),
             reader,
@@ -236,7 +235,7 @@ impl Table {
     }
 }
 
-/// A row by the names of the header. An empty cell says nothing.
+/// A row with members named by the header; empty cells are omitted.
 fn cells(header: &csv::StringRecord, record: &csv::StringRecord) -> Map<String, Value> {
     let cells = header.iter().map(str::trim).zip(record.iter());
     let cells = cells.filter(|(_, cell)| !cell.trim().is_empty());
@@ -245,17 +244,17 @@ fn cells(header: &csv::StringRecord, record: &csv::StringRecord) -> Map<String, 
         .collect()
 }
 
-/// Fails once a row has taken too many bytes, as after a quote that nothing closes.
+/// A reader that fails if a row is too large, as after an unclosed quote.
 struct Metered {
     from: Chain<Cursor<Vec<u8>>, Reader>,
-    /// Bytes since the row began.
+    /// Bytes since the start of the row.
     octets: usize,
 }
 
 impl Read for Metered {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         if self.octets > MAX_ROW {
-            let fault = format!("a row has more than {MAX_ROW} bytes: is a quote left open?");
+            let fault = format!("a row is larger than {MAX_ROW} bytes: is a quote unclosed?");
             return Err(std::io::Error::other(fault));
         }
         let octets = self.from.read(buffer)?;
@@ -264,7 +263,7 @@ impl Read for Metered {
     }
 }
 
-/// A cell: numbers, booleans and JSON as such, anything else as text.
+/// A cell's value: number, boolean or JSON, otherwise text.
 pub fn value(name: &str, cell: &str) -> Value {
     match is_text(name) {
         true => json!(cell),
@@ -272,13 +271,12 @@ pub fn value(name: &str, cell: &str) -> Value {
     }
 }
 
-/// Whether a member of a row is text, whatever it looks like.
+/// Whether a member is always text, whatever it looks like.
 pub fn is_text(name: &str) -> bool {
     const TEXTS: [&str; 5] = ["task_id", "agent", "agent_id", "domain", "task_group"];
     TEXTS.contains(&name)
 }
 
-/// The events of a task.
 pub fn events(row: &Map<String, Value>) -> Result<Vec<Value>, String> {
     let task = match row.get("task_id") {
         Some(Value::String(task)) if !task.is_empty() => task,
@@ -300,7 +298,7 @@ pub fn events(row: &Map<String, Value>) -> Result<Vec<Value>, String> {
         there.map(|(name, it)| (name.clone(), it.clone())).collect()
     };
     let mut events = Vec::new();
-    // An assignment says what a task is, and takes both of these.
+    // A task_assigned event needs both.
     let is_described = row.contains_key("complexity_level") && row.contains_key("domain");
     if let Some(at) = assigned.filter(|_| is_described) {
         let mut data = copied(&ASSIGNMENT);
@@ -326,12 +324,15 @@ pub fn events(row: &Map<String, Value>) -> Result<Vec<Value>, String> {
         events.push(event("task_completed", at, data));
     }
     match events.is_empty() {
-        true => Err("`completed_at` is missing, and so is `assigned_at` with `complexity_level` and `domain`".to_owned()),
+        true => Err(
+            "`completed_at`, or `assigned_at` with `complexity_level` and `domain`, is missing"
+                .to_owned(),
+        ),
         false => Ok(events),
     }
 }
 
-/// The errors of a task: a list as events have it, or how many there were.
+/// The errors of a task: a list as in events, or their number.
 fn errors(said: Option<&Value>) -> Result<Value, String> {
     match said {
         None => Ok(json!([])),
@@ -349,7 +350,7 @@ fn moment(row: &Map<String, Value>, name: &str) -> Result<Option<Timestamp>, Str
         None | Some(Value::Null) => Ok(None),
         Some(value) => {
             let moment = value.as_str().and_then(|text| text.parse().ok());
-            let wrong = || format!("`{name}` must be a moment such as 2026-04-16T12:00:00Z");
+            let wrong = || format!("`{name}` must be a timestamp such as 2026-04-16T12:00:00Z");
             moment.map(Some).ok_or_else(wrong)
         }
     }
@@ -420,7 +421,7 @@ mod tests {
         let log = format!("task_id,completed_at\nt1,\"open\n{rest}");
         let failure = all(log.as_bytes()).unwrap_err();
         assert!(
-            failure.message.contains("is a quote left open?"),
+            failure.message.contains("is a quote unclosed?"),
             "{failure}"
         );
     }

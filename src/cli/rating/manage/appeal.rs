@@ -1,4 +1,4 @@
-//! `touchstone rating appeal`: challenge dimensions of a rating, and decide about such a challenge.
+//! `touchstone rating appeal`: appeal against a rating, and resolve appeals.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::cli::rating::assessment;
 use crate::cli::terminal::Terminal;
 use crate::domain::aaaf::Dimension;
 
-/// Bytes of a file of overrides; the API takes 64 KiB.
+/// Maximum size of an overrides file in bytes; the API accepts 64 KiB.
 const MAX_OVERRIDES: u64 = 1 << 20;
 
 /// File, list, show and resolve appeals against a rating
@@ -24,7 +24,7 @@ const MAX_OVERRIDES: u64 = 1 << 20;
     after_help = "Examples:\n  touchstone rating appeal list triage\n  touchstone rating appeal show triage 0199c0de-0000-7000-8000-000000000002"
 )]
 pub enum Command {
-    /// Challenge dimensions of a rating, within 14 days after it
+    /// File an appeal against dimensions of a rating, within 14 days of it
     #[command(
         after_help = "Exit codes: 0 filed, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating appeal file triage --dimension accuracy \\\n    --justification Unclear --counter-evidence t-7=impossible"
     )]
@@ -37,48 +37,44 @@ pub enum Command {
         after_help = "Examples:\n  touchstone rating appeal show triage 0199c0de-0000-7000-8000-000000000002"
     )]
     Show(Which),
-    /// Decide about an appeal, as another principal than the one who filed it
+    /// Resolve an appeal, as a principal other than the one who filed it
     #[command(
-        after_help = "OVERRIDES is a JSON array; docs/aaaf.md says what an override looks like.\n\nExit codes: 0 decided, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --review\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --accept overrides.json"
+        after_help = "OVERRIDES is a JSON array; docs/aaaf.md describes its form.\n\nExit codes: 0 decided, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --review\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --accept overrides.json"
     )]
     Resolve(Resolve),
 }
 
-/// Of which rating.
 #[derive(Debug, Args)]
 pub struct Of {
-    /// The assessment, by id; or an agent, by name or id, for its last rating
+    /// Assessment id; or agent name or id, for its latest rating
     #[arg(value_name = "ASSESSMENT")]
     of: String,
 }
 
-/// What is challenged, and why.
 #[derive(Debug, Args)]
 pub struct File {
     #[command(flatten)]
     rating: Of,
-    /// A dimension that is challenged; repeat for several
+    /// Dimension to appeal against; repeat for several
     #[arg(long = "dimension", value_name = "DIMENSION", required = true, value_parser = crate::cli::aaaf::dimension)]
     dimensions: Vec<Dimension>,
     /// Why the score is wrong
     #[arg(long, value_name = "TEXT")]
     justification: String,
-    /// A task and what it shows; repeat for several
+    /// Task id and claim about it; repeat for several
     #[arg(long = "counter-evidence", value_name = "TASK=CLAIM", required = true, value_parser = claim)]
     claims: Vec<(String, String)>,
 }
 
-/// Which appeal.
 #[derive(Debug, Args)]
 pub struct Which {
     #[command(flatten)]
     rating: Of,
-    /// The appeal's id, as `rating appeal list` shows it
+    /// Appeal id, as shown by `rating appeal list`
     #[arg(value_name = "APPEAL")]
     appeal: Uuid,
 }
 
-/// What is decided.
 #[derive(Debug, Args)]
 pub struct Resolve {
     #[command(flatten)]
@@ -92,7 +88,7 @@ pub struct Resolve {
     /// Reject the appeal
     #[arg(long, requires = "reason")]
     reject: bool,
-    /// Why; required for --reject
+    /// Reason; required for --reject
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -102,7 +98,7 @@ fn claim(text: &str) -> Result<(String, String), String> {
         Some((task, claim)) if !task.is_empty() && !claim.is_empty() => {
             Ok((task.to_owned(), claim.to_owned()))
         }
-        _ => Err("write the task's id, `=` and what it shows".to_owned()),
+        _ => Err("must be TASK=CLAIM".to_owned()),
     }
 }
 
@@ -143,7 +139,7 @@ pub async fn run(client: &Client, terminal: &Terminal, command: &Command) -> Res
     Ok(())
 }
 
-/// Where the appeals against a rating are.
+/// API path of the appeals against a rating.
 async fn appeals(client: &Client, rating: &Of) -> Result<String, Failure> {
     let assessed = assessment(client, &rating.of).await?;
     Ok(format!("assessments/{}/appeals", assessed.id))

@@ -1,4 +1,4 @@
-//! `touchstone rating baselines`: how long tasks should take, proposed from an agent's first tasks.
+//! `touchstone rating baselines`: baseline task durations, derived from an agent's first tasks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,8 +14,8 @@ use crate::cli::terminal::Terminal;
 use crate::domain::aaaf::baseline::{AcceptedTask, TASKS, propose};
 
 const EXAMPLES: &str = "\
-The median time of the agent's first 50 accepted tasks, by complexity level. With --apply the organization's baselines of these
-levels are replaced; ratings that were made keep the baselines they were made with.
+Prints the median time of the agent's first 50 accepted tasks, by complexity level. --apply replaces the organization's
+baselines for these levels; existing ratings keep their baselines.
 
 Exit codes: 0 proposed, 1 refused, or --apply with fewer than 50 tasks, 2 bad usage.
 
@@ -23,12 +23,12 @@ Examples:
   touchstone rating baselines triage
   touchstone rating baselines triage --apply --json";
 
-/// Propose baselines of speed from an agent's first tasks
+/// Propose speed baselines from an agent's first tasks
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[group(skip)]
 pub struct Arguments {
-    /// The agent, by name or id
+    /// Agent, by name or id
     #[arg(value_name = "AGENT")]
     agent: String,
     /// Set the proposed baselines for the organization
@@ -46,11 +46,11 @@ pub async fn run(
     if arguments.apply {
         if proposal.tasks < TASKS {
             let message = format!(
-                "baselines take {TASKS} accepted tasks with a complexity level, and there are {}",
+                "baselines need {TASKS} accepted tasks with a complexity level, found {}",
                 proposal.tasks
             );
             return Err(Failure::bad_input("INSUFFICIENT_TASKS", message)
-                .or_try("leave out --apply to see the proposal, or record more tasks"));
+                .or_try("omit --apply to see the proposal, or record more tasks"));
         }
         let which = organization::Which::default();
         let path = format!("{}/config", organization::path(client, &which).await?);
@@ -72,7 +72,7 @@ pub async fn run(
     Ok(())
 }
 
-/// The first accepted tasks whose complexity level is known, in the order of completion.
+/// The first accepted tasks with a known complexity level, in order of completion.
 async fn first_tasks(client: &Client, agent: &str) -> Result<Vec<AcceptedTask>, Failure> {
     let of = |kind: &str| [format!("agent_id={agent}"), format!("type={kind}")];
     let mut levels: HashMap<String, u8> = HashMap::new();
@@ -95,7 +95,7 @@ async fn first_tasks(client: &Client, agent: &str) -> Result<Vec<AcceptedTask>, 
             else {
                 continue;
             };
-            // Of what a task is, the assigner's word beats the agent's.
+            // The assigner's complexity level takes precedence over the agent's.
             let level = levels.get(task).copied().or_else(|| level(event));
             if let Some(level) = level
                 && seen.insert(task.to_owned())

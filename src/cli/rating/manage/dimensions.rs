@@ -1,4 +1,4 @@
-//! `touchstone rating dimensions`: one dimension over all agents.
+//! `touchstone rating dimensions`: compare dimensions across all agents.
 
 use clap::Args;
 use serde_json::json;
@@ -11,8 +11,8 @@ use crate::domain::aaaf::Dimension;
 use crate::render::rating::dimensions::{self, Dimensions};
 
 const EXAMPLES: &str = "\
-The last rating of every agent that is neither suspended nor archived, by dimension: dimensions by the mean of their scores and
-agents by their score, weakest first.
+The latest rating of every active agent, by dimension: dimensions sorted by mean score, and agents by score, weakest
+first.
 
 Exit codes: 0 shown, 1 error, 2 bad usage.
 
@@ -20,12 +20,12 @@ Examples:
   touchstone rating dimensions
   touchstone rating dimensions --dimension accuracy --json";
 
-/// Show every dimension over all agents, weakest first
+/// Show every dimension across all agents, weakest first
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[group(skip)]
 pub struct Arguments {
-    /// Only this dimension
+    /// Show only this dimension
     #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::aaaf::dimension)]
     dimension: Option<Dimension>,
 }

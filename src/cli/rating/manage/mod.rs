@@ -1,5 +1,5 @@
-//! `touchstone rating`: appeals, reviews, the organization, its weights and taxonomy, webhooks. Over the same API as anybody
-//! else, with the exit codes of the other rating commands.
+//! `touchstone rating`: appeals, reviews, the organization, its weights and taxonomy, webhooks.
+//! Uses the public API, with the exit codes of the other rating commands.
 
 mod appeal;
 mod baselines;
@@ -48,7 +48,6 @@ pub enum Command {
     Webhook(webhook::Command),
 }
 
-/// Runs the command.
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let (client, terminal) = (session.client(), context.terminal());
@@ -72,7 +71,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
     })
 }
 
-/// Sends a document, once however often the answer is lost.
+/// Sends a document, once even if the answer is lost.
 async fn send<T: DeserializeOwned>(
     client: &Client,
     method: Method,
@@ -93,7 +92,6 @@ async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Fail
     persistently(|| client.get(&path)).await
 }
 
-/// All records of a list.
 async fn all(client: &Client, list: &str) -> Result<Vec<Value>, Failure> {
     let mut pages = super::Pages::new(client, list, &[]);
     let mut all = Vec::new();
@@ -103,7 +101,7 @@ async fn all(client: &Client, list: &str) -> Result<Vec<Value>, Failure> {
     Ok(all)
 }
 
-/// Shows a document: with `ok` for programs, a line a member for people, without what has no value.
+/// Prints a document: with `ok` as JSON, or one line per member that has a value.
 fn show(terminal: &Terminal, mut document: Value) {
     if terminal.json() {
         if let Value::Object(members) = &mut document {
@@ -126,7 +124,7 @@ fn show(terminal: &Terminal, mut document: Value) {
     }
 }
 
-/// Shows a list: a line a record with the members named.
+/// Prints a list: one line per record, with the given members.
 fn list(terminal: &Terminal, records: &[Value], members: &[&str], none: &str) {
     if terminal.json() {
         terminal.document(&json!({"ok": true, "data": records}));

@@ -1,4 +1,4 @@
-//! `touchstone rating organization`: who rates, and what its badges show.
+//! `touchstone rating organization`: the organization that rates agents, and its badges.
 
 use axum::http::Method;
 use clap::{Args, Subcommand, ValueEnum};
@@ -12,7 +12,7 @@ use crate::cli::rating::active;
 use crate::cli::terminal::Terminal;
 use crate::domain::aaaf::organization::Auditor;
 
-/// Create, show and change the organization that rates agents
+/// Create, show and update the organization that rates agents
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone rating organization show\n  touchstone rating organization change --name 'Acme'"
@@ -28,17 +28,18 @@ pub enum Command {
         after_help = "Examples:\n  touchstone rating organization show\n  touchstone rating organization show 0199c0de-0000-7000-8000-000000000003 --json"
     )]
     Show(Which),
-    /// Change the name, the status, the auditors, or who sees badges
+    /// Update the name, status, auditors or badge visibility
     #[command(after_help = CHANGE)]
     Change(Change),
-    /// Show and set which ratings are reviewed, and when agents are assessed again
+    /// Show and set the review and reassessment policy
     #[command(after_help = policy::EXAMPLES)]
     Policy(policy::Policy),
 }
 
 const CHANGE: &str = "\
-A third-party auditor is a principal of another tenant. With the scopes assessments:read and assessments:review, its key reads and
-reviews the ratings of the organizations that name it (`touchstone rating review --organization ID`), and nothing else of theirs.
+A third-party auditor is a principal of another tenant. With the scopes assessments:read and assessments:review, its key
+can read and review the ratings of organizations that list it (`touchstone rating review --organization ID`), and nothing
+else.
 
 Exit codes: 0 changed, 1 refused, 2 bad usage.
 
@@ -48,26 +49,23 @@ Examples:
   touchstone rating organization change --auditor auditors-ltd/kim
   touchstone rating organization change --no-auditors";
 
-/// A new one.
 #[derive(Debug, Args)]
 pub struct Create {
-    /// Name of the organization, as its badges show it
+    /// Name of the organization, as shown on its badges
     #[arg(value_name = "NAME")]
     name: String,
-    /// Tenant of the host whose agents the organization rates [default: a new tenant]
+    /// Tenant whose agents the organization rates [default: a new tenant]
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
 }
 
-/// Which one.
 #[derive(Debug, Default, Args)]
 pub struct Which {
-    /// The organization's id [default: the organization of the enrolled agents]
+    /// Organization id [default: the organization of the enrolled agents]
     #[arg(value_name = "ID")]
     id: Option<Uuid>,
 }
 
-/// What becomes different.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct Change {
@@ -76,13 +74,13 @@ pub struct Change {
     /// New name
     #[arg(long, value_name = "NAME", required_unless_present_any = ["status", "badges", "auditors", "no_auditors"])]
     name: Option<String>,
-    /// New status; for the operator of the host
+    /// New status; host operator only
     #[arg(long, value_name = "STATUS")]
     status: Option<Status>,
-    /// Who sees the badges
+    /// Visibility of badges
     #[arg(long, value_name = "VISIBILITY")]
     badges: Option<Visibility>,
-    /// Third-party auditor, in the place of those before; repeat for several, at most 20
+    /// Third-party auditor; replaces the previous ones; repeat for several, at most 20
     #[arg(long = "auditor", value_name = "TENANT/PRINCIPAL", value_parser = auditor)]
     auditors: Vec<Auditor>,
     /// Remove all auditors
@@ -93,9 +91,8 @@ pub struct Change {
 fn auditor(text: &str) -> Result<Auditor, String> {
     let named = text.split_once('/');
     let named = named.filter(|(tenant, principal)| !tenant.is_empty() && !principal.is_empty());
-    let (tenant, principal) = named.ok_or_else(|| {
-        "write the tenant, `/` and the principal, such as auditors-ltd/kim".to_owned()
-    })?;
+    let (tenant, principal) =
+        named.ok_or_else(|| "must be TENANT/PRINCIPAL, such as auditors-ltd/kim".to_owned())?;
     Ok(Auditor {
         tenant: tenant.into(),
         principal: principal.to_owned(),
@@ -159,7 +156,7 @@ pub async fn run(client: &Client, terminal: &Terminal, command: &Command) -> Res
     Ok(())
 }
 
-/// Where it is. The key's organization is that of the agents it sees.
+/// API path of the organization: by default that of the agents visible to the key.
 pub(super) async fn path(client: &Client, which: &Which) -> Result<String, Failure> {
     if let Some(id) = which.id {
         return Ok(format!("organizations/{id}"));
@@ -170,9 +167,9 @@ pub(super) async fn path(client: &Client, which: &Which) -> Result<String, Failu
         .and_then(|agent| agent.get("organization_id")?.as_str());
     match id {
         Some(id) => Ok(format!("organizations/{id}")),
-        None => Err(Failure::usage(
-            "no agent is enrolled that would tell which organization is meant",
-        )
-        .or_try("give the organization's id, or `touchstone enroll NAME` first")),
+        None => Err(
+            Failure::usage("cannot determine the organization: no agents are enrolled")
+                .or_try("give the organization's id, or `touchstone enroll NAME` first"),
+        ),
     }
 }

@@ -1,4 +1,5 @@
-//! `touchstone rating organization policy`: which ratings are reviewed, and when agents are assessed again.
+//! `touchstone rating organization policy`: which ratings are reviewed, and when agents are
+//! reassessed.
 
 use axum::http::Method;
 use clap::{Args, ValueEnum};
@@ -10,7 +11,6 @@ use crate::cli::client::Client;
 use crate::cli::exit::Failure;
 use crate::cli::terminal::Terminal;
 
-/// The settings that this command shows.
 const SETTINGS: [&str; 3] = [
     "review_policy",
     "reassessment_interval_days",
@@ -18,8 +18,9 @@ const SETTINGS: [&str; 3] = [
 ];
 
 pub(super) const EXAMPLES: &str = "\
-Without an option, the command shows the policy. A scheduled assessment has the type of the agent's last rating, and a stress test
-if that had one; agents without a rating are not assessed. The host tells webhooks `reassessment.ordered` or `reassessment.failed`.
+Without options, the command shows the policy. A scheduled assessment has the type of the agent's latest rating, with a
+stress test if that had one; agents without a rating are not reassessed. Webhooks receive `reassessment.ordered` or
+`reassessment.failed`.
 
 Exit codes: 0 shown or set, 1 refused, 2 bad usage.
 
@@ -29,32 +30,31 @@ Examples:
   touchstone rating organization policy --reassess-every 90
   touchstone rating organization policy --reassess-before-expiry 14";
 
-/// Settings to change.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct Policy {
     #[command(flatten)]
     which: Which,
-    /// Ratings that wait for a review before a badge is issued
+    /// Ratings that need a review before a badge is issued
     #[arg(long, value_name = "RATINGS")]
     review: Option<Review>,
-    /// Days after its last rating at which an agent is assessed again, 1 to 3650; `off` for never
+    /// Reassess an agent this many days after its latest rating, 1 to 3650; `off` for never
     #[arg(long, value_name = "DAYS", value_parser = days)]
     reassess_every: Option<Days>,
-    /// Days before its badge ends at which an agent is assessed again; `off` for never
+    /// Reassess an agent this many days before its badge expires; `off` for never
     #[arg(long, value_name = "DAYS", value_parser = days)]
     reassess_before_expiry: Option<Days>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Review {
-    /// Those with a score that moved far
+    /// Ratings with an unusually large score change
     Anomalies,
     /// Every rating
     Always,
 }
 
-/// A number of days, or never.
+/// A number of days; `None` for never.
 #[derive(Clone, Copy, Debug)]
 struct Days(Option<u32>);
 

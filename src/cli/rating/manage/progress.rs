@@ -1,4 +1,4 @@
-//! `touchstone rating progress`: how much of the evidence that a rating needs is there.
+//! `touchstone rating progress`: the evidence collected towards a rating.
 
 use clap::Args;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::cli::terminal::Terminal;
 use crate::render::rating::progress::CollectionProgress;
 
 const EXAMPLES: &str = "\
-The tasks of the assessment window against the minimum that each axis needs, as an assessment would count them now.
+The tasks in the assessment window compared with the minimum of each axis, as an assessment would count them now.
 
 Exit codes: 0 shown, 1 error, 2 bad usage.
 
@@ -19,12 +19,12 @@ Examples:
   touchstone rating progress
   touchstone rating progress triage --json";
 
-/// Show how much of the evidence that a rating needs is collected
+/// Show the evidence collected towards a rating
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[group(skip)]
 pub struct Arguments {
-    /// The agent, by name or id [default: all that are enrolled]
+    /// Agent, by name or id [default: all enrolled agents]
     #[arg(value_name = "AGENT")]
     agent: Option<String>,
 }
@@ -59,7 +59,7 @@ pub async fn run(
         return Ok(());
     }
     if shown.is_empty() {
-        terminal.note("no agent is enrolled");
+        terminal.note("no agents are enrolled");
         return Ok(());
     }
     let agents = shown.iter().map(|it| (it.name.as_str(), &it.progress));

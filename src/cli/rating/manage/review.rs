@@ -1,4 +1,4 @@
-//! `touchstone rating review`: decide about a rating that waits for a review.
+//! `touchstone rating review`: review a rating.
 
 use axum::http::Method;
 use clap::Args;
@@ -12,10 +12,10 @@ use crate::cli::rating::assessment;
 use crate::cli::terminal::Terminal;
 
 const EXAMPLES: &str = "\
-A rating is reviewed by another principal than the one who asked for it, with the scope assessments:review: on a host, use a key
-that was made with `touchstone key create --principal NAME`.
+The reviewer must be a principal other than the one who requested the rating, with the scope assessments:review. On a
+host, use a key created with `touchstone key create --principal NAME`.
 
-A third-party auditor gives the id of the organization that names it, and the id of the assessment.
+A third-party auditor gives the id of the organization that lists it, and the id of the assessment.
 
 Exit codes: 0 decided, 1 refused, 2 bad usage.
 
@@ -23,12 +23,12 @@ Examples:
   touchstone rating review triage --approve
   touchstone rating review triage --reject --reason Unrepresentative";
 
-/// Approve or reject a rating that waits for a review
+/// Approve or reject a rating that waits for review
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[group(skip)]
 pub struct Arguments {
-    /// The assessment, by id; or an agent, by name or id, for its last rating
+    /// Assessment id; or agent name or id, for its latest rating
     #[arg(value_name = "ASSESSMENT")]
     of: String,
     /// Approve the scores; the badge is issued
@@ -37,10 +37,10 @@ pub struct Arguments {
     /// Reject the scores; no badge is issued
     #[arg(long, requires = "reason")]
     reject: bool,
-    /// Why; required for --reject
+    /// Reason; required for --reject
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Review as the third-party auditor of this organization; ASSESSMENT is an id
+    /// Organization id, to review as its third-party auditor; ASSESSMENT must be an id
     #[arg(long, value_name = "ID")]
     organization: Option<Uuid>,
 }

@@ -1,4 +1,4 @@
-//! `touchstone rating webhook`: which systems are told of ratings and badges.
+//! `touchstone rating webhook`: webhooks for events of ratings and badges.
 
 use axum::http::Method;
 use clap::{Args, Subcommand};
@@ -12,7 +12,7 @@ use crate::cli::exit::Failure;
 use crate::cli::options::address;
 use crate::cli::terminal::Terminal;
 
-/// Subscribe endpoints to events of ratings and badges
+/// Manage webhooks for events of ratings and badges
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone rating webhook add https://ci.example.com/hook\n  touchstone rating webhook list"
@@ -23,15 +23,15 @@ pub enum Command {
         after_help = "Exit codes: 0 subscribed, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating webhook add https://ci.example.com/hook\n  touchstone rating webhook add https://ci.example.com/hook \\\n    --event assessment.completed --event badge.expiring"
     )]
     Add(Add),
-    /// List the subscriptions
+    /// List subscriptions
     #[command(after_help = "Examples:\n  touchstone rating webhook list --json")]
     List,
-    /// End a subscription
+    /// Delete a subscription
     #[command(
         after_help = "Examples:\n  touchstone rating webhook remove 0199c0de-0000-7000-8000-000000000004"
     )]
     Remove(Which),
-    /// Replace the secret of a subscription; the old secret is valid for another day
+    /// Replace the secret of a subscription; the old one stays valid for another day
     #[command(
         after_help = "Examples:\n  touchstone rating webhook rotate 0199c0de-0000-7000-8000-000000000004"
     )]
@@ -43,21 +43,19 @@ pub enum Command {
     Enable(Which),
 }
 
-/// Which endpoint, and of what.
 #[derive(Debug, Args)]
 pub struct Add {
-    /// Where deliveries go: https, at a public address
+    /// Endpoint URL: https, at a public address
     #[arg(value_name = "URL", value_parser = address)]
     url: Url,
-    /// A type of event; repeat for several [default: all]
+    /// Event type; repeat for several [default: all]
     #[arg(long = "event", value_name = "TYPE")]
     events: Vec<String>,
 }
 
-/// Which subscription.
 #[derive(Debug, Args)]
 pub struct Which {
-    /// The subscription's id, as `rating webhook list` shows it
+    /// Subscription id, as shown by `rating webhook list`
     #[arg(value_name = "ID")]
     id: Uuid,
 }
@@ -75,7 +73,7 @@ pub async fn run(client: &Client, terminal: &Terminal, command: &Command) -> Res
         Command::List => {
             let found = all(client, "webhooks").await?;
             let members = ["id", "url", "status", "events"];
-            list(terminal, &found, &members, "no webhooks of ratings");
+            list(terminal, &found, &members, "no rating webhooks");
             return Ok(());
         }
         Command::Remove(Which { id }) => {

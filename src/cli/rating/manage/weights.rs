@@ -1,4 +1,4 @@
-//! `touchstone rating weights` and `rating taxonomy`: what dimensions count for, and which domains there are.
+//! `touchstone rating weights` and `rating taxonomy`: weights of dimensions, and task domains.
 
 use std::collections::BTreeMap;
 
@@ -26,14 +26,14 @@ pub enum Command {
     /// Show the weights of both axes
     #[command(after_help = "Examples:\n  touchstone rating weights show --json")]
     Show,
-    /// Set weights; what is not given stays as it is
+    /// Set weights; the others do not change
     #[command(after_help = SET)]
     Set(Set),
 }
 
 const SET: &str = "\
-Presets of capability: `specialist` for agents that do one thing deeply, without delegation and orchestration; `generalist` for
-agents that do many things; `standard` sets both axes to the framework's weights. The weights of each axis sum to 1.
+Presets of capability: `specialist` for narrow agents, without delegation and orchestration; `generalist` for broad
+agents; `standard` sets both axes to the framework's weights. The weights of each axis add up to 1.
 
 Exit codes: 0 set, 1 refused, 2 bad usage.
 
@@ -41,11 +41,10 @@ Examples:
   touchstone rating weights set --preset specialist
   touchstone rating weights set --weight accuracy=0.35 --weight speed=0.05";
 
-/// Which weights.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct Set {
-    /// Weights made for a kind of agent
+    /// Predefined weights for a kind of agent
     #[arg(long, value_name = "PRESET", required_unless_present = "weights")]
     preset: Option<Preset>,
     /// Weight of a dimension within its axis, 0 to 1; repeat for several
@@ -60,7 +59,7 @@ enum Preset {
     Generalist,
 }
 
-/// Show and set the domains that tasks belong to
+/// Show and set the task domains
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone rating taxonomy show\n  touchstone rating taxonomy set code research"
@@ -76,16 +75,15 @@ pub enum Taxonomy {
     Set(Domains),
 }
 
-/// Which domains.
 #[derive(Debug, Args)]
 pub struct Domains {
-    /// Domains
+    /// Domains, in order
     #[arg(value_name = "DOMAIN", required = true)]
     domains: Vec<String>,
 }
 
 fn weight(text: &str) -> Result<(Dimension, f64), String> {
-    let form = || "write the dimension, `=` and its weight, such as accuracy=0.25".to_owned();
+    let form = || "must be DIMENSION=WEIGHT, such as accuracy=0.25".to_owned();
     let (name, weight) = text.split_once('=').ok_or_else(form)?;
     Ok((dimension(name)?, weight.parse().map_err(|_| form())?))
 }
@@ -102,7 +100,7 @@ pub async fn run(client: &Client, terminal: &Terminal, command: &Command) -> Res
     Ok(())
 }
 
-/// Both axes with what is to be different.
+/// The weights of both axes after the change.
 fn changed(mut there: BTreeMap<String, BTreeMap<String, f64>>, set: &Set) -> Value {
     let mut put = |axis: Axis, weights: &Weights| {
         let shares = axis.dimensions().iter();
