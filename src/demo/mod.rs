@@ -1,6 +1,6 @@
-//! What the two-minute demo evaluates: a pack that is compiled in, and a stand-in for a model.
+//! The inputs of the two-minute demo: a compiled-in pack and a simulated model.
 //!
-//! The demo itself takes the real path only and is told by [`crate::cli`]; nothing here knows the host.
+//! [`crate::cli`] runs the demo through the real code path; this module does not know the host.
 
 pub mod pack;
 pub mod standin;

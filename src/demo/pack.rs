@@ -4,18 +4,17 @@ use serde_json::Value;
 
 use crate::domain::pack::build::Files;
 
-/// The agent.
+/// Agent id.
 pub const AGENT: &str = "vendor.touchstone-demo.support-triage.default";
-/// Its suite.
 pub const SUITE: &str = "vendor.touchstone-demo.evals.support-triage@1.0.0";
-/// The suite that attacks it.
+/// The adversarial suite of the agent.
 pub const ADVERSARIAL: &str = "vendor.touchstone-demo.evals.support-triage-adversarial@1.0.0";
-/// The names the demo's key may sign.
+/// Namespace of the demo's key.
 pub const NAMESPACE: &str = "vendor.touchstone-demo.*";
 
 const MANIFEST: &str = "pack.json";
 
-/// The files as they lie in the repository.
+/// The files as in the repository.
 const FILES: &[(&str, &[u8])] = &[
     (
         MANIFEST,
@@ -47,7 +46,7 @@ const FILES: &[(&str, &[u8])] = &[
     ),
 ];
 
-/// A version of the pack: the same agent, for another class of model.
+/// A version of the pack: the same agent for different model classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
     /// 1.0.0, for a model of class `general`.
@@ -57,7 +56,6 @@ pub enum Release {
 }
 
 impl Release {
-    /// The version.
     pub const fn version(self) -> &'static str {
         match self {
             Self::Present => "1.0.0",
@@ -65,7 +63,6 @@ impl Release {
         }
     }
 
-    /// The class of model its agent asks for.
     pub const fn model_class(self) -> &'static str {
         match self {
             Self::Present => "general",
@@ -73,7 +70,7 @@ impl Release {
         }
     }
 
-    /// Its files, ready to be built and signed.
+    /// The files of this version, ready for building and signing.
     pub fn files(self) -> Files {
         let mut files: Files = FILES
             .iter()

@@ -1,4 +1,4 @@
-//! The scores of an agent card for people: three bars at a glance, then where the points are, then what to do.
+//! The scores of an agent card for people: three bars, then the points by category, then findings.
 
 mod page;
 
@@ -19,14 +19,14 @@ use crate::domain::card::signature::{SignatureResult, State};
 use crate::domain::card::trust::{self, Trust};
 use crate::domain::card::{Blocker, Scorecard, Shortfall, Thresholds};
 
-/// Cells of a bar.
+/// Width of a bar in characters.
 const BAR: u64 = 24;
-/// Letters of a category's name.
+/// Characters of a category's name.
 const NAME: usize = 14;
-/// Findings of one severity that are shown; the document has all that were kept.
+/// Maximum number of findings shown per severity; the document has all recorded ones.
 const SHOWN: usize = 40;
 
-/// Draws it. `name` says which card it is, `below` which named thresholds are missed.
+/// Renders the scores. `name` identifies the card, `below` lists the missed thresholds.
 pub fn card(name: &str, scorecard: &Scorecard, below: &[Shortfall], style: Style) -> String {
     let mut text = String::new();
     let ink = style.ink;
@@ -52,7 +52,6 @@ pub fn card(name: &str, scorecard: &Scorecard, below: &[Shortfall], style: Style
     text
 }
 
-/// Draws a ranking.
 pub fn ranking(ranking: &Ranking, style: Style) -> String {
     let ink = style.ink;
     let mut text = format!("weights: {}\n\n", ranking.weights);
@@ -154,7 +153,7 @@ fn headlines(text: &mut String, scorecard: &Scorecard, style: Style) {
     }
 }
 
-/// Filled up to the score; only a full score fills it.
+/// A bar; completely filled only for the maximum score.
 fn bar(points: Points) -> String {
     let filled = (points.hundredths() * BAR / Points::whole(100).hundredths()).min(BAR);
     let cells = |cell: &str, n: u64| (0..n).map(|_| cell).collect::<String>();
@@ -164,12 +163,12 @@ fn bar(points: Points) -> String {
 const fn why_not(reason: NotTested) -> &'static str {
     match reason {
         NotTested::LiveTestingDisabled => "",
-        NotTested::SchemaOnly => ": only the card's form was looked at",
-        NotTested::CardUnparseable => ": the card cannot be read",
+        NotTested::SchemaOnly => ": only the card's format was checked",
+        NotTested::CardUnparseable => ": the card is invalid",
     }
 }
 
-/// A category: its points, and what of it holds and what does not.
+/// A category: its points, and the checks that passed and failed.
 fn row(
     text: &mut String,
     name: &str,
@@ -205,7 +204,7 @@ fn compliance_points(text: &mut String, compliance: &Compliance, ink: Ink) {
     };
     heading(text, "compliance", ink);
     let missing: Vec<(bool, &str)> = fields.missing.iter().map(|it| (false, *it)).collect();
-    let all = [(true, "all nine are there")];
+    let all = [(true, "all nine present")];
     let checks = if missing.is_empty() {
         &all
     } else {
@@ -245,9 +244,9 @@ fn compliance_points(text: &mut String, compliance: &Compliance, ink: Ink) {
         ink,
     );
     let checks = [
-        (data.no_duplicate_skill_ids, "skill ids differ"),
+        (data.no_duplicate_skill_ids, "unique skill ids"),
         (data.field_lengths_valid, "lengths"),
-        (data.no_ssrf_risks, "no internal hosts"),
+        (data.no_ssrf_risks, "no private hosts"),
     ];
     row(
         text,
@@ -278,9 +277,9 @@ fn trust_points(text: &mut String, trust: &Trust, ink: Ink) {
     );
     let checks: &[(bool, &str)] = if signatures.tested {
         &[
-            (signatures.has_valid_signature, "one is valid"),
-            (signatures.multiple_signatures, "of two keys"),
-            (signatures.covers_all_fields, "of the whole card"),
+            (signatures.has_valid_signature, "one valid"),
+            (signatures.multiple_signatures, "two keys"),
+            (signatures.covers_all_fields, "whole card"),
             (signatures.is_recent, "recent"),
             (!signatures.has_invalid_signature, "none invalid (-15)"),
             (!signatures.has_expired_signature, "none expired (-10)"),
@@ -295,7 +294,7 @@ fn trust_points(text: &mut String, trust: &Trust, ink: Ink) {
         checks,
         ink,
     );
-    let reachable = provider.url_reachable.map(|it| (it, "its site answers"));
+    let reachable = provider.url_reachable.map(|it| (it, "site reachable"));
     let checks: Vec<(bool, &str)> = [
         (provider.has_organization, "organization"),
         (provider.has_url, "https url"),
@@ -424,7 +423,7 @@ fn findings(text: &mut String, scorecard: &Scorecard, ink: Ink) {
     for (severity, title) in [
         (Severity::Error, "errors"),
         (Severity::Warning, "warnings"),
-        (Severity::Info, "to know"),
+        (Severity::Info, "notes"),
     ] {
         let found: Vec<&Finding> = scorecard
             .issues
@@ -456,13 +455,13 @@ fn findings(text: &mut String, scorecard: &Scorecard, ink: Ink) {
     if scorecard.omitted_issues > 0 {
         let _ = writeln!(
             text,
-            "\n{} more were found than are kept",
+            "\n{} more findings were not recorded",
             scorecard.omitted_issues
         );
     }
 }
 
-/// The name a value has in documents.
+/// The serialized name of a value.
 fn code_of(value: impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,

@@ -1,4 +1,4 @@
-//! What two runs did differently, for people.
+//! Differences between two runs, for people.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,11 @@ use serde_json::Value;
 use super::ink::Ink;
 use crate::protocol::openwop::diff::{DiffOp, EventDiff, RunDiff};
 
-/// So many differences are listed; the document has more.
+/// Maximum number of differences shown; the document has more.
 const LISTED: usize = 20;
-/// Characters of an event that are shown.
+/// Maximum number of characters shown of an event.
 const EVENT_WIDTH: usize = 160;
 
-/// Draws the differences.
 pub fn diff(found: &RunDiff, ink: Ink) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "a       {}", found.a);
@@ -32,7 +31,7 @@ pub fn diff(found: &RunDiff, ink: Ink) -> String {
         let _ = writeln!(
             text,
             "{}",
-            ink.faint(&format!("        and {} more; --json has them", more + 1))
+            ink.faint(&format!("        and {} more; --json lists them", more + 1))
         );
     }
     if found.truncated {
@@ -40,7 +39,7 @@ pub fn diff(found: &RunDiff, ink: Ink) -> String {
             text,
             "note    {}",
             ink.doubtful(
-                "not everything was compared: a run goes on, or there are too many differences"
+                "the comparison is incomplete: a run has not ended, or there are too many differences"
             )
         );
     }
@@ -50,7 +49,7 @@ pub fn diff(found: &RunDiff, ink: Ink) -> String {
     };
     let line = match found.diverged_at_seq {
         None if found.state_diff.is_empty() => ink.good("no difference"),
-        None => ink.bad("the logs are the same, the states are not"),
+        None => ink.bad("the logs are equal, but the states differ"),
         Some(seq) => ink.bad(&format!(
             "diverged at event {seq}: {} changed, {} only in a, {} only in b",
             count(DiffOp::Changed),

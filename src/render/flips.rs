@@ -1,22 +1,21 @@
-//! A run beside its baseline: which tasks flipped.
+//! Tasks whose outcome changed from the baseline.
 
 use crate::domain::eval::report::{EvalReport, TaskOutcome};
 use crate::domain::ids::{RunId, TaskId};
 
-/// What changed from the baseline to the run.
+/// Changes from the baseline to the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flips<'a> {
-    /// The baseline.
     pub baseline: &'a RunId,
-    /// Aggregate minus the baseline's, -1.0..=1.0.
+    /// Aggregate score minus the baseline's, -1.0..=1.0.
     pub delta: f64,
-    /// Passed there, failed here; in suite order.
+    /// Passed in the baseline, failed in the run; in suite order.
     pub broke: Vec<&'a TaskId>,
-    /// Failed there, passed here; in suite order.
+    /// Failed in the baseline, passed in the run; in suite order.
     pub fixed: Vec<&'a TaskId>,
 }
 
-/// Compares task by task. Tasks that were not judged on both sides say nothing about a change and are left out.
+/// Compares task by task. Omits tasks that are unjudged in either run.
 pub fn flips<'a>(report: &'a EvalReport, baseline: &'a EvalReport) -> Flips<'a> {
     let turned = |from: TaskOutcome, to: TaskOutcome| {
         report

@@ -1,12 +1,15 @@
-//! Workflow commands of GitHub Actions: annotations beside the job, for what its author has to look at.
+//! Workflow commands of GitHub Actions: annotations for the verdict and the tasks that did not
+//! pass.
 
 use super::words::{reason_of, rows, verdict};
 use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
 
-/// GitHub shows so many of each level for a step, and drops the others without a word.
+/// Maximum number of annotations per level and step that GitHub shows; it drops the others
+/// silently.
 const MOST_OF_A_LEVEL: usize = 10;
 
-/// One line for each annotation: the verdict, unless it is a pass, and the tasks that did not pass, as many as are shown.
+/// One line per annotation: the verdict unless it is a pass, and the tasks that did not pass, up to
+/// the maximum.
 pub fn annotations(report: &EvalReport) -> Vec<String> {
     let mut lines = Vec::new();
     let name = format!("{}@{}", report.agent.agent_id, report.agent.version);
@@ -28,7 +31,7 @@ pub fn annotations(report: &EvalReport) -> Vec<String> {
         let of = rows(report).filter(|(_, task)| task.outcome == outcome);
         let all: Vec<_> = of.collect();
         let room = MOST_OF_A_LEVEL.saturating_sub(taken);
-        // The last place says how many there is none for.
+        // The last annotation counts the remaining ones.
         let shown = match all.len() > room {
             true => room.saturating_sub(1),
             false => all.len(),
@@ -38,10 +41,7 @@ pub fn annotations(report: &EvalReport) -> Vec<String> {
             lines.push(command(level, task.task_id.as_str(), &reason));
         }
         if shown < all.len() {
-            let rest = format!(
-                "{} more tasks; the job's summary has them",
-                all.len() - shown
-            );
+            let rest = format!("{} more tasks; see the job summary", all.len() - shown);
             lines.push(command(level, &name, &rest));
         }
     }
@@ -53,7 +53,7 @@ fn command(level: &str, title: &str, message: &str) -> String {
     format!("::{level} title={title}::{}", data(message))
 }
 
-/// A command is one line, whatever is in it.
+/// Escapes text, so that a command stays on one line.
 fn data(text: &str) -> String {
     text.replace('%', "%25")
         .replace('\r', "%0D")

@@ -1,13 +1,11 @@
-//! Colour, or none.
-
 use clap::builder::styling::{AnsiColor, Style};
 
-/// Colours text, or leaves it as it is.
+/// Adds colour to text, or leaves it unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ink(bool);
 
 impl Ink {
-    /// No colour at all.
+    /// Without colour.
     pub const NONE: Self = Self(false);
 
     /// With colour, if `on`.
@@ -15,37 +13,34 @@ impl Ink {
         Self(on)
     }
 
-    /// Whether there is colour.
     pub const fn is_on(self) -> bool {
         self.0
     }
 
-    /// Something good.
     pub fn good(self, text: &str) -> String {
         self.paint(Style::new().fg_color(Some(AnsiColor::Green.into())), text)
     }
 
-    /// Something bad.
     pub fn bad(self, text: &str) -> String {
         self.paint(Style::new().fg_color(Some(AnsiColor::Red.into())), text)
     }
 
-    /// Something to be careful with.
+    /// For warnings and uncertain results.
     pub fn doubtful(self, text: &str) -> String {
         self.paint(Style::new().fg_color(Some(AnsiColor::Yellow.into())), text)
     }
 
-    /// A heading.
+    /// For headings.
     pub fn strong(self, text: &str) -> String {
         self.paint(Style::new().bold(), text)
     }
 
-    /// Something beside the point.
+    /// For secondary text.
     pub fn faint(self, text: &str) -> String {
         self.paint(Style::new().dimmed(), text)
     }
 
-    /// Something to type.
+    /// For commands to type.
     pub fn command(self, text: &str) -> String {
         self.paint(Style::new().fg_color(Some(AnsiColor::Cyan.into())), text)
     }

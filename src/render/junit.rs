@@ -1,6 +1,7 @@
-//! JUnit XML, for CI: every task is a test case.
+//! JUnit XML for CI: every task is a test case.
 //!
-//! A task the agent failed is a failure; one the machinery could not get judged is an error. Content-free like the report.
+//! A task failed by the agent is a failure; an unjudged task is an error. Contains no task content,
+//! like the report.
 
 use std::time::Duration;
 
@@ -11,15 +12,15 @@ use quick_junit::{
 use super::words::{UNSIGNED, cost, estimated, reason_of, rows, verdict};
 use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
 
-/// Writes the report as JUnit XML.
+/// Renders the report as JUnit XML.
 ///
 /// # Errors
-/// Only if XML cannot be written to memory, which does not happen.
+/// Writing XML to memory failed, which does not happen.
 pub fn junit(report: &EvalReport) -> Result<String, SerializeError> {
     let mut suite_name = format!("{}@{}", report.suite.suite_id, report.suite.version);
     let class = format!("{}@{}", report.agent.agent_id, report.agent.version);
     if !report.suite.signed {
-        // CI tools show names; few show properties.
+        // CI tools show names, but rarely properties.
         suite_name.push_str(" (UNSIGNED)");
     }
     let mut suite = TestSuite::new(suite_name);
@@ -48,7 +49,8 @@ pub fn junit(report: &EvalReport) -> Result<String, SerializeError> {
         }
         suite.add_test_case(case);
     }
-    // A run can miss its bar although every task passed: too slow, too dear, not finished. CI must not show that green.
+    // A run can fail although every task passed: too slow, too expensive, incomplete. CI must show
+    // that.
     if all_passed && matches!(report.verdict, Verdict::Fail | Verdict::Inconclusive) {
         let kind = match report.verdict {
             Verdict::Fail => (NonSuccessKind::Failure, "failed"),
@@ -76,7 +78,7 @@ fn status(kind: Option<(NonSuccessKind, &str)>, message: &str) -> TestCaseStatus
     status
 }
 
-/// What a reader must know beside the outcomes.
+/// Facts that a reader must know besides the outcomes.
 fn remarks(report: &EvalReport) -> Vec<String> {
     let mut remarks = Vec::new();
     if !report.suite.signed {

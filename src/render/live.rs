@@ -1,7 +1,7 @@
-//! A run while it is under way: what is being worked on, what has ended how, what it cost so far.
+//! Progress of a run: running tasks, outcomes and cost so far.
 //!
-//! The same fold as everywhere else, drawn every few moments. A suite that fits is shown whole; of a larger one the tasks under
-//! way and the last that did not pass, for those are what somebody would look at.
+//! Uses the same fold as elsewhere, redrawn several times a second. If all tasks fit, they are all
+//! shown; otherwise the running tasks and the latest ones that did not pass.
 
 mod pace;
 
@@ -22,29 +22,29 @@ use crate::domain::ids::TaskId;
 use crate::domain::run::fold::{RunState, TaskFacts};
 use crate::protocol::openwop::events::AgentInvocationStarted;
 
-/// Rows of a terminal that nobody could measure.
+/// Rows of a terminal of unknown size.
 const USUAL_ROWS: usize = 24;
-/// Rows that are not tasks: the bar, the lines of the table, what says how many are not shown, the prompt.
+/// Rows besides tasks: bar, table lines, count of hidden tasks, prompt.
 const OTHER_ROWS: usize = 7;
-/// Letters of a task's name that are shown.
+/// Maximum number of characters of a task's name.
 const NAME_WIDTH: usize = 36;
-/// Columns beside the text of a cell.
+/// Columns of padding next to a cell's text.
 const PADDING: usize = 2;
-/// The column with what a task cost.
+/// Index of the cost column.
 const COSTS: usize = 4;
-/// Columns below which costs are left to the line above the table.
+/// Below this many columns, the table has no cost column.
 const NARROWEST_COSTS: u16 = 72;
-/// One round of these is a second.
+/// Frames of one second.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// A task under way.
+/// A running task.
 struct Running {
     task: TaskId,
     since: Duration,
     doing: String,
 }
 
-/// What is known of a run so far.
+/// The state of a run, as far as it is known.
 #[derive(Default)]
 pub struct Live {
     state: RunState,
@@ -52,26 +52,27 @@ pub struct Live {
     counts: Counts,
     score: f64,
     running: Vec<Running>,
-    /// Ended, in that order; only as many as may be shown.
+    /// Ended tasks in order of their end, limited to [`KEPT`].
     ended: VecDeque<TaskId>,
-    /// Ended without a pass, likewise.
+    /// Ended tasks that did not pass, likewise.
     troubled: VecDeque<TaskId>,
-    /// The widest name so far: columns that jump about cannot be read.
+    /// Maximum name width so far, so that columns do not move back and forth.
     widest: usize,
     pace: Pace,
 }
 
-/// As many rows as any terminal shows.
+/// Maximum number of rows kept, more than any terminal shows.
 const KEPT: usize = 200;
 
 impl Live {
-    /// Takes an event of the log; all of them come, in order. `now` is counted from any moment, always the same one.
+    /// Applies an event; all events must be given in order. `now` is the time since any fixed
+    /// moment.
     pub fn take(&mut self, event: &Value, now: Duration) {
-        // What cannot be read is no reason to end: the result is fetched in any case.
+        // An invalid event only affects the display: the result is fetched separately.
         let Ok(body) = serde_json::to_vec(event) else {
             return;
         };
-        // One that was left out does not keep those after it from being seen.
+        // A skipped event must not hide later ones.
         if let Some(sequence) = event.get("sequence").and_then(Value::as_u64) {
             self.state.sequence = sequence.saturating_sub(1);
         }
@@ -87,9 +88,9 @@ impl Live {
                 let planned = payload.get("taskCount").and_then(Value::as_u64);
                 self.planned = planned.and_then(|tasks| usize::try_from(tasks).ok());
             }
-            // The agent's own invocation goes on around a worker's.
+            // The agent's own invocation encloses its workers' invocations.
             Some("agent.handoff" | "runOrchestrator.decided") => {
-                self.doing(task(), "hands work on");
+                self.doing(task(), "delegates");
             }
             Some("agent.invocation.started") if is_of_worker(payload) => {}
             Some("agent.invocation.started") => {
@@ -103,7 +104,7 @@ impl Live {
                 self.doing(task(), &format!("calls {}", tool.unwrap_or("a tool")));
             }
             Some("agent.toolReturned") => self.doing(task(), ASKING),
-            Some("touchstone.model.retried") => self.doing(task(), "tries again"),
+            Some("touchstone.model.retried") => self.doing(task(), "retries"),
             Some("agent.invocation.completed") => {
                 let tasks = &self.state.eval.tasks;
                 let facts = task().and_then(|task| tasks.get(&task));
@@ -156,23 +157,23 @@ impl Live {
         }
     }
 
-    /// Tasks that there are to be, once that is known.
+    /// Total number of tasks, once known.
     pub fn planned(&self) -> Option<u64> {
         self.planned.map(|tasks| tasks as u64)
     }
 
-    /// Tasks that have ended.
+    /// Number of ended tasks.
     pub fn ended(&self) -> u64 {
         self.counts.all() as u64
     }
 
-    /// How much longer it is likely to take, once there is something to tell that from.
+    /// Estimated remaining time, once it can be estimated.
     pub fn left(&self, now: Duration) -> Option<Duration> {
         let to_come = self.planned?.checked_sub(self.counts.all())?;
         self.pace.left(to_come, now)
     }
 
-    /// How it stands, on one line.
+    /// The status on one line.
     pub fn line(&self, style: Style) -> String {
         let (counts, ink) = (self.counts, style.ink);
         let count = |outcome, n: usize, paint: &dyn Fn(&str) -> String| {
@@ -197,7 +198,7 @@ impl Live {
         parts.join("  ")
     }
 
-    /// The tasks, for a terminal of so many rows.
+    /// The task table, for a terminal with `rows` rows.
     pub fn tasks(&self, now: Duration, rows: Option<u16>, style: Style) -> String {
         let room = rows
             .map_or(USUAL_ROWS, usize::from)
@@ -206,7 +207,7 @@ impl Live {
         let ended: Vec<&TaskId> = match fits {
             true => self.ended.iter().collect(),
             false => {
-                // Tasks under way come first, but leave a place for the last that did not pass.
+                // Running tasks come first, with room for the latest tasks that did not pass.
                 let least = self.troubled.len().min(room / 3);
                 let left = room.saturating_sub(self.running.len()).max(least);
                 last(&self.troubled, left).collect()
@@ -222,7 +223,7 @@ impl Live {
                 table.add_row(ended_row(task, facts));
             }
         }
-        // Those that take longest are what one waits for.
+        // The longest-running tasks first.
         for running in self.running.iter().take(shown) {
             let cost = self.state.eval.tasks.get(&running.task);
             let cost = cost.map(|facts| usd(facts.cost)).unwrap_or_default();
@@ -243,7 +244,7 @@ impl Live {
         let mut text = table.trim_fmt();
         let more = self.running.len() - shown;
         if more > 0 {
-            let more = format!("\n   and {more} more under way");
+            let more = format!("\n   and {more} more running");
             text.push_str(&style.ink.faint(&more));
         }
         text
@@ -295,7 +296,7 @@ fn row(task: &TaskId, (sign, colour): (&str, Color), numbers: [String; 3], what:
     let mut cells = vec![Cell::new(name), Cell::new(sign).fg(colour)];
     let right = |text| Cell::new(text).set_alignment(CellAlignment::Right);
     cells.extend(numbers.map(right));
-    // Labels come from the log, and that may be another host's.
+    // Labels come from the log, possibly of another host, and are untrusted.
     cells.push(Cell::new(plain(what)));
     let mut row = Row::from(cells);
     row.max_height(1);

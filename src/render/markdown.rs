@@ -1,4 +1,4 @@
-//! Markdown, for a pull request or a job summary.
+//! The report as Markdown, for a pull request or a job summary.
 
 use std::fmt::Write as _;
 
@@ -10,10 +10,10 @@ use crate::domain::eval::report::{EvalReport, TaskOutcome};
 use crate::domain::eval::statistics::{Evidence, statistics};
 use crate::domain::statistics::GateVerdict;
 
-/// Up to so many tasks are all shown; of more, only those that did not pass.
+/// Up to this many tasks, all are listed; above, only those that did not pass.
 const SHOWN_IN_FULL: usize = 40;
 
-/// Writes the report as Markdown, with what changed since `baseline` if there is one.
+/// Renders the report as Markdown, with the changes since `baseline` if it is given.
 pub fn markdown(report: &EvalReport, baseline: Option<&EvalReport>) -> String {
     let mut text = String::new();
     let _ = writeln!(
@@ -98,7 +98,7 @@ fn facts(text: &mut String, report: &EvalReport) {
             .iter()
             .map(|pointer| escaped(pointer))
             .collect();
-        row("Left out of matching", pointers.join(", "));
+        row("Ignored when matching", pointers.join(", "));
     }
     row("Run", format!("`{}`", report.run_id));
     text.push('\n');
@@ -148,11 +148,11 @@ fn tasks(text: &mut String, report: &EvalReport) {
         );
     }
     if !all {
-        text.push_str("\nTasks that passed are not listed.\n");
+        text.push_str("\nPassed tasks are not listed.\n");
     }
 }
 
-/// Text that is shown as it is: reasons can hold names of tools, which a suite's author chose.
+/// Escapes text for Markdown: reasons can contain tool names chosen by a suite's author.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,6 +1,6 @@
 //! Views of recorded facts: scorecard for a terminal, JUnit for CI, Markdown for a pull request.
 //!
-//! Pure functions over the eval report. Whatever is shown here was folded from the log; nothing is decided here.
+//! Pure functions over the eval report, which is folded from the log. No decisions are made here.
 
 pub mod badge;
 pub mod card;

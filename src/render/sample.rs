@@ -1,4 +1,4 @@
-//! Reports for the tests of the views.
+//! Sample reports for tests.
 
 use super::ink::Ink;
 use super::scorecard::Style;
@@ -9,7 +9,7 @@ use crate::domain::money::NanoUsd;
 use crate::protocol::openwop::suite::{EvalMode, ModelClass};
 use crate::protocol::openwop::summary::{EvalSummary, Regression, TaskSummary};
 
-/// A terminal of a hundred columns without colours.
+/// A terminal of 100 columns without colours.
 pub const TERMINAL: Style = Style {
     ink: Ink::NONE,
     table: true,
@@ -25,7 +25,7 @@ pub fn coloured() -> Style {
     }
 }
 
-/// Three tasks that passed and one that failed.
+/// Three passed tasks and one failed task.
 pub fn baseline() -> EvalReport {
     report(
         "run_before",
@@ -69,7 +69,7 @@ pub fn mixed() -> EvalReport {
     report
 }
 
-/// A hundred tasks, one of which failed.
+/// A hundred tasks, one of them failed.
 pub fn large() -> EvalReport {
     let names: Vec<String> = (0..100).map(|n| format!("task-{n:03}")).collect();
     let tasks: Vec<(&str, TaskOutcome)> = names

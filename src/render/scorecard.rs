@@ -1,4 +1,4 @@
-//! The scorecard for people: a table in a terminal, one line a task in a pipe.
+//! The scorecard for people: a table in a terminal, one line per task in a pipe.
 
 use std::fmt::Write as _;
 
@@ -15,26 +15,25 @@ use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::domain::eval::scoring::p95;
 use crate::domain::eval::statistics::{Evidence, statistics};
 
-/// Up to so many tasks are all shown; of more, only those that did not pass.
+/// Up to this many tasks, all are listed; above, only those that did not pass.
 const SHOWN_IN_FULL: usize = 40;
 
-/// Columns of a list of names.
+/// Maximum number of columns for a list of names.
 const LISTED_WIDTH: usize = 100;
 
-/// How the scorecard is drawn.
+/// How to render.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
-    /// Colours.
     pub ink: Ink,
-    /// A table instead of plain lines.
+    /// Render a table instead of plain lines.
     pub table: bool,
-    /// Columns to stay within, for tables.
+    /// Maximum number of columns of a table.
     pub width: Option<u16>,
-    /// Leave out tasks that passed, however few they are.
+    /// Omit passed tasks, however few there are.
     pub only_not_passed: bool,
 }
 
-/// Draws the scorecard, with what changed since `baseline` if there is one.
+/// Renders the scorecard, with the changes since `baseline` if it is given.
 pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Style) -> String {
     let mut text = String::new();
     heading(&mut text, report, style.ink);
@@ -90,7 +89,7 @@ fn heading(text: &mut String, report: &EvalReport, ink: Ink) {
             text,
             "ignore  {}  {}",
             report.ignore.join(", "),
-            ink.doubtful("left out of matching: no evidence for a gate by default")
+            ink.doubtful("ignored when matching: not gate evidence by default")
         );
     }
     for note in &report.notes {
@@ -178,7 +177,7 @@ fn totals(text: &mut String, report: &EvalReport, style: Style) {
     let hidden = if all_shown(report, style) {
         String::new()
     } else {
-        style.ink.faint("  (those that passed are not listed)")
+        style.ink.faint("  (passed tasks are not listed)")
     };
     let _ = writeln!(text, "tasks   {}: {counts}{hidden}", summary.task_count);
     let mut numbers = vec![format!("score {:.3}", summary.aggregate_score)];
@@ -217,7 +216,7 @@ fn change(text: &mut String, report: &EvalReport, baseline: &EvalReport, ink: In
     }
 }
 
-/// Names after a label, over as many lines as they need.
+/// Names after a label, wrapped over several lines.
 fn listed(label: &str, names: &[&str]) -> String {
     let mut text = label.to_owned();
     let mut column = label.len();

@@ -1,4 +1,4 @@
-//! What scores say once chance is accounted for, in words.
+//! Confidence intervals and significance of scores, in words.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,9 @@ use crate::domain::eval::scoring::tasks;
 use crate::domain::eval::statistics::{Comparison, Estimate, Method, Statistics};
 use crate::domain::statistics::{GateVerdict, RegressionVerdict};
 
-/// Trials up to which reliability is shown; `--json` has all.
+/// Maximum number of trials for which reliability is shown; `--json` has all.
 const SHOWN_TRIALS: usize = 10;
 
-/// Draws all of it.
 pub fn statistics(found: &Statistics, ink: Ink) -> String {
     let mut text = String::new();
     let trials = match (found.trials_per_task.min, found.trials_per_task.max) {
@@ -40,7 +39,7 @@ pub fn statistics(found: &Statistics, ink: Ink) -> String {
     if let Some(effect) = found.design_effect {
         let _ = writeln!(
             text,
-            "alike    trials of one task, which widens the variance {effect:.2} times"
+            "alike    trials of one task correlate, which multiplies the variance by {effect:.2}"
         );
     }
     if found.trials_per_task.max > 1 {
@@ -55,7 +54,7 @@ pub fn statistics(found: &Statistics, ink: Ink) -> String {
     if let Some(mde) = found.mde {
         let _ = writeln!(
             text,
-            "detects  a change of {:.2} or more, {:.0} times in 100",
+            "detects  a change of {:.2} or more with {:.0} % power",
             mde.value,
             mde.power * 100.0
         );
@@ -69,7 +68,7 @@ pub fn statistics(found: &Statistics, ink: Ink) -> String {
         if let Some(p) = found.mcnemar_p {
             let _ = writeln!(
                 text,
-                "         as many flips one way come by chance with p = {p:.3}"
+                "         p = {p:.3} (McNemar test of broke against fixed)"
             );
         }
         text.push_str(&difference(found, ink));
@@ -91,12 +90,12 @@ fn in_words(estimate: &Estimate) -> String {
         Method::Wilson => "Wilson",
         Method::T => "Student",
         Method::ClusteredT => "Student over tasks",
-        Method::Widest => "the widest of Wilson, Clopper-Pearson and Student",
+        Method::Widest => "widest of Wilson, Clopper-Pearson and Student",
     };
     format!("{:.3}  {limits} ({method})", estimate.value)
 }
 
-/// What the score says once chance is accounted for: a line, or nothing.
+/// One line about the significance of the score, or nothing.
 pub fn noise(statistics: &Statistics, ink: Ink) -> String {
     let gate = &statistics.gate;
     let (Some(score), Some(low), Some(high)) = (statistics.score, gate.low, gate.high) else {
@@ -104,10 +103,10 @@ pub fn noise(statistics: &Statistics, ink: Ink) -> String {
     };
     let threshold = gate.threshold;
     let shown = match gate.verdict {
-        GateVerdict::Pass => ink.good(&format!("{threshold:.2} is reached, beyond chance")),
-        GateVerdict::Fail => ink.bad(&format!("{threshold:.2} is missed, beyond chance")),
+        GateVerdict::Pass => ink.good(&format!("significantly above {threshold:.2}")),
+        GateVerdict::Fail => ink.bad(&format!("significantly below {threshold:.2}")),
         GateVerdict::Inconclusive => {
-            ink.doubtful(&format!("too few to say whether {threshold:.2} is reached"))
+            ink.doubtful(&format!("too few tasks to decide about {threshold:.2}"))
         }
     };
     let runs = match gate.attempts.run_ids.len() {
@@ -123,19 +122,19 @@ pub fn noise(statistics: &Statistics, ink: Ink) -> String {
     )
 }
 
-/// What a comparison says once chance is accounted for: a line, or nothing.
+/// One line about the significance of a comparison, or nothing.
 pub fn difference(found: &Comparison, ink: Ink) -> String {
     let (Some(change), Some(low), Some(high)) = (found.mean_difference, found.low, found.high)
     else {
         return String::new();
     };
     let shown = match found.verdict {
-        RegressionVerdict::Regressed => ink.bad("worse, beyond chance"),
+        RegressionVerdict::Regressed => ink.bad("significantly worse"),
         RegressionVerdict::NotWorse => ink.good("not worse"),
-        RegressionVerdict::Inconclusive => ink.doubtful("may be worse, may be not"),
+        RegressionVerdict::Inconclusive => ink.doubtful("undecided"),
     };
     format!(
-        "  noise {change:+.2} over {} in pairs: {low:+.2} to {high:+.2} at 90 %; {shown} (margin {:.2})\n",
+        "  noise {change:+.2} over {}, paired: {low:+.2} to {high:+.2} at 90 %; {shown} (margin {:.2})\n",
         tasks(found.n_paired),
         found.margin,
         low = low.max(-1.0),

@@ -1,23 +1,17 @@
-//! How tables are drawn.
-
 use comfy_table::{Color, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::scorecard::Style;
 use crate::domain::eval::report::TaskOutcome;
 
-/// Something good.
 pub const GOOD: Color = Color::Green;
-/// Something bad.
 pub const BAD: Color = Color::Red;
-/// Something to be careful with.
 const DOUBTFUL: Color = Color::Yellow;
 
-/// Lines around the head and below the last row, none between rows.
+/// Lines around the header and below the last row, none between rows.
 const LINES: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
-/// An empty table of this style.
 pub fn begin(style: Style) -> Table {
     let mut table = Table::new();
     table
@@ -33,7 +27,6 @@ pub fn begin(style: Style) -> Table {
     table
 }
 
-/// The colour of an outcome.
 pub const fn colour(outcome: TaskOutcome) -> Color {
     match outcome {
         TaskOutcome::Passed => GOOD,

@@ -1,4 +1,4 @@
-//! How facts are put into words, the same in every view.
+//! Wording of values, shared by all views.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use crate::domain::money::NanoUsd;
 use crate::protocol::openwop::annotation::{Annotation, SignalKind};
 use crate::protocol::openwop::summary::{Severity, TaskSummary};
 
-/// An amount, with as many decimals as make sense at its size.
+/// An amount in USD, with decimals by its size.
 pub fn usd(amount: NanoUsd) -> String {
     match amount.0 {
         0 => "$0".to_owned(),
@@ -21,7 +21,7 @@ pub fn usd(amount: NanoUsd) -> String {
     }
 }
 
-/// The run's cost, and for how many tasks it is an estimate.
+/// The run's cost, and the number of tasks for which it is an estimate.
 pub fn cost(report: &EvalReport) -> Option<String> {
     let total = usd(report.summary.total_cost_usd?);
     Some(match estimated(report) {
@@ -31,12 +31,12 @@ pub fn cost(report: &EvalReport) -> Option<String> {
     })
 }
 
-/// Who judged, and what that cost.
+/// The judge, its cost and its agreement with people.
 pub fn judge(report: &EvalReport) -> Option<String> {
     let Some(judge) = report.judge.as_ref() else {
         let judge = report.safety_judge.as_ref()?;
         return Some(format!(
-            "model {}, provider {}, looked for jailbreaks alone",
+            "model {}, provider {}, checked for jailbreaks only",
             judge.model, judge.provider
         ));
     };
@@ -48,7 +48,7 @@ pub fn judge(report: &EvalReport) -> Option<String> {
             "agrees with people by {:.2} (n {})",
             found.spearman, found.samples
         ),
-        None => "never compared with people".to_owned(),
+        None => "not calibrated".to_owned(),
     };
     Some(format!(
         "model {}, provider {}{cost}, {agreement}",
@@ -56,13 +56,13 @@ pub fn judge(report: &EvalReport) -> Option<String> {
     ))
 }
 
-/// Tasks whose cost is an estimate.
+/// Number of tasks with an estimated cost.
 pub fn estimated(report: &EvalReport) -> usize {
     let tasks = report.tasks.iter();
     tasks.filter(|task| task.cost_estimated).count()
 }
 
-/// The cost of a task; `~` before an estimate.
+/// The cost of a task, with `~` before an estimate.
 pub fn cost_of(numbers: &TaskSummary, task: &TaskReport) -> String {
     match numbers.cost_usd.map(usd) {
         Some(cost) if task.cost_estimated => format!("~{cost}"),
@@ -70,10 +70,9 @@ pub fn cost_of(numbers: &TaskSummary, task: &TaskReport) -> String {
     }
 }
 
-/// What every view says of a suite that nobody vouches for.
+/// The warning in every view for a suite without a trusted signature.
 pub const UNSIGNED: &str = "UNSIGNED: no trusted signature covers this suite";
 
-/// A duration.
 pub fn duration(ms: u64) -> String {
     match ms {
         0..1000 => format!("{ms} ms"),
@@ -103,7 +102,7 @@ pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
     if !task.forbidden_tools.is_empty() {
         parts.push(format!("refused {}", task.forbidden_tools.join(", ")));
     }
-    // The refused tools say that already.
+    // The list of refused tools already shows this finding.
     let told = |kind: &str| kind == UNSAFE_TOOL_CALL && !task.forbidden_tools.is_empty();
     let findings = numbers.safety_findings.iter();
     for finding in findings.filter(|finding| !told(&finding.kind)) {
@@ -119,11 +118,10 @@ pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
         parts.push(format!("judged in {run}"));
     }
     parts.extend(task.annotations.iter().map(said));
-    // Labels and names come from the log, and that may be another host's.
+    // Labels and names come from the log, possibly of another host, and are untrusted.
     plain(&parts.join("; "))
 }
 
-/// How bad a finding is, in a word.
 const fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Low => "low",
@@ -133,19 +131,19 @@ const fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// A label of the log, in words. Those of an endpoint that gave no answer say what to look at.
+/// A label of the log, in words. Labels of endpoint failures say what to check.
 pub fn in_words(label: &str) -> String {
     if label == MALFORMED {
-        return "judge gave no verdict".to_owned();
+        return "no verdict from the judge".to_owned();
     }
     if let Some(label) = label.strip_prefix("judge_") {
         return format!("judge: {}", in_words(label));
     }
     let text = match label {
-        "connect" => "endpoint cannot be reached",
-        "dns" => "endpoint's name cannot be resolved",
-        "tls" => "no secure connection to the endpoint",
-        "reset" => "endpoint broke the connection",
+        "connect" => "endpoint unreachable",
+        "dns" => "endpoint's host name not found",
+        "tls" => "TLS connection to the endpoint failed",
+        "reset" => "endpoint closed the connection",
         "timeout" => "endpoint took too long",
         "not_http" => "endpoint does not speak HTTP",
         "blocked_address" => "endpoint's address is not allowed",
@@ -153,7 +151,7 @@ pub fn in_words(label: &str) -> String {
         "forbidden" => "endpoint answered 403",
         "not_found" => "endpoint answered 404: no such model or path",
         "rate_limited" => "endpoint answered 429: too many requests",
-        "output_not_json" => "output is no JSON",
+        "output_not_json" => "output is not JSON",
         _ => {
             return match label.strip_prefix("status_") {
                 Some(status) => format!("endpoint answered {status}"),
@@ -164,7 +162,7 @@ pub fn in_words(label: &str) -> String {
     text.to_owned()
 }
 
-/// What somebody said about a task, on one line.
+/// An annotation on one line.
 pub fn said(annotation: &Annotation) -> String {
     let signal = &annotation.signal;
     let what = match signal.kind {
@@ -185,28 +183,28 @@ pub fn said(annotation: &Annotation) -> String {
         Some(note) => format!(": {note}"),
         None => String::new(),
     };
-    // People write what they like.
+    // Annotations are untrusted text.
     plain(&format!(
         "{what} by {}{note}",
         annotation.actor.principal_ref
     ))
 }
 
-/// A text of somebody else's: it stays on its line, shows nothing of its own to a terminal, and reads in the order it is
-/// written in.
+/// Makes untrusted text safe for one line of a terminal: no line breaks, control characters or
+/// changes of text direction.
 pub fn plain(text: &str) -> String {
     text.chars()
         .map(|c| if acts(c) { ' ' } else { c })
         .collect()
 }
 
-/// Whether a character does something to a terminal, or changes the order in which others are read.
+/// Whether a character controls a terminal or changes the text direction.
 fn acts(c: char) -> bool {
     c.is_control() || LINE_ENDS.contains(&c) || TURNS.contains(&c)
 }
 
-/// A text of several lines as a terminal may be given it: tabs and, where they are wanted, colours stay; any other character
-/// that acts on a terminal becomes a space. Every output passes through here, whatever was done about its parts.
+/// Makes multi-line text safe for a terminal: keeps tabs and, with `coloured`, colours; replaces
+/// other control characters by spaces. Applied to all output.
 pub fn harmless(text: &str, coloured: bool) -> Cow<'_, str> {
     let acts = |c: char| acts(c) && !matches!(c, '\n' | '\t');
     if !text.contains(acts) {
@@ -230,7 +228,8 @@ pub fn harmless(text: &str, coloured: bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Bytes of the colour or style a text begins with. One that hides text is not among them.
+/// Length in bytes of the colour or style sequence at the start of the text. A sequence that hides
+/// text does not count.
 fn colour(text: &str) -> Option<usize> {
     const LONGEST: usize = 16;
     const HIDDEN: &str = "8";
@@ -241,9 +240,10 @@ fn colour(text: &str) -> Option<usize> {
     (after.starts_with('m') && end <= LONGEST && !hides).then_some(end + 3)
 }
 
-/// JSON text that shows the same document and holds no character that acts on a terminal.
+/// The same JSON document without characters that control a terminal.
 pub fn harmless_json(json: &str) -> Cow<'_, str> {
-    // Outside strings, of which JSON escapes most control characters by itself, there are only line ends.
+    // JSON itself escapes most control characters in strings; outside strings there are only line
+    // ends.
     let acts = |c: char| acts(c) && c != '\n';
     if !json.contains(acts) {
         return Cow::Borrowed(json);
@@ -260,26 +260,24 @@ pub fn harmless_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Those that are no control characters to Unicode.
+/// Line ends that Unicode does not classify as control characters.
 const LINE_ENDS: [char; 2] = ['\u{2028}', '\u{2029}'];
 
-/// What turns the direction of the text after it round, or keeps it from being turned.
+/// Characters that change the text direction.
 const TURNS: [char; 12] = [
     '\u{061c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}',
     '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
 ];
 
-/// The verdict in a word.
 pub const fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "PASS",
         Verdict::Fail => "FAIL",
         Verdict::Inconclusive => "INCONCLUSIVE",
-        Verdict::Pending => "NOT ENDED YET",
+        Verdict::Pending => "PENDING",
     }
 }
 
-/// How a task ended, in a word.
 pub const fn outcome(outcome: TaskOutcome) -> &'static str {
     match outcome {
         TaskOutcome::Passed => "passed",
@@ -288,7 +286,6 @@ pub const fn outcome(outcome: TaskOutcome) -> &'static str {
     }
 }
 
-/// How a task ended, as a sign.
 pub const fn sign(outcome: TaskOutcome) -> &'static str {
     match outcome {
         TaskOutcome::Passed => "✓",
@@ -297,24 +294,19 @@ pub const fn sign(outcome: TaskOutcome) -> &'static str {
     }
 }
 
-/// Every task with its numbers and its reasons, in suite order.
+/// All tasks with their numbers and reasons, in suite order.
 pub fn rows(report: &EvalReport) -> impl Iterator<Item = (&TaskSummary, &TaskReport)> {
     report.summary.tasks.iter().zip(&report.tasks)
 }
 
-/// Tasks by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Met their bar.
     pub passed: usize,
-    /// Did not.
     pub failed: usize,
-    /// Could not be judged.
     pub unjudged: usize,
 }
 
 impl Counts {
-    /// Counts one more.
     pub const fn add(&mut self, outcome: TaskOutcome) {
         match outcome {
             TaskOutcome::Passed => self.passed += 1,
@@ -323,13 +315,11 @@ impl Counts {
         }
     }
 
-    /// All of them.
     pub const fn all(self) -> usize {
         self.passed + self.failed + self.unjudged
     }
 }
 
-/// Counts the tasks of a report.
 pub fn counts(report: &EvalReport) -> Counts {
     let mut counts = Counts::default();
     for task in &report.tasks {

@@ -1,7 +1,8 @@
-//! A stand-in for a model, behind the OpenAI chat-completions wire on loopback.
+//! A simulated model behind the OpenAI chat-completions protocol on loopback.
 //!
-//! It is no language model: keyword rules read the ticket and answer, always the same way. It lets the demo take the real
-//! path, adapter and all, on a machine without a model. Two models are served, which differ in what they pay attention to.
+//! Deterministic keyword rules read the ticket and answer; it is not a language model. It lets the
+//! demo use the real code path, including the adapter, on a machine without a model. It serves two
+//! models that differ in their skills.
 
 mod triage;
 
@@ -19,25 +20,25 @@ use url::Url;
 
 use triage::{Heard, Said, Skill};
 
-/// The more careful of the two.
+/// The more careful model.
 pub const LARGE: &str = "triage-large";
-/// The cheaper one.
+/// The cheaper model.
 pub const SMALL: &str = "triage-small";
 
-/// Octets of a token, the usual rule of thumb.
+/// Bytes per token, by the usual rule of thumb.
 const OCTETS_PER_TOKEN: usize = 4;
 
-/// Starts serving on a free port of loopback; says where. Ends with `shutdown`.
+/// Serves on a free loopback port until `shutdown`; returns the base URL.
 ///
 /// # Errors
-/// No port could be had.
+/// No port is available.
 pub async fn serve(shutdown: CancellationToken) -> std::io::Result<Url> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     let router = Router::new().route("/v1/chat/completions", post(complete));
     tokio::spawn(async move {
         let until = async move { shutdown.cancelled().await };
-        // Without a listener the caller's requests fail, which is how it learns.
+        // If serving fails, the caller's requests fail.
         let _ = axum::serve(listener, router)
             .with_graceful_shutdown(until)
             .await;
@@ -150,6 +151,6 @@ fn reply(request: &Request, said: Said) -> Value {
     })
 }
 
-/// How long the two take to answer: long enough to be seen, short enough not to be waited for.
+/// Response times of the two models: long enough to see progress, short enough not to wait.
 const LARGE_THINKS: Duration = Duration::from_millis(110);
 const SMALL_THINKS: Duration = Duration::from_millis(40);

@@ -1,30 +1,28 @@
-//! The stand-in's rules: which words speak for which queue, and what each of the two models overlooks.
+//! The simulated model's rules: words for each queue, and what each of the two models overlooks.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What a model pays attention to.
+/// The skills of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Skill {
-    /// How long it takes to answer.
+    /// Response time.
     pub thinks_for: Duration,
     /// Reads the whole ticket, not only its subject and first sentence.
     reads_on: bool,
-    /// Notices that "not about billing" speaks against billing.
+    /// Notices that "not about billing" excludes billing.
     hears_denials: bool,
-    /// Falls for capital letters.
+    /// Treats capital letters as urgent.
     easily_alarmed: bool,
-    /// Knows German.
     knows_german: bool,
-    /// Looks up what it needs to know.
+    /// Calls the account lookup tool when it needs the customer's plan.
     looks_up: bool,
     /// Reads its memory.
     remembers: bool,
 }
 
 impl Skill {
-    /// Careful.
     pub const LARGE: Self = Self {
         thinks_for: super::LARGE_THINKS,
         reads_on: true,
@@ -34,7 +32,6 @@ impl Skill {
         looks_up: true,
         remembers: true,
     };
-    /// Hasty.
     pub const SMALL: Self = Self {
         thinks_for: super::SMALL_THINKS,
         reads_on: false,
@@ -46,34 +43,32 @@ impl Skill {
     };
 }
 
-/// What a model is told.
+/// The input of a model.
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
-    /// The task.
     pub ticket: Value,
-    /// The wire name of the tool that looks accounts up, if it is on offer.
+    /// Wire name of the account lookup tool, if it is available.
     pub lookup: Option<String>,
-    /// What the tool said.
+    /// Result of the tool call.
     pub looked_up: Option<Value>,
-    /// Entries of its memory.
+    /// Memory entries.
     pub memory: Vec<Value>,
 }
 
-/// What a model says.
+/// The output of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
     /// A final answer.
     Text(String),
     /// A tool call.
     Call {
-        /// The tool's wire name.
+        /// Wire name of the tool.
         tool: String,
-        /// Its arguments.
         arguments: Value,
     },
 }
 
-/// Words and how much they speak for a queue.
+/// Queue, word, and the word's weight for that queue.
 const WORDS: &[(&str, &str, u32)] = &[
     ("billing", "invoice", 2),
     ("billing", "billing", 2),
@@ -134,7 +129,6 @@ const GRAVE: &[&str] = &[
 ];
 const HARMLESS: &[&str] = &["we would like", "thank", "?"];
 
-/// Answers a ticket.
 pub fn answer(skill: Skill, heard: &Heard) -> Said {
     let text = |name: &str| {
         heard
@@ -265,7 +259,7 @@ mod tests {
     use crate::demo::pack::Release;
     use crate::domain::eval::suite_rules::parse_suite;
 
-    /// Runs the whole suite by hand: what the demo will show, without host and wire.
+    /// Runs the whole suite directly, without host and protocol.
     #[rstest]
     #[case(Skill::LARGE, &["lost-in-settings"])]
     #[case(Skill::SMALL, &[

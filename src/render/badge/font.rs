@@ -1,23 +1,21 @@
-//! The bundled font, Inter (SIL Open Font License 1.1, `font/OFL.txt`): what it has, and how wide it runs.
+//! The bundled font, Inter (SIL Open Font License 1.1, `font/OFL.txt`): its characters and their
+//! widths.
 
 use std::sync::LazyLock;
 
 use ttf_parser::Face;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Inter Medium.
 pub const MEDIUM: &[u8] = include_bytes!("font/Inter-Medium.otf");
-/// Inter Bold.
 pub const BOLD: &[u8] = include_bytes!("font/Inter-Bold.otf");
 
 static MEDIUM_FACE: LazyLock<Option<Face<'static>>> = LazyLock::new(|| Face::parse(MEDIUM, 0).ok());
 static BOLD_FACE: LazyLock<Option<Face<'static>>> = LazyLock::new(|| Face::parse(BOLD, 0).ok());
 
-/// What is shown where the font has nothing.
+/// Replaces characters that the font lacks.
 const BOX: char = '□';
 const ELLIPSIS: char = '…';
 
-/// How heavy a text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
     Medium,
@@ -25,7 +23,7 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// As CSS counts it.
+    /// The CSS font weight.
     pub const fn css(self) -> u16 {
         match self {
             Self::Medium => 500,
@@ -41,17 +39,17 @@ impl Weight {
     }
 }
 
-/// Which characters can be shown.
+/// Which characters can be displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Glyphs {
-    /// All: whoever shows it may have further fonts.
+    /// All: the viewer may have other fonts.
     Any,
     /// Those of the bundled font.
     Bundled,
 }
 
-/// A text as it can be shown on one line: composed, without what is invisible, changes the direction of its surroundings or
-/// may not stand in XML.
+/// Prepares text for display on one line: composes characters, and removes invisible ones, changes
+/// of text direction and characters that XML forbids.
 pub fn presentable(text: &str, glyphs: Glyphs) -> String {
     text.nfc()
         .filter(|c| !is_invisible(*c))
@@ -64,7 +62,7 @@ pub fn presentable(text: &str, glyphs: Glyphs) -> String {
         .collect()
 }
 
-/// Whether a presentable text shows no character of its own.
+/// Whether none of the text's characters can be displayed.
 pub fn is_all_boxes(text: &str) -> bool {
     text.contains(BOX) && text.chars().all(|c| c == BOX || c == ' ')
 }
@@ -78,7 +76,7 @@ fn has_glyph(c: char) -> bool {
     in_face(Weight::Medium) && in_face(Weight::Bold)
 }
 
-/// Marks of direction, joiners, selectors of variants and tags.
+/// Direction marks, joiners, variation selectors and tags.
 const fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -99,7 +97,8 @@ const fn is_noncharacter(c: char) -> bool {
     matches!(c, '\u{fdd0}'..='\u{fdef}') || (c as u32) & 0xfffe == 0xfffe
 }
 
-/// Width of a text in the units of its size. A character the font does not have is taken to be as wide as high.
+/// Width of a text in units of `size`. A character that the font lacks counts as wide as it is
+/// high.
 pub fn width(text: &str, weight: Weight, size: f32) -> f32 {
     text.chars().map(|c| advance(c, weight)).sum::<f32>() * size
 }
@@ -113,16 +112,15 @@ fn advance(c: char, weight: Weight) -> f32 {
     known.unwrap_or(1.0)
 }
 
-/// Where a text that is too long is shortened.
+/// Where to shorten text that is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// At its end.
     End,
-    /// In its middle, so that both ends can be read.
+    /// In the middle, so that both ends remain.
     Middle,
 }
 
-/// A text that is no wider than `room`.
+/// Shortens a text to the width `room`.
 pub fn fitted(text: &str, weight: Weight, size: f32, room: f32, cut: Cut) -> String {
     if width(text, weight, size) <= room {
         return text.to_owned();

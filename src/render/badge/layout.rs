@@ -1,4 +1,4 @@
-//! Where everything stands on a badge.
+//! The layout of a badge.
 
 use jiff::Timestamp;
 
@@ -15,29 +15,28 @@ pub(super) const BAND: &str = "#17212F";
 pub(super) const ALARM: &str = "#B42318";
 pub(super) const WHITE: &str = "#FFFFFF";
 
-/// Left and right edge of what is written.
+/// Left edge of text.
 const LEFT: f32 = 12.0;
 const RIGHT: f32 = 288.0;
 const ROOM: f32 = RIGHT - LEFT;
 
-/// Sizes of the verification URL: as the lines above it, or smaller until it can be read to its end.
+/// Font sizes for the verification URL: the size of the lines above it, or smaller until it fits.
 const URL_SIZES: [f32; 7] = [8.0, 7.5, 7.0, 6.5, 6.0, 5.5, 5.0];
 
-/// How a verification URL is drawn that is too long for its line.
+/// How to draw a verification URL that is too long for its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LongUrl {
-    /// Smaller, so that it can be typed from the picture.
+    /// In a smaller size, so that it can be typed from the picture.
     Smaller,
-    /// Cut in the middle, as in pictures from before URLs were made smaller.
+    /// Shortened in the middle, as in older badges.
     Cut,
 }
 
 impl LongUrl {
-    /// Both, the one in use first.
+    /// All variants, the current one first.
     pub const ALL: [Self; 2] = [Self::Smaller, Self::Cut];
 }
 
-/// Draws it.
 pub fn draw(badge: &Badge, mark: Mark, glyphs: Glyphs, long_url: LongUrl) -> String {
     let shown = |text: &str| presentable(text, glyphs);
     let mut picture = Picture::new(WIDTH, HEIGHT, &title(badge, mark));
@@ -84,7 +83,7 @@ pub fn draw(badge: &Badge, mark: Mark, glyphs: Glyphs, long_url: LongUrl) -> Str
     picture.finish()
 }
 
-/// The largest source of the evidence, where the line of the assessment leaves room for it.
+/// The largest source of evidence, if the assessment's line has room for it.
 fn source(picture: &mut Picture, badge: &Badge, assessment: &str, style: Style) {
     const GAP: f32 = 6.0;
     let words = in_words(&badge.sources);
@@ -95,7 +94,8 @@ fn source(picture: &mut Picture, badge: &Badge, assessment: &str, style: Style) 
     }
 }
 
-/// The agent by its name, or by how its id begins where nothing of the name can be shown: two such agents are still told apart.
+/// The agent's name, or the beginning of its id if no character of the name can be displayed, to
+/// tell such agents apart.
 fn agent(badge: &Badge, glyphs: Glyphs) -> String {
     let name = presentable(&badge.agent.name, glyphs);
     if !is_all_boxes(&name) {

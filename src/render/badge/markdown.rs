@@ -1,4 +1,4 @@
-//! A badge for terminals, issues and readme files.
+//! A badge as Markdown, for terminals, issues and readme files.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,10 @@ use crate::domain::aaaf::badge::{Badge, axis_name};
 use crate::domain::aaaf::evidence::in_words;
 use crate::render::markdown::escaped;
 
-/// The badge as a Markdown table.
 pub fn markdown(badge: &Badge, mark: Mark) -> String {
     let mut text = String::from("| AAAF badge | |\n| --- | --- |\n");
     let mut row = |name: &str, value: &str| {
-        // Writing into a text does not fail.
+        // Writing to a string does not fail.
         let _ = writeln!(text, "| {name} | {value} |");
     };
     if let Some(word) = mark.text() {

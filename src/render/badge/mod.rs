@@ -1,6 +1,7 @@
-//! A badge as people see it: SVG, PNG and Markdown.
+//! The representations of a badge: SVG, PNG and Markdown.
 //!
-//! The picture is 300 by 150. Nothing in it is active or comes from elsewhere: no script, no link, no reference.
+//! The picture has 300 by 150 pixels. It is self-contained and has no active content: no scripts,
+//! links or references.
 
 mod font;
 mod layout;
@@ -21,28 +22,25 @@ pub use png::Unpainted;
 use font::Glyphs;
 use layout::LongUrl;
 
-/// Width of the picture.
 pub const WIDTH: u16 = 300;
-/// Height.
 pub const HEIGHT: u16 = 150;
 
-/// The badge as SVG.
 pub fn svg(badge: &Badge, mark: Mark) -> String {
     layout::draw(badge, mark, Glyphs::Any, LongUrl::Smaller)
 }
 
-/// The badge as PNG. Characters the font at hand does not have show as boxes, so that nothing is silently missing; an agent
-/// none of whose name can be shown goes by the begin of its id, and the whole id stands below.
+/// The badge as PNG. Characters that the bundled font lacks are drawn as boxes; an agent whose name
+/// has none of the font's characters is shown by the beginning of its id. The full id is below.
 ///
 /// # Errors
-/// [`Unpainted`].
+/// The picture could not be rendered.
 pub fn png(badge: &Badge, mark: Mark, scale: Scale) -> Result<Vec<u8>, Unpainted> {
     let drawn = layout::draw(badge, mark, Glyphs::Bundled, LongUrl::Smaller);
     png::paint(&drawn, scale)
 }
 
-/// Whether a file is the picture of a badge with this credential inside, whatever is marked across it. Pictures are drawn from
-/// nothing but the badge, so a picture that was changed anywhere differs from all of them.
+/// Whether a file is the picture of a badge with this credential, with any mark. Pictures depend
+/// only on the badge, so any change to a picture is detected.
 pub fn is_drawn_of(file: &[u8], badge: &Badge, credential: &str) -> bool {
     let mut ways = LongUrl::ALL.into_iter();
     ways.any(|long_url| is_drawn(file, badge, credential, long_url))
@@ -67,7 +65,7 @@ fn is_drawn(file: &[u8], badge: &Badge, credential: &str, long_url: LongUrl) -> 
     })
 }
 
-/// The colour of a tier, and of what is written on it.
+/// The colours of a tier and of text on it.
 const fn colours(tier: Tier) -> (&'static str, &'static str) {
     const DARK: &str = "#111111";
     match tier.rank() {

@@ -1,4 +1,4 @@
-//! What a person sees who follows the address on a badge: one page, without scripts and without anything from elsewhere.
+//! The page at the verification URL of a badge, without scripts or external resources.
 
 use askama::Template;
 
@@ -36,10 +36,10 @@ struct Fact {
     value: String,
 }
 
-/// The page. Scores that nobody has signed are not told.
+/// The page. Shows scores only if they are signed.
 ///
 /// # Errors
-/// The template cannot be filled in.
+/// The template cannot be rendered.
 pub fn page(inspection: &Inspection) -> Result<String, askama::Error> {
     let (badge, verification) = (&inspection.badge, &inspection.verification);
     let reasons = verification.reasons.iter().map(|it| &it.message);

@@ -1,27 +1,25 @@
-//! SVG as text, with everything that comes from outside escaped on its way in.
+//! SVG as text, with all external text escaped.
 
 use std::fmt::Write as _;
 
 use super::font::{Weight, width};
 
-/// Fonts of whoever shows it, if the bundled one is not there.
+/// Fallback fonts of the viewer.
 const FAMILY: &str = "Inter, 'Helvetica Neue', Arial, 'Noto Sans', sans-serif";
 
-/// Where a text is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     Start,
     End,
 }
 
-/// How a text is set.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     pub size: f32,
     pub weight: Weight,
     pub fill: &'static str,
     pub anchor: Anchor,
-    /// Space between letters.
+    /// Letter spacing.
     pub spacing: f32,
 }
 
@@ -47,11 +45,10 @@ impl Style {
     }
 }
 
-/// A picture being drawn.
 pub struct Picture(String);
 
 impl Picture {
-    /// An empty one that says in words what it shows.
+    /// An empty picture with a title for screen readers.
     pub fn new(width: u16, height: u16, title: &str) -> Self {
         let mut picture = Self(format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -62,7 +59,6 @@ impl Picture {
         picture
     }
 
-    /// A rectangle with rounded corners.
     pub fn rectangle(&mut self, [x, y, w, h]: [f32; 4], radius: f32, paint: &str) {
         let _ = write!(
             self.0,
@@ -70,12 +66,12 @@ impl Picture {
         );
     }
 
-    /// An outline; `data` is that of a path.
+    /// A filled path; `data` is the path's `d` attribute.
     pub fn path(&mut self, data: &str, fill: &'static str) {
         let _ = write!(self.0, "<path d=\"{data}\" fill=\"{fill}\"/>");
     }
 
-    /// What is drawn until [`Picture::end_clip`] shows within the rectangle only.
+    /// Clips everything drawn until [`Picture::end_clip`] to the rectangle.
     pub fn begin_clip(&mut self, name: &'static str, [x, y, w, h]: [f32; 4]) {
         let _ = write!(
             self.0,
@@ -84,12 +80,11 @@ impl Picture {
         );
     }
 
-    /// Ends it.
     pub fn end_clip(&mut self) {
         self.0.push_str("</g>");
     }
 
-    /// A line of text. It takes as much room as it was measured to, whatever font shows it.
+    /// A line of text. Its width is fixed to the measured one, whatever font the viewer uses.
     pub fn text(&mut self, x: f32, y: f32, style: Style, text: &str) {
         let letters = u16::try_from(text.chars().count()).unwrap_or(u16::MAX);
         let length = width(text, style.weight, style.size)
@@ -105,7 +100,7 @@ impl Picture {
             style.weight.css(),
             style.fill,
         );
-        // With one letter there is nothing to be spaced.
+        // One letter has no spacing to adjust.
         if letters > 1 {
             let _ = write!(
                 self.0,
@@ -122,7 +117,6 @@ impl Picture {
         self.0.push_str("</text>");
     }
 
-    /// The picture.
     pub fn finish(mut self) -> String {
         self.0.push_str("</svg>");
         self.0

@@ -1,4 +1,4 @@
-//! The picture as pixels, by `resvg`, with the bundled font and nothing else of the machine.
+//! Rendering the picture to pixels with `resvg` and only the bundled font.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,9 +9,9 @@ use resvg::usvg::{Options, Tree};
 use super::font;
 use super::{HEIGHT, Scale, WIDTH};
 
-/// A picture that could not be painted.
+/// A picture that could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the badge cannot be painted: {0}")]
+#[error("could not render the badge: {0}")]
 pub struct Unpainted(String);
 
 static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
@@ -22,7 +22,6 @@ static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
     Arc::new(fonts)
 });
 
-/// Paints it.
 pub fn paint(svg: &str, scale: Scale) -> Result<Vec<u8>, Unpainted> {
     let options = Options {
         fontdb: Arc::clone(&FONTS),
@@ -34,8 +33,8 @@ pub fn paint(svg: &str, scale: Scale) -> Result<Vec<u8>, Unpainted> {
         Scale::Two => 2,
     };
     let (width, height) = (u32::from(WIDTH * factor), u32::from(HEIGHT * factor));
-    let mut pixels =
-        Pixmap::new(width, height).ok_or_else(|| Unpainted("it has no size".to_owned()))?;
+    let mut pixels = Pixmap::new(width, height)
+        .ok_or_else(|| Unpainted("the picture has no size".to_owned()))?;
     let factor = f32::from(factor);
     resvg::render(
         &tree,

@@ -9,7 +9,7 @@ use crate::domain::aaaf::badge::sample::badge;
 use crate::domain::aaaf::{Axis, Tier};
 use crate::domain::credential::baking;
 
-/// Relative luminance, as WCAG 2 has it.
+/// Relative luminance as defined by WCAG 2.
 fn luminance(colour: &str) -> f64 {
     let part = |at: usize| {
         let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
@@ -167,7 +167,7 @@ fn wide_and_narrow_letters_are_told_apart() {
     assert!(room("漢") >= 10.0, "what the font lacks is as wide as high");
 }
 
-/// Width and height as a PNG begins with them, and the colours in it.
+/// Renders a badge with this name.
 fn painted(name: &str, scale: Scale) -> resvg::tiny_skia::Pixmap {
     let mut badge = badge();
     badge.agent.name = name.to_owned();
@@ -175,7 +175,7 @@ fn painted(name: &str, scale: Scale) -> resvg::tiny_skia::Pixmap {
     resvg::tiny_skia::Pixmap::decode_png(&octets).unwrap()
 }
 
-/// Dark pixels where the name stands.
+/// Number of dark pixels in the area of the name.
 fn ink(picture: &resvg::tiny_skia::Pixmap) -> usize {
     let rows = 27..45;
     let all = rows.flat_map(|y| (12..288).map(move |x| (x, y)));
@@ -195,7 +195,7 @@ fn both_scales_are_painted() {
 #[case::latin("Ångström")]
 #[case::greek("Ωμέγα")]
 #[case::cyrillic("Проверка")]
-// Not in the font: boxes.
+// Not in the font: drawn as boxes.
 #[case::chinese("发票阅读器")]
 #[case::arabic("قارئ الفواتير")]
 #[case::emoji("🤖🧾")]
@@ -211,7 +211,7 @@ fn no_name_is_painted_as_nothing(#[case] name: &str) {
 #[case("🤖 🧾", "Agent 5eed0000", Glyphs::Bundled)]
 #[case("发票 reader", "□□ reader", Glyphs::Bundled)]
 #[case("Ωμέγα", "Ωμέγα", Glyphs::Bundled)]
-// Whoever shows it may have the letters.
+// The viewer's fonts may have the characters.
 #[case("发票阅读器", "发票阅读器", Glyphs::Any)]
 fn an_agent_goes_by_its_id_where_nothing_of_its_name_can_be_shown(
     #[case] name: &str,

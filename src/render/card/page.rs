@@ -1,5 +1,5 @@
-//! The scores of a card as one page: no scripts, nothing from elsewhere. The template engine escapes every text; characters that
-//! act are taken out before.
+//! The scores of a card as one HTML page, without scripts or external resources. The template
+//! engine escapes all text; control characters are removed before.
 
 use askama::Template;
 use jiff::Timestamp;
@@ -64,10 +64,10 @@ struct Row {
     message: String,
 }
 
-/// Writes the page. `name` says which card it is, `below` which named thresholds are missed.
+/// Renders the page. `name` identifies the card, `below` lists the missed thresholds.
 ///
 /// # Errors
-/// The template failed.
+/// The template cannot be rendered.
 pub fn page(
     name: &str,
     scorecard: &Scorecard,
@@ -137,7 +137,7 @@ fn axes(scorecard: &Scorecard) -> Vec<Axis> {
     ]
 }
 
-/// The categories of a breakdown, as the document has them; none if there is no breakdown.
+/// The categories of a breakdown; empty without a breakdown.
 fn categories(breakdown: serde_json::Result<Value>) -> Vec<Category> {
     let Ok(Value::Object(categories)) = breakdown else {
         return Vec::new();
@@ -156,7 +156,7 @@ fn categories(breakdown: serde_json::Result<Value>) -> Vec<Category> {
     categories.into_iter().filter_map(category).collect()
 }
 
-/// What of a category holds and what does not.
+/// The checks of a category and their results.
 fn checks(members: &Map<String, Value>) -> Vec<Check> {
     const WRONG_IF_TRUE: [&str; 3] = ["hasInvalidSignature", "hasExpiredSignature", "hasHttpUrls"];
     let check = |(name, value): (&String, &Value)| {
@@ -196,7 +196,7 @@ fn signatures(scorecard: &Scorecard) -> Vec<Signature> {
         .collect()
 }
 
-/// Worst first.
+/// The findings, worst first.
 fn findings(scorecard: &Scorecard) -> Vec<Row> {
     let mut found = Vec::new();
     for (severity, name) in [

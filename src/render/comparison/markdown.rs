@@ -9,10 +9,9 @@ use crate::domain::eval::comparison::RunComparison;
 use crate::domain::eval::scoring::tasks;
 use crate::render::markdown::escaped;
 
-/// So many tasks are listed; a summary of a job has its bounds.
+/// Maximum number of tasks listed; a job summary is limited in size.
 const LISTED: usize = 100;
 
-/// Writes the comparison as Markdown.
 pub fn markdown(found: &RunComparison) -> String {
     let mut text = String::new();
     let (tone, word, because) = verdict(found);
@@ -25,7 +24,7 @@ pub fn markdown(found: &RunComparison) -> String {
     let (was, is) = (&found.baseline, &found.candidate);
     let _ = writeln!(
         text,
-        "`{}@{}` (run `{}`) against `{}@{}` (run `{}`), over {} of `{}@{}` in pairs.\n",
+        "`{}@{}` (run `{}`) against `{}@{}` (run `{}`), over {} of `{}@{}`, paired.\n",
         is.agent_id,
         is.agent_version,
         is.run_id,
@@ -39,7 +38,7 @@ pub fn markdown(found: &RunComparison) -> String {
     let mut items = Vec::new();
     items.extend(found.notes.iter().map(|note| escaped(note)));
     for (reason, ids) in left_out(&found.left_out) {
-        items.push(format!("Left out, {reason}: {}", escaped(&ids)));
+        items.push(format!("Skipped, {reason}: {}", escaped(&ids)));
     }
     for difference in &found.differences {
         items.push(format!("Differs: {}", escaped(&in_short(difference))));

@@ -1,4 +1,4 @@
-//! Two runs side by side, for people: what flipped, what chance explains, what else is not the same.
+//! Comparison of two runs for people: changed tasks, significance, and other differences.
 
 mod markdown;
 
@@ -19,12 +19,11 @@ use crate::domain::eval::scoring::tasks;
 use crate::domain::money::NanoUsd;
 use crate::domain::statistics::RegressionVerdict;
 
-/// So many tasks are listed; the document has them all.
+/// Maximum number of tasks listed; the document has all.
 const LISTED: usize = 40;
-/// Letters of a digest that tell it from another one.
+/// Number of characters shown of a digest, enough to tell digests apart.
 const DIGEST_SHOWN: usize = 15;
 
-/// Draws the comparison.
 pub fn comparison(found: &RunComparison, style: Style) -> String {
     let mut text = String::new();
     let ink = style.ink;
@@ -38,7 +37,7 @@ pub fn comparison(found: &RunComparison, style: Style) -> String {
     }
     let _ = writeln!(
         text,
-        "over    {}@{}, {} in pairs",
+        "over    {}@{}, {}, paired",
         found.candidate.suite_id,
         found.candidate.suite_version,
         tasks(found.n_tasks)
@@ -51,7 +50,7 @@ pub fn comparison(found: &RunComparison, style: Style) -> String {
         let _ = writeln!(text, "note    {}", ink.doubtful(note));
     }
     for (reason, ids) in left_out(&found.left_out) {
-        let _ = writeln!(text, "left    {reason}: {ids}");
+        let _ = writeln!(text, "skipped {reason}: {ids}");
     }
     changes(&mut text, found, style);
     for (name, line) in measures(found) {
@@ -108,12 +107,11 @@ fn changes(text: &mut String, found: &RunComparison, style: Style) {
         text.push('\n');
     }
     if let Some(more) = found.changes.len().checked_sub(LISTED + 1) {
-        let more = format!("        and {} more; --json has them all", more + 1);
+        let more = format!("        and {} more; --json lists all", more + 1);
         let _ = writeln!(text, "{}", style.ink.faint(&more));
     }
 }
 
-/// What became of a task, in a word.
 const fn turn(turn: Turn) -> &'static str {
     match turn {
         Turn::Broke => "broke",
@@ -140,7 +138,7 @@ fn by(
     both.map_or_else(String::new, |(was, is)| shown(is - was))
 }
 
-/// Why it fails now, or why it did.
+/// Why the task fails now, or why it failed in the baseline.
 fn why(change: &TaskChange) -> String {
     match change.turn {
         Turn::Broke | Turn::Worse => match &change.candidate.reason {
@@ -155,7 +153,7 @@ fn why(change: &TaskChange) -> String {
     }
 }
 
-/// Every number that changed or could have, with what chance leaves open.
+/// All measures, with their confidence intervals.
 fn measures(found: &RunComparison) -> Vec<(&'static str, String)> {
     let confidence = found.confidence * 100.0;
     let line = |change: &Change, shown: fn(f64) -> String, signed: fn(f64) -> String| {
@@ -184,26 +182,23 @@ fn measures(found: &RunComparison) -> Vec<(&'static str, String)> {
         let score = line(score, |score| format!("{score:.3}"), signed);
         lines.push(("score", score));
         let chance = found.mcnemar_p.filter(|_| found.fixed + found.broke > 0);
-        let chance = chance.map_or_else(String::new, |p| {
-            format!("; as many flips one way come by chance with p = {p:.3}")
-        });
+        let chance = chance.map_or_else(String::new, |p| format!("; p = {p:.3} (McNemar test)"));
         let flips = format!("{} broke, {} fixed{chance}", found.broke, found.fixed);
         lines.push(("flips", flips));
     }
     if let Some(cost) = &found.cost_usd {
         lines.push((
             "cost",
-            format!("a task {}", line(cost, dollars, signed_usd)),
+            format!("per task {}", line(cost, dollars, signed_usd)),
         ));
     }
     if let Some(latency) = &found.latency_ms {
         let latency = line(latency, milliseconds, signed_ms);
-        lines.push(("latency", format!("a task {latency}")));
+        lines.push(("latency", format!("per task {latency}")));
     }
     lines
 }
 
-/// How a verdict is meant.
 #[derive(Clone, Copy)]
 enum Tone {
     Good,
@@ -221,7 +216,7 @@ impl Tone {
     }
 }
 
-/// The bottom line: a word, and what it rests on.
+/// The conclusion: a word and its basis.
 fn verdict(found: &RunComparison) -> (Tone, &'static str, String) {
     let test = &found.regression;
     let limits = match (test.low, test.high) {
@@ -240,23 +235,23 @@ fn verdict(found: &RunComparison) -> (Tone, &'static str, String) {
         .is_some_and(|low| low > 0.0);
     match test.verdict {
         _ if found.n_tasks == 0 => (Tone::Doubtful, "NOTHING COMPARED", String::new()),
-        RegressionVerdict::Regressed => (Tone::Bad, "WORSE, beyond chance", limits),
+        RegressionVerdict::Regressed => (Tone::Bad, "SIGNIFICANTLY WORSE", limits),
         RegressionVerdict::NotWorse if found.changes.is_empty() => {
             (Tone::Good, "NOT WORSE", ": no score changed".to_owned())
         }
-        RegressionVerdict::NotWorse if better => (Tone::Good, "BETTER, beyond chance", limits),
+        RegressionVerdict::NotWorse if better => (Tone::Good, "SIGNIFICANTLY BETTER", limits),
         RegressionVerdict::NotWorse => (Tone::Good, "NOT WORSE", limits),
-        RegressionVerdict::Inconclusive => (Tone::Doubtful, "MAY BE WORSE, MAY BE NOT", limits),
+        RegressionVerdict::Inconclusive => (Tone::Doubtful, "INCONCLUSIVE", limits),
     }
 }
 
-/// Tasks that were left out, by reason: how many, and the first ones.
+/// Skipped tasks by reason: their number and the first ones.
 fn left_out(tasks: &[LeftOut]) -> Vec<(String, String)> {
     const NAMED: usize = 5;
     [
-        (Why::Unjudged, "not judged in both"),
-        (Why::TaskChanged, "not the same task in both suites"),
-        (Why::JudgeChanged, "another judge"),
+        (Why::Unjudged, "unjudged in one run"),
+        (Why::TaskChanged, "task differs between the suites"),
+        (Why::JudgeChanged, "different judge"),
         (Why::OnlyBaseline, "only in the baseline"),
         (Why::OnlyCandidate, "only in the candidate"),
     ]
@@ -282,19 +277,19 @@ fn left_out(tasks: &[LeftOut]) -> Vec<(String, String)> {
     .collect()
 }
 
-/// What is not the same, on one line.
+/// A difference in settings on one line.
 fn in_short(difference: &Difference) -> String {
     let name = match difference.what.as_str() {
         "suiteId" => "suite",
         "suiteVersion" => "suite's version",
         "suiteDigest" => "suite's digest",
-        "passScore" => "score asked for",
+        "passScore" => "pass score",
         "agentId" => "agent",
         "agentVersion" => "agent's version",
         "packIntegrity" => "pack's digest",
-        "ignore" => "left out of matching",
-        "maxTokens" => "tokens at most",
-        "maxLoopIterations" => "turns at most",
+        "ignore" => "ignored members",
+        "maxTokens" => "maximum tokens",
+        "maxLoopIterations" => "maximum turns",
         other => other,
     };
     let shown = |value: &Value| match value {
@@ -303,7 +298,7 @@ fn in_short(difference: &Difference) -> String {
             text.chars().take(DIGEST_SHOWN).chain(['…']).collect()
         }
         Value::String(text) => text.clone(),
-        Value::Array(items) if items.is_empty() => "nothing".to_owned(),
+        Value::Array(items) if items.is_empty() => "none".to_owned(),
         Value::Array(items) => {
             let texts: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
             texts.join(", ")
@@ -317,7 +312,7 @@ fn in_short(difference: &Difference) -> String {
     )
 }
 
-/// An amount with its sign; what would be shown as nothing has none.
+/// An amount with its sign; without a sign if it is displayed as zero.
 fn signed(amount: f64, shown: fn(f64) -> String) -> String {
     let text = shown(amount.abs());
     if text == shown(0.0) {

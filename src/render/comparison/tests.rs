@@ -78,16 +78,16 @@ fn the_bottom_line_says_what_is_shown_and_no_more() {
         found.regression.verdict = RegressionVerdict::NotWorse;
         found.score.as_mut().unwrap().low = Some(low);
     };
-    assert_eq!(word(|_| {}), "MAY BE WORSE, MAY BE NOT");
+    assert_eq!(word(|_| {}), "INCONCLUSIVE");
     assert_eq!(
         word(|it| it.regression.verdict = RegressionVerdict::Regressed),
-        "WORSE, beyond chance"
+        "SIGNIFICANTLY WORSE"
     );
     let mut not_worse = found();
     score(&mut not_worse, -0.01);
     assert_eq!(verdict(&not_worse).1, "NOT WORSE");
     score(&mut not_worse, 0.01);
-    assert_eq!(verdict(&not_worse).1, "BETTER, beyond chance");
+    assert_eq!(verdict(&not_worse).1, "SIGNIFICANTLY BETTER");
     assert_eq!(word(|it| it.n_tasks = 0), "NOTHING COMPARED");
 }
 
@@ -102,7 +102,7 @@ fn of_many_changes_the_first_are_listed_and_the_rest_counted() {
             .count(),
         LISTED
     );
-    assert!(text.contains("and 460 more; --json has them all"), "{text}");
+    assert!(text.contains("and 460 more; --json lists all"), "{text}");
     let text = markdown(&many);
     assert_eq!(
         text.lines()

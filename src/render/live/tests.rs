@@ -160,7 +160,7 @@ fn of_a_large_suite_the_tasks_under_way_and_the_last_in_trouble_are_shown() {
     );
     assert!(!shows("task-398") && !shows("task-007"), "{text}");
     assert!(shows("task-400"), "the ones that take longest: {text}");
-    assert!(text.contains("more under way"), "{text}");
+    assert!(text.contains("more running"), "{text}");
 }
 
 #[test]

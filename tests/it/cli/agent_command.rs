@@ -72,7 +72,7 @@ fn no_host_executes_it_for_others() {
     let done = eval(&home, &["--server", "http://127.0.0.1:9"]);
     assert_eq!(done.code, 2);
     assert!(
-        done.stderr.contains("only works embedded"),
+        done.stderr.contains("works only with the embedded host"),
         "{}",
         done.stderr
     );

@@ -167,7 +167,7 @@ fn what_is_no_badge_is_bad_input() {
     ] {
         let done = run(&[&file(name, text)]);
         assert_eq!(done.code, 2, "{name}: {}", done.stderr);
-        assert!(done.stderr.contains("holds no badge"), "{}", done.stderr);
+        assert!(done.stderr.contains("does not contain a badge"), "{}", done.stderr);
     }
     assert_eq!(run(&[&folder.path().join("absent")]).code, 2);
     // Any other document is a badge that does not hold.

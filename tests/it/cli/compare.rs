@@ -26,10 +26,10 @@ fn flips_are_shown_with_what_chance_explains() {
     assert_eq!(shown.code, 0, "{}{}", shown.stdout, shown.stderr);
     assert!(!shown.stdout.contains('\u{1b}'), "{}", shown.stdout);
     for part in [
-        "20 tasks in pairs",
-        "output is no JSON",
+        "20 tasks, paired",
+        "output is not JSON",
         "flips   2 broke, 0 fixed",
-        "MAY BE WORSE, MAY BE NOT",
+        "INCONCLUSIVE",
     ] {
         assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
     }
@@ -47,7 +47,7 @@ fn flips_are_shown_with_what_chance_explains() {
     }
     let printed = home.run(&["compare", &before, &after, "--markdown", "-"]);
     assert!(
-        printed.stdout.starts_with("## ⚠️ MAY BE WORSE"),
+        printed.stdout.starts_with("## ⚠️ INCONCLUSIVE"),
         "{}",
         printed.stdout
     );
@@ -69,7 +69,7 @@ fn what_is_worse_beyond_chance_exits_1() {
     let done = home.run(&["compare", &before, &worse, "--fail-on-regression"]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert!(
-        done.stdout.contains("WORSE, beyond chance"),
+        done.stdout.contains("SIGNIFICANTLY WORSE"),
         "{}",
         done.stdout
     );
@@ -82,7 +82,7 @@ fn what_was_not_judged_is_inconclusive_and_what_is_absent_is_bad_input() {
         let done = home.run(&["compare", &before, &after, flag]);
         assert_eq!(done.code, 4, "{flag}: {}", done.stdout);
         assert!(
-            done.stdout.contains("1 not judged in both: thanks"),
+            done.stdout.contains("1 unjudged in one run: thanks"),
             "{}",
             done.stdout
         );
