@@ -163,7 +163,7 @@ async fn tell(
     let [present, candidate] = packs;
     let (present, candidate) = (present.map_err(refused)?, candidate.map_err(refused)?);
     say.line(&format!(
-        "made an Ed25519 key; signed {} and @{}",
+        "created an Ed25519 key; signed {} and @{}",
         present.id, candidate.id.version
     ));
     say.line("1.1.0 differs in one word: its modelClass is `classification` instead of `general`");
