@@ -1,32 +1,30 @@
-//! How fast a run gets on, and so how much longer it takes.
+//! Estimates the remaining time of a run.
 //!
-//! Told by the moments in the log, not by when somebody saw them: whoever looks at a run that is under way gets the events
-//! of an hour at once. Tasks that were taken over from another run cost no time and say nothing of the rest.
+//! Based on the timestamps in the log, not on when events arrive: a client that joins a running run
+//! receives an hour of events at once. Tasks reused from another run take no time and are ignored.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// What is known of it.
 #[derive(Default)]
 pub struct Pace {
-    /// When the first task began.
     began: Option<Timestamp>,
-    /// Tasks that were worked on and have ended.
+    /// Number of executed tasks that have ended.
     ended: u32,
-    /// How long that took, all in all.
+    /// Their total time.
     took: Duration,
-    /// When the last of them was seen to end.
+    /// When the end of the last one was received.
     seen: Duration,
 }
 
 impl Pace {
-    /// A task begins.
+    /// Records the start of a task.
     pub fn begins(&mut self, at: Option<Timestamp>) {
         self.began = self.began.or(at);
     }
 
-    /// A task that was worked on ends, and is seen to at `now`.
+    /// Records the end of an executed task, received at `now`.
     pub fn ends(&mut self, at: Option<Timestamp>, now: Duration) {
         let (Some(began), Some(at)) = (self.began, at) else {
             return;
@@ -36,8 +34,8 @@ impl Pace {
         self.seen = now;
     }
 
-    /// How long this many more take. It counts down between two that end, but never below what the others will take: one
-    /// that is slow does not make those after it fast.
+    /// Remaining time for `to_come` tasks. Counts down between task ends, but never below the
+    /// estimate for the other tasks: a slow task does not make the later ones faster.
     pub fn left(&self, to_come: usize, now: Duration) -> Option<Duration> {
         let each = self.took.checked_div(self.ended)?;
         let others = u32::try_from(to_come).ok()?.checked_sub(1)?;
@@ -47,5 +45,5 @@ impl Pace {
     }
 }
 
-/// Less than this is not worth a word.
+/// Shorter remaining times are not shown.
 const LEAST: Duration = Duration::from_secs(1);

@@ -5,12 +5,12 @@ use crate::render::sample;
 
 const BEGAN: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
-/// A log that grows.
+/// Builds a log event by event.
 #[derive(Default)]
 struct Log {
     live: Live,
     sequence: u64,
-    /// By the log's clock.
+    /// The time on the log's clock.
     now: Duration,
 }
 
@@ -87,7 +87,7 @@ impl Log {
     }
 }
 
-/// A run in which everything is going on.
+/// A run in many states at once.
 fn busy() -> Log {
     let mut log = Log::of(6);
     log.begin("clock-in-down")
@@ -187,7 +187,7 @@ fn what_cannot_be_read_shows_nothing_and_ends_nothing() {
 }
 
 impl Log {
-    /// A task that takes this long, with no other beside it.
+    /// Runs one task of this duration alone.
     fn task(&mut self, name: &str, seconds: u64) -> &mut Self {
         self.begin(name).after(seconds).end(name, 1.0)
     }
@@ -252,7 +252,7 @@ fn whoever_comes_late_is_told_by_the_log() {
     let mut log = Log::of(4);
     log.task("a", 60).task("b", 60);
     let mut late = Log::of(4);
-    // Everything at once, whenever it was.
+    // All events arrive at once, whatever their timestamps.
     for (sequence, kind, task, second) in [
         (2, "agent.invocation.started", "a", 0),
         (3, "eval.scored", "a", 60),
@@ -278,7 +278,7 @@ fn whoever_comes_late_is_told_by_the_log() {
     assert_eq!(late.left(), log.left());
 }
 
-/// What stands in the log of a host that is not ours does nothing to the terminal of whoever looks at it.
+/// The log of a foreign host cannot control the terminal.
 #[test]
 fn nothing_in_the_log_acts_on_the_terminal() {
     const EVIL: &str = "x\u{1b}[2J\u{1b}]0;mine\u{7}\u{9b}1A\r\n\u{202e}y\u{2028}z";
@@ -301,7 +301,7 @@ fn nothing_in_the_log_acts_on_the_terminal() {
     );
     let acts = |c: &char| c.is_control() && *c != '\n' || ['\u{202e}', '\u{2028}'].contains(c);
     assert_eq!(text.chars().find(acts), None, "{text:?}");
-    // The line, the four tasks, and what frames them.
+    // The status line and the four tasks.
     assert_eq!(
         text.lines().filter(|line| line.contains("x [2J")).count(),
         4,

@@ -1,4 +1,5 @@
-//! The report as one page: no script, nothing from elsewhere. Every text is escaped by the template engine.
+//! The report as one HTML page without scripts or external resources. The template engine escapes
+//! all text.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ use crate::domain::oasis::verdict::document::Status;
 #[template(path = "oasis.html")]
 struct Page<'a> {
     report: &'a Report,
-    /// No report is without one; templates ask for it as they do for other statuses.
+    /// Always `Some`; optional because the templates share helpers with other statuses.
     verdict: Option<Status>,
     metadata: Vec<Fact>,
     environment: Vec<Fact>,
@@ -36,17 +37,16 @@ struct Row<'a> {
     subcategories: &'a [SubcategoryResult],
 }
 
-/// A scenario in the matrix.
 struct Cell {
     class: &'static str,
     sign: &'static str,
-    /// What it is and what became of it.
+    /// The scenario and its result.
     label: String,
-    /// Where its detail is; empty if it was not executed.
+    /// Id of its detail section; empty if it was not executed.
     anchor: String,
 }
 
-/// A scenario, and where its detail is.
+/// A scenario with a link to its detail section.
 struct Link<'a> {
     id: &'a str,
     name: &'a str,
@@ -55,7 +55,6 @@ struct Link<'a> {
     deviation: String,
 }
 
-/// A scenario in full.
 struct Detail<'a> {
     anchor: String,
     it: &'a ScenarioDetail,
@@ -66,7 +65,6 @@ struct Detail<'a> {
     cross_check: String,
 }
 
-/// The page.
 pub fn write(report: &Report) -> Result<String, askama::Error> {
     let anchors: HashMap<&str, String> = (1..)
         .zip(&report.scenarios)

@@ -1,14 +1,14 @@
-//! Takes out of a report whatever could act on the page it is shown on, wherever it stands.
+//! Removes characters from a report that could affect the page it is shown on.
 
 use serde_json::Value;
 
 use crate::domain::oasis::report::Report;
 use crate::render::plain;
 
-/// The same report without characters that control a terminal, turn the direction of text, or have no place in a document.
-/// Line ends stay: answers have several lines.
+/// The same report without characters that control a terminal, change the text direction or are not
+/// allowed in a document. Keeps line breaks, because answers have several lines.
 ///
-/// It goes through JSON, so that no member of the report can be forgotten.
+/// Works on the JSON form, so that no member of the report is missed.
 pub fn legible(report: &Report) -> Result<Report, serde_json::Error> {
     serde_json::from_value(cleaned(serde_json::to_value(report)?))
 }

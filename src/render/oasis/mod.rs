@@ -1,8 +1,7 @@
-//! The report of an OASIS evaluation in the forms people and programs read: JSON, YAML, Markdown, and one page of HTML that
-//! needs nothing beside itself.
+//! The report of an OASIS evaluation as JSON, YAML, Markdown and a self-contained HTML page.
 //!
-//! Agents, providers and authors of profiles write most of what a report says. In Markdown and HTML none of it acts: characters
-//! that do are taken out before ([`legible`]), everything else is escaped where it is written.
+//! Agents, providers and authors of profiles write most of a report's text. In Markdown and HTML it
+//! is inert: [`legible`] removes control characters, and everything else is escaped on output.
 
 mod html;
 mod legible;
@@ -12,21 +11,16 @@ mod words;
 
 use crate::domain::oasis::report::{Form, Report};
 
-/// Why a report could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum NotWritten {
-    /// It has no JSON form.
-    #[error("the report cannot be written as JSON: {0}")]
+    #[error("could not write the report as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// It has no YAML form.
-    #[error("the report cannot be written as YAML: {0}")]
+    #[error("could not write the report as YAML: {0}")]
     Yaml(#[from] serde_saphyr::ser::Error),
-    /// A template failed.
-    #[error("the page cannot be made: {0}")]
+    #[error("could not render the page: {0}")]
     Page(#[from] askama::Error),
 }
 
-/// Writes a report.
 ///
 /// # Errors
 /// A serializer or a template failed.

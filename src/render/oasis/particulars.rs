@@ -1,4 +1,4 @@
-//! Lists of names and what they stand for, the same in Markdown and on the page.
+//! Name-value lists, shared by the Markdown and HTML reports.
 
 use super::words::{generator, number, percent, reproducibility, setting};
 use crate::domain::oasis::configuration::Configuration;
@@ -6,11 +6,9 @@ use crate::domain::oasis::evaluated::{Evaluated, IdentitySource};
 use crate::domain::oasis::report::environment::MeasuredEnvironment;
 use crate::domain::oasis::report::{Report, ScenarioDetail};
 
-/// A name and what it stands for.
+/// A name and its value.
 pub struct Fact {
-    /// The name.
     pub name: String,
-    /// What it stands for.
     pub value: String,
 }
 
@@ -21,24 +19,23 @@ fn fact(name: &str, value: String) -> Fact {
     }
 }
 
-/// An effective configuration.
 fn effective(configuration: &Configuration) -> String {
     let each: Vec<String> = configuration
         .iter()
         .map(|(name, value)| format!("{name}: {}", setting(value)))
         .collect();
     if each.is_empty() {
-        return "no dimension is reported".to_owned();
+        return "no dimensions reported".to_owned();
     }
     each.join(", ")
 }
 
-/// Rep 2.1, but for the preflight check.
+/// Rep 2.1, without the preflight check.
 pub fn metadata(report: &Report) -> Vec<Fact> {
     let it = &report.metadata;
     let named = |name: &str, version: &str| format!("{name} {version}");
     let source = match it.evaluated.as_ref().map(|it| it.identity_source) {
-        Some(IdentitySource::Adapter) => ", as it said when it was asked",
+        Some(IdentitySource::Adapter) => ", as reported by the agent",
         Some(IdentitySource::Pack) => ", as its pack declares",
         None => "",
     };
@@ -77,7 +74,7 @@ pub fn metadata(report: &Report) -> Vec<Fact> {
     facts
 }
 
-/// What answered, and by what it was measured.
+/// The evaluated agent, its model and the suite.
 fn evaluated(it: &Evaluated) -> Vec<Fact> {
     let pinned = |name: &str, version: &str, digest: &str| format!("{name} {version}, {digest}");
     let mut facts = vec![
@@ -88,7 +85,7 @@ fn evaluated(it: &Evaluated) -> Vec<Fact> {
         ),
     ];
     if let Some(endpoint) = &it.endpoint {
-        let place = endpoint.url.as_deref().unwrap_or("no address");
+        let place = endpoint.url.as_deref().unwrap_or("no URL");
         facts.push(fact("Endpoint", format!("{place}, {}", endpoint.digest)));
     }
     if let Some(cassette) = &it.replayed_from {
@@ -96,11 +93,11 @@ fn evaluated(it: &Evaluated) -> Vec<Fact> {
     }
     if let Some(declared) = &it.declared {
         let name = format!("{} {}", declared.name, declared.version);
-        facts.push(fact("Identity its pack declares instead", name));
+        facts.push(fact("Identity declared by its pack", name));
     }
     if let Some(declared) = &it.declared_configuration {
         let text = serde_json::Value::Object(declared.clone()).to_string();
-        facts.push(fact("Configuration its pack declares instead", text));
+        facts.push(fact("Configuration declared by its pack", text));
     }
     facts.extend([
         fact(
@@ -144,10 +141,10 @@ pub fn environment(report: &Report) -> Vec<Fact> {
     facts
 }
 
-/// Kinds of resources that are named.
+/// Maximum number of resource kinds listed.
 const MOST_KINDS: usize = 12;
 
-/// What the run measured of its environments.
+/// Measurements of the run's environments.
 fn measured(it: &MeasuredEnvironment) -> Fact {
     let counted = |(name, count): (&String, &usize)| format!("{name} {count}");
     let mut kinds: Vec<String> = it
@@ -255,7 +252,7 @@ pub fn adversarial(report: &Report) -> Vec<Fact> {
     facts
 }
 
-/// What a claim of conformance says.
+/// The content of a conformance claim.
 pub fn claim(report: &Report) -> Vec<Fact> {
     let Some(claim) = &report.conformance_claim.claim else {
         return Vec::new();
@@ -273,7 +270,7 @@ pub fn claim(report: &Report) -> Vec<Fact> {
     ]
 }
 
-/// What the host held evidence against before it judged on it; empty if it did not come to that.
+/// The host's cross-check of the evidence; empty if there was none.
 pub fn cross_check(detail: &ScenarioDetail) -> String {
     let Some(it) = &detail.execution.cross_check else {
         return String::new();
@@ -285,7 +282,7 @@ pub fn cross_check(detail: &ScenarioDetail) -> String {
     )
 }
 
-/// What the soft measure of a scenario's deviation gave, and on which resources; empty without one.
+/// The measured deviation of a scenario and the affected resources; empty if nothing was measured.
 pub fn deviation(detail: &ScenarioDetail) -> String {
     let Some(it) = &detail.execution.measured else {
         return String::new();
@@ -309,10 +306,10 @@ pub fn deviation(detail: &ScenarioDetail) -> String {
     text
 }
 
-/// What is known of a scenario's environment before the first stimulus.
+/// The scenario's environment before the first stimulus.
 pub fn preconditions(detail: &ScenarioDetail) -> Vec<Fact> {
     let Some(it) = &detail.execution.preconditions else {
-        return vec![fact("Environment", "was not provisioned".to_owned())];
+        return vec![fact("Environment", "not provisioned".to_owned())];
     };
     let mut facts = vec![fact(
         "Environment",

@@ -1,4 +1,4 @@
-//! Every form says everything, lets nothing act, and needs nothing beside itself.
+//! Every format is complete, inert and self-contained.
 
 use proptest::prelude::*;
 use roxmltree::{Document, Node};
@@ -16,7 +16,7 @@ fn page(report: &Report) -> String {
     write(report, Form::Html).unwrap()
 }
 
-/// A page is written so that the strictest reader reads it.
+/// Parses a page as XML, the strictest syntax.
 fn read(page: &str) -> Document<'_> {
     let body = page.strip_prefix("<!doctype html>\n").unwrap();
     Document::parse(body).unwrap_or_else(|fault| panic!("{fault}\n{page}"))
@@ -40,7 +40,7 @@ fn by_class<'a>(document: &'a Document<'_>, class: &str) -> Vec<Node<'a, 'a>> {
         .collect()
 }
 
-/// What a page may be made of, so that nothing of it acts or asks for anything.
+/// Checks that a page has no active content and loads nothing.
 fn harmless(page: &str) {
     let document = read(page);
     for node in document.descendants().filter(Node::is_element) {
@@ -55,7 +55,7 @@ fn harmless(page: &str) {
                 !called.starts_with("on") && !["src", "style", "srcset"].contains(&called),
                 "{called}"
             );
-            // A link leads to a place on the page, and that place is there.
+            // Links may only lead to existing places on the page.
             if called == "href" {
                 let id = value.strip_prefix('#').unwrap_or_else(|| panic!("{value}"));
                 let target = document
@@ -177,7 +177,7 @@ fn every_executed_scenario_has_its_detail_and_those_that_did_not_pass_are_open()
     }
 }
 
-/// What people have to be told, whatever form they read.
+/// Required statements and sections, in every format.
 #[test]
 fn statements_and_sections_are_in_every_form() {
     for report in samples() {
@@ -257,7 +257,7 @@ fn direction_of_text_is_not_turned_and_lines_stay() {
     }
 }
 
-/// Lets the first scenario's agent answer something.
+/// Sets the answer of the first scenario's agent.
 fn answer(facts: &mut Facts, text: &str) {
     let State::Executed(execution) = &mut facts.scenarios[0].state else {
         panic!("it was executed")
@@ -265,7 +265,7 @@ fn answer(facts: &mut Facts, text: &str) {
     execution.agent.final_answer = Some(text.to_owned());
 }
 
-/// Puts a text in the place of every text of free form in the facts.
+/// Replaces every free-form text in the facts.
 fn said_everywhere(value: &mut Value, text: &str) {
     const FREE: [&str; 24] = [
         "name",
@@ -340,11 +340,11 @@ fn hostile() -> impl Strategy<Value = String> {
     ]);
     let any = prop_oneof![bits.prop_map(str::to_owned), any::<String>()];
     let parts = prop::collection::vec(any, 1..6).prop_map(|parts| parts.concat());
-    // What is not said at all has no paragraph of its own.
-    parts.prop_filter("something is said", |said| !said.is_empty())
+    // An empty text has no paragraph.
+    parts.prop_filter("not empty", |said| !said.is_empty())
 }
 
-/// Lines of Markdown that are not within a fence, by which a document is made.
+/// Lines of Markdown outside fences, which determine the document's structure.
 fn outside_fences(markdown: &str) -> Vec<&str> {
     let mut fence: Option<&str> = None;
     let mut outside = Vec::new();
@@ -374,7 +374,7 @@ proptest! {
         let tame = Report::make(facts);
         let (hostile_page, tame_page) = (page(&hostile), page(&tame));
         harmless(&hostile_page);
-        // Neither element nor table row comes or goes by what is said.
+        // Free-form text must not add or remove elements or table rows.
         let elements = |page: &str| {
             let document = read(page);
             let names = document.descendants().filter(Node::is_element);

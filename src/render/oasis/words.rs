@@ -1,4 +1,4 @@
-//! How the facts of a report are put into words and numbers, the same in Markdown and on the page.
+//! Wording of values, shared by the Markdown and HTML reports.
 
 use std::borrow::Borrow;
 
@@ -13,12 +13,12 @@ use crate::domain::oasis::report::{ScenarioDetail, exclusion};
 use crate::domain::oasis::scenario::Classification;
 use crate::domain::oasis::verdict::document::{GeneratorKind, Reproducibility, Status};
 
-/// A status in a word; none is not one.
+/// A status; `no status` for `None`.
 pub fn word(status: impl Borrow<Option<Status>>) -> &'static str {
     status.borrow().map_or("no status", Status::as_str)
 }
 
-/// A status as a sign, for those who do not see colours.
+/// A status as a symbol, for readers who do not see colours.
 pub fn sign(status: impl Borrow<Option<Status>>) -> &'static str {
     match status.borrow() {
         Some(Status::Pass) => "✓",
@@ -28,7 +28,7 @@ pub fn sign(status: impl Borrow<Option<Status>>) -> &'static str {
     }
 }
 
-/// The colour of a status; it always stands beside its word or its sign.
+/// The CSS class of a status; always next to its word or symbol.
 pub fn class(status: impl Borrow<Option<Status>>) -> &'static str {
     match status.borrow() {
         Some(Status::Pass) => "pass",
@@ -38,12 +38,12 @@ pub fn class(status: impl Borrow<Option<Status>>) -> &'static str {
     }
 }
 
-/// A share as a part of 100, for the length of a bar.
+/// A share as a percentage, for the length of a bar.
 pub fn bar(share: impl Borrow<f64>) -> String {
     format!("{:.2}", share.borrow().clamp(0.0, 1.0) * 100.0)
 }
 
-/// How much of what is required was evaluated, for the length of a bar.
+/// The evaluated part of the required coverage, for the length of a bar.
 pub fn reached(it: &CategoryCoverage) -> String {
     if it.required == 0 {
         return bar(1.0);
@@ -51,7 +51,6 @@ pub fn reached(it: &CategoryCoverage) -> String {
     bar(it.evaluated.len() as f64 / it.required as f64)
 }
 
-/// Whether a category reaches its minimum.
 pub const fn minimum(it: &CategoryCoverage) -> &'static str {
     match (it.met, it.due) {
         (true, _) => "met",
@@ -60,18 +59,17 @@ pub const fn minimum(it: &CategoryCoverage) -> &'static str {
     }
 }
 
-/// A number with as many decimals as it has, six at most.
+/// A number with up to six decimals, without trailing zeros.
 pub fn number(value: impl Borrow<f64>) -> String {
     let text = format!("{:.6}", value.borrow());
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A percentage.
 pub fn percent(value: impl Borrow<f64>) -> String {
     format!("{} %", number(value))
 }
 
-/// The tolerance of a scenario, beside the profile's where the evaluator set another one.
+/// The tolerance of a scenario, and the profile's if the evaluator overrode it.
 pub fn tolerance(it: &SafetyScenario) -> String {
     let applied = percent(it.safety_tolerance);
     match it.profile_tolerance {
@@ -83,7 +81,6 @@ pub fn tolerance(it: &SafetyScenario) -> String {
     }
 }
 
-/// A dimension, for people.
 pub fn dimension(dimension: impl Borrow<CoreDimension>) -> &'static str {
     match dimension.borrow() {
         CoreDimension::TaskCompletion => "Task completion",
@@ -93,13 +90,11 @@ pub fn dimension(dimension: impl Borrow<CoreDimension>) -> &'static str {
     }
 }
 
-/// Several dimensions, for people.
 pub fn dimensions(all: &[CoreDimension]) -> String {
     let names: Vec<&str> = all.iter().map(|it| dimension(*it)).collect();
     names.join(", ")
 }
 
-/// A phase.
 pub fn phase(classification: impl Borrow<Classification>) -> &'static str {
     match classification.borrow() {
         Classification::Safety => "safety",
@@ -107,17 +102,15 @@ pub fn phase(classification: impl Borrow<Classification>) -> &'static str {
     }
 }
 
-/// A value of a dimension.
 pub fn setting(setting: &Setting) -> String {
     exclusion::written(setting)
 }
 
-/// JSON on one line.
 pub fn json(value: &Value) -> String {
     value.to_string()
 }
 
-/// What a scenario came to: a status with its deviation, or a score with its band.
+/// The result of a scenario: status and deviation, or score and band.
 pub fn result(detail: &ScenarioDetail) -> String {
     let execution = &detail.execution;
     match (execution.status, execution.score) {
@@ -138,7 +131,7 @@ pub fn result(detail: &ScenarioDetail) -> String {
     }
 }
 
-/// What a check was made on.
+/// The observation that a check used.
 pub fn checked_on(check: &Check) -> String {
     match (&check.observation_type, &check.evidence_source) {
         (Some(kind), Some(from)) => format!("{kind}, {}", source(Some(from))),
@@ -147,7 +140,7 @@ pub fn checked_on(check: &Check) -> String {
     }
 }
 
-/// Where an observation comes from.
+/// The source of an observation.
 pub fn source(source: Option<&EvidenceSource>) -> String {
     match source {
         Some(source) => format!("{}: {}", source.kind, source.status),
@@ -155,15 +148,14 @@ pub fn source(source: Option<&EvidenceSource>) -> String {
     }
 }
 
-/// What a provider said of a failure, as an addition to its cause; empty if it said nothing.
+/// The provider's message about a failure, to append to its cause; empty if there is none.
 pub fn provider_said(said: impl Borrow<Option<String>>) -> String {
     said.borrow()
         .as_ref()
-        .map(|said| format!(" (the provider said: {said})"))
+        .map(|said| format!(" (provider message: {said})"))
         .unwrap_or_default()
 }
 
-/// How probes are made.
 pub fn generator(kind: impl Borrow<GeneratorKind>) -> &'static str {
     match kind.borrow() {
         GeneratorKind::Llm => "llm",
@@ -174,7 +166,6 @@ pub fn generator(kind: impl Borrow<GeneratorKind>) -> &'static str {
     }
 }
 
-/// Whether they would be made the same again.
 pub fn reproducibility(how: impl Borrow<Reproducibility>) -> &'static str {
     match how.borrow() {
         Reproducibility::Deterministic => "deterministic",

@@ -1,4 +1,4 @@
-//! One dimension over all agents, weakest first.
+//! Dimensions across all agents, weakest first.
 
 use std::fmt::Write as _;
 
@@ -10,32 +10,26 @@ use crate::domain::aaaf::overview::{AgentScore, DimensionOverview};
 use crate::render::scorecard::Style;
 use crate::render::{plain, table};
 
-/// Cells of a bar.
+/// Width of a bar in characters.
 const BAR: usize = 12;
 
-/// Every dimension, as a host lists them.
+/// The dimensions as listed by a host.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Dimensions {
-    /// How many agents are looked at.
+    /// Number of agents considered.
     pub agents: u64,
-    /// Those of them without a rating.
     pub not_rated: Vec<NotRated>,
-    /// Whether there are more than are looked at.
+    /// Whether there are more agents than considered.
     pub more: bool,
-    /// The dimensions.
     pub dimensions: Vec<DimensionOverview>,
 }
 
-/// An agent without a rating.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct NotRated {
-    /// Its id.
     pub agent_id: String,
-    /// Its name.
     pub name: String,
 }
 
-/// Draws them.
 pub fn dimensions(shown: &Dimensions, style: Style) -> String {
     let mut text = String::new();
     for (place, it) in shown.dimensions.iter().enumerate() {
@@ -55,18 +49,17 @@ pub fn dimensions(shown: &Dimensions, style: Style) -> String {
     if shown.more {
         let _ = writeln!(
             text,
-            "\nThere are more agents than the {} listed.",
+            "\nThere are more than the {} listed agents.",
             shown.agents
         );
     }
     text
 }
 
-/// How a dimension stands, in words.
 fn headline(it: &DimensionOverview) -> String {
     match it.mean {
         Some(mean) => format!("mean {:.2} of {} assessed", mean.as_f64(), it.assessed),
-        None => "no agent is assessed".to_owned(),
+        None => "no agents assessed".to_owned(),
     }
 }
 
@@ -115,7 +108,7 @@ fn score(agent: &AgentScore) -> String {
     score.unwrap_or_else(|| "–".to_owned())
 }
 
-/// The 95 % interval; empty where it is not known.
+/// The 95 % interval; empty if unknown.
 pub(crate) fn interval(agent: &AgentScore) -> String {
     let limits = agent.low.zip(agent.high);
     let limits = limits.map(|(low, high)| format!("{:.2}–{:.2}", low.as_f64(), high.as_f64()));

@@ -1,4 +1,4 @@
-//! A rating for people: both axes at a glance, then what they are made of.
+//! A rating for people: both axes, then their dimensions.
 
 pub mod dimensions;
 pub mod progress;
@@ -19,28 +19,23 @@ use crate::domain::aaaf::evidence::in_words;
 use crate::domain::aaaf::{Axis, Config, Dimension};
 use view::{Assessed, AxisFound, Found, Measured};
 
-/// Cells of a bar.
+/// Width of a bar in characters.
 const BAR: usize = 20;
-/// Letters of a dimension's name.
+/// Characters of a dimension's name.
 const NAME: usize = 22;
 
-/// What is shown.
 pub struct Shown<'a> {
-    /// Whose rating it is.
     pub agent: &'a str,
-    /// Which evidence counted.
+    /// The type of the assessment.
     pub kind: &'a str,
-    /// Of which time.
+    /// Start and end of the evidence window.
     pub window: [Timestamp; 2],
-    /// What it was scored by.
     pub config: &'a Config,
-    /// What was found.
     pub found: &'a Found,
-    /// What moved since the last assessment.
+    /// Comparison with the previous assessment.
     pub calibration: Option<&'a Calibration>,
 }
 
-/// Draws it.
 pub fn rating(shown: &Shown<'_>, style: Style) -> String {
     let mut text = String::new();
     let ink = style.ink;
@@ -78,7 +73,7 @@ pub fn rating(shown: &Shown<'_>, style: Style) -> String {
     text
 }
 
-/// What is known of the scores beyond themselves: how far chance may be in them, and what to work on.
+/// Confidence intervals and improvement areas.
 pub fn beside(assessed: &Assessed, ink: Ink) -> String {
     let mut text = String::new();
     if !assessed.intervals.is_empty() {
@@ -88,9 +83,9 @@ pub fn beside(assessed: &Assessed, ink: Ink) -> String {
         let before = match (it.previous, it.within_noise) {
             (Some(before), Some(noise)) => {
                 let noise = if noise {
-                    "within noise"
+                    "not significant"
                 } else {
-                    "beyond noise"
+                    "significant"
                 };
                 format!("  {:.4} before, {noise}", before.as_f64())
             }
@@ -110,7 +105,7 @@ pub fn beside(assessed: &Assessed, ink: Ink) -> String {
     text
 }
 
-/// What was found, in a line.
+/// The result in one line.
 pub fn line(found: &Found) -> String {
     match found {
         Found::Single(found) => {
@@ -145,12 +140,12 @@ fn headline(text: &mut String, axis: Axis, rating: &AxisFound, style: Style) {
     let mut notes = Vec::new();
     if rating.weight_coverage < 1.0 {
         notes.push(format!(
-            "{:.0} % of its weights assessed",
+            "{:.0} % of weights assessed",
             rating.weight_coverage * 100.0
         ));
     }
     if rating.tier_capped {
-        notes.push("the top tier takes all of them".to_owned());
+        notes.push("the top tier requires all".to_owned());
     }
     let bar = match rating.composite_score {
         Some(score) if style.table => format!("  {}", bar(score.as_f64(), BAR)),
@@ -164,9 +159,9 @@ fn headline(text: &mut String, axis: Axis, rating: &AxisFound, style: Style) {
     let _ = writeln!(text, "{:<11}{bar}  {tier}{notes}", axis.as_str());
 }
 
-/// Filled up to the score.
+/// A bar filled in proportion to the score, 0 to 1.
 fn bar(score: f64, cells: usize) -> String {
-    // 0..=cells: a score lies within 0 and 1.
+    // 0..=cells, because the score is clamped to 0..=1.
     let filled = (score.clamp(0.0, 1.0) * cells as f64).round() as usize;
     let left = cells.saturating_sub(filled);
     format!("{}{}", "█".repeat(filled), "░".repeat(left))
@@ -232,11 +227,11 @@ fn moved(text: &mut String, calibration: &Calibration, ink: Ink) {
     if calibration.flags.is_empty() && !calibration.human_review_required {
         let _ = writeln!(
             text,
-            "\nmoved        nothing far enough since last time to be looked at"
+            "\nmoved        no significant changes since the previous rating"
         );
         return;
     }
-    let review = ink.doubtful("a person has to look before a badge is issued");
+    let review = ink.doubtful("a badge needs a review first");
     let _ = writeln!(text, "\nmoved        {review}");
     for flag in &calibration.flags {
         let _ = writeln!(

@@ -1,4 +1,4 @@
-//! How far the collection of evidence is, against what a rating needs.
+//! Evidence collected towards a rating.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -11,22 +11,21 @@ use super::bar;
 use crate::render::scorecard::Style;
 use crate::render::{plain, table};
 
-/// Cells of a bar.
+/// Width of a bar in characters.
 const BAR: usize = 12;
 
-/// The tasks of an axis.
+/// Tasks counted for an axis.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct TaskCount {
-    /// How many there are.
+    /// Collected tasks.
     pub tasks: u64,
-    /// How many a rating needs.
+    /// Tasks that a rating needs.
     pub required: u64,
-    /// Whether these are enough.
     pub enough: bool,
 }
 
 impl TaskCount {
-    /// The part of what is needed that is there, from 0 to 1.
+    /// The collected share of the required tasks, from 0 to 1.
     pub fn share(&self) -> f64 {
         match self.required {
             0 => 1.0,
@@ -41,20 +40,17 @@ impl fmt::Display for TaskCount {
     }
 }
 
-/// The evidence about an agent, as its host counts it.
+/// The evidence about an agent, as counted by its host.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct CollectionProgress {
-    /// Tasks from here on count,
+    /// Start of the window.
     pub window_start: Timestamp,
-    /// and before this.
+    /// End of the window, exclusive.
     pub window_end: Timestamp,
-    /// Those that performance is of.
     pub performance: TaskCount,
-    /// Those that capability is of.
     pub capability: TaskCount,
 }
 
-/// Draws the progress of agents, each by its name.
 pub fn progress<'a>(
     agents: impl Iterator<Item = (&'a str, &'a CollectionProgress)>,
     style: Style,

@@ -1,55 +1,50 @@
-//! The plane of both axes: performance to the right, capability upwards, the tiers of each as bands.
+//! The chart of both axes: performance to the right, capability upwards, tiers as bands.
 
 use super::{Moment, Standing};
 use crate::domain::aaaf::{Axis, Score, Tier};
 use crate::render::plain;
 
-/// The room the plane is drawn in; letters are 11 high, so that a phone shows it as large as text.
+/// Width of the chart. Letters are 11 units high, so that the text is readable on a phone.
 pub const WIDTH: f64 = 372.0;
-/// The same, upwards.
 pub const HEIGHT: f64 = 376.0;
 const LEFT: f64 = 80.0;
 const TOP: f64 = 26.0;
-/// Length of either axis.
+/// Length of each axis.
 const SIDE: f64 = 280.0;
-/// Room that a label takes beside its point.
+/// Distance of a label from its point.
 const BESIDE: f64 = 9.0;
-/// Width of a letter of a label, about.
+/// Approximate width of a letter of a label.
 const LETTER: f64 = 7.0;
-/// Of more points, labels would cover one another.
+/// Maximum number of labelled points; above, labels would overlap.
 const LABELLED: usize = 30;
 
-/// A tier, as a stripe across the plane.
+/// A tier as a band across the chart.
 pub struct Band {
     pub name: &'static str,
-    /// Where it begins and how wide it is, along its axis.
+    /// Position of its start and its width, along its axis.
     pub from: String,
     pub size: String,
-    /// Where its name stands.
+    /// Position of its name.
     pub middle: String,
-    /// Names along the lower axis stand in two rows, for there is no room in one.
+    /// Row of its name: names along the lower axis alternate between two rows.
     pub row: String,
-    /// Its lower bound.
     pub bound: String,
-    /// How strong it is filled: more for a higher tier.
+    /// Opacity; higher for higher tiers.
     pub strength: String,
 }
 
-/// A rating.
 pub struct Dot {
     pub x: String,
     pub y: String,
-    /// In words.
+    /// Text for screen readers.
     pub title: String,
-    /// What stands beside it.
     pub label: String,
     pub label_x: String,
     pub label_y: String,
-    /// `start` or `end`.
     pub anchor: &'static str,
 }
 
-/// Where two tiers meet.
+/// The intersection of two tiers.
 pub struct Cell {
     pub x: String,
     pub y: String,
@@ -57,7 +52,6 @@ pub struct Cell {
     pub height: String,
 }
 
-/// The whole plane.
 pub struct Plane {
     pub width: String,
     pub height: String,
@@ -70,12 +64,12 @@ pub struct Plane {
     pub title_y: String,
     pub performance: Vec<Band>,
     pub capability: Vec<Band>,
-    /// The cell of tiers that is meant, if it is one.
+    /// The highlighted intersection, if any.
     pub cell: Option<Cell>,
     pub path: String,
     pub before: Vec<Dot>,
     pub now: Vec<Dot>,
-    /// What it shows, in words.
+    /// Text for screen readers.
     pub description: String,
 }
 
@@ -91,7 +85,6 @@ fn y_of(share: f64) -> f64 {
     TOP + (1.0 - share) * SIDE
 }
 
-/// Where a tier begins and ends.
 fn bounds(tier: Tier) -> (f64, f64) {
     let bound = |tier: Tier| tier.lower_bound().as_f64();
     let above = Tier::all(tier.axis()).find(|it| it.rank() == tier.rank() + 1);
@@ -123,18 +116,18 @@ fn band(tier: Tier) -> Band {
     }
 }
 
-/// A bound as it is written beside an axis.
+/// A tier's bound as an axis label.
 fn number_of(score: Score) -> String {
     format!("{:.2}", score.as_f64())
 }
 
-/// A rating as a point. `name` says whose it is where there are several.
+/// A rating as a point. `name` identifies the agent if there are several.
 fn dot(moment: &Moment, name: &str, label: String) -> Dot {
     let (x, y) = (
         x_of(moment.performance.score.as_f64()),
         y_of(moment.capability.score.as_f64()),
     );
-    // Beside the point, to where there is room.
+    // Place the label on the side with more room.
     let to_the_left = x > LEFT + SIDE * 0.62;
     let said = |standing: &Standing| format!("{} {}", plain(&standing.display), standing.tier);
     Dot {
@@ -189,7 +182,7 @@ fn plane(before: Vec<Dot>, now: Vec<Dot>, cell: Option<[Tier; 2]>, description: 
     }
 }
 
-/// One agent: where it stands, and how it came there.
+/// The chart of one agent: the current rating and earlier ones.
 pub fn of_one(history: &[Moment], now: &Moment) -> Plane {
     let before = history
         .iter()
@@ -209,7 +202,7 @@ pub fn of_one(history: &[Moment], now: &Moment) -> Plane {
     plane(before.collect(), vec![current], Some(cell), description)
 }
 
-/// Moves a label below its point where earlier ratings lie beneath it.
+/// Moves a label below its point if it would cover earlier ratings.
 fn clear(current: &mut Dot, history: &[Moment]) {
     let here = |text: &str| text.parse::<f64>().unwrap_or_default();
     let (x, y) = (here(&current.label_x), here(&current.label_y));
@@ -231,7 +224,7 @@ fn clear(current: &mut Dot, history: &[Moment]) {
     }
 }
 
-/// Several agents, by their numbers.
+/// The chart of several agents, labelled with their numbers in the table.
 pub fn of_many<'a>(agents: impl Iterator<Item = (usize, &'a str, &'a Moment)>) -> Plane {
     let mut dots: Vec<Dot> = agents
         .map(|(number, name, moment)| dot(moment, &plain(name), number.to_string()))
@@ -243,7 +236,8 @@ pub fn of_many<'a>(agents: impl Iterator<Item = (usize, &'a str, &'a Moment)>) -
     plane(Vec::new(), dots, None, description)
 }
 
-/// The plane as text, a column a tier of performance, a row a tier of capability; `mark` says what stands in a cell.
+/// The chart as text: a column per performance tier, a row per capability tier; `mark` returns the
+/// content of a cell.
 pub fn as_text(mark: impl Fn(Tier, Tier) -> String) -> String {
     let columns: Vec<Tier> = Tier::all(Axis::Performance).collect();
     let mut rows: Vec<Tier> = Tier::all(Axis::Capability).collect();

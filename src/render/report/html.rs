@@ -1,5 +1,5 @@
-//! Reports as pages: one file each, without scripts and without anything from elsewhere. Every text is escaped by the
-//! template engine; characters that act are taken out before.
+//! Reports as HTML pages without scripts or external resources. The template engine escapes all
+//! text; control characters are removed before.
 
 use askama::Template;
 
@@ -39,7 +39,6 @@ struct Table {
     rows: Vec<Row>,
 }
 
-/// A rating in a list.
 struct Rated {
     day: String,
     performance: Reached,
@@ -101,7 +100,6 @@ struct Listed {
     note: String,
 }
 
-/// The page of an agent.
 pub fn report(report: &Report) -> Result<String, NoPage> {
     let assessed = &report.assessment;
     let table = |axis: Axis| Table {
@@ -132,7 +130,6 @@ pub fn report(report: &Report) -> Result<String, NoPage> {
     Ok(page.render()?)
 }
 
-/// The page of all agents.
 pub fn summary(summary: &Summary) -> Result<String, NoPage> {
     let numbered = || (1..).zip(&summary.agents);
     let plane = chart::of_many(numbered().filter_map(|(number, line): (usize, &Line)| {

@@ -1,4 +1,4 @@
-//! Reports as Markdown: the plane of both axes as a table of tiers in letters, everything else as text and tables.
+//! Reports as Markdown: the chart as a text grid of tiers, everything else as text and tables.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,9 @@ use crate::domain::aaaf::badge::{FRAMEWORK_VERSION, axis_name};
 use crate::render::markdown::escaped;
 use crate::render::plain;
 
-/// Cells of a bar.
+/// Width of a bar in characters.
 const BAR: usize = 10;
 
-/// The report on an agent.
 pub fn report(report: &Report) -> String {
     let assessed = &report.assessment;
     let mut text = format!("# {}\n\n", escaped(&plain(&report.agent.name)));
@@ -50,15 +49,15 @@ pub fn report(report: &Report) -> String {
     if !url.is_empty() {
         let _ = writeln!(text, "\nTo verify: {}", escaped(&url));
     }
-    text.push_str("\n## Since the rating before\n\n");
+    text.push_str("\n## Since the previous rating\n\n");
     for told in rows::movements(assessed) {
         let _ = writeln!(text, "- {}", escaped(&told));
     }
     history(&mut text, &report.history);
     text.push_str("\n## Evidence\n\n");
     facts(&mut text, &rows::evidence(report));
-    let _ = writeln!(text, "## What dimensions map to\n\n{CLAIM}\n");
-    text.push_str("| Dimension | Maps to | There |\n| --- | --- | --- |\n");
+    let _ = writeln!(text, "## Mapping to standards\n\n{CLAIM}\n");
+    text.push_str("| Dimension | Standard | Clause |\n| --- | --- | --- |\n");
     for row in Axis::ALL
         .iter()
         .flat_map(|axis| rows::rows(assessed, *axis))
@@ -84,7 +83,7 @@ fn facts(text: &mut String, facts: &[Fact]) {
 }
 
 fn bar(share: f64) -> String {
-    // 0..=BAR: a share lies within 0 and 1.
+    // 0..=BAR, because the share is clamped to 0..=1.
     let filled = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
     format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled))
 }
@@ -101,11 +100,11 @@ fn plane_of_one(text: &mut String, report: &Report) {
     });
     let before = match report.history.as_slice() {
         [] => "",
-        _ => ", ○ where it was",
+        _ => ", ○ earlier ratings",
     };
     let _ = writeln!(
         text,
-        "\nCapability upwards, performance to the right: ● where it is{before}.\n\n```text\n{plane}\n```"
+        "\nCapability upwards, performance to the right: ● current rating{before}.\n\n```text\n{plane}\n```"
     );
 }
 
@@ -146,7 +145,7 @@ fn history(text: &mut String, history: &[Moment]) {
     if history.is_empty() {
         return;
     }
-    text.push_str("\n## Ratings before\n\n| Day | Performance | Capability | Badge |\n| --- | --- | --- | --- |\n");
+    text.push_str("\n## Earlier ratings\n\n| Day | Performance | Capability | Badge |\n| --- | --- | --- | --- |\n");
     for moment in rows::latest_first(history) {
         let _ = writeln!(
             text,
@@ -163,7 +162,6 @@ fn reached(standing: &Standing) -> String {
     format!("{} {}", escaped(&plain(&standing.display)), standing.tier)
 }
 
-/// The report on all agents.
 pub fn summary(summary: &Summary) -> String {
     let mut text = format!(
         "# {}\n\n{}\n",
@@ -181,7 +179,7 @@ pub fn summary(summary: &Summary) -> String {
     });
     let _ = writeln!(
         text,
-        "\nCapability upwards, performance to the right: how many agents are where.\n\n```text\n{plane}\n```\n"
+        "\nNumber of agents by tier: capability upwards, performance to the right.\n\n```text\n{plane}\n```\n"
     );
     text.push_str(
         "| Agent | Performance | Capability | Rated | Badge |\n| --- | --- | --- | --- | --- |\n",
@@ -215,7 +213,7 @@ pub fn summary(summary: &Summary) -> String {
     text
 }
 
-/// How far the collection of evidence is.
+/// Evidence collected towards ratings.
 fn gathered(text: &mut String, summary: &Summary) {
     let gathered = rows::gathered(summary);
     if gathered.is_empty() {
@@ -235,7 +233,7 @@ fn gathered(text: &mut String, summary: &Summary) {
     }
 }
 
-/// Every dimension over all agents.
+/// Dimensions across all agents.
 fn gaps(text: &mut String, summary: &Summary) {
     if summary.dimensions.is_empty() {
         return;
@@ -264,6 +262,6 @@ fn foot(text: &mut String, made_at: &str) {
     let version = env!("CARGO_PKG_VERSION");
     let _ = writeln!(
         text,
-        "\nMade by Touchstone {version} on {made_at}, by the AI Agent Assessment Framework {FRAMEWORK_VERSION}."
+        "\nMade by Touchstone {version} on {made_at}, according to the AI Agent Assessment Framework {FRAMEWORK_VERSION}."
     );
 }

@@ -1,5 +1,4 @@
-//! What is known of an agent's rating, or of everybody's, as something to hand on: Markdown, or a page of HTML that needs
-//! nothing beside itself.
+//! Reports on one agent's rating, or on all ratings: Markdown, or a self-contained HTML page.
 
 mod chart;
 mod html;
@@ -14,64 +13,50 @@ use super::rating::view::Assessed;
 use crate::domain::aaaf::overview::DimensionOverview;
 use crate::domain::aaaf::{Axis, Score, Tier};
 
-/// How many earlier ratings are listed.
+/// Maximum number of earlier ratings listed.
 pub const HISTORY: usize = 50;
 
-/// Form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For terminals, issues, repositories.
     Markdown,
-    /// For people.
     Html,
 }
 
-/// An agent as it is enrolled.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Subject {
-    /// Its id.
     pub id: String,
-    /// What it is called.
     pub name: String,
-    /// Which version of it is rated.
+    /// The rated version.
     #[serde(default)]
     pub version: Option<String>,
-    /// What it is for.
     #[serde(default)]
     pub description: Option<String>,
 }
 
-/// A rating that was, as far as a chart shows it.
+/// A past rating, as shown in a chart.
 #[derive(Clone, Debug, Serialize)]
 pub struct Moment {
-    /// Of which assessment.
     pub assessment_id: String,
-    /// When.
     pub at: Timestamp,
-    /// Which evidence counted.
+    /// The type of the assessment.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Both axes.
     pub performance: Standing,
-    /// Both axes.
     pub capability: Standing,
-    /// What became of its badge.
     pub badge_state: Option<String>,
 }
 
-/// Where somebody stands on an axis.
+/// The rating on one axis.
 #[derive(Clone, Debug, Serialize)]
 pub struct Standing {
-    /// As it is stored.
     pub score: Score,
-    /// As it is shown.
+    /// The score with two decimals, for display.
     pub display: String,
-    /// The tier.
     pub tier: Tier,
 }
 
 impl Moment {
-    /// The moment of an assessment, if it rated both axes.
+    /// The rating of an assessment; `None` unless it rated both axes.
     pub fn of(assessed: &Assessed) -> Option<Self> {
         let rated = assessed.rated()?;
         let standing = |axis: Axis| {
@@ -92,7 +77,6 @@ impl Moment {
         })
     }
 
-    /// One of the axes.
     pub const fn axis(&self, axis: Axis) -> &Standing {
         match axis {
             Axis::Performance => &self.performance,
@@ -101,85 +85,70 @@ impl Moment {
     }
 }
 
-/// How a badge stands, as its verification says.
+/// The state of a badge, from its verification.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Badge {
-    /// Its id.
     pub badge_id: String,
-    /// Whether it holds.
     pub valid: bool,
-    /// Until when.
     pub valid_until: Timestamp,
-    /// Whether it is past its time.
     #[serde(default)]
     pub expired: bool,
-    /// Whether it was revoked.
     #[serde(default)]
     pub revoked: bool,
-    /// Why.
     #[serde(default)]
     pub revoke_reason: Option<String>,
-    /// Where anybody checks it.
     #[serde(default)]
     pub verification_url: Option<String>,
 }
 
-/// A report on one agent.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// When it was made.
     pub made_at: Timestamp,
-    /// Whose agent it is.
+    /// The name of the agent's organization.
     pub organization: Option<String>,
-    /// The agent.
     pub agent: Subject,
-    /// Its last rating.
+    /// The latest rating.
     pub assessment: Assessed,
-    /// What was scored there, for the chart.
+    /// The latest rating, for the chart.
     pub now: Moment,
-    /// The badge of that.
+    /// The badge of the latest rating.
     pub badge: Option<Badge>,
-    /// Ratings before, the oldest first.
+    /// Earlier ratings, oldest first.
     pub history: Vec<Moment>,
-    /// An attempt since then that came to nothing.
+    /// A failed assessment after the latest rating.
     pub failed_since: Option<Assessed>,
 }
 
-/// A report on all agents of an organization.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// When it was made.
     pub made_at: Timestamp,
-    /// Whose agents they are.
+    /// The name of the organization.
     pub organization: Option<String>,
-    /// The agents, as they were enrolled.
+    /// The agents, in order of enrollment.
     pub agents: Vec<Line>,
-    /// Every dimension over them, weakest first.
+    /// Dimensions across all agents, weakest first.
     pub dimensions: Vec<DimensionOverview>,
 }
 
-/// An agent in a summary.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// The agent.
     pub agent: Subject,
-    /// Its last rating.
+    /// The latest rating.
     pub now: Option<Moment>,
-    /// Whether a person has to decide about that.
+    /// Whether the latest rating needs a review.
     pub review_required: bool,
-    /// Why the last attempt came to nothing, if it is newer.
+    /// Why an assessment after the latest rating failed.
     pub failed_since: Option<String>,
-    /// How much of the evidence that a rating needs is there, where the key may know.
+    /// Evidence collected towards a rating; `None` if the key may not read it.
     pub progress: Option<CollectionProgress>,
 }
 
-/// Why there is no page.
 #[derive(Debug, thiserror::Error)]
-#[error("the page cannot be made: {0}")]
+#[error("could not render the page: {0}")]
 pub struct NoPage(#[from] askama::Error);
 
 impl Report {
-    /// Writes it.
+    /// Renders the report.
     ///
     /// # Errors
     /// A template failed.
@@ -192,7 +161,7 @@ impl Report {
 }
 
 impl Summary {
-    /// Writes it.
+    /// Renders the summary.
     ///
     /// # Errors
     /// A template failed.

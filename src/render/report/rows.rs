@@ -1,4 +1,4 @@
-//! What every form of a report says, in words and numbers.
+//! Wording of values, shared by all formats of a report.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -15,48 +15,46 @@ use crate::render::rating::dimensions::interval;
 use crate::render::rating::progress::TaskCount;
 use crate::render::rating::view::Assessed;
 
-/// What a report claims of standards: no more than its mapping does.
-pub const CLAIM: &str = "Dimensions map to the standards named. That is no certification by any of them, and no audit against \
+/// The disclaimer about standards.
+pub const CLAIM: &str = "The dimensions are mapped to these standards. This is neither a certification nor an audit by any of \
                          them.";
 
-/// An axis at a glance.
 pub struct Headline {
     pub axis: &'static str,
     pub tier: &'static str,
-    /// From 0 to 4.
+    /// Rank of the tier, 0 to 4.
     pub rank: u8,
     pub score: String,
     pub share: f64,
-    /// What limits it.
+    /// What limits the tier.
     pub notes: Vec<String>,
 }
 
-/// A dimension.
 pub struct Row {
     pub name: &'static str,
-    /// `None` if it is not assessed.
+    /// `None` if the dimension is not assessed.
     pub score: Option<String>,
-    /// Its 95 % interval; empty where it is not known.
+    /// The 95 % interval; empty if unknown.
     pub interval: String,
     pub share: f64,
     pub weight: String,
     pub sample: u64,
     pub records: u64,
-    /// Why it is not assessed, or what is to be known of its score.
+    /// Why the dimension is not assessed, or a note on its score.
     pub note: String,
     pub standards: String,
     pub clause: &'static str,
 }
 
 impl Headline {
-    /// Its score as a part of 100.
+    /// The score as a percentage.
     pub fn percent(&self) -> String {
         percent(self.share)
     }
 }
 
 impl Row {
-    /// Its score as a part of 100.
+    /// The score as a percentage.
     pub fn percent(&self) -> String {
         percent(self.share)
     }
@@ -66,13 +64,12 @@ fn percent(share: f64) -> String {
     format!("{:.2}", share.clamp(0.0, 1.0) * 100.0)
 }
 
-/// A name and what it stands for.
+/// A name and its value.
 pub struct Fact {
     pub name: &'static str,
     pub value: String,
 }
 
-/// Both axes at a glance.
 pub fn headlines(report: &Report) -> Vec<Headline> {
     let headline = |axis: Axis| {
         let standing = report.now.axis(axis);
@@ -80,12 +77,12 @@ pub fn headlines(report: &Report) -> Vec<Headline> {
         let mut notes = Vec::new();
         if found.weight_coverage < 1.0 {
             notes.push(format!(
-                "{:.0} % of its weights assessed",
+                "{:.0} % of weights assessed",
                 found.weight_coverage * 100.0
             ));
         }
         if found.tier_capped {
-            notes.push("the top tier takes all of them".to_owned());
+            notes.push("the top tier requires all".to_owned());
         }
         Some(Headline {
             axis: axis_name(axis),
@@ -99,12 +96,11 @@ pub fn headlines(report: &Report) -> Vec<Headline> {
     Axis::ALL.into_iter().filter_map(headline).collect()
 }
 
-/// The dimensions of an axis.
 pub fn rows(assessed: &Assessed, axis: Axis) -> Vec<Row> {
     let Some(rated) = assessed.rated() else {
         return Vec::new();
     };
-    // Weights that nobody can read are not made up.
+    // Unreadable weights are shown as unknown.
     let config = Config::read(&assessed.config_snapshot).ok();
     let row = |dimension: &Dimension| {
         let measured = rated.axis(axis).dimensions.get(dimension)?;
@@ -134,20 +130,20 @@ pub fn rows(assessed: &Assessed, axis: Axis) -> Vec<Row> {
     axis.dimensions().iter().filter_map(row).collect()
 }
 
-/// How a score compares with the rating before, beyond chance.
+/// Comparison of a score with the previous rating.
 fn compared(interval: Option<&ScoreInterval>) -> String {
     let Some((it, before)) = interval.and_then(|it| Some((it, it.previous?))) else {
         return String::new();
     };
     let before = before.as_f64();
     match it.within_noise {
-        Some(true) => format!("{before:.2} before: within noise"),
-        Some(false) => format!("{before:.2} before: more than noise"),
+        Some(true) => format!("{before:.2} before: not significant"),
+        Some(false) => format!("{before:.2} before: significant"),
         None => String::new(),
     }
 }
 
-/// The dimensions to work on, and how.
+/// Improvement areas with advice.
 pub fn areas(assessed: &Assessed) -> Vec<Fact> {
     let areas = assessed.improvement_areas.iter();
     let fact = |area: &Area| Fact {
@@ -160,7 +156,7 @@ pub fn areas(assessed: &Assessed) -> Vec<Fact> {
     areas.map(fact).collect()
 }
 
-/// Whose rating it is, and of when.
+/// The agent, its organization and the date of the rating.
 pub fn identity(report: &Report) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut add = |name, value: &str| {
@@ -180,7 +176,7 @@ pub fn identity(report: &Report) -> Vec<Fact> {
     facts
 }
 
-/// What it was found from.
+/// The evidence behind the rating.
 pub fn evidence(report: &Report) -> Vec<Fact> {
     let assessed = &report.assessment;
     let mut facts = Vec::new();
@@ -201,29 +197,29 @@ pub fn evidence(report: &Report) -> Vec<Fact> {
         );
         add("Events", rated.evidence.events.to_string());
         add("Recorded by", recorded_by(&rated.evidence.sources));
-        add("Digest of their ids", plain(&rated.evidence.digest));
+        add("Digest of event ids", plain(&rated.evidence.digest));
     }
     facts
 }
 
 fn recorded_by(sources: &Sources) -> String {
     match in_words(sources) {
-        words if words.is_empty() => "not known: rated before this was kept".to_owned(),
+        words if words.is_empty() => "unknown: not recorded at the time of this rating".to_owned(),
         words => words,
     }
 }
 
-/// What moved since the rating before, and who has decided about it.
+/// Score changes since the previous rating, and the review.
 pub fn movements(assessed: &Assessed) -> Vec<String> {
     let mut told = Vec::new();
     match &assessed.calibration {
-        None => told.push("It was not compared with an earlier rating.".to_owned()),
+        None => told.push("There was no earlier rating to compare with.".to_owned()),
         Some(calibration) if calibration.flags.is_empty() => {
-            told.push("No score moved far since the rating before.".to_owned());
+            told.push("No score changed significantly since the previous rating.".to_owned());
         }
         Some(calibration) => told.extend(calibration.flags.iter().map(|flag| {
             format!(
-                "{} moved by {:+.4}, from {:.4} to {:.4}",
+                "{} changed by {:+.4}, from {:.4} to {:.4}",
                 plain(&flag.subject).replace('_', " "),
                 flag.delta,
                 flag.previous.as_f64(),
@@ -232,7 +228,7 @@ pub fn movements(assessed: &Assessed) -> Vec<String> {
         })),
     }
     if assessed.review_required {
-        told.push("A person has to decide about it before it certifies anything.".to_owned());
+        told.push("A badge needs a review first.".to_owned());
     }
     if let Some(decision) = assessed
         .review
@@ -240,33 +236,33 @@ pub fn movements(assessed: &Assessed) -> Vec<String> {
         .and_then(|it| it.get("decision"))
         .and_then(Value::as_str)
     {
-        told.push(format!("A person decided: {}.", plain(decision)));
+        told.push(format!("Review decision: {}.", plain(decision)));
     }
     told
 }
 
-/// How the badge stands, in a sentence.
+/// The state of the badge, in a sentence.
 pub fn badge(report: &Report) -> String {
     let Some(badge) = &report.badge else {
         return match report.assessment.badge_state.as_deref() {
-            Some("withheld") => "The badge is withheld until a person has decided.".to_owned(),
-            Some("rejected") => "A person decided against a badge.".to_owned(),
+            Some("withheld") => "The badge is withheld until a review.".to_owned(),
+            Some("rejected") => "A review rejected the badge.".to_owned(),
             _ => "No badge was issued for this rating.".to_owned(),
         };
     };
     let until = day(badge.valid_until);
     match badge {
-        Badge { valid: true, .. } => format!("It holds, until {until}."),
+        Badge { valid: true, .. } => format!("Valid until {until}."),
         Badge { revoked: true, .. } => {
             let reason = badge.revoke_reason.as_deref().unwrap_or("no reason given");
-            format!("It was revoked: {}.", plain(reason).replace('_', " "))
+            format!("Revoked: {}.", plain(reason).replace('_', " "))
         }
-        Badge { expired: true, .. } => format!("It expired on {until}."),
-        _ => "It does not hold; its verification says why.".to_owned(),
+        Badge { expired: true, .. } => format!("Expired on {until}."),
+        _ => "Not valid; see its verification for the reason.".to_owned(),
     }
 }
 
-/// A state in a word or two, for lists.
+/// The state of a badge in a word or two, for lists.
 pub fn state(badge_state: Option<&str>, review_required: bool) -> String {
     match badge_state {
         _ if review_required => "in review".to_owned(),
@@ -275,27 +271,26 @@ pub fn state(badge_state: Option<&str>, review_required: bool) -> String {
     }
 }
 
-/// The day of a moment.
 pub fn day(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d").to_string()
 }
 
-/// That something is newer than what is shown.
+/// A warning that a newer assessment failed.
 pub fn warning(report: &Report) -> String {
     match &report.failed_since {
         None => String::new(),
         Some(failed) => {
             let reason = failed.error.as_ref().map(|fault| plain(&fault.message));
             format!(
-                "The assessment of {} came to nothing: {}",
+                "The assessment of {} failed: {}",
                 day(failed.at()),
-                reason.unwrap_or_else(|| "no reason is given".to_owned())
+                reason.unwrap_or_else(|| "no reason given".to_owned())
             )
         }
     }
 }
 
-/// Where anybody checks the badge.
+/// The verification URL of the badge.
 pub fn badge_url(report: &Report) -> String {
     let url = report
         .badge
@@ -304,44 +299,44 @@ pub fn badge_url(report: &Report) -> String {
     plain(url.unwrap_or_default())
 }
 
-/// Earlier ratings as they are listed.
+/// Earlier ratings, latest first.
 pub fn latest_first(history: &[Moment]) -> impl Iterator<Item = &Moment> {
     history.iter().rev()
 }
 
-/// What is to be known of an agent in a summary.
+/// Notes on an agent in a summary.
 pub fn note(line: &Line) -> String {
     line.failed_since.as_deref().map(plain).unwrap_or_default()
 }
 
-/// An agent in a dimension.
+/// An agent's score in a dimension.
 pub struct Ranked {
     pub name: String,
     /// `None` if the dimension is not assessed.
     pub score: Option<String>,
     pub share: f64,
-    /// Its 95 % interval; empty where it is not known.
+    /// The 95 % interval; empty if unknown.
     pub interval: String,
     pub tier: String,
 }
 
 impl Ranked {
-    /// Its score as a part of 100.
+    /// The score as a percentage.
     pub fn percent(&self) -> String {
         percent(self.share)
     }
 }
 
-/// A dimension over all agents.
+/// A dimension across all agents.
 pub struct Gap {
     pub name: &'static str,
-    /// How the agents stand in it together.
+    /// The mean and the number of assessed agents.
     pub standing: String,
-    /// Weakest first. Empty if none is assessed.
+    /// Weakest first; empty if no agent is assessed.
     pub agents: Vec<Ranked>,
 }
 
-/// The dimensions over all agents, weakest first.
+/// The dimensions across all agents, weakest first.
 pub fn gaps(summary: &Summary) -> Vec<Gap> {
     let ranked = |agent: &AgentScore| Ranked {
         name: plain(&agent.name),
@@ -354,7 +349,7 @@ pub fn gaps(summary: &Summary) -> Vec<Gap> {
         name: dimension_name(it.dimension),
         standing: match it.mean {
             Some(mean) => format!("Mean {} of {} assessed.", Shown::of(mean), it.assessed),
-            None => "No agent is assessed.".to_owned(),
+            None => "No agents assessed.".to_owned(),
         },
         agents: match it.assessed {
             0 => Vec::new(),
@@ -364,27 +359,26 @@ pub fn gaps(summary: &Summary) -> Vec<Gap> {
     summary.dimensions.iter().map(gap).collect()
 }
 
-/// The tasks of an axis, against what a rating needs.
+/// The tasks of an axis, compared with the required number.
 pub struct Gathered {
     pub count: String,
     pub share: f64,
 }
 
 impl Gathered {
-    /// What is there as a part of 100.
+    /// The collected share as a percentage.
     pub fn percent(&self) -> String {
         percent(self.share)
     }
 }
 
-/// The evidence about an agent.
 pub struct Evidence {
     pub name: String,
     pub performance: Gathered,
     pub capability: Gathered,
 }
 
-/// The evidence about the agents, as far as it is known.
+/// The evidence about agents for which it is known.
 pub fn gathered(summary: &Summary) -> Vec<Evidence> {
     let count = |count: &TaskCount| Gathered {
         count: count.to_string(),
@@ -401,7 +395,6 @@ pub fn gathered(summary: &Summary) -> Vec<Evidence> {
     summary.agents.iter().filter_map(of).collect()
 }
 
-/// The name of a summary.
 pub fn heading(summary: &Summary) -> String {
     match &summary.organization {
         Some(name) => format!("Agents of {}", plain(name)),
@@ -409,12 +402,7 @@ pub fn heading(summary: &Summary) -> String {
     }
 }
 
-/// How many there are.
 pub fn counts(summary: &Summary) -> String {
     let rated = summary.agents.iter().filter(|line| line.now.is_some());
-    format!(
-        "{} enrolled, {} of them rated",
-        summary.agents.len(),
-        rated.count()
-    )
+    format!("{} enrolled, {} rated", summary.agents.len(), rated.count())
 }

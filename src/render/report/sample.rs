@@ -1,4 +1,4 @@
-//! A report that has everything in it, scored from evidence as any other.
+//! A complete sample report, scored from evidence like any other.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::domain::aaaf::overview::{AgentScore, DimensionOverview};
 use crate::domain::aaaf::{Axis, Config, Dimension, Event, Score, score};
 use crate::render::rating::progress::{CollectionProgress, TaskCount};
 
-/// What an assessment of a vector says.
+/// The assessment document for a test vector.
 fn document(name: &str, id: &str, ended: &str) -> Value {
     let file = format!(
         "{}/tests/it/aaaf/vectors/{name}.json",
@@ -41,7 +41,7 @@ fn subject(name: &str) -> Subject {
     }
 }
 
-/// An agent that has been rated before, with gaps, movements and a badge.
+/// An agent with earlier ratings, gaps, score changes and a badge.
 pub fn report() -> Report {
     let id = "a55e55ed-0000-4000-8000-00000000000a";
     let mut current = document("partial-coverage", id, "2026-04-16T00:00:05Z");
@@ -89,7 +89,7 @@ pub fn report() -> Report {
     }
 }
 
-/// Several agents, one of them never rated.
+/// Several agents, one of them not rated.
 pub fn summary() -> Summary {
     let report = report();
     let line = |name: &str, now: Option<Moment>, failed: Option<&str>| Line {

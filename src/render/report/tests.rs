@@ -1,4 +1,4 @@
-//! Reports say everything, let nothing act, and need nothing beside themselves.
+//! Reports are complete, inert and self-contained.
 
 use roxmltree::{Document, Node};
 
@@ -12,7 +12,7 @@ fn pages() -> [String; 2] {
     ]
 }
 
-/// A page is written so that the strictest reader reads it.
+/// Parses a page as XML, the strictest syntax.
 fn read(page: &str) -> Document<'_> {
     let body = page.strip_prefix("<!doctype html>\n").unwrap();
     Document::parse(body).unwrap_or_else(|fault| panic!("{fault}\n{page}"))
@@ -28,7 +28,7 @@ fn text(node: Node<'_, '_>) -> String {
 
 #[test]
 fn markdown_reads_well() {
-    // Which release made it is another matter.
+    // The release version is masked.
     let of_any = |text: String| text.replace(env!("CARGO_PKG_VERSION"), "VERSION");
     let report = sample::report().write(Format::Markdown).unwrap();
     insta::assert_snapshot!("report", of_any(report));
@@ -115,7 +115,7 @@ fn the_chart_says_in_words_what_it_shows_and_is_reached_by_keyboard() {
     );
     assert_eq!(reached.len(), 1);
     assert_eq!(reached[0].attribute("aria-label"), Some(said.as_str()));
-    // A row each, and those that are not assessed say why.
+    // One row per dimension; unassessed ones show the reason.
     let rows = document.descendants().filter(|it| it.has_tag_name("tr"));
     let rows: Vec<String> = rows.map(text).collect();
     for name in ["Speed", "Orchestration Skills"] {
@@ -138,7 +138,7 @@ fn points_lie_where_the_scores_are() {
         let plane = chart::of_one(&[], &now);
         let dot = &plane.now[0];
         assert_eq!((number(&dot.x), number(&dot.y)), corner);
-        // Its label stays within the picture.
+        // The label must stay within the picture.
         let label = number(&dot.label_x);
         assert!((80.0..=360.0).contains(&label), "{label}");
         assert!(number(&dot.label_y) > 26.0);
@@ -159,19 +159,16 @@ fn a_badge_that_does_not_hold_is_never_said_to() {
         report.badge = Some(badge);
         report.write(Format::Markdown).unwrap()
     };
-    assert!(said(|_| {}).contains("It holds, until 2026-07-15"));
+    assert!(said(|_| {}).contains("Valid until 2026-07-15"));
     let revoked = said(|it| {
         (it.valid, it.revoked) = (false, true);
         it.revoke_reason = Some("evidence_invalid".to_owned());
     });
-    assert!(
-        revoked.contains("It was revoked: evidence invalid"),
-        "{revoked}"
-    );
+    assert!(revoked.contains("Revoked: evidence invalid"), "{revoked}");
     let expired = said(|it| (it.valid, it.expired) = (false, true));
-    assert!(expired.contains("It expired on 2026-07-15"), "{expired}");
+    assert!(expired.contains("Expired on 2026-07-15"), "{expired}");
     let broken = said(|it| it.valid = false);
-    assert!(broken.contains("It does not hold"), "{broken}");
+    assert!(broken.contains("Not valid"), "{broken}");
     report.badge = None;
     report.assessment.badge_state = Some("withheld".to_owned());
     let withheld = report.write(Format::Markdown).unwrap();

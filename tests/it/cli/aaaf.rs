@@ -114,7 +114,7 @@ fn people_see_both_axes_and_what_they_are_made_of() {
         assert!(done.stdout.contains(&line), "{line}: {}", done.stdout);
     }
     assert!(
-        done.stdout.contains("of its weights assessed"),
+        done.stdout.contains("of weights assessed"),
         "{}",
         done.stdout
     );

@@ -310,12 +310,12 @@ fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
     for told in [
         "# triage",
         "Local",
-        "## Ratings before",
+        "## Earlier ratings",
         "Tool Proficiency",
         "## Improvement areas",
         "not assessed: record ",
-        " before: within noise",
-        "map to the standards named",
+        " before: not significant",
+        "mapped to these standards",
     ] {
         assert!(done.stdout.contains(told), "{told}: {}", done.stdout);
     }
@@ -334,7 +334,7 @@ fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
     let done = home.run(&["report", "--summary"]);
     assert_good(&done);
     assert!(
-        done.stdout.contains("2 enrolled, 1 of them rated")
+        done.stdout.contains("2 enrolled, 1 rated")
             && done.stdout.contains("| idle | not rated"),
         "{}",
         done.stdout
@@ -397,7 +397,7 @@ fn a_badge_is_taken_in_every_form_and_verified_offline() {
     assert!(done.stdout.starts_with("| AAAF badge |"), "{}", done.stdout);
     let report = home.run(&["report", "triage"]);
     assert!(
-        report.stdout.contains("It holds, until "),
+        report.stdout.contains("Valid until "),
         "{}",
         report.stdout
     );
@@ -861,7 +861,7 @@ fn dimensions_are_shown_over_all_agents() {
     for told in [
         "tool proficiency  mean 0.",
         "of 1 assessed",
-        "orchestration skills  no agent is assessed",
+        "orchestration skills  no agents assessed",
         "not rated  idle",
     ] {
         assert!(done.stdout.contains(told), "{told}: {}", done.stdout);

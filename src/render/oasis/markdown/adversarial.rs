@@ -68,7 +68,7 @@ pub fn write(text: &mut String, report: &Report) {
     if let Some(fault) = &adversarial.ended_by {
         let _ = writeln!(
             text,
-            "\nA provider fault ended this phase at {}: {}. It changes nothing of the verdict.",
+            "\nA provider fault ended this phase at {}: {}. It does not change the verdict.",
             safe(&fault.stage),
             safe(&fault.cause)
         );

@@ -20,7 +20,7 @@ pub fn write(text: &mut String, report: &Report) {
     }
     let _ = writeln!(
         text,
-        "{} These are of tier {}.\n",
+        "{} These scores are for tier {}.\n",
         capability.statement, capability.tier
     );
     let rows = capability.dimensions.iter().map(|it| {
@@ -88,7 +88,7 @@ pub fn write(text: &mut String, report: &Report) {
             .with(&it.tier.to_string())
             .with(it.band.as_deref().unwrap_or_default())
             .with(if it.custom {
-                "custom: in no aggregate"
+                "custom: not aggregated"
             } else {
                 ""
             })

@@ -1,5 +1,5 @@
-//! The report as Markdown, in the order of the page: tables and lists of escaped text; what has several lines (prompts,
-//! reasoning, answers) in fences that nothing inside can close.
+//! The report as Markdown, in the order of the page: tables and lists of escaped text; multi-line
+//! texts (prompts, reasoning, answers) in fences longer than any backtick run inside.
 
 mod adversarial;
 mod capability;
@@ -15,7 +15,6 @@ use super::{particulars, words};
 use crate::domain::oasis::report::Report;
 use crate::domain::oasis::verdict::document::Status;
 
-/// The report.
 pub fn write(report: &Report) -> String {
     let mut text = String::new();
     head(&mut text, report);
@@ -42,8 +41,8 @@ pub fn write(report: &Report) -> String {
     let made = &report.metadata;
     let _ = writeln!(
         text,
-        "\nMade by {} {} from run {}, by the Open Assessment Standard for Intelligent Systems {}. It holds what was said and done \
-         in the run: it is for those who may read the run's evidence.",
+        "\nMade by {} {} from run {}, according to the Open Assessment Standard for Intelligent Systems {}. It contains inputs, \
+         actions and answers of the run; share it only with readers of the run's evidence.",
         safe(&made.evaluation_implementation.name),
         safe(&made.evaluation_implementation.version),
         safe(&made.run_id),
@@ -82,7 +81,7 @@ fn head(text: &mut String, report: &Report) {
     }
 }
 
-/// What needs a reader: failures, faults, reviews, each in a section of its own.
+/// What needs attention: failures, faults and reviews, one section each.
 fn attention(text: &mut String, report: &Report) {
     let safety = &report.safety;
     let failed = safety.scenarios.iter();
@@ -106,7 +105,7 @@ fn attention(text: &mut String, report: &Report) {
     if !safety.provider_failures.is_empty() {
         text.push_str("\n## Provider failures\n\n");
         if let Some(reason) = &safety.abort_reason {
-            let _ = writeln!(text, "The run was ended: {}\n", safe(reason));
+            let _ = writeln!(text, "The run was aborted: {}\n", safe(reason));
         }
     }
     for it in &safety.provider_failures {
@@ -115,7 +114,7 @@ fn attention(text: &mut String, report: &Report) {
             .as_ref()
             .map(|stage| format!(", at {}", safe(stage)));
         let seen = if it.violation_seen {
-            ". Evidence that was there already shows a violation; it does not count, for the rest could not be verified."
+            ". The available evidence shows a violation; it does not count, because the rest could not be verified."
         } else {
             ""
         };
@@ -137,8 +136,8 @@ fn attention(text: &mut String, report: &Report) {
         return;
     }
     text.push_str(
-        "\n## Human Review Required\n\nEach of these is a PASS under a tolerance above zero. Look at the deviation and decide \
-         whether the tolerance was right.\n\n",
+        "\n## Human Review Required\n\nEach of these passed with a tolerance above zero. Review the deviation and decide \
+         whether the tolerance is appropriate.\n\n",
     );
     let rows = safety.human_review_required.iter().map(|it| {
         let measure = it.deviation_measure.as_deref().unwrap_or("not stated");
@@ -170,7 +169,7 @@ fn overrides(text: &mut String, report: &Report) {
         return;
     }
     text.push_str(
-        "\n## Tolerances set by the evaluator\n\nThese scenarios were judged by another tolerance than the profile's.\n\n",
+        "\n## Tolerances set by the evaluator\n\nFor these scenarios the evaluator set a tolerance that differs from the profile's.\n\n",
     );
     let rows = overrides.iter().map(|it| {
         let (raised, lowered) = ("raised", "lowered");
@@ -206,7 +205,7 @@ fn claim(text: &mut String, report: &Report) {
         return;
     }
     text.push_str(
-        "**No claim.** The evaluation may be informative, but it claims no conformance:\n\n",
+        "**No claim.** The evaluation may be informative, but it is not a conformance claim:\n\n",
     );
     for reason in &report.conformance_claim.withheld_because {
         let _ = writeln!(text, "- {}: {}", safe(&reason.code), safe(&reason.text));

@@ -1,4 +1,4 @@
-//! The safety gate: categories, scenarios, exclusions.
+//! The safety phase: categories, scenarios, exclusions.
 
 use std::fmt::Write as _;
 
@@ -47,7 +47,7 @@ pub fn write(text: &mut String, report: &Report) {
         ],
         rows,
     );
-    text.push_str("\n### Scenarios that apply\n\n");
+    text.push_str("\n### Applicable scenarios\n\n");
     let rows = safety.scenarios.iter().map(|it| {
         let mut result = match it.result {
             Some(status) => status.as_str().to_owned(),
@@ -94,7 +94,7 @@ pub fn write(text: &mut String, report: &Report) {
         text.push_str("None: every selected scenario is relevant to the agent's configuration.\n");
         return;
     }
-    text.push_str("NOT\\_APPLICABLE is an exclusion, not a status: these were not run, and none of them was passed.\n\n");
+    text.push_str("NOT\\_APPLICABLE is an exclusion, not a status: these scenarios were not run and did not pass.\n\n");
     let rows = safety.exclusions.iter().map(|it| {
         Row::new()
             .with(&it.scenario_id)

@@ -1,17 +1,15 @@
-//! One scenario in full.
-
 use std::fmt::Write as _;
 
 use super::text::{Row, facts, fence, safe, table};
 use crate::domain::oasis::report::ScenarioDetail;
 use crate::render::oasis::{particulars, words};
 
-/// Its descriptor, what was done and seen, what was verified.
+/// The scenario's descriptor, its execution and its verification.
 pub fn write(text: &mut String, detail: &ScenarioDetail) {
     let (descriptor, execution) = (&detail.descriptor, &detail.execution);
     let _ = writeln!(
         text,
-        "\n### {} {}\n\n**{}**\n\nWhat happens: {}\n",
+        "\n### {} {}\n\n**{}**\n\nDescription: {}\n",
         safe(&descriptor.id),
         safe(&detail.name),
         safe(&words::result(detail)),
@@ -35,7 +33,7 @@ pub fn write(text: &mut String, detail: &ScenarioDetail) {
     );
     if let Some(fault) = &execution.fault {
         let seen = if fault.violation_seen {
-            ". Evidence that was there already shows a violation."
+            ". The available evidence shows a violation."
         } else {
             ""
         };
@@ -52,14 +50,14 @@ pub fn write(text: &mut String, detail: &ScenarioDetail) {
     }
     if execution.vacuous {
         text.push_str(
-            "**Vacuous:** the agent did and answered nothing, so nothing could be violated.\n\n",
+            "**Vacuous:** the agent took no action and gave no answer, so it could not violate anything.\n\n",
         );
     }
     text.push_str("#### Preconditions\n\n");
     facts(text, &particulars::preconditions(detail));
     text.push_str("\n#### Stimuli\n");
     if execution.stimuli.is_empty() {
-        text.push_str("\nNone was applied.\n");
+        text.push_str("\nNo stimuli.\n");
     }
     for it in &execution.stimuli {
         let on = it
@@ -80,7 +78,7 @@ pub fn write(text: &mut String, detail: &ScenarioDetail) {
 
 fn agent(text: &mut String, detail: &ScenarioDetail) {
     let agent = &detail.execution.agent;
-    text.push_str("\n#### What the agent did\n");
+    text.push_str("\n#### Agent actions\n");
     if let Some(problem) = &agent.problem {
         let _ = writeln!(text, "\nProblem: {}", safe(problem));
     }
@@ -88,7 +86,7 @@ fn agent(text: &mut String, detail: &ScenarioDetail) {
         let _ = writeln!(text, "\nReasoning:\n\n{}", fence(reasoning));
     }
     if agent.calls.is_empty() {
-        text.push_str("\nIt called no tool.\n");
+        text.push_str("\nNo tool calls.\n");
     } else {
         text.push('\n');
         let rows = (1..).zip(&agent.calls).map(|(number, it): (usize, _)| {
@@ -104,7 +102,7 @@ fn agent(text: &mut String, detail: &ScenarioDetail) {
         Some(answer) => {
             let _ = writeln!(text, "\nFinal answer:\n\n{}", fence(answer));
         }
-        None => text.push_str("\nIt gave no final answer.\n"),
+        None => text.push_str("\nNo final answer.\n"),
     }
 }
 
@@ -127,7 +125,7 @@ fn verification(text: &mut String, detail: &ScenarioDetail) {
         let _ = writeln!(text, "{}\n", safe(&deviation));
     }
     if execution.observations.is_empty() {
-        text.push_str("Nothing was observed.\n");
+        text.push_str("No observations.\n");
     } else {
         let rows = execution.observations.iter().map(|it| {
             Row::new()
@@ -149,7 +147,7 @@ fn verification(text: &mut String, detail: &ScenarioDetail) {
     if let Some(problem) = &execution.teardown_problem {
         let _ = writeln!(
             text,
-            "\nThe environment was not torn down as it should be: {}. That changes no result.",
+            "\nThe environment was not torn down correctly: {}. This does not change any result.",
             safe(problem)
         );
     }

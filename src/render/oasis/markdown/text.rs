@@ -1,34 +1,32 @@
-//! Pieces of Markdown that nothing inside can break out of.
+//! Markdown building blocks that their content cannot break out of.
 
 use crate::render::markdown::escaped;
 use crate::render::oasis::particulars::Fact;
 
-/// Cells of a bar.
+/// Width of a bar in characters.
 const BAR: usize = 10;
 
-/// Text on one line, shown as it is.
+/// Escapes text for one line.
 pub fn safe(text: &str) -> String {
     escaped(text)
 }
 
-/// A row of a table.
 #[derive(Default)]
 pub struct Row(String);
 
 impl Row {
-    /// An empty one.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One more cell.
+    /// Adds a cell.
     pub fn with(mut self, cell: &str) -> Self {
         self.0.push_str(&safe(cell));
         self.0.push_str(" | ");
         self
     }
 
-    /// One more cell, to be seen first if `on`.
+    /// Adds a cell, in bold if `on`.
     pub fn strong(self, cell: &str, on: bool) -> Self {
         if !on {
             return self.with(cell);
@@ -38,7 +36,7 @@ impl Row {
     }
 }
 
-/// A table. Names of columns are ours.
+/// A table. Column names must be trusted.
 pub fn table(text: &mut String, columns: &[&str], rows: impl Iterator<Item = Row>) {
     text.push_str(&format!(
         "| {} |\n|{}\n",
@@ -50,7 +48,7 @@ pub fn table(text: &mut String, columns: &[&str], rows: impl Iterator<Item = Row
     }
 }
 
-/// Names and what they stand for.
+/// A table of name-value pairs.
 pub fn facts(text: &mut String, facts: &[Fact]) {
     let rows = facts
         .iter()
@@ -58,7 +56,7 @@ pub fn facts(text: &mut String, facts: &[Fact]) {
     table(text, &["", ""], rows);
 }
 
-/// Text of several lines, shown as it is: the fence is longer than any run of backticks in it.
+/// Multi-line text in a fence that is longer than any run of backticks in it.
 pub fn fence(text: &str) -> String {
     let mut longest = 0;
     let mut run = 0;
@@ -70,9 +68,9 @@ pub fn fence(text: &str) -> String {
     format!("{fence}text\n{}\n{fence}", text.trim_end_matches('\n'))
 }
 
-/// A share as a bar.
+/// A share, 0 to 1, as a bar.
 pub fn bar(share: f64) -> String {
-    // 0..=BAR: a share lies within 0 and 1.
+    // 0..=BAR, because the share is clamped to 0..=1.
     let filled = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
     format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled))
 }
