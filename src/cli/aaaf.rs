@@ -33,15 +33,17 @@ pub enum Command {
 }
 
 const SCORE_HELP: &str = "\
-FILE holds evidence events as a JSON array or JSON Lines, or one JSON document with `events` and optionally `assessment`,
-`config`, `overrides` and `previous`. The result depends only on the file: without --until, the window ends at midnight
-UTC after the last event.
+FILE holds evidence events as a JSON array or JSON Lines, or one JSON document with `events` and
+optionally `assessment`, `config`, `overrides` and `previous`. The result depends only on the
+file: without --until, the window ends at midnight UTC after the last event.
 
-Exit codes: 0 scored, 1 the file or the configuration cannot be used, 2 bad usage, 3 insufficient evidence.
+Exit codes: 0 scored, 1 the file or the configuration cannot be used, 2 bad usage, 3
+insufficient evidence.
 
 Examples:
   touchstone aaaf score events.jsonl
-  touchstone aaaf score events.json --type passive_only --until 2026-04-16T00:00:00Z --json
+  touchstone aaaf score events.json --type passive_only \\
+    --until 2026-04-16T00:00:00Z --json
   touchstone aaaf score - --config aaaf.json --dimension accuracy";
 
 impl Command {

@@ -13,13 +13,16 @@ use crate::domain::statistics::RegressionVerdict;
 use crate::render::comparison::{comparison, markdown};
 
 const EXAMPLES: &str = "\
-Exit codes: 0 compared; with --fail-on-regression also 1 regression and 4 undecided; 2 bad input, 3 could not complete.
+Exit codes: 0 compared; with --fail-on-regression also 1 regression and 4 undecided; 2 bad
+input, 3 could not complete.
 
 Examples:
   touchstone compare run_0199c0de run_0199c0df
   touchstone compare run_0199c0de run_0199c0df --fail-on-regression
-  touchstone compare run_0199c0de run_0199c0df --fail-on-regression=any --markdown -
-  touchstone --json compare run_0199c0de run_0199c0df | jq '.changes[] | select(.turn == \"broke\").taskId'";
+  touchstone compare run_0199c0de run_0199c0df --fail-on-regression=any \\
+    --markdown -
+  touchstone --json compare run_0199c0de run_0199c0df \\
+    | jq '.changes[] | select(.turn == \"broke\").taskId'";
 
 /// Compare two runs: regressions, improvements and their significance
 #[derive(Debug, Args)]

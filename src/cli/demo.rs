@@ -44,13 +44,15 @@ use crate::service::access::Scope;
 use crate::system::SystemIds;
 
 const EXAMPLES: &str = "\
-Exit codes: 0 the expected result, 3 another result or an error, 4 a real endpoint failed in some tasks.
+Exit codes: 0 the expected result, 3 another result or an error, 4 a real endpoint failed in
+some tasks.
 
 Examples:
   touchstone demo
   touchstone demo --keep
   touchstone demo --model-url http://127.0.0.1:11434/v1 --model llama3.2
-  touchstone demo --model-url https://api.openai.com/v1 --model gpt-4o --candidate-model gpt-4o-mini";
+  touchstone demo --model-url https://api.openai.com/v1 --model gpt-4o \\
+    --candidate-model gpt-4o-mini";
 
 const KEY_ID: &str = "touchstone-demo-1";
 /// Maximum number of tasks in flight, low enough to see the progress.

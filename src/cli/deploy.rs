@@ -14,7 +14,7 @@ use crate::domain::promotion::Consent;
 use crate::protocol::error::ErrorCode;
 use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
 
-const EXITS: &str = "Exit codes: 0 done, 1 the gate is not met or an approval is missing (reasons are printed),\n2 bad input or not allowed, 3 could not complete.";
+const EXITS: &str = "Exit codes: 0 done, 1 the gate is not met or an approval is missing (reasons are printed), 2 bad input or not allowed, 3 could not complete.";
 
 /// Promote, approve, pause and roll back versions of agents
 #[derive(Debug, Subcommand)]
@@ -46,7 +46,7 @@ pub enum Command {
     Pause(Target),
     /// Roll back a version: restore the version that it replaced
     #[command(
-        after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy rollback vendor.acme.triage.default@1.1.0 --reason incident-17")
+        after_help = format!("{EXITS}\n\nExamples:\n  touchstone deploy rollback vendor.acme.triage.default@1.1.0 \\\n    --reason incident-17")
     )]
     Rollback(Rollback),
     /// Deprecate a version: take it out of service permanently; callers pinned to it keep it

@@ -15,18 +15,21 @@ use crate::domain::eval::suite_rules::SuiteRef;
 use crate::protocol::openwop::suite::EvalMode;
 
 const EXAMPLES: &str = "\
-Exit codes: 0 passed with significance (with --lenient: passed), 1 failed, 2 bad input, 3 could not complete,
-4 inconclusive: some tasks are unjudged, or too few tasks to show that the pass score is reached.
+Exit codes: 0 passed with significance (with --lenient: passed), 1 failed, 2 bad input, 3 could
+not complete, 4 inconclusive: some tasks are unjudged, or too few tasks to show that the pass
+score is reached.
 
 Examples:
-  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default
+  touchstone eval vendor.acme.evals.triage@1.0.0 \\
+    --agent vendor.acme.triage.default
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default@1.1.0 \\
     --model-url http://127.0.0.1:11434/v1 --model llama3.2 --concurrency 8
   touchstone eval vendor.acme.evals.tone@1.0.0 --agent vendor.acme.triage.default \\
     --judge-url http://127.0.0.1:11434/v1 --judge-model qwen2.5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
     --baseline run_0199c0de --junit eval.xml --markdown eval.md
-  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default --trials 5
+  touchstone eval vendor.acme.evals.triage@1.0.0 \\
+    --agent vendor.acme.triage.default --trials 5
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
     --replay triage.cassette.jsonl
   touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\

@@ -38,7 +38,7 @@ pub enum Command {
     Show,
     /// Set the policy of an agent, a channel, both or neither; the most specific one applies
     #[command(
-        after_help = "Examples:\n  touchstone gate set --channel stable --suite vendor.acme.evals.triage --min-tasks 20\n  touchstone gate set --allow-unsigned\n  touchstone gate set --channel stable --approval-role release-manager --approvals 2\n  touchstone gate set --channel stable --rating --performance-tier Proficient \\\n    --rating-max-age-days 90\n  touchstone gate set --channel stable --oasis oasis-profile-front-desk --oasis-tier 2\n  touchstone gate set --agent vendor.acme.triage.default --file policy.json"
+        after_help = "Examples:\n  touchstone gate set --channel stable --suite vendor.acme.evals.triage \\\n    --min-tasks 20\n  touchstone gate set --allow-unsigned\n  touchstone gate set --channel stable --approval-role release-manager \\\n    --approvals 2\n  touchstone gate set --channel stable --rating --performance-tier Proficient \\\n    --rating-max-age-days 90\n  touchstone gate set --channel stable --oasis oasis-profile-front-desk \\\n    --oasis-tier 2\n  touchstone gate set --agent vendor.acme.triage.default --file policy.json"
     )]
     Set(Box<Set>),
     /// Delete a policy

@@ -29,7 +29,8 @@ Each line of FILE is a sample scored by people, on any scale:
 `task` is optional if the suite has only one rubric. A .csv file has the columns item, output, human and optionally
 task, and one row per score.
 
-The calibration stops before it exceeds --max-cost-usd. On a host it continues if this command is interrupted.
+The calibration stops before it exceeds --max-cost-usd. On a host it continues if this command
+is interrupted.
 
 Exit codes: 0 the agreement satisfies a gate, 1 it does not, 2 bad input, 3 could not complete.
 

@@ -30,7 +30,8 @@ Examples:
   touchstone key create --tenant acme --scope runs:read --scope manifest:read
   touchstone key create --tenant acme --scope all --expires-in 90d
   touchstone key create --tenant acme --role release-manager --principal dana
-  touchstone key create --tenant ops --scope organizations:write --scope metrics:read
+  touchstone key create --tenant ops --scope organizations:write \\
+    --scope metrics:read
   touchstone key create --tenant ci --scope all --test";
 
 fn create_help() -> String {
@@ -66,7 +67,7 @@ pub enum Command {
     /// Replace the host key, which encrypts stored secrets
     #[command(
         name = "rotate-host",
-        after_help = "Creates a key, encrypts every stored secret with it, and removes the old key from secrets.key_file (default:\nsecrets.pem in the data folder). Both keys work until then: run the command again if it was interrupted. Hosts on\nother machines use copies of the file: stop them first, then copy the new file and start them.\n\nExamples:\n  touchstone key rotate-host\n  touchstone key rotate-host --data /var/lib/touchstone"
+        after_help = "Creates a key, encrypts every stored secret with it, and removes the old key from secrets.key_file (default: secrets.pem in the data folder). Both keys work until then: run the command again if it was interrupted. Hosts on other machines use copies of the file: stop them first, then copy the new file and start them.\n\nExamples:\n  touchstone key rotate-host\n  touchstone key rotate-host --data /var/lib/touchstone"
     )]
     RotateHost,
     /// Revoke a key at once

@@ -63,8 +63,9 @@ Exit codes:
     4  inconclusive: some tasks are unjudged, or too few tasks to show that the pass score is reached
 
 Examples:
-  touchstone demo                                   run a complete evaluation in seconds
-  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default
+  touchstone demo                     run a complete evaluation in seconds
+  touchstone eval vendor.acme.evals.triage@1.0.0 \\
+    --agent vendor.acme.triage.default
   touchstone serve --listen 127.0.0.1:7800
   touchstone --server http://127.0.0.1:7800 run show run_0199c0de";
 

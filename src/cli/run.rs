@@ -66,12 +66,12 @@ pub enum Command {
     Diff(diff::Diff),
     /// Show confidence intervals and significance of a run's scores
     #[command(
-        after_help = "Exit codes: 0 significantly at or above the pass score, 1 significantly below, 2 bad input,\n3 could not complete, 4 too few tasks to decide.\n\nExamples:\n  touchstone run statistics run_0199c0de\n  touchstone --json run statistics run_0199c0de | jq .gate"
+        after_help = "Exit codes: 0 significantly at or above the pass score, 1 significantly below, 2 bad input, 3 could not complete, 4 too few tasks to decide.\n\nExamples:\n  touchstone run statistics run_0199c0de\n  touchstone --json run statistics run_0199c0de | jq .gate"
     )]
     Statistics(statistics::Which),
     /// Fork a run: replay it, or branch from an event
     #[command(
-        after_help = "Exit codes: 0 passed with significance, 1 failed, 2 bad input, 3 could not complete, 4 inconclusive.\nWorkflows: 0 completed or waiting for an answer, 1 failed, 4 cancelled.\n\nExamples:\n  touchstone run fork run_0199c0de\n  touchstone run fork run_0199c0de --mode branch --from-seq 120"
+        after_help = "Exit codes: 0 passed with significance, 1 failed, 2 bad input, 3 could not complete, 4 inconclusive. Workflows: 0 completed or waiting for an answer, 1 failed, 4 cancelled.\n\nExamples:\n  touchstone run fork run_0199c0de\n  touchstone run fork run_0199c0de --mode branch --from-seq 120"
     )]
     Fork(fork::Fork),
     /// Cancel a run
@@ -101,12 +101,12 @@ pub enum Command {
     Answer(interrupts::Answer),
     /// Create a run that reuses the judged tasks and executes the others
     #[command(
-        after_help = "Exit codes: 0 passed with significance, 1 failed, 2 bad input, 3 could not complete,\n4 still inconclusive.\nIf the command of an unfinished run was killed and the models are the same, that run is resumed instead.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
+        after_help = "Exit codes: 0 passed with significance, 1 failed, 2 bad input, 3 could not complete, 4 still inconclusive. If the command of an unfinished run was killed and the models are the same, that run is resumed instead.\n\nExamples:\n  touchstone run retry run_0199c0de\n  touchstone run retry run_0199c0de --junit eval.xml"
     )]
     Retry(Retry),
     /// Delete runs that have ended; gates keep the scores of eval runs
     #[command(
-        after_help = "Deletes inputs, messages and annotations. Scores of eval runs are kept without content, because gates count every\nattempt. Needs the scope runs:delete.\n\nExit codes: 0 deleted, 2 not found or refused, 3 could not complete.\n\nExamples:\n  touchstone run delete run_0199c0de"
+        after_help = "Deletes inputs, messages and annotations. Scores of eval runs are kept without content, because gates count every attempt. Needs the scope runs:delete.\n\nExit codes: 0 deleted, 2 not found or refused, 3 could not complete.\n\nExamples:\n  touchstone run delete run_0199c0de"
     )]
     Delete(delete::Delete),
     /// Place a legal hold on a run, so that it cannot be deleted
@@ -124,7 +124,7 @@ pub enum Command {
     Usage,
     /// Declare an eval run void: gates no longer count its scores
     #[command(
-        after_help = "A gate pools all runs of the same agent, suite and model, and each run makes it stricter. A void run still counts as\nan attempt. Report, gate checks and audit log show the principal and the reason. This cannot be undone. Needs the scope runs:void.\n\nExit codes: 0 declared void, 2 refused, 3 no host.\n\nExamples:\n  touchstone run void run_0199c0de --reason misconfigured"
+        after_help = "A gate pools all runs of the same agent, suite and model, and each run makes it stricter. A void run still counts as an attempt. Report, gate checks and audit log show the principal and the reason. This cannot be undone. Needs the scope runs:void.\n\nExit codes: 0 declared void, 2 refused, 3 no host.\n\nExamples:\n  touchstone run void run_0199c0de --reason misconfigured"
     )]
     Void(void::Void),
 }

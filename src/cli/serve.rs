@@ -18,12 +18,14 @@ use crate::system::open_files;
 use crate::telemetry::{LogFormat, init_logs};
 
 const EXAMPLES: &str = "\
-Prints `listening on http://…` on stdout once ready. SIGTERM and SIGINT shut it down: running tasks get a moment to
-finish, and unfinished runs resume at the next start. A non-loopback address needs at least one API key.
+Prints `listening on http://…` on stdout once ready. SIGTERM and SIGINT shut it down: running
+tasks get a moment to finish, and unfinished runs resume at the next start. A non-loopback
+address needs at least one API key.
 
 Examples:
   touchstone serve
-  touchstone serve --listen 127.0.0.1:0 --data /var/lib/touchstone --config touchstone.toml
+  touchstone serve --listen 127.0.0.1:0 --data /var/lib/touchstone \\
+    --config touchstone.toml
   touchstone key create --tenant acme && touchstone serve --listen 0.0.0.0:7800
   touchstone serve --database-url postgres://touchstone@db/touchstone";
 

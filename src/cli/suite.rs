@@ -31,7 +31,7 @@ pub enum Command {
     Init(init::Init),
     /// Check a suite file for errors and likely mistakes
     #[command(
-        after_help = "Errors make a suite invalid. Warnings are for duplicate tasks, inputs that contain their answer, weights that do not\nadd up to 1, modes without tasks, and too few tasks to show that the pass score is reached.\n\nExit codes: 0 valid, 1 errors (with --strict also warnings), 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --strict --json"
+        after_help = "Errors make a suite invalid. Warnings are for duplicate tasks, inputs that contain their answer, weights that do not add up to 1, modes without tasks, and too few tasks to show that the pass score is reached.\n\nExit codes: 0 valid, 1 errors (with --strict also warnings), 2 bad usage.\n\nExamples:\n  touchstone suite lint evals/triage.json\n  touchstone suite lint evals/triage.json --strict --json"
     )]
     Lint(Lint),
     /// Import a suite without a pack, or tasks from promptfoo, OpenAI evals, Inspect or CSV; it is

@@ -24,8 +24,9 @@ use crate::system::SystemClock;
 const MAX_OCTETS: u64 = 256 << 20;
 
 const EXAMPLES: &str = "\
-Reads files only and contacts no host. Without --policy, the default gate policy applies (`touchstone gate show`). At
-least one verdict in the file must meet it; envelopes of other keys or of other kinds are ignored.
+Reads files only and contacts no host. Without --policy, the default gate policy applies
+(`touchstone gate show`). At least one verdict in the file must meet it; envelopes of other keys
+or of other kinds are ignored.
 
 Exit codes: 0 a verdict signed by this key meets the policy, 1 none does, 2 bad input.
 

@@ -32,7 +32,7 @@ const MAX_SECRET: u64 = 4096;
 pub enum Command {
     /// Subscribe an endpoint; only its secret goes to stdout, and it is never shown again
     #[command(
-        after_help = "Exit codes: 0 subscribed, 2 the URL or the endpoint was refused, 3 no host.\n\nExamples:\n  touchstone webhook add https://ci.example.com/hook\n  touchstone webhook add https://ci.example.com/hook --event eval.completed --tag nightly\n  touchstone webhook add https://ci.example.com/hook --standard"
+        after_help = "Exit codes: 0 subscribed, 2 the URL or the endpoint was refused, 3 no host.\n\nExamples:\n  touchstone webhook add https://ci.example.com/hook\n  touchstone webhook add https://ci.example.com/hook --event eval.completed \\\n    --tag nightly\n  touchstone webhook add https://ci.example.com/hook --standard"
     )]
     Add(Add),
     /// List subscriptions and their delivery failures

@@ -10,8 +10,8 @@ use super::exit::{Exit, Failure};
 use super::reach::Reach;
 
 const EXAMPLES: &str = "\
-Exports the badge of a rating: the signed credential (Open Badges 3.0), a picture that contains it, JSON or Markdown.
-For an agent, the badge of its latest rating.
+Exports the badge of a rating: the signed credential (Open Badges 3.0), a picture that contains
+it, JSON or Markdown. For an agent, the badge of its latest rating.
 
 Exit codes: 0 written, 1 error or no badge, 2 bad usage.
 
@@ -19,7 +19,8 @@ Examples:
   touchstone badge triage
   touchstone badge triage --format png --output triage.png
   touchstone badge 0199c0de-0000-7000-8000-000000000001 --format svg,json
-  touchstone badge 0199c0de-0000-7000-8000-000000000001 --format credential --output triage.json
+  touchstone badge 0199c0de-0000-7000-8000-000000000001 --format credential \\
+    --output triage.json
   touchstone badge verify triage.png";
 
 /// Export or verify a rating badge

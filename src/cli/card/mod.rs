@@ -25,7 +25,7 @@ pub enum Command {
     /// Have the host score a card at intervals, and alert when a score drops to a lower band or
     /// below a threshold
     #[command(
-        after_help = "Alerts go to webhooks of the tenant's organization that subscribe to agent_card.score_dropped or\nagent_card.below_threshold. The latter is sent when a score crosses the threshold, and after the first check.\n\nExit codes: 0 watched, 2 the URL is refused, 3 no host.\n\nExamples:\n  touchstone card watch https://agents.example --every-hours 6 --live\n  touchstone card watch https://agents.example --alert-trust 80 --alert-compliance 95"
+        after_help = "Alerts go to webhooks of the tenant's organization that subscribe to agent_card.score_dropped or agent_card.below_threshold. The latter is sent when a score crosses the threshold, and after the first check.\n\nExit codes: 0 watched, 2 the URL is refused, 3 no host.\n\nExamples:\n  touchstone card watch https://agents.example --every-hours 6 --live\n  touchstone card watch https://agents.example --alert-trust 80 \\\n    --alert-compliance 95"
     )]
     Watch(watched::Watch),
     /// Stop watching a card; its history remains

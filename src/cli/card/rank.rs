@@ -17,11 +17,12 @@ const MOST: usize = 100;
 const AT_ONCE: usize = 8;
 
 pub const EXAMPLES: &str = "\
-The score is the weighted mean of compliance, trust and availability. Without --live, an agent has
-no availability, which counts as 0: use --live, or give availability no weight. Equal scores
+The score is the weighted mean of compliance, trust and availability. Without --live, an agent
+has no availability, which counts as 0: use --live, or give availability no weight. Equal scores
 share a rank.
 
-Exit codes: 0 every card is ranked, 1 some could not be fetched, 2 bad input, 3 none could be fetched.
+Exit codes: 0 every card is ranked, 1 some could not be fetched, 2 bad input, 3 none could be
+fetched.
 
 Examples:
   touchstone card rank https://one.example https://two.example --live

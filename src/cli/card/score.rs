@@ -23,14 +23,14 @@ use crate::system::SystemClock;
 const MAX_OCTETS: u64 = 16 << 20;
 
 pub const EXAMPLES: &str = "\
-For a URL without a path, the card is fetched from the well-known location. With --live the agent
-is probed, which costs one test message per interface; otherwise only the key sets that signatures
-refer to are fetched. Private addresses are refused, except those of --allow-private and
-`agent_cards.private_targets`. A card is ready for production from compliance 95 and trust 60 and,
-if the agent is probed, availability 80.
+For a URL without a path, the card is fetched from the well-known location. With --live the
+agent is probed, which costs one test message per interface; otherwise only the key sets that
+signatures refer to are fetched. Private addresses are refused, except those of --allow-private
+and `agent_cards.private_targets`. A card is ready for production from compliance 95 and trust
+60 and, if the agent is probed, availability 80.
 
-Exit codes: 0 ready for production and all thresholds reached, 1 not, 2 bad input, 3 the card could
-not be fetched. With --thresholds-only, only the given thresholds decide.
+Exit codes: 0 ready for production and all thresholds reached, 1 not, 2 bad input, 3 the card
+could not be fetched. With --thresholds-only, only the given thresholds decide.
 
 Examples:
   touchstone card score agent-card.json
@@ -38,7 +38,8 @@ Examples:
   touchstone card score agent-card.json --min-compliance 100 --min-trust 80
   touchstone card score agent-card.json --report card.html
   touchstone card validate https://agents.example --detailed-scores --test-live
-  touchstone card score http://127.0.0.1:9999 --live --allow-private 127.0.0.1:9999
+  touchstone card score http://127.0.0.1:9999 --live \\
+    --allow-private 127.0.0.1:9999
   touchstone card score - --offline --min-compliance 90 --thresholds-only --json";
 
 #[derive(Debug, Args)]

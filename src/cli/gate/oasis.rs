@@ -1,29 +1,28 @@
-//! `touchstone gate set --oasis`: what a version must have shown in an OASIS evaluation.
+//! `touchstone gate set --oasis`: gate conditions on an OASIS evaluation.
 
 use clap::Args;
 
 use crate::domain::promotion::oasis::OasisPolicy;
 use crate::render::plain;
 
-/// What is demanded of an OASIS evaluation.
 #[derive(Debug, Args)]
 pub struct Demands {
-    /// Ask for a safety PASS of this OASIS profile, too
+    /// Require a safety PASS with this OASIS profile
     #[arg(long, value_name = "PROFILE", requires = "oasis_tier")]
     oasis: Option<String>,
-    /// The lowest tier of the evaluation that will do
+    /// Minimum complexity tier of the evaluation, 1 to 3
     #[arg(long, value_name = "TIER", requires = "oasis", value_parser = clap::value_parser!(u8).range(1..=3))]
     oasis_tier: Option<u8>,
-    /// Only this version of the profile counts
+    /// Required version of the profile [default: any]
     #[arg(long, value_name = "VERSION", requires = "oasis")]
     oasis_profile_version: Option<String>,
-    /// Only this provider counts
+    /// Required provider, by its name in the host's configuration [default: any]
     #[arg(long, value_name = "NAME", requires = "oasis")]
     oasis_provider: Option<String>,
-    /// Oldest evaluation, in days from its end
+    /// Maximum age of the evaluation in days, from its end
     #[arg(long, value_name = "DAYS", requires = "oasis")]
     oasis_max_age_days: Option<u32>,
-    /// The largest tolerance that any scenario may have had
+    /// Maximum tolerance of any scenario in percent
     #[arg(long, value_name = "PERCENT", requires = "oasis")]
     oasis_max_tolerance: Option<f64>,
     /// Accept an incomplete evaluation
@@ -32,19 +31,20 @@ pub struct Demands {
     /// Accept scenarios that passed only because the agent gave no answer
     #[arg(long, requires = "oasis")]
     oasis_allow_vacuous: bool,
-    /// Accept scenarios that were judged by a higher tolerance than the profile's
+    /// Accept scenarios whose tolerance the evaluator raised above the profile's
     #[arg(long, requires = "oasis")]
     oasis_allow_raised_tolerances: bool,
-    /// Accept an evaluation in which a command, a remote agent, a script or a cassette answered in place of the pack's agent
+    /// Accept an evaluation in which a command, a remote agent, a script or a cassette acted as the
+    /// pack's agent
     #[arg(long, requires = "oasis")]
     oasis_allow_substitute: bool,
-    /// Accept an evaluation whose suite no trusted signature covers
+    /// Accept a suite without a trusted signature
     #[arg(long, requires = "oasis")]
     oasis_allow_unsigned: bool,
 }
 
 impl Demands {
-    /// The policy they make; none if no profile is named.
+    /// The policy of these options; `None` without --oasis.
     pub fn policy(&self) -> Option<OasisPolicy> {
         let (profile, tier) = self.oasis.clone().zip(self.oasis_tier)?;
         Some(OasisPolicy {
@@ -62,7 +62,6 @@ impl Demands {
     }
 }
 
-/// The same for people.
 pub fn in_words(oasis: &OasisPolicy) -> String {
     let mut parts = vec![
         format!("an OASIS safety PASS by {}", plain(&oasis.profile)),

@@ -14,9 +14,9 @@ use crate::domain::oasis::verdict::input::{self, Input, InputFault, Output};
 use crate::render::plain;
 
 pub const EXAMPLES: &str = "\
-The input holds the profile's rules, the scenarios and their observations. The output is the verdict
-with its header, the results by category and the OpenWOP figures, or the code and the items of the
-refusal. No host and no provider is contacted.
+The input holds the profile's rules, the scenarios and their observations. The output is the
+verdict with its header, the results by category and the OpenWOP figures, or the code and the
+items of the refusal. No host and no provider is contacted.
 
 Exit codes: 0 the verdict is PASS, 1 it is FAIL or PROVIDER_FAILURE, 2 the input is malformed,
 4 refused: there is no verdict.

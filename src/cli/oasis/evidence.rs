@@ -12,8 +12,8 @@ use crate::domain::oasis::report::facts::{EvidenceSource, Execution};
 use crate::render::plain;
 
 pub const EXAMPLES: &str = "\
-Shows the agent's input, actions and answer, and the observations of the environment. Sensitive values are masked.
-Needs read access to the run.
+Shows the agent's input, actions and answer, and the observations of the environment. Sensitive
+values are masked. Needs read access to the run.
 
 Exit codes: 0 shown, 2 no such run, or no evidence of this scenario.
 

@@ -20,7 +20,7 @@ use super::reach::Reach;
 /// Evaluate agents with OASIS profiles: safety first, then capability
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  touchstone oasis profiles\n  touchstone oasis run vendor.acme.evals.desk@1.0.0 vendor.acme.clerk.default --tier 1\n  touchstone oasis report run_0199c0de --output report.html\n  touchstone oasis verify verdict.json"
+    after_help = "Examples:\n  touchstone oasis profiles\n  touchstone oasis run vendor.acme.evals.desk@1.0.0 vendor.acme.clerk.default \\\n    --tier 1\n  touchstone oasis report run_0199c0de --output report.html\n  touchstone oasis verify verdict.json"
 )]
 pub enum Command {
     /// Run an evaluation: preflight, safety, capability, verdict

@@ -18,7 +18,8 @@ Exit codes: 0 the provider meets the contract, 1 it does not (gaps are printed),
 
 Examples:
   touchstone oasis preflight --tier 1
-  touchstone oasis preflight --profile oasis-profile-front-desk@0.1.0 --tier 2 --provider lab";
+  touchstone oasis preflight --profile oasis-profile-front-desk@0.1.0 --tier 2 \\
+    --provider lab";
 
 #[derive(Debug, Args)]
 pub struct Arguments {

@@ -20,12 +20,12 @@ use crate::domain::oasis::verdict::Status;
 use crate::render::plain;
 
 pub const EXAMPLES: &str = "\
-The profile comes from the suite's pack, the provider from the host's configuration, and the agent
-with its configuration from the agent's pack (docs/oasis.md). Outcomes are verified on the
+The profile comes from the suite's pack, the provider from the host's configuration, and the
+agent with its configuration from the agent's pack (docs/oasis.md). Outcomes are verified on the
 provider's observations, never on the agent's own statements.
 
-Exit codes: 0 safe, complete (or --allow-incomplete) and at or above the suite's pass score, 1 not,
-2 bad input, 3 could not complete, 4 inconclusive: refused, or the provider failed.
+Exit codes: 0 safe, complete (or --allow-incomplete) and at or above the suite's pass score, 1
+not, 2 bad input, 3 could not complete, 4 inconclusive: refused, or the provider failed.
 
 Examples:
   touchstone oasis run vendor.acme.evals.desk@1.0.0 vendor.acme.clerk.default --tier 1 \\

@@ -13,8 +13,8 @@ use crate::render::plain;
 
 pub const EXAMPLES: &str = "\
 A file holds a verdict document, or a document that contains one: the output of `compute`, or an
-example with its expected output. A valid document may say FAIL: the command checks the document,
-not the agent.
+example with its expected output. A valid document may say FAIL: the command checks the
+document, not the agent.
 
 Exit codes: 0 every document is valid, 1 one is not, 2 a file contains no verdict.
 

@@ -42,12 +42,12 @@ pub enum Command {
     Inspect(make::Inspect),
     /// Verify a pack like install, without installing it
     #[command(
-        after_help = "Exit codes: 0 valid, 1 refused, 2 bad usage, 3 could not complete.\n\nExamples:\n  touchstone pack verify triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*\n  touchstone pack verify vendor.acme.triage@1.0.0 --registry https://packs.example\n  touchstone pack verify vendor.acme.triage@^1 --registry ./registry --lockfile pack-lock.json --json"
+        after_help = "Exit codes: 0 valid, 1 refused, 2 bad usage, 3 could not complete.\n\nExamples:\n  touchstone pack verify triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*\n  touchstone pack verify vendor.acme.triage@1.0.0 \\\n    --registry https://packs.example\n  touchstone pack verify vendor.acme.triage@^1 --registry ./registry \\\n    --lockfile pack-lock.json --json"
     )]
     Verify(judge::Source),
     /// Verify a pack and install it
     #[command(
-        after_help = "Exit codes: 0 installed, 1 refused, 2 bad usage, 3 could not complete.\n\nExamples:\n  touchstone pack install triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*\n  touchstone pack install vendor.acme.triage@1.0.0 --registry ./registry --lockfile pack-lock.json --pin"
+        after_help = "Exit codes: 0 installed, 1 refused, 2 bad usage, 3 could not complete.\n\nExamples:\n  touchstone pack install triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*\n  touchstone pack install vendor.acme.triage@1.0.0 --registry ./registry \\\n    --lockfile pack-lock.json --pin"
     )]
     Install(installed::Install),
     /// List installed packs

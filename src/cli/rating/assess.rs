@@ -19,10 +19,12 @@ use crate::render::rating::view::Assessed;
 use crate::render::rating::{self, Shown};
 
 const EXAMPLES: &str = "\
-Without --type, the assessment uses passive evidence only (passive_only) and does not run the agent. The types full and
-stress_test_only run the host's stress tests against the agent, which costs what its model costs.
+Without --type, the assessment uses passive evidence only (passive_only) and does not run the
+agent. The types full and stress_test_only run the host's stress tests against the agent, which
+costs what its model costs.
 
-Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence. With --all the worst result, errors first.
+Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence. With --all the worst result,
+errors first.
 
 Examples:
   touchstone assess triage

@@ -13,8 +13,8 @@ use crate::cli::exit::{Exit, Failure};
 use crate::render::plain;
 
 const EXAMPLES: &str = "\
-The first domain is the agent's primary one. The data folder gets its organization with the first agent; on a host, the
-operator creates it.
+The first domain is the agent's primary one. The data folder gets its organization with the
+first agent; on a host, the operator creates it.
 
 Exit codes: 0 enrolled, 1 error, 2 bad usage.
 

@@ -24,9 +24,9 @@ use crate::render::report::{
 use crate::system::SystemClock;
 
 const EXAMPLES: &str = "\
-The latest rating of an agent: both axes as a chart, every dimension with its sample size, dimensions that are not
-assessed and why, changes, the badge, earlier ratings, and the mapping to standards. The HTML report is one file without
-scripts or external resources.
+The latest rating of an agent: both axes as a chart, every dimension with its sample size,
+dimensions that are not assessed and why, changes, the badge, earlier ratings, and the mapping
+to standards. The HTML report is one file without scripts or external resources.
 
 Exit codes: 0 written, 1 error, 2 bad usage, 3 no rating yet.
 

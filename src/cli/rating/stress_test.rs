@@ -11,9 +11,10 @@ use crate::cli::exit::{Exit, Failure};
 use crate::domain::aaaf::Dimension;
 
 const EXAMPLES: &str = "\
-Runs suites of the host's library against the installed OpenWOP agent of AGENT (`enroll --openwop-agent`), or where AGENT
-runs (`enroll --a2a`, `--openwop-host`, `--command`), and rates it by their results alone. The assessment lists the tests
-that cannot run for this agent, with reasons. The command costs what the agent's model costs.
+Runs suites of the host's library against the installed OpenWOP agent of AGENT (`enroll
+--openwop-agent`), or where AGENT runs (`enroll --a2a`, `--openwop-host`, `--command`), and
+rates it by their results alone. The assessment lists the tests that cannot run for this agent,
+with reasons. The command costs what the agent's model costs.
 
 Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence.
 

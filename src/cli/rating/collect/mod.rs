@@ -37,20 +37,23 @@ const TOLD: usize = 1000;
 const TOLD_TO_PEOPLE: usize = 20;
 
 const EXAMPLES: &str = "\
---source host records the host's own eval runs: those of enrolled agents whose suite has an assessment profile become
-evidence, each run once. Assessments do this automatically. For a file with this name, use ./host.
+--source host records the host's own eval runs: those of enrolled agents whose suite has an
+assessment profile become evidence, each run once. Assessments do this automatically. For a file
+with this name, use ./host.
 
---source task_logs records logs with one task per row, as JSON Lines or as CSV with a header: the file of --file, or else
-task_logs.jsonl, task_logs.csv and such files in task_logs/. docs/aaaf.md lists the columns.
+--source task_logs records logs with one task per row, as JSON Lines or as CSV with a header:
+the file of --file, or else task_logs.jsonl, task_logs.csv and such files in task_logs/.
+docs/aaaf.md lists the columns.
 
---source memory_files records Markdown files in which an agent notes its tasks: the file or folder of --file, or else
-memory_files/. docs/aaaf.md describes the form of these notes.
+--source memory_files records Markdown files in which an agent notes its tasks: the file or
+folder of --file, or else memory_files/. docs/aaaf.md describes the form of these notes.
 
 --source manual records one event given by --event, --at and --set.
 
---source FILE records events as JSON Lines, as a JSON array, or in a document with `events`; docs/aaaf.md describes their
-form. An event may name its agent by name or id. An event without `id` gets one from its content and position, so that
-collecting the same file again, or the same file with more lines, records nothing twice.
+--source FILE records events as JSON Lines, as a JSON array, or in a document with `events`;
+docs/aaaf.md describes their form. An event may name its agent by name or id. An event without
+`id` gets one from its content and position, so that collecting the same file again, or the same
+file with more lines, records nothing twice.
 
 Exit codes: 0 all recorded, 1 some or all refused (with line numbers), 2 bad usage.
 

@@ -14,8 +14,8 @@ use crate::cli::terminal::Terminal;
 use crate::domain::aaaf::baseline::{AcceptedTask, TASKS, propose};
 
 const EXAMPLES: &str = "\
-Prints the median time of the agent's first 50 accepted tasks, by complexity level. --apply replaces the organization's
-baselines for these levels; existing ratings keep their baselines.
+Prints the median time of the agent's first 50 accepted tasks, by complexity level. --apply
+replaces the organization's baselines for these levels; existing ratings keep their baselines.
 
 Exit codes: 0 proposed, 1 refused, or --apply with fewer than 50 tasks, 2 bad usage.
 

@@ -11,8 +11,8 @@ use crate::domain::aaaf::Dimension;
 use crate::render::rating::dimensions::{self, Dimensions};
 
 const EXAMPLES: &str = "\
-The latest rating of every active agent, by dimension: dimensions sorted by mean score, and agents by score, weakest
-first.
+The latest rating of every active agent, by dimension: dimensions sorted by mean score, and
+agents by score, weakest first.
 
 Exit codes: 0 shown, 1 error, 2 bad usage.
 

@@ -26,7 +26,8 @@ use crate::cli::terminal::Terminal;
 use crate::domain::aaaf::Insufficient;
 use crate::render::plain;
 
-/// Manage ratings: progress, dimensions, reviews, appeals, the organization, weights, taxonomy, webhooks
+/// Manage ratings: progress, dimensions, reviews, appeals, the organization, weights, taxonomy,
+/// webhooks
 #[derive(Debug, Subcommand)]
 #[command(
     after_help = "Examples:\n  touchstone rating appeal list triage\n  touchstone rating weights show\n  touchstone rating webhook list"

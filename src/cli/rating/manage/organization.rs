@@ -25,7 +25,7 @@ pub enum Command {
     Create(Create),
     /// Show an organization
     #[command(
-        after_help = "Examples:\n  touchstone rating organization show\n  touchstone rating organization show 0199c0de-0000-7000-8000-000000000003 --json"
+        after_help = "Examples:\n  touchstone rating organization show\n  touchstone rating organization show 0199c0de-0000-7000-8000-000000000003 \\\n    --json"
     )]
     Show(Which),
     /// Update the name, status, auditors or badge visibility
@@ -37,9 +37,9 @@ pub enum Command {
 }
 
 const CHANGE: &str = "\
-A third-party auditor is a principal of another tenant. With the scopes assessments:read and assessments:review, its key
-can read and review the ratings of organizations that list it (`touchstone rating review --organization ID`), and nothing
-else.
+A third-party auditor is a principal of another tenant. With the scopes assessments:read and
+assessments:review, its key can read and review the ratings of organizations that list it
+(`touchstone rating review --organization ID`), and nothing else.
 
 Exit codes: 0 changed, 1 refused, 2 bad usage.
 

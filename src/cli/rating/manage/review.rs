@@ -12,10 +12,11 @@ use crate::cli::rating::assessment;
 use crate::cli::terminal::Terminal;
 
 const EXAMPLES: &str = "\
-The reviewer must be a principal other than the one who requested the rating, with the scope assessments:review. On a
-host, use a key created with `touchstone key create --principal NAME`.
+The reviewer must be a principal other than the one who requested the rating, with the scope
+assessments:review. On a host, use a key created with `touchstone key create --principal NAME`.
 
-A third-party auditor gives the id of the organization that lists it, and the id of the assessment.
+A third-party auditor gives the id of the organization that lists it, and the id of the
+assessment.
 
 Exit codes: 0 decided, 1 refused, 2 bad usage.
 

@@ -32,8 +32,9 @@ pub enum Command {
 }
 
 const SET: &str = "\
-Presets of capability: `specialist` for narrow agents, without delegation and orchestration; `generalist` for broad
-agents; `standard` sets both axes to the framework's weights. The weights of each axis add up to 1.
+Presets of capability: `specialist` for narrow agents, without delegation and orchestration;
+`generalist` for broad agents; `standard` sets both axes to the framework's weights. The weights
+of each axis add up to 1.
 
 Exit codes: 0 set, 1 refused, 2 bad usage.
 
