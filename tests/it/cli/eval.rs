@@ -173,7 +173,7 @@ fn what_was_not_judged_exits_4_and_a_retry_judges_only_that() {
     assert!(
         refused.stderr.contains("`scripted`")
             && refused.stderr.contains("`other-1`")
-            && refused.stderr.contains("  try: --model-url"),
+            && refused.stderr.contains("  try: use the run's --model-url"),
         "{}",
         refused.stderr
     );

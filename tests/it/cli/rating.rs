@@ -249,7 +249,7 @@ fn before_anything_is_enrolled_it_is_said_how(#[case] arguments: &[&str]) {
     let done = Home::empty().run(arguments);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert!(
-        done.stderr.contains("try: touchstone enroll NAME"),
+        done.stderr.contains("touchstone enroll NAME"),
         "{}",
         done.stderr
     );
@@ -299,7 +299,7 @@ fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
     let done = home.run(&["report", "triage"]);
     assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
     assert!(
-        done.stderr.contains("try: touchstone assess triage"),
+        done.stderr.contains("try: assess it with touchstone assess triage"),
         "{}",
         done.stderr
     );

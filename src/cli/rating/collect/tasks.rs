@@ -325,7 +325,7 @@ pub fn events(row: &Map<String, Value>) -> Result<Vec<Value>, String> {
     }
     match events.is_empty() {
         true => Err(
-            "`completed_at`, or `assigned_at` with `complexity_level` and `domain`, is missing"
+            "`completed_at` is missing; without it, `assigned_at`, `complexity_level` and `domain` are required"
                 .to_owned(),
         ),
         false => Ok(events),
