@@ -16,7 +16,7 @@ use crate::render::{Ink, harmless};
 
 /// How often the display is redrawn while nothing happens.
 const TICK: Duration = Duration::from_millis(100);
-/// Below this many columns there is no room for a bar next to the numbers.
+/// Minimum number of columns for a bar next to the numbers.
 const NARROWEST_BAR: u16 = 90;
 
 /// A progress bar of counted items.

@@ -22,7 +22,7 @@ pub enum Reach {
     Files,
     /// Files; `--key` names the key to sign or verify with.
     Signing,
-    /// A temporary host of its own.
+    /// A temporary host.
     Demo,
 }
 

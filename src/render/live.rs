@@ -44,7 +44,7 @@ struct Running {
     doing: String,
 }
 
-/// The state of a run, as far as it is known.
+/// The known state of a run.
 #[derive(Default)]
 pub struct Live {
     state: RunState,
@@ -54,7 +54,7 @@ pub struct Live {
     running: Vec<Running>,
     /// Ended tasks in order of their end, limited to [`KEPT`].
     ended: VecDeque<TaskId>,
-    /// Ended tasks that did not pass, likewise.
+    /// Ended tasks that did not pass, with the same limit.
     troubled: VecDeque<TaskId>,
     /// Maximum name width so far, so that columns do not move back and forth.
     widest: usize,

@@ -191,7 +191,7 @@ fn url_of(card: &str) -> Result<Option<Url>, Failure> {
     card.parse().map(Some).map_err(bad)
 }
 
-/// Fetches or reads a card; the inner error says why there is none, and the caller words it.
+/// Fetches or reads a card; the inner error is the reason for its absence, worded by the caller.
 pub(super) async fn fetched(
     cards: &Cards,
     card: &str,

@@ -42,7 +42,7 @@ impl Client {
     /// Sends `GET` and parses the JSON response.
     ///
     /// # Errors
-    /// The host's error response, or why there was no response.
+    /// The host's error response, or the reason for a missing response.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.call(Call::new(Method::GET, path)).await
     }

@@ -19,7 +19,7 @@ verdict with its header, the results by category and the OpenWOP figures, or the
 items of the refusal. No host and no provider is contacted.
 
 Exit codes: 0 the verdict is PASS, 1 it is FAIL or PROVIDER_FAILURE, 2 the input is malformed,
-4 refused: there is no verdict.
+4 refused, without a verdict.
 
 Examples:
   touchstone oasis compute input.json

@@ -148,7 +148,7 @@ pub fn write(file: &Path, octets: &[u8]) -> Result<(), Failure> {
     })
 }
 
-/// Adds a remedy if there is no report.
+/// Adds a remedy to a missing report.
 fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
     let program = context.program();
     match &*failure.code {

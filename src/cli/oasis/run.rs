@@ -138,7 +138,7 @@ async fn evaluate(
         Concluded::Refused(refusal) => {
             show_refusal(context, run, &eval, refusal.as_ref());
             if !outputs.is_empty() {
-                terminal.note("no report: there is no verdict");
+                terminal.note("no report, because the evaluation has no verdict");
             }
             Ok(Exit::Inconclusive)
         }

@@ -61,7 +61,6 @@ pub struct Build {
     out: Option<PathBuf>,
 }
 
-/// What a signature covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Method {
     /// The whole archive
@@ -83,7 +82,7 @@ pub struct Sign {
     /// Key id, by which hosts trust the key
     #[arg(long, value_name = "ID", value_parser = key_id)]
     key_id: String,
-    /// What the signature covers
+    /// Coverage of the signature
     #[arg(long, value_enum, default_value = "ed25519")]
     method: Method,
     /// Archive to write [default: the archive itself, or NAME-VERSION.tgz]

@@ -34,7 +34,7 @@ pub fn refused(terminal: &Terminal, refusal: &Refusal) -> Exit {
     }
 }
 
-/// What the caller can do about a refusal that may not be the pack's fault.
+/// A remedy for refusals that may not be the pack's fault.
 fn remedy(refusal: &Refusal) -> Option<&'static str> {
     match refusal.code {
         ErrorCode::SignatureUnknownKey => Some(

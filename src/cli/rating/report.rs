@@ -249,7 +249,7 @@ fn deliver(
 pub(super) struct Past {
     /// The latest rating.
     pub last: Option<Assessed>,
-    /// Earlier ratings, as far as they are listed.
+    /// Earlier ratings, up to the list's limit.
     before: Vec<Moment>,
     /// The latest failed assessment since.
     failed: Option<Assessed>,

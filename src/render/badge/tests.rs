@@ -164,7 +164,7 @@ fn long_texts_are_shortened_by_what_they_measure(
 fn wide_and_narrow_letters_are_told_apart() {
     let room = |text: &str| width(text, Weight::Medium, 10.0);
     assert!(room("WWWW") > 2.5 * room("iiii"));
-    assert!(room("漢") >= 10.0, "what the font lacks is as wide as high");
+    assert!(room("漢") >= 10.0, "missing characters are as wide as high");
 }
 
 /// Renders a badge with this name.

@@ -21,7 +21,7 @@ use crate::domain::statistics::RegressionVerdict;
 
 /// Maximum number of tasks listed; the document has all.
 const LISTED: usize = 40;
-/// Number of characters shown of a digest, enough to tell digests apart.
+/// Number of characters shown of a digest, enough to distinguish digests.
 const DIGEST_SHOWN: usize = 15;
 
 pub fn comparison(found: &RunComparison, style: Style) -> String {
@@ -334,7 +334,7 @@ fn milliseconds(amount: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a mean of latencies, which are no less than 0 and far below 2^64"
+        reason = "a mean of latencies, which are at least 0 and far below 2^64"
     )]
     duration(amount.round() as u64)
 }

@@ -213,7 +213,7 @@ fn recorded_by(sources: &Sources) -> String {
 pub fn movements(assessed: &Assessed) -> Vec<String> {
     let mut told = Vec::new();
     match &assessed.calibration {
-        None => told.push("There was no earlier rating to compare with.".to_owned()),
+        None => told.push("Not compared with an earlier rating.".to_owned()),
         Some(calibration) if calibration.flags.is_empty() => {
             told.push("No score changed significantly since the previous rating.".to_owned());
         }
