@@ -21,6 +21,7 @@ pub enum NotWritten {
     Page(#[from] askama::Error),
 }
 
+/// Renders a report.
 ///
 /// # Errors
 /// A serializer or a template failed.
