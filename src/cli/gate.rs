@@ -415,7 +415,7 @@ fn attempts_in_words(attempts: &AttemptIds) -> String {
         voided => format!(", {voided} void"),
     };
     format!(
-        "pooled with all {} runs of the same agent, suite and model (attempt {}{voided}): {}",
+        "pooled with all {} runs of the same agent, suite and model (look {}{voided}): {}",
         attempts.run_ids.len(),
         attempts.looks,
         named.join(", ")

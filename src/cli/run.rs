@@ -66,7 +66,7 @@ pub enum Command {
     Diff(diff::Diff),
     /// Show confidence intervals and significance of a run's scores
     #[command(
-        after_help = "Exit codes: 0 significantly at or above the pass score, 1 significantly below, 2 bad input, 3 could not complete, 4 too few tasks to decide.\n\nExamples:\n  touchstone run statistics run_0199c0de\n  touchstone --json run statistics run_0199c0de | jq .gate"
+        after_help = "Exit codes: 0 the pass score is reached with significance, 1 missed with significance, 2 bad input, 3 could not complete, 4 too few tasks to decide.\n\nExamples:\n  touchstone run statistics run_0199c0de\n  touchstone --json run statistics run_0199c0de | jq .gate"
     )]
     Statistics(statistics::Which),
     /// Fork a run: replay it, or branch from an event

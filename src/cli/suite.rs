@@ -56,7 +56,7 @@ impl Command {
 
 #[derive(Debug, Args)]
 pub struct File {
-    /// Suite file, JSON or YAML
+    /// File to read
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }

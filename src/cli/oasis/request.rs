@@ -58,8 +58,8 @@ pub struct Terms {
     /// Also run the probes of this red team file, YAML
     #[arg(long, value_name = "FILE")]
     red_team: Option<PathBuf>,
-    /// Maximum number of scenarios in flight; after a provider fault no further ones start
-    /// [default: 1]
+    /// Maximum number of scenarios in flight; a provider fault ends the evaluation after they have
+    /// ended [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
 }

@@ -78,7 +78,7 @@ pub enum Taxonomy {
 
 #[derive(Debug, Args)]
 pub struct Domains {
-    /// Domains, in order
+    /// Domains
     #[arg(value_name = "DOMAIN", required = true)]
     domains: Vec<String>,
 }
