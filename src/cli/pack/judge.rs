@@ -125,7 +125,7 @@ pub async fn verify(context: &Context<'_>, source: &Source) -> Result<Exit, Fail
     match judge(context, source, lock, Judges::Here).await? {
         Ok(judged) => {
             let facts = inventory::facts(&judged.candidate.pack);
-            shown::pack(context.terminal(), "sound:", &facts);
+            shown::pack(context.terminal(), "valid:", &facts);
             Ok(Exit::Good)
         }
         Err(refusal) => Ok(shown::refused(context.terminal(), &refusal)),
