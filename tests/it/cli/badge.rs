@@ -51,7 +51,8 @@ fn people_are_told_who_and_why() {
     };
     let good = of("good.png");
     assert!(
-        good.stdout.starts_with("✓ the badge is valid: AAAF: Expert"),
+        good.stdout
+            .starts_with("✓ the badge is valid: AAAF: Expert"),
         "{}",
         good.stdout
     );
@@ -167,7 +168,11 @@ fn what_is_no_badge_is_bad_input() {
     ] {
         let done = run(&[&file(name, text)]);
         assert_eq!(done.code, 2, "{name}: {}", done.stderr);
-        assert!(done.stderr.contains("does not contain a badge"), "{}", done.stderr);
+        assert!(
+            done.stderr.contains("does not contain a badge"),
+            "{}",
+            done.stderr
+        );
     }
     assert_eq!(run(&[&folder.path().join("absent")]).code, 2);
     // Any other document is a badge that does not hold.

@@ -299,7 +299,8 @@ fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
     let done = home.run(&["report", "triage"]);
     assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
     assert!(
-        done.stderr.contains("try: assess it with touchstone assess triage"),
+        done.stderr
+            .contains("try: assess it with touchstone assess triage"),
         "{}",
         done.stderr
     );
@@ -334,8 +335,7 @@ fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
     let done = home.run(&["report", "--summary"]);
     assert_good(&done);
     assert!(
-        done.stdout.contains("2 enrolled, 1 rated")
-            && done.stdout.contains("| idle | not rated"),
+        done.stdout.contains("2 enrolled, 1 rated") && done.stdout.contains("| idle | not rated"),
         "{}",
         done.stdout
     );
@@ -390,17 +390,17 @@ fn a_badge_is_taken_in_every_form_and_verified_offline() {
     for file in ["badge.png", "badge.svg", "badge.json", "credential.json"] {
         let done = home.run(&["badge", "verify", file]);
         assert_good(&done);
-        assert!(done.stdout.contains("the badge is valid"), "{}", done.stdout);
+        assert!(
+            done.stdout.contains("the badge is valid"),
+            "{}",
+            done.stdout
+        );
     }
     let done = home.run(&["badge", "triage"]);
     assert_good(&done);
     assert!(done.stdout.starts_with("| AAAF badge |"), "{}", done.stdout);
     let report = home.run(&["report", "triage"]);
-    assert!(
-        report.stdout.contains("Valid until "),
-        "{}",
-        report.stdout
-    );
+    assert!(report.stdout.contains("Valid until "), "{}", report.stdout);
     let done = home.run(&["assess", "triage", "--dimension", "accuracy", "--json"]);
     let single = done.document()["id"].as_str().unwrap().to_owned();
     let done = home.run(&["badge", &single]);
@@ -786,8 +786,7 @@ fn task_logs_become_evidence_once() {
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert_eq!(done.stdout, "6 recorded, 1 refused\n");
     assert!(
-        done.stderr
-            .contains("2 new, 4 already recorded")
+        done.stderr.contains("2 new, 4 already recorded")
             && done.stderr.contains("line 5: `completed_at` is missing"),
         "{}",
         done.stderr
@@ -917,8 +916,7 @@ fn memory_files_become_evidence_once() {
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert_eq!(done.stdout, "4 recorded, 1 refused\n");
     assert!(
-        done.stderr
-            .contains("2 new, 2 already recorded")
+        done.stderr.contains("2 new, 2 already recorded")
             && done
                 .stderr
                 .contains("log.md, line 20: `quality_score` is a grade"),
