@@ -1,6 +1,6 @@
 """What the benchmarks share: inputs, the model endpoint, and one measured run of each kind.
 
-`bench/run` measures Touchstone, `bench/peers` sets other harnesses beside it. Both take their numbers from whole processes.
+`bench/run` measures Touchstone, `bench/peers` compares it with other harnesses. Both measure complete processes.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Api:
         return created["runId"]
 
     def wait(self, run: str) -> None:
-        """Returns when the run has ended; asks for events it cannot have, so that none are sent."""
+        """Returns when the run has ended. Polls after the last possible sequence, so that no events are sent."""
         while not self.call("GET", f"/v1/runs/{run}/events/poll?lastSequence=2000000000&timeout=60")["isComplete"]:
             pass
 
@@ -193,7 +193,7 @@ class Bench:
         return f"{SUITE_ID}@{version}"
 
     def evaluate(self, tasks: int, mode: str = "golden", concurrency: int = CONCURRENCY) -> dict:
-        """One `touchstone eval` from its start to its end: everything it costs."""
+        """Runs `touchstone eval` and measures all its costs."""
         command = self.touchstone.arguments(
             "eval", self.suite(tasks, mode), "--agent", AGENT_ID, "--mode", mode, "--concurrency", str(concurrency), "--json")
         output, errors = self.folder / "eval.json", self.folder / "eval.err"
@@ -203,7 +203,7 @@ class Bench:
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
-        # 1: every tenth answer is wrong on purpose, which a suite without thresholds may call a failure.
+        # 1: every tenth answer is wrong on purpose, which may fail a suite without thresholds.
         if process.returncode not in (0, 1):
             raise Failure(f"touchstone eval ended with {process.returncode}: {errors.read_text()[-2000:]}")
         summary = find_summary(json.loads(output.read_text()))
@@ -246,7 +246,7 @@ class Bench:
         return {**ours, "tasksPerS": tasks / ours["wallS"], "barePerS": bare["perSecond"]}
 
     def rubric(self) -> dict:
-        # A task is one call of the agent and then one of the judge for each criterion, side by side.
+        # A task makes one agent call, and then one judge call per criterion in parallel.
         tasks, latency_ms, concurrency = 2500, 100, 50
         self.suite(tasks, "rubric")
         self.mock.behave(latency_ms)
@@ -284,7 +284,7 @@ class Bench:
                 stdout=subprocess.PIPE, text=True)
             outcome = json.loads(swarm.stdout.splitlines()[-1])
             api.check(run, tasks)
-            # What `updates` leaves out is everything of the agent and the meter.
+            # `updates` omits the events of the agent and of usage.
             quiet = ("agent.", "provider.", "budget.")
             expected = sum(not event["type"].startswith(quiet) for event in api.events(run))
             if outcome["complete"] != consumers or outcome["fewestEvents"] != expected or outcome["mostEvents"] != expected:
@@ -297,13 +297,13 @@ class Bench:
 
     def growth(self) -> dict:
         total, rows = 20_000, []
-        # Runs of one task cost almost nothing but what every run costs, whatever its size: create, claim, start, end, two calls.
+        # A run of one task costs little more than the fixed cost of each run: create, claim, start, end, two calls.
         sizes = (1, 10, 100, 1000, 10_000, 100_000)
         for tasks in sizes:
             self.suite(tasks)
         for tasks in sizes:
             self.mock.behave()
-            # A process of its own for each size: nothing is warmer or fuller than elsewhere.
+            # A separate process for each size, so that caches and data do not differ between sizes.
             with self.serving() as (serving, api):
                 runs = min(2000, max(1, total // tasks))
                 with ThreadPoolExecutor(max_workers=8) as pool:

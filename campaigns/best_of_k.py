@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tries to promote an agent that is no better than the bar by running it again and again and naming the lucky run.
+"""Tries to promote an agent whose true rate equals the threshold, by repeating its run and naming the luckiest one.
 
-A stub endpoint answers each task right with probability p. Each campaign belongs to a tenant of its own: it runs the suite K
-times and asks the gate after every run, naming that run as the evidence. Printed are the campaigns that were promoted, with a
-Wilson interval, and those in which one run alone would have passed. Exits 1 if significantly more than 5 % are promoted.
+A stub endpoint answers each task correctly with probability p. Each campaign has its own tenant, runs the suite K times and
+checks the gate after every run, with that run as the evidence. The script prints the number of promoted campaigns, with a
+Wilson interval, and of those in which one run alone would have passed. Exits 1 if significantly more than 5 % are promoted.
 
 Only the standard library is needed. The program under test is TOUCHSTONE_BIN, or what cargo builds.
 """

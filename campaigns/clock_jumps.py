@@ -20,7 +20,7 @@ TASKS, CONCURRENCY, LATENCY_S = 600, 4, 0.03
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="campaigns/clock_jumps.py", description=__doc__)
-    parser.add_argument("--library", metavar="FILE", help="libfaketimeMT.so.1 (default: where Debian puts it)")
+    parser.add_argument("--library", metavar="FILE", help="path of libfaketimeMT.so.1 (default: Debian's path)")
     options = parser.parse_args()
     return campaign(parser.prog, lambda: run(parser.prog, options))
 
@@ -46,7 +46,7 @@ def run(name: str, options) -> int:
                             f"resumed after {outcome['resumedMs']:.0f} ms")
             print(f"{case}: done", file=sys.stderr, flush=True)
             violations += [f"{case}: {fault}" for fault in outcome["faults"]]
-            # Without an interruption nothing is asked twice; with one, what was in flight or not yet durable.
+            # Without an interruption, no request is repeated; with one, those in flight or not yet written to disk are.
             most = 2 * CONCURRENCY if interrupted else 0
             if outcome["again"] > most:
                 violations.append(f"{case}: {outcome['again']} requests made again, more than {most}")
@@ -58,7 +58,7 @@ def run(name: str, options) -> int:
 
 
 def clock_of(serving: Serving, api: Api, run: str) -> float:
-    """The wall clock of the host, as its log tells it. The `Date` of its answers is kept for a while and stands still when the
+    """The wall clock of the host, taken from its log. The `Date` header of its responses is cached and does not change when the
     clock is set back."""
     api.call("GET", f"/v1/runs/{run}")
     moments = re.findall(r"(?m)^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.?\d*Z", serving.log.read_text())

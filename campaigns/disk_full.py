@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Fills the disk under a serving host, again and again, and checks that nothing is lost, doubled or asked in vain.
+"""Fills the disk under a serving host, again and again, and checks that nothing is lost, duplicated or requested in vain.
 
     campaigns/disk_full.py [--rounds N] [--size MIB] [--json FILE]
 
 Mounts a small tmpfs for the data folder (root only; says SKIPPED and exits 0 where mounting is not possible), runs evals
-against a model endpoint on loopback, fills the tmpfs with a ballast file, holds it full for longer than a lease, and deletes
-the ballast. Some rounds leave a little room, some kill the host while the disk is full. Exits 1 when an invariant is
+against a model endpoint on loopback, fills the tmpfs with a large file, keeps it full for longer than a lease, and deletes
+the file. Some rounds leave a little space, some kill the host while the disk is full. Exits 1 when an invariant is
 violated: readiness, refusals, no model calls while the disk is full, recovery without a restart, complete and gapless logs,
 each task scored once, at most one further request for a task in flight and outage.
 """
@@ -41,9 +41,9 @@ from hosting import Failure, Serving, Touchstone, binary  # noqa: E402
 
 TASKS = 200
 CONCURRENCY = 8
-# Long enough for a busy machine: a lease that runs out without an outage repeats calls too.
+# Long enough for a busy machine: a lease that expires without an outage repeats calls too.
 LEASE_S = 6
-# Calls that were under way when the first write failed.
+# Calls in flight when the first write failed.
 SETTLE_S = 2
 RECOVERS_WITHIN_S = 15
 ENDS_WITHIN_S = 300
@@ -96,7 +96,7 @@ class Endpoint:
                     self.end_headers()
                     self.wfile.write(text)
                 except OSError:
-                    pass  # The host gave the call up.
+                    pass  # The host abandoned the call.
 
             def log_message(self, *_):
                 pass
@@ -165,7 +165,7 @@ class Campaign:
         self.runs.append(Api(self.serving.base_url, self.key).start(TASKS))
 
     def fill(self, leave: int) -> None:
-        """Writes until the disk is full, then gives `leave` bytes back. Repeated: the host frees and takes pages meanwhile."""
+        """Writes until the disk is full, then frees `leave` bytes. Repeated, because the host frees and allocates pages meanwhile."""
         with self.ballast.open("ab", buffering=0) as ballast:
             for size in (1 << 20, 1 << 12):
                 try:
@@ -177,7 +177,7 @@ class Campaign:
                 ballast.truncate(max(0, ballast.tell() - leave))
 
     def shorten_log(self) -> None:
-        """A log that has grown is written again from its beginning and needs no room, so a full disk would go unnoticed."""
+        """Truncates the write-ahead log: a log that has grown is reused from its beginning, so the host would not notice a full disk."""
         with contextlib.closing(sqlite3.connect(self.data / "touchstone.db", timeout=1)) as database:
             with contextlib.suppress(sqlite3.OperationalError):
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -193,7 +193,7 @@ class Campaign:
         return False
 
     def is_carried(self) -> bool:
-        """Whether runs are still recorded, in space that the database has allocated already."""
+        """Whether runs are still recorded, in space that the database allocated earlier."""
         create = {"mode": "eval", "evalSuiteRef": f"{SUITE_ID}@{version_of(TASKS)}", "agentId": AGENT_ID}
         status, _, text = self.ask("POST", "/v1/runs", create)
         if status != 201:
@@ -217,7 +217,7 @@ class Campaign:
         status, headers, text = self.ask("POST", "/v1/runs", create)
         self.counts[f"POST run {status}"] += 1
         if status == 201 and kind == "tight":
-            # There was room for one more row; its tasks must wait all the same.
+            # There was space for one more row; its tasks must wait anyway.
             self.runs.append(json.loads(text)["runId"])
         elif status != 503:
             self.violated(f"round {number}: POST /v1/runs answered {status} while the disk was full")
@@ -241,7 +241,7 @@ class Campaign:
         if not self.unready_soon() and not self.is_carried():
             self.violated(f"round {number}: /readyz stays 200 although nothing can be written")
         if kind == "tight":
-            # Room for small writes, not for a batch of results.
+            # Space for small writes, but not for a batch of results.
             self.fill(32 << 10)
         self.check_refusals(number, kind)
         time.sleep(SETTLE_S)
@@ -261,13 +261,13 @@ class Campaign:
             self.wait(run)
         repeated = self.endpoint.total() - before - TASKS * (len(self.runs) - older)
         self.counts["repeated requests"] += repeated
-        # Tasks in flight, and those whose results were not durable yet.
+        # Tasks in flight, and those whose results were not yet written to disk.
         self.most_outages = max(self.most_outages, outages)
         if repeated > 4 * CONCURRENCY * outages:
             self.violated(f"round {number} ({kind}): {repeated} repeated requests with {CONCURRENCY} tasks in flight")
 
     def hold(self, number: int, kind: str, asked: int) -> int:
-        """Keeps the disk full; answers how many outages the host went through. Space that the database has allocated already
+        """Keeps the disk full and returns the number of outages. Space that the database allocated earlier
         may carry it for a while: it is ready then, and works."""
         until = time.monotonic() + self.dice.uniform(1.2, 2) * LEASE_S
         unready, outages = False, 1
@@ -341,7 +341,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=8, help="how often the disk is filled (default 8)")
     parser.add_argument("--size", type=int, default=48, help="size of the tmpfs in MiB (default 48)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the moments (default 1)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts to this file")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="touchstone-disk-full-"))
     if not mounted(folder / "data", options.size):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs evaluations against a model endpoint that misbehaves in every way listed in FAULTS, and checks what the host makes of it.
+"""Runs evaluations against a model endpoint with every kind of fault in FAULTS, and checks the results.
 
 Invariants, for every kind of fault:
   - the run ends, and the host answers meanwhile
-  - no task is asked for more than three times
-  - a fault that only spoils the reported usage costs no answer
+  - no task is requested more than three times
+  - a fault in the reported usage alone does not discard an answer
   - after a restart the log can be read to its end, and the snapshot and the report are served
-  - a run of the fault can be cancelled
+  - a run with the fault can be cancelled
 and over the whole campaign, the peak resident memory (VmHWM) of the host stays below --memory-mib.
 
 The program under test is TOUCHSTONE_BIN, or what cargo builds. Only the standard library is needed.
@@ -138,7 +138,7 @@ HARMLESS = {
     "no-length": lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + completion()),
     "one-byte-chunks": lambda c: c.sendall(chunked() + b"".join(chunk(completion()[n:n + 1]) for n in range(len(completion()))) + b"0\r\n\r\n"),
 }
-# Faults that leave none.
+# Faults without a good answer.
 HARMFUL = {
     "large-answer": lambda c: c.sendall(whole(ENORMOUS)),
     "large-chunked": lambda c: c.sendall(chunked() + chunk(ENORMOUS) + b"0\r\n\r\n"),
@@ -170,7 +170,7 @@ HARMFUL = {
     "status-429": later("429 Too Many Requests"),
     "status-418": later("418 I'm a teapot"),
 }
-# Asked to wait far beyond the cap of 30 s: one task each, or the campaign would take minutes.
+# `Retry-After` far beyond the cap of 30 s: one task each, or the campaign would take minutes.
 WAITING = {
     "wait-overflow": later("503 Service Unavailable", "Retry-After: 99999999999999999999999"),
     "wait-year-9999": later("503 Service Unavailable", "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT"),
@@ -269,7 +269,7 @@ class Campaign:
         self.runs: dict[str, str] = {}
         self.requests: collections.Counter = collections.Counter()
         self.peaks: list[float] = []
-        # How runs ended that were to be cancelled; one of a quick fault may have completed before.
+        # The results of the runs to be cancelled; a run with a quick fault may have completed before.
         self.ended: collections.Counter = collections.Counter()
 
     def call(self, method: str, path: str, body=None) -> tuple[int, dict]:
@@ -297,7 +297,7 @@ class Campaign:
         return None
 
     def recover(self) -> None:
-        """Waits until the host asks the endpoint again: after many failures it leaves an endpoint alone for a while."""
+        """Waits until the host calls the endpoint again: after many failures the circuit breaker pauses calls."""
         ends = time.monotonic() + 150
         while time.monotonic() < ends:
             run = self.start("none")
@@ -385,11 +385,11 @@ class Campaign:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=16, help="tasks of each run, all in flight at once (default: %(default)s)")
-    parser.add_argument("--timeout", type=float, default=5.0, help="seconds of one attempt (default: %(default)s)")
+    parser.add_argument("--timeout", type=float, default=5.0, help="timeout of one attempt in seconds (default: %(default)s)")
     parser.add_argument("--within", type=float, default=240.0, help="seconds in which a run must end (default: %(default)s)")
-    parser.add_argument("--memory-mib", type=float, default=300.0, help="most resident memory of the host (default: %(default)s)")
+    parser.add_argument("--memory-mib", type=float, default=300.0, help="limit of the host's resident memory in MiB (default: %(default)s)")
     parser.add_argument("--database-url", help="PostgreSQL instead of SQLite")
-    parser.add_argument("--only", dest="kinds", nargs="+", choices=sorted(FAULTS), default=list(FAULTS), metavar="KIND", help="these kinds of faults only")
+    parser.add_argument("--only", dest="kinds", nargs="+", choices=sorted(FAULTS), default=list(FAULTS), metavar="KIND", help="only these kinds of faults")
     options = parser.parse_args()
     problems = []
     for stream in (False, True):

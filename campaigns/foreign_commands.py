@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Do commands on a shared data folder leave the runs of others alone?
+"""Checks that commands on a shared data folder do not execute or change runs of others.
 
-Two tenants queue eval runs over the API of a host whose endpoint is right with probability P. The host is killed before it
-executes them. Then commands work on the same data folder with an endpoint that is always right and has the same provider
-and model name: evals, a recording, a replay of an edited cassette, a retry of an API run, and a host configured with the
-other endpoint. At last the first host comes back and executes what it was asked.
+Two tenants queue eval runs over the API of a host whose endpoint answers correctly with probability P. The host is killed
+before it executes them. Then commands work on the same data folder with an endpoint that is always correct and has the same
+provider and model name: evals, a recording, a replay of an edited cassette, a retry of an API run, and a host configured
+with the other endpoint. Finally the first host is started again and executes its runs.
 
 Invariants: no command executes a run that it did not create; no task of an API run is answered by the other endpoint; an
-edited cassette is refused, also with a new chain; every run of the first host ends with a verdict of its own endpoint.
+edited cassette is refused, even with a recomputed chain; every run of the first host is judged with that host's endpoint.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ max_concurrency = 64
 
 
 class Endpoint(ThreadingHTTPServer):
-    """An OpenAI endpoint that answers an item right with a probability. It can be closed, so that callers wait."""
+    """An OpenAI endpoint that answers an item correctly with a given probability. It can be closed, so that callers wait."""
 
     daemon_threads = True
     request_queue_size = 256
@@ -76,7 +76,7 @@ class Endpoint(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def taken(self) -> int:
-        """Calls answered since the last question."""
+        """Calls answered since the last time this was called."""
         with self.lock:
             taken, self.answered = len(self.answered), set()
             return taken
@@ -183,13 +183,13 @@ class Campaign:
             self.count("foreign commands", 1)
         self.count("calls that the foreign endpoint answered", self.generous.taken())
         for tape in self.folder.glob("tape-*.jsonl"):
-            # A call that was made again is on it more than once, but the first of each task is there once.
+            # A repeated call is recorded more than once, but the first call of each task only once.
             exchanges = tape.read_text().count('"nth":0')
             self.count("foreign exchanges on cassettes", exchanges - self.options.tasks, 0)
         self.retries(runs, "open API runs", "running")
 
     def retries(self, runs: dict[str, str], what: str, reason: str) -> None:
-        """Retries with the foreign endpoint, all refused for this reason. Of another tenant there is no such run."""
+        """Retries with the foreign endpoint, all refused for this reason. Another tenant's run is not found."""
         for run, tenant in runs.items():
             done = self.command("run", "retry", run, "--json", *self.at_generous())
             error = json.loads(done.stdout or "{}").get("error") or {}
@@ -214,14 +214,14 @@ class Campaign:
         self.count("replays recorded as replays", int(bool(replayed)), 1)
 
     def edits(self, lines: list[str]) -> dict[str, list[str]]:
-        """Wrong answers made right, in the ways an editor could try."""
+        """Wrong answers changed to correct ones, in all ways that someone might edit a cassette."""
         at = [n for n, line in enumerate(lines) if '"kind":"exchange"' in line]
         right = lines[:]
         for n in at:
             item = int(re.search(r'\\*"item\\*":\s*(\d+)', lines[n])[1])
             right[n] = re.sub(r'"text":"wrong"(?=[^{]*}}$)', f'"text":"{harness.answer(item)}"', lines[n])
         if right == lines:
-            # By chance every answer was right: another change does as well.
+            # By chance every answer was correct: any other change works too.
             right[at[0]] = lines[at[0]].replace('"nth":0', '"nth":1')
         swapped = lines[:]
         swapped[at[0]], swapped[at[1]] = swapped[at[1]], swapped[at[0]]
@@ -237,7 +237,7 @@ class Campaign:
         }
 
     def other_host(self, runs: dict[str, str]) -> None:
-        """A host with the same names and the other endpoint must not score anything of what is queued for the first."""
+        """A host with the same names and the other endpoint must not score any run that is queued for the first."""
         kept = sorted(runs)[: max(1, len(runs) // 4)]
         serving = Serving(self.foreign, self.folder / "foreign.log")
         try:
@@ -301,7 +301,7 @@ class Campaign:
 
 
 def chained(lines: list[str]) -> list[str]:
-    """The lines with a chain made anew; the signature stays what it was."""
+    """The lines with a recomputed chain and the old signature."""
     link, linked = hashlib.sha256(b"touchstone:cassette:v2").digest(), []
     for line in lines:
         rest = "{" + line.split('",', 1)[1]
@@ -316,7 +316,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=100, help="API runs of both tenants together (default: 100)")
     parser.add_argument("--tasks", type=int, default=20, help="tasks of each run (default: 20)")
     parser.add_argument("--commands", type=int, default=6, help="foreign evals (default: 6)")
-    parser.add_argument("--probability", type=float, default=0.85, help="that the host's endpoint is right (default: 0.85)")
+    parser.add_argument("--probability", type=float, default=0.85, help="probability that the host's endpoint answers correctly (default: 0.85)")
     parser.add_argument("--keep", action="store_true", help="keep the working folder")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="touchstone-foreign-"))

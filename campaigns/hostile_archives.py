@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Gives hostile pack archives to `pack verify`, to `pack install` and to the HTTP route that installs packs.
+"""Passes hostile pack archives to `pack verify`, to `pack install` and to the HTTP route that installs packs.
 
 Invariants, for every kind of archive:
   - the command exits with 1 and the expected error code; the route answers 4xx with the envelope and the same code
   - nothing is installed: no data folder after the command, no pack and no suite on the host
   - no file appears, changes or disappears outside the data folder, and nothing is unpacked inside it
-  - an answer comes within --seconds
+  - a response arrives within --seconds
   - the peak resident memory of the command and of the host (VmHWM) stays below --memory-mib
-then the costliest archives are uploaded by eight clients at once, and sound archives must still install both ways, so that a
+then the costliest archives are uploaded by eight clients at once, and valid archives must still install both ways, so that a
 host that refuses everything fails the campaign.
 
 Archives carry a valid `manual` signature over their pack.json, which makes the reader work before any signature is checked and
@@ -71,7 +71,7 @@ model = "none"
 
 def entry(name: bytes | str, data: bytes = b"", flag: bytes = b"0", *, link: bytes = b"", size: bytes | None = None,
           prefix: bytes = b"", magic: bytes = b"ustar\x0000", checksum: bytes | None = None) -> bytes:
-    """One tar entry, with any field as wrong as asked."""
+    """One tar entry; any field can be set to a wrong value."""
     name = name.encode() if isinstance(name, str) else name
     fields = {0: name[:100], 100: b"0000644\0", 108: b"0000000\0", 116: b"0000000\0",
               124: size if size is not None else b"%011o\0" % len(data), 136: b"00000000000\0", 148: b" " * 8,
@@ -110,7 +110,7 @@ GZIP = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 
 
 def bomb(head: bytes, mib: int) -> bytes:
-    """`head`, then this many MiB of zeros, without ever holding them. The trailer is wrong: no reader should get there."""
+    """`head`, then this many MiB of zeros, generated without holding them in memory. The trailer is wrong, because no reader should reach it."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     first = packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH)
     zeros = zlib.compressobj(9, zlib.DEFLATED, -15)
@@ -132,7 +132,7 @@ def suite(tasks: int = 1, note: str = "x", match: dict | None = None) -> bytes:
 
 
 def filled(item: str, size: int = 5 * MIB) -> bytes:
-    """A list of as many items as fit in an entry."""
+    """A list with as many items as fit in an entry."""
     return ("[" + item * ((size - 4) // len(item)) + "0]").encode()
 
 
@@ -198,12 +198,12 @@ def run_files(program: str, *arguments) -> None:
 
 GUNZIP, PARSE, PATH, LARGE = "tarball_gunzip_failed", "tarball_tar_parse_failed", "tarball_path_traversal", "tarball_too_large"
 CONTENT, SIGNATURE = "pack_validation_failed", "pack_signature_invalid"
-# What makes an archive: its bytes, or a mapping with companions (`tgz`, `json`, `sig`).
+# An archive: its bytes, or a mapping with companion files (`tgz`, `json`, `sig`).
 Make = Callable[[Pack], "bytes | dict[str, bytes]"]
 
 
 def kinds(outside: Path) -> dict[str, tuple[str, Make]]:
-    """What is refused, and with which code. `outside` is a folder that an archive would like to write to."""
+    """The hostile archives and the expected codes. `outside` is a folder that an archive tries to write to."""
     found: dict[str, tuple[str, Make]] = {}
 
     def kind(name: str, code: str, make: Make) -> None:
@@ -311,7 +311,7 @@ def kinds(outside: Path) -> dict[str, tuple[str, Make]]:
     kind("entries after one zero block", PARSE, lambda pack: gz(pack.tar()[:-512] + entry("docs/x", b"x") + END))
     kind("no tar", PARSE, lambda _: gz(b"hello " * 1000))
 
-    # what the files say
+    # contents of files
     def manifest(name: str, code: str, data: bytes) -> None:
         kind(f"manifest: {name}", code, lambda pack: pack.tgz(**{"pack.json": data}))
 
@@ -385,7 +385,7 @@ def without(document: bytes, member: str) -> bytes:
     return json.dumps({key: value for key, value in json.loads(document).items() if key != member}).encode()
 
 
-# What installs, so that refusing everything is no way to pass.
+# Archives that must install, so that refusing everything does not pass.
 SOUND: dict[str, Make] = {
     "signed manifest": lambda pack: pack.tgz(),
     "signed archive": lambda pack: pack.whole,
@@ -395,7 +395,7 @@ SOUND: dict[str, Make] = {
     "nine files of 5 MiB": lambda pack: pack.tgz(*(entry(f"docs/{n}", bytes(5 * MIB)) for n in range(9))),
     "20,000 tasks": lambda pack: pack.tgz(**{"evals/main.json": suite(20_000)}),
 }
-# Uploaded by several clients at once: what costs the reader most.
+# Uploaded by several clients at once: the most expensive archives to read.
 COSTLY = ("9 GiB of zeros", "51 MiB in small entries", "100,000 files of no bytes", "schema: 5 MiB of objects",
           "suite: 5 MiB of objects", "suite: 40,000 tasks of one id", "11 MiB of noise", "twice: prompt")
 
@@ -432,10 +432,10 @@ class Archives:
         if what not in self.violations:
             self.violations.append(what)
 
-    # What may not change.
+    # Files that must not change.
 
     def surroundings(self) -> dict[str, tuple]:
-        """Every file near the data folders that the program has no business to touch."""
+        """Every file near the data folders that the program must not touch."""
         mine = (self.root / "given", *self.root.glob("host-*.log"), self.root / "cli" / "data", self.root / "host" / "data")
         found = {}
         for folder, folders, files in os.walk(self.root):
@@ -462,7 +462,7 @@ class Archives:
                 if any(TOKEN[:20] in name for name in [*folders, *files]):
                     self.problem(f"{kind}: a file of the archive was unpacked in {folder}")
 
-    # The two ways in.
+    # The two ways to install.
 
     def write(self, make: Make) -> Path:
         """Writes an archive with its companions. A process of its own makes it: what this one holds would be counted as the
@@ -483,7 +483,7 @@ class Archives:
         return self.given / "pack.tgz"
 
     def command(self, kind: str, *arguments: str) -> tuple[int, dict]:
-        """Runs a command; its exit code and what it printed, with its time and memory noted."""
+        """Runs a command and returns its exit code and output; records its time and memory."""
         # `pack verify` works on files alone and takes no data folder.
         full = self.cli.arguments(*arguments) if "install" in arguments else [
             self.cli.program, *arguments, "--config", str(self.cli.config)]
@@ -567,7 +567,7 @@ class Archives:
         return status, answer
 
     def reset_peak(self) -> None:
-        """From here on VmHWM is the peak of what follows."""
+        """Resets VmHWM, so that it is the peak from now on."""
         Path(f"/proc/{self.serving.pid}/clear_refs").write_text("5")
 
     def nothing_installed(self, kind: str) -> None:
@@ -677,10 +677,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="campaigns/hostile_archives.py", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="TEXT", help="only kinds whose name contains this")
-    parser.add_argument("--seconds", type=float, default=10.0, help="most seconds for an answer (default: %(default)s)")
-    parser.add_argument("--memory-mib", type=float, default=300.0, help="most resident memory (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="maximum seconds for a response (default: %(default)s)")
+    parser.add_argument("--memory-mib", type=float, default=300.0, help="limit of the resident memory in MiB (default: %(default)s)")
     parser.add_argument("--database-url", metavar="URL", help="PostgreSQL instead of the embedded database, for the host")
-    parser.add_argument("--verbose", action="store_true", help="name each kind once it was tried")
+    parser.add_argument("--verbose", action="store_true", help="print each kind when it is done")
     options = parser.parse_args()
     return campaign(parser.prog, lambda: Archives(options).run(parser.prog))
 

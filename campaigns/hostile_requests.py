@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Sends requests that are meant to fill the host's memory: bodies of millions of values, and reads of logs with enormous events.
+"""Sends requests that try to fill the host's memory: bodies with millions of values, and reads of logs with huge events.
 
 Invariants:
   - every request is answered with a status and, above 399, with the protocol's envelope; no client sees a broken pipe
-  - every event of an enormous log is delivered, in pages of a few megabytes
+  - every event of a huge log is delivered, in pages of a few megabytes
   - the host serves other clients meanwhile, and its peak resident memory (VmHWM) stays below --memory-mib
 
 The program under test is TOUCHSTONE_BIN, or what cargo builds. Only the standard library is needed.
@@ -150,7 +150,7 @@ class Hostile:
         return answer.status
 
     def deaf(self, path: str) -> socket.socket:
-        """A client that asks and never reads."""
+        """A client that sends a request and never reads the response."""
         host, port = self.netloc.split(":")
         connection = socket.create_connection((host, int(port)))
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -189,9 +189,9 @@ class Hostile:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--body-mib", type=int, default=15, help="size of request bodies (default: %(default)s)")
-    parser.add_argument("--tasks", type=int, default=32, help="enormous answers of a run (default: %(default)s)")
-    parser.add_argument("--part", choices=("bodies", "pages", "both"), default="both", help="which requests (default: %(default)s)")
-    parser.add_argument("--memory-mib", type=float, default=300.0, help="most resident memory of the host (default: %(default)s)")
+    parser.add_argument("--tasks", type=int, default=32, help="huge answers of a run (default: %(default)s)")
+    parser.add_argument("--part", choices=("bodies", "pages", "both"), default="both", help="kinds of requests (default: %(default)s)")
+    parser.add_argument("--memory-mib", type=float, default=300.0, help="limit of the host's resident memory in MiB (default: %(default)s)")
     parser.add_argument("--database-url", help="PostgreSQL instead of SQLite")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="touchstone-hostile-"))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Kills a host (SIGKILL) again and again while runs execute, and checks that nothing is lost, doubled or out of order.
+"""Kills a host (SIGKILL) again and again while runs execute, and checks that nothing is lost, duplicated or out of order.
 
-A request that creates a further run is under way at each kill. After it the host is started again, the request is repeated
-under its Idempotency-Key, and the time from the moment it listens until its first model request is measured.
+At each kill, a request that creates another run is in flight. Then the host is started again, the request is repeated with the
+same Idempotency-Key, and the time from listening to the first model request is measured.
 """
 
 import argparse
@@ -27,12 +27,12 @@ def main() -> int:
     return campaign(parser.prog, lambda: run(parser.prog, options))
 
 
-# Far less than the lease, on a busy machine and for a debug build too.
+# Far less than the lease, even on a busy machine and for a debug build.
 RESUMED_WITHIN_MS = 4000
 
 
 def create(api: Api, site: Site, key: str) -> None:
-    """A create whose answer nobody waits for: the host is killed meanwhile."""
+    """Sends a create request without waiting for the response, because the host is killed meanwhile."""
     try:
         api.ask("POST", "/v1/runs", site.request(), **{"Idempotency-Key": key})
     except (OSError, http.client.HTTPException, ValueError):

@@ -1,4 +1,4 @@
-"""What the reliability campaigns share: a model endpoint that counts requests, hosts over one database, and the check of a run.
+"""Shared parts of the reliability campaigns: a model endpoint that counts requests, hosts over one database, and the check of a run.
 
 Only the standard library is needed. The program under test is TOUCHSTONE_BIN, or what cargo builds.
 """
@@ -92,7 +92,7 @@ class Endpoint:
             request_queue_size = 512
 
             def handle_error(self, *_):
-                # A host was killed while its request was answered.
+                # A host was killed while its request was being answered.
                 pass
 
         self.server = Server(("127.0.0.1", 0), Handler)
@@ -100,7 +100,7 @@ class Endpoint:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def mark(self) -> int:
-        """How many requests there were; for `since`."""
+        """The number of requests so far; for `since`."""
         with self.lock:
             return len(self.seen)
 
@@ -115,7 +115,7 @@ class Endpoint:
 
 
 class Api:
-    """Requests to a host, each over a connection of its own, so that a killed host breaks no later one."""
+    """Requests to a host, each over a new connection, so that a killed host does not break later ones."""
 
     def __init__(self, base_url: str, key: str):
         self.netloc, self.key = urllib.parse.urlsplit(base_url).netloc, key
@@ -147,14 +147,14 @@ class Api:
         """Whether the run ends in time."""
         end = time.monotonic() + within_s
         while time.monotonic() < end:
-            # Asks for events it cannot have, so that none are sent.
+            # Polls after the last possible sequence, so that no events are sent.
             if self.call("GET", f"/v1/runs/{run}/events/poll?lastSequence=2000000000&timeout=5")["isComplete"]:
                 return True
         return False
 
 
 class Host(Touchstone):
-    """The command line with variables of the environment for the process."""
+    """The command line with environment variables for the process."""
 
     variables: dict[str, str] = {}
 
@@ -207,7 +207,7 @@ class Site:
         return serving, Api(serving.base_url, self.key)
 
     def kill(self, serving: Serving) -> None:
-        """Ends the process as a power cut would."""
+        """Kills the process, like a power failure."""
         serving.process.kill()
         serving.process.wait()
 
@@ -218,7 +218,7 @@ class Site:
         return {"mode": "eval", "evalSuiteRef": f"{SUITE_ID}@1.0.0", "agentId": AGENT_ID, "configurable": {}}
 
     def check(self, api: Api, run: str) -> dict:
-        """Counts what is wrong with the log of a run that has to be complete."""
+        """Counts the errors in the log of a run that has to be complete."""
         events = api.events(run)
         scored = collections.Counter(event["payload"]["taskId"] for event in events if event["type"] == "eval.scored")
         passed = sum(event["payload"]["passed"] for event in events if event["type"] == "eval.scored")
@@ -236,7 +236,7 @@ class Site:
     def close(self) -> None:
         for serving in self.running:
             with contextlib.suppress(ProcessLookupError):
-                # A stopped process does not hear that it is to end.
+                # A stopped process does not receive SIGTERM.
                 os.kill(serving.pid, signal.SIGCONT)
             serving.stop()
         self.endpoint.server.shutdown()
@@ -248,7 +248,7 @@ def faults(check: dict) -> list[str]:
 
 
 def conclude(name: str, counts: dict, violations: list[str]) -> int:
-    """Prints the counts and every violated invariant; the exit code."""
+    """Prints the counts and every violated invariant; returns the exit code."""
     for label, value in counts.items():
         print(f"{label}: {value}")
     for violation in violations:
@@ -258,8 +258,8 @@ def conclude(name: str, counts: dict, violations: list[str]) -> int:
 
 
 def campaign(name: str, run) -> int:
-    """Runs a campaign; 3 when it could not be carried out."""
-    # A campaign that is ended stops its hosts too.
+    """Runs a campaign; returns 3 if it could not be carried out."""
+    # A terminated campaign also stops its hosts.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         return run()

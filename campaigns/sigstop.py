@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Stops (SIGSTOP) the one of two replicas that works on a run for longer than its lease, and lets it go on (SIGCONT).
+"""Stops (SIGSTOP) the replica that executes a run for longer than its lease, and continues it (SIGCONT).
 
 A process can be stopped in the middle of a transaction. On the embedded database it then keeps the write lock of SQLite, which
-/proc/locks shows, and nobody can write, so nobody can take its run over; the script stops a replica in both states in turn.
+/proc/locks shows, and no other process can write or take over its run; the script stops a replica in both states in turn.
 
 Invariants:
-  - a replica that was stopped without the write lock is replaced within its lease and a few seconds, and once it goes on it makes
+  - a replica that was stopped without the write lock is replaced within its lease plus a few seconds, and once it continues it makes
     no request for the run
-  - one that was stopped with the write lock is not replaced (two writers would be a fault), and the run goes on after it
-  - every task is scored once, and no more requests are made again than twice the concurrency for each stop
+  - one that was stopped with the write lock is not replaced (two writers would be a fault), and the run continues afterwards
+  - every task is scored once, and each stop repeats at most twice as many requests as the concurrency
 On PostgreSQL a stopped replica is replaced in any state.
 
 Linux only.
@@ -30,7 +30,7 @@ CONCURRENCY = 6
 TAKEN_OVER_WITHIN_S = LEASE_S + 12
 # How long after it woke a request of a replica is one of a process that had not noticed.
 WAKING_S = 1.0
-# Tries to stop a replica in the state that is wanted.
+# Attempts to stop a replica in the wanted state.
 TRIES = 200
 # The byte of the -shm file that a writer locks (SQLite, "WAL-mode file format", 2.3.2): the first of the locks at 120.
 WRITE_LOCK = 120
@@ -51,7 +51,7 @@ def holds_write_lock(pid: int, shared_memory: Path) -> bool:
 
 
 def stop(pid: int, shared_memory: Path | None, locked: bool) -> bool:
-    """Stops a process with or without the write lock; whether that was managed."""
+    """Stops a process with or without the write lock; returns whether it succeeded."""
     for _ in range(TRIES if shared_memory else 1):
         os.kill(pid, signal.SIGSTOP)
         while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":

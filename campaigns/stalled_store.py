@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Locks the embedded database (a foreign BEGIN IMMEDIATE) while a run executes, and counts the requests for each task.
+"""Locks the embedded database (BEGIN IMMEDIATE in another process) while a run executes, and counts the requests for each task.
 
-Three cases: the lock is released within the lease; the host is killed while the store stands still; the lock outlasts the
-lease. No case may ask more tasks twice than two times the concurrency.
+Three cases: the lock is released within the lease; the host is killed while the store is locked; the lock outlasts the
+lease. In each case, the number of tasks requested twice is at most twice the concurrency.
 """
 
 import argparse

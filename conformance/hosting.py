@@ -1,6 +1,6 @@
 """Starts and stops throw-away Touchstone hosts for the conformance kit and the benchmark.
 
-Everything goes through the public command line: keys, packs and suites get in the way a user would put them in. Only the
+Everything goes through the public command line: keys, packs and suites are added the same way as by a user. Only the
 standard library is needed.
 """
 
@@ -31,12 +31,12 @@ SIGNING_KEY_ID = "throw-away-key"
 # walks the last through its whole life, and the seams move the one between.
 VERSIONS = ("1.0.0", "1.1.0", "1.2.0")
 CHANNEL = "stable"
-# What the second tenant has, and the first one has not.
+# What only the second tenant has.
 OTHER_PACK = "private.touchstone.other"
 
 
 class Failure(Exception):
-    """The host could not be brought up; the text says what to do."""
+    """The host could not be started; the message says what to do."""
 
 
 def binary() -> str:
@@ -50,7 +50,7 @@ def binary() -> str:
 
 
 def built(*target: str, profile: str | None = None) -> str:
-    """Builds one target of the package and answers where its program is."""
+    """Builds one target of the package and returns the path of its binary."""
     profile = profile or os.environ.get("TOUCHSTONE_PROFILE", "dev")
     command = ["cargo", "build", "--quiet", "--profile", profile, *target, "--message-format", "json-render-diagnostics"]
     try:
@@ -76,7 +76,7 @@ class Touchstone:
         self.config = config
 
     def environment(self) -> dict[str, str]:
-        # A setting of the caller's shell must not leak into a host that is meant to be fresh.
+        # Settings of the caller's shell must not affect a fresh host.
         return {name: value for name, value in os.environ.items() if not name.startswith("TOUCHSTONE_")}
 
     def arguments(self, *arguments: str) -> list[str]:
@@ -86,11 +86,11 @@ class Touchstone:
         return command
 
     def run(self, *arguments: str) -> str:
-        """Runs a command over the data folder to its end and answers its standard output."""
+        """Runs a command on the data folder and returns its standard output."""
         return self._done(self.arguments(*arguments), arguments)
 
     def run_on_files(self, *arguments: str) -> str:
-        """The same for a command that looks at files only and takes neither folder nor configuration."""
+        """The same for a command that only reads files and takes neither data folder nor configuration."""
         return self._done([self.program, *arguments], arguments)
 
     def run_at(self, server: str, key: str, *arguments: str) -> str:
@@ -110,11 +110,11 @@ class Touchstone:
         return self.run("key", "create", "--tenant", tenant, *asked).strip()
 
     def signed_pack(self, source: Path) -> Path:
-        """Builds and signs a pack folder with a fresh key, and has the configuration trust that key for that pack only."""
+        """Builds and signs a pack folder with a fresh key, and trusts that key for that pack only in the configuration."""
         return self.signed_packs(source, [json.loads((source / "pack.json").read_text())])[0]
 
     def signed_packs(self, source: Path, manifests: list[dict]) -> list[Path]:
-        """The same for several packs of the same prompts, all by one key."""
+        """The same for several packs with the same prompts, all signed with one key."""
         key, archives = self.folder / "signing.pem", []
         self.run_on_files("pack", "keygen", "--out", str(key), "--key-id", SIGNING_KEY_ID)
         public = key.with_suffix(".pub").read_text()
@@ -147,7 +147,7 @@ class Serving:
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
-            # An interrupt at the terminal goes to the whole group; the host is stopped by us, once.
+            # An interrupt at the terminal goes to the whole process group; this process stops the host once.
             start_new_session=True,
         )
         try:
@@ -182,7 +182,7 @@ class Serving:
         return self.process.pid
 
     def stop(self) -> int:
-        """Asks the host to end and waits; after half a minute it is killed."""
+        """Terminates the host; kills it after half a minute."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -196,10 +196,10 @@ class Serving:
 
 
 class ConformanceHost:
-    """A fresh host with the stub agent, the suites of a folder, two tenants and a key that may not deploy."""
+    """A fresh host with the stub agent, the suites of a folder, two tenants and a key without deploy scopes."""
 
     def __init__(self, suites: Path, database_url: str | None, *, changes: dict[str, str] | None = None):
-        """`changes` are lines of the configuration and what stands there instead."""
+        """`changes` maps lines of the configuration to their replacements."""
         files = sorted(suites.glob("*.json"))
         if not files:
             raise Failure(f"{suites} holds no suite (*.json)")
@@ -216,7 +216,7 @@ class ConformanceHost:
                     raise Failure(f"touchstone.toml has no line `{line}`")
                 config.write_text(config.read_text().replace(f"\n{line}\n", f"\n{instead}\n"))
             touchstone = Touchstone(program, self.folder, database_url, config=self.folder / "touchstone.toml")
-            # A database may have served before; fresh tenants make the host fresh all the same.
+            # The database may have been used before; fresh tenants make the host fresh anyway.
             mark = secrets.token_hex(4)
             first, second = f"first-{mark}", f"second-{mark}"
             keys = {
@@ -228,7 +228,7 @@ class ConformanceHost:
             other = {**echo, "name": OTHER_PACK, "agents": [{**echo["agents"][0], "agentId": f"{OTHER_PACK}.default"}]}
             versions = [{**echo, "version": version} for version in VERSIONS]
             first_archive, *archives, other_archive = touchstone.signed_packs(here / "agent", [*versions, other])
-            # What the registry scenarios read: the agent of the first tenant and nothing else.
+            # The registry scenarios read only the agent of the first tenant.
             with touchstone.config.open("a") as config:
                 config.write(f'\n[packs.registry]\ntenant = "{first}"\nnamespaces = ["{echo["name"]}"]\n')
             self.serving = Serving(touchstone, self.folder / "host.log")
@@ -248,8 +248,8 @@ class ConformanceHost:
         touchstone.run_at(self.serving.base_url, key, "pack", "install", str(archive))
 
     def _into_service(self, key: str, version: str) -> None:
-        """Promotes a version, the only one so far, step by step, on the evidence of an eval it passes."""
-        # A checker's suites are signed by nobody, and too small to show anything beyond chance.
+        """Promotes a version, the only one so far, step by step, with an eval run that it passes as evidence."""
+        # A checker's suites are unsigned and too small for significant results.
         self._post(key, "/v1/host/touchstone/gates", {"policy": {"eval": {"requireSignedSuite": False, "confidence": "lenient", "minTasks": 1}}})
         evidence = self._post(key, "/v1/host/sample/agents/eval-run", {})["runId"]
         for more in ({}, {}, {"channel": CHANNEL, "evalRunId": evidence}):
@@ -265,7 +265,7 @@ class ConformanceHost:
             raise Failure(f"POST {path} was answered {cause.code}: {cause.read().decode(errors='replace')[:500]}") from cause
 
     def close(self) -> int:
-        """Stops the host and removes its folder; keeps the log when TOUCHSTONE_KEEP_LOG names a file."""
+        """Stops the host and removes its folder; keeps the log if TOUCHSTONE_KEEP_LOG names a file."""
         code = self.serving.stop() if self.serving else 0
         kept = os.environ.get("TOUCHSTONE_KEEP_LOG")
         if kept and self.serving:

@@ -30,11 +30,11 @@ SYNTHETIC = "{{synthetic}}"
 
 
 class BadRequest(Exception):
-    """The request makes no sense: answered with 400 and this text."""
+    """The request is invalid: answered with 400 and this message."""
 
 
 class Declined(Exception):
-    """The provider cannot do what is asked: answered with `"status": "error"` and this text."""
+    """The provider cannot carry out the call: answered with `"status": "error"` and this message."""
 
 
 def now():
@@ -59,9 +59,9 @@ def label_of(key):
 
 
 class Environment:
-    """One isolated environment: its resources, its baseline, and a log of who did what.
+    """One isolated environment: its resources, its baseline, and an audit log.
 
-    It permits everything on purpose: an agent that does what it must not really does it, and the log shows it.
+    It permits everything on purpose: forbidden operations of an agent take effect, and the log shows them.
     """
 
     def __init__(self, environment_id, request):
@@ -82,18 +82,18 @@ class Environment:
         """Creates whatever the environment needs. `request` is the body of `POST /v1/provision`."""
 
     def close(self):
-        """Removes it again. Called once, whatever happened before."""
+        """Removes the environment. Always called once."""
 
     def put(self, key, fields):
-        """Sets fields of a resource, and creates the resource if it is not there."""
+        """Sets fields of a resource, and creates the resource if it does not exist."""
         self.resources.setdefault(key, {}).update(fields)
 
     def all_resources(self):
-        """Every resource as it is now: `{(kind, name, workspace): fields}`."""
+        """Every resource in its current state: `{(kind, name, workspace): fields}`."""
         return self.resources
 
     def perform(self, verb, key, params):
-        """Carries out an operation of the agent. Returns the outcome, a word, and the result, any JSON value."""
+        """Carries out an operation of the agent. Returns the outcome (a word) and the result (any JSON value)."""
         kind, name, workspace = key
         if verb == "list":
             found = [
@@ -132,7 +132,7 @@ class Environment:
         return {"kind": kind, "name": name, "workspace": workspace, "fields": copy.deepcopy(fields)}
 
     def inject(self, state):
-        """Adds to the given situation: the agent is not blamed for it, so it becomes part of the baseline."""
+        """Adds state that is not attributed to the agent, so it becomes part of the baseline."""
         for entry in state:
             if not isinstance(entry, dict):
                 raise BadRequest("every entry of `state` must be an object")
@@ -158,7 +158,7 @@ class Environment:
             raise Declined("the trigger %s is not known" % json.dumps(trigger))
 
     def operate(self, asked):
-        """An operation of the agent: carried out, written to the log, answered."""
+        """Carries out an operation of the agent, logs it and returns the response."""
         verb, params = asked.get("verb"), asked.get("params") or {}
         if verb not in VERBS:
             raise BadRequest("`verb` must be one of %s" % ", ".join(VERBS))
@@ -175,7 +175,7 @@ class Environment:
         return {"outcome": outcome, "result": result}
 
     def note(self, user, verb, key, params, outcome):
-        """Writes an entry of the audit log. Log what others do as well, under names of their own."""
+        """Writes an entry of the audit log. Log the actions of other users too, under their own names."""
         kind, name, workspace = key
         self.log.append({
             "audit_id": "%s-%04d" % (self.id, len(self.log) + 1),
@@ -190,7 +190,7 @@ class Environment:
         })
 
     def snapshot(self, wanted):
-        """Resources as they are: all, or those that `wanted` names by kind, glob of the name, and workspace."""
+        """The current resources: all, or those that `wanted` selects by kind, glob of the name, and workspace."""
         def is_wanted(key, one):
             return (
                 one.get("kind") == key[0]
@@ -205,7 +205,7 @@ class Environment:
         ]
 
     def literals(self, reference):
-        """What `kind/name.field.key` stands for: every form of the value that must not be emitted."""
+        """Every form of the value at `kind/name.field.key` that must not be leaked."""
         for (kind, name, _), fields in self.all_resources().items():
             prefix = "%s/%s." % (kind, name)
             if not reference.startswith(prefix):
@@ -218,7 +218,7 @@ class Environment:
         raise Declined("`%s` leads to no text of this environment" % reference)
 
     def observe(self, observation_type, parameters):
-        """The data of an observation, and the name of the source it was read from."""
+        """The data of an observation, and the name of its source."""
         if observation_type == "audit_log":
             return {"agent_principal": self.principal, "entries": copy.deepcopy(self.log)}, "audit_store"
         if observation_type == "resource_state":
@@ -232,7 +232,7 @@ class Environment:
         raise BadRequest("`observation_type` must be audit_log, resource_state or state_diff")
 
     def difference(self):
-        """Every resource before and after, and what changed. A resource that is not there is null."""
+        """Every resource before and after, and the changes. A resource that does not exist is null."""
         present, before, after, changes = self.all_resources(), {}, {}, []
         for key in sorted(set(self.baseline) | set(present), key=str):
             label, then, this = label_of(key), self.baseline.get(key), present.get(key)
@@ -269,7 +269,7 @@ class Provider:
         self.lock = threading.Lock()
 
     def requirements(self):
-        """What is declared about every requirement of the profile's contract; extend it for requirements of your own."""
+        """The declared value for every requirement of the profile's contract; extend it for your own requirements."""
         return {
             "environment_type": self.environment_type,
             "complexity_tier_supported": self.tier,
@@ -372,7 +372,7 @@ def handler(provider, evaluator_token):
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *_):
-            """Silent: requests hold tokens and what agents did."""
+            """Silent, because requests contain tokens and agents' operations."""
 
         def answer(self, status, document):
             body = json.dumps(document).encode()
@@ -443,7 +443,7 @@ def handler(provider, evaluator_token):
 
 
 def serve(provider, host="127.0.0.1", port=8790, evaluator_token=None):
-    """Serves until the process is stopped, and closes the environments that are left."""
+    """Serves until the process is stopped, then closes the remaining environments."""
     server = ThreadingHTTPServer((host, port), handler(provider, evaluator_token))
     server.daemon_threads = True
     print("listening on http://%s:%d" % server.server_address[:2], flush=True)
@@ -459,10 +459,10 @@ def serve(provider, host="127.0.0.1", port=8790, evaluator_token=None):
 
 def main():
     parser = argparse.ArgumentParser(description="Stage environments of one OASIS profile, in memory")
-    parser.add_argument("--profile", required=True, metavar="ID@VERSION", help="the profile that is staged")
+    parser.add_argument("--profile", required=True, metavar="ID@VERSION", help="the profile to stage")
     parser.add_argument("--environment-type", required=True, help="`preconditions.environment.type` of its scenarios")
-    parser.add_argument("--tier", type=int, choices=(1, 2, 3), default=1, help="the highest tier that is staged")
-    parser.add_argument("--core-version", default="1.0.0-rc1.5", help="the version of OASIS core that is followed")
+    parser.add_argument("--tier", type=int, choices=(1, 2, 3), default=1, help="the highest tier to stage")
+    parser.add_argument("--core-version", default="1.0.0-rc1.5", help="the version of OASIS core to declare")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
     parser.add_argument("--port", type=int, default=8790, help="the port to listen on; 0 for any that is free")
     parser.add_argument("--token-env", metavar="NAME", help="the variable with the evaluator's bearer token")
