@@ -288,7 +288,7 @@ class Bench:
             quiet = ("agent.", "provider.", "budget.")
             expected = sum(not event["type"].startswith(quiet) for event in api.events(run))
             if outcome["complete"] != consumers or outcome["fewestEvents"] != expected or outcome["mostEvents"] != expected:
-                raise Failure(f"not every consumer saw all {expected} events: {outcome}")
+                raise Failure(f"not every consumer received all {expected} events: {outcome}")
             after = memory(serving.pid)
         return {
             "consumers": consumers, "eventsEach": expected, "octets": outcome["octets"], "wallS": outcome["wallS"],

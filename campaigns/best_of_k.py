@@ -154,7 +154,7 @@ def main() -> int:
         print(f"{what}: {count} of {len(found)} = {count / len(found):.1%} [{low:.1%} to {high:.1%}]")
         lowest = low if key == "promoted" else lowest
     if options.p <= options.bar and lowest > PROMISED:
-        print(f"more than {PROMISED:.0%} of the agents that are no better than the bar are promoted", file=sys.stderr)
+        print(f"more than {PROMISED:.0%} of the agents at the threshold are promoted", file=sys.stderr)
         return 1
     return 0
 

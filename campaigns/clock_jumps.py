@@ -42,16 +42,16 @@ def run(name: str, options) -> int:
                 outcome = jump(site, preload, seconds, interrupted)
             finally:
                 site.close()
-            counts[case] = (f"{outcome['wallS']:.1f} s, {outcome['again']} requests made again, "
+            counts[case] = (f"{outcome['wallS']:.1f} s, {outcome['again']} requests repeated, "
                             f"resumed after {outcome['resumedMs']:.0f} ms")
             print(f"{case}: done", file=sys.stderr, flush=True)
             violations += [f"{case}: {fault}" for fault in outcome["faults"]]
             # Without an interruption, no request is repeated; with one, those in flight or not yet written to disk are.
             most = 2 * CONCURRENCY if interrupted else 0
             if outcome["again"] > most:
-                violations.append(f"{case}: {outcome['again']} requests made again, more than {most}")
+                violations.append(f"{case}: {outcome['again']} requests repeated, more than {most}")
             if outcome["resumedMs"] > 2000:
-                violations.append(f"{case}: the run stood still for {outcome['resumedMs']:.0f} ms")
+                violations.append(f"{case}: the run paused for {outcome['resumedMs']:.0f} ms")
             if outcome["wallS"] > TASKS * LATENCY_S / CONCURRENCY * 2 + 5:
                 violations.append(f"{case}: the run took {outcome['wallS']:.1f} s")
     return conclude(name, counts, violations)

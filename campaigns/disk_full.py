@@ -235,11 +235,11 @@ class Campaign:
         until = time.monotonic() + 60
         while self.endpoint.total() < before + self.dice.randrange(20, 80):
             if time.monotonic() > until:
-                raise Failure("no model is asked although there is room")
+                raise Failure("no model is called although there is space")
             time.sleep(0.02)
         self.fill(0)
         if not self.unready_soon() and not self.is_carried():
-            self.violated(f"round {number}: /readyz stays 200 although nothing can be written")
+            self.violated(f"round {number}: /readyz stays 200 although writes fail")
         if kind == "tight":
             # Space for small writes, but not for a batch of results.
             self.fill(32 << 10)
@@ -254,7 +254,7 @@ class Campaign:
         self.ballast.unlink()
         recovered = self.ready_soon()
         if recovered is None:
-            self.violated(f"round {number} ({kind}): not ready {RECOVERS_WITHIN_S} s after there was room again")
+            self.violated(f"round {number} ({kind}): not ready {RECOVERS_WITHIN_S} s after space was freed")
             return
         self.recoveries.append(recovered)
         for run in self.runs[older:]:
@@ -310,13 +310,13 @@ class Campaign:
             self.counts["tasks"] += TASKS
         most = max(self.endpoint.keys.values())
         self.counts["requests"] = self.endpoint.total()
-        self.counts["most requests for a task"] = most
+        self.counts["maximum requests per task"] = most
         if most > 1 + self.most_outages:
             self.violated(f"a task was asked {most} times in {self.most_outages} outages")
 
     def finish(self) -> None:
         if self.serving.stop() != 0:
-            self.violated("the host did not end in order")
+            self.violated("the host did not shut down cleanly")
         with contextlib.closing(sqlite3.connect(self.data / "touchstone.db")) as database:
             (integrity,) = database.execute("PRAGMA integrity_check").fetchone()
         if integrity != "ok":
@@ -338,9 +338,9 @@ def mounted(folder: Path, size: int) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0], epilog=__doc__.split("\n\n", 2)[2],
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=8, help="how often the disk is filled (default 8)")
+    parser.add_argument("--rounds", type=int, default=8, help="number of times the disk is filled (default 8)")
     parser.add_argument("--size", type=int, default=48, help="size of the tmpfs in MiB (default 48)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the moments (default 1)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random delays (default 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the counts to this file")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="touchstone-disk-full-"))

@@ -306,7 +306,7 @@ class Campaign:
             if summary.get("passedCount") == self.options.tasks:
                 return
             time.sleep(0.5)
-        self.problem("none", "the host does not ask the endpoint again")
+        self.problem("none", "the host does not call the endpoint again")
 
     def evaluate(self, kind: str) -> None:
         self.recover()
@@ -320,9 +320,9 @@ class Campaign:
         asked = [count for (found, _), count in self.endpoint.seen.items() if found == kind]
         self.requests[kind] = sum(asked)
         if not asked:
-            self.problem(kind, "the endpoint was not asked")
+            self.problem(kind, "the endpoint was not called")
         elif max(asked) > ATTEMPTS:
-            self.problem(kind, f"a task was asked for {max(asked)} times")
+            self.problem(kind, f"a task was requested {max(asked)} times")
         if kind in HARMLESS and summary["passedCount"] != summary["taskCount"]:
             self.problem(kind, f"{summary['passedCount']} of {summary['taskCount']} tasks passed, although the answers are good")
         if kind in WAITING:
@@ -341,7 +341,7 @@ class Campaign:
         status, answer = self.call("POST", f"/v1/runs/{run}/cancel", {})
         ended = self.wait(run, 30)
         if status not in (200, 202, 409) or ended is None or (status == 409 and ended != "completed"):
-            self.problem(kind, f"it cannot be cancelled: {status} {answer}, the run is {ended}")
+            self.problem(kind, f"the run cannot be cancelled: {status} {answer}, the run is {ended}")
         self.ended[ended] += 1
 
     def read(self, kind: str, run: str) -> None:
@@ -349,7 +349,7 @@ class Campaign:
         while True:
             status, page = self.call("GET", f"/v1/runs/{run}/events/poll?lastSequence={last}&timeout=1")
             if status != 200:
-                return self.problem(kind, f"its log cannot be read after event {last}: {status}")
+                return self.problem(kind, f"the log cannot be read after event {last}: {status}")
             for event in page["events"]:
                 if event["sequence"] != last + 1:
                     return self.problem(kind, f"event {event['sequence']} follows {last}")
@@ -386,7 +386,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=16, help="tasks of each run, all in flight at once (default: %(default)s)")
     parser.add_argument("--timeout", type=float, default=5.0, help="timeout of one attempt in seconds (default: %(default)s)")
-    parser.add_argument("--within", type=float, default=240.0, help="seconds in which a run must end (default: %(default)s)")
+    parser.add_argument("--within", type=float, default=240.0, help="time limit of a run in seconds (default: %(default)s)")
     parser.add_argument("--memory-mib", type=float, default=300.0, help="limit of the host's resident memory in MiB (default: %(default)s)")
     parser.add_argument("--database-url", help="PostgreSQL instead of SQLite")
     parser.add_argument("--only", dest="kinds", nargs="+", choices=sorted(FAULTS), default=list(FAULTS), metavar="KIND", help="only these kinds of faults")

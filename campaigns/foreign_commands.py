@@ -181,7 +181,7 @@ class Campaign:
             if done.returncode not in (0, 1, 4):
                 self.violations.append(f"eval ended with {done.returncode}: {done.stderr[-300:]}")
             self.count("foreign commands", 1)
-        self.count("calls that the foreign endpoint answered", self.generous.taken())
+        self.count("calls to the foreign endpoint", self.generous.taken())
         for tape in self.folder.glob("tape-*.jsonl"):
             # A repeated call is recorded more than once, but the first call of each task only once.
             exchanges = tape.read_text().count('"nth":0')
@@ -211,7 +211,7 @@ class Campaign:
             self.count("edited cassettes refused", int(refused), 1)
         done = self.evaluate("--replay", "honest.jsonl")
         replayed = json.loads(done.stdout).get("replayedFrom") if done.returncode in (0, 1) else None
-        self.count("replays recorded as replays", int(bool(replayed)), 1)
+        self.count("replays marked as replays", int(bool(replayed)), 1)
 
     def edits(self, lines: list[str]) -> dict[str, list[str]]:
         """Wrong answers changed to correct ones, in all ways that someone might edit a cassette."""
@@ -249,7 +249,7 @@ class Campaign:
         changed = sum("model_changed" in " ".join(report["reasons"]) for report in reports.values())
         self.count("runs refused by a host with another endpoint", changed, len(runs))
         self.count("tasks scored by a host with another endpoint", self.generous.taken(), 0)
-        self.count("runs shown with both identities", int(all(self.names_both(run, runs[run]) for run in kept)), 1)
+        self.count("refusals that show both identities", int(all(self.names_both(run, runs[run]) for run in kept)), 1)
         self.retries(runs, "API runs that another endpoint failed", "model_changed")
 
     def names_both(self, run: str, tenant: str) -> bool:
@@ -275,14 +275,14 @@ class Campaign:
                 events = harness.Api(serving.base_url, self.keys[tenant]).events(run)
                 scored = [event for event in events if event["type"] == "eval.scored"]
                 early = sum(event["timestamp"] < back_at for event in scored)
-                self.count("tasks of API runs scored before their host came back", early, 0)
+                self.count("tasks of API runs scored before their host was restarted", early, 0)
                 self.count("tasks of API runs scored by their host", len(scored) - early)
         finally:
             serving.stop()
         self.count("answers of the host's endpoint", self.honest.taken())
         if self.counts["API runs judged by their own endpoint"] != len(runs):
             self.violations.append("not every API run was judged by its own endpoint")
-        self.count("calls of the foreign endpoint by the host of the runs", self.generous.taken(), 0)
+        self.count("calls to the foreign endpoint by the host of the runs", self.generous.taken(), 0)
 
     def wait(self, serving: Serving, tenant: str, run: str) -> None:
         harness.Api(serving.base_url, self.keys[tenant]).wait(run)

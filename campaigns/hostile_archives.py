@@ -451,7 +451,7 @@ class Archives:
     def untouched(self, kind: str) -> None:
         now = self.surroundings()
         for path in sorted(set(now) ^ set(self.before) | {path for path in now if now[path] != self.before.get(path)}):
-            self.problem(f"{kind}: {path} appeared, changed or is gone")
+            self.problem(f"{kind}: {path} appeared, changed or was deleted")
         self.before = now
         places = {Path("/"), Path("/tmp"), Path.home(), Path.cwd(), self.root.parent, Path(tempfile.gettempdir())}
         for place in places:
@@ -479,7 +479,7 @@ class Archives:
         maker.start()
         maker.join()
         if maker.exitcode:
-            raise Failure(f"an archive could not be made: exit {maker.exitcode}")
+            raise Failure(f"an archive could not be created: exit {maker.exitcode}")
         return self.given / "pack.tgz"
 
     def command(self, kind: str, *arguments: str) -> tuple[int, dict]:
@@ -619,19 +619,19 @@ class Archives:
         for verb in ("verify", "install"):
             exit_code, answer = self.command(kind, "pack", verb, str(file))
             if exit_code:
-                self.problem(f"{kind}: pack {verb} of a sound pack exits with {exit_code}: {json.dumps(answer)[:300]}")
+                self.problem(f"{kind}: pack {verb} of a valid pack exits with {exit_code}: {json.dumps(answer)[:300]}")
         self.reset_peak()
         body = self.body()
         status, answer = self.upload(kind, body)
         if status != 201:
-            self.problem(f"{kind}: a sound pack is answered {status}: {json.dumps(answer)[:300]}")
+            self.problem(f"{kind}: a valid pack is answered {status}: {json.dumps(answer)[:300]}")
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for status, answer in pool.map(lambda _: self.upload(f"{AT_ONCE} × {kind}", body), range(AT_ONCE)):
                 if status not in (201, 429, 503):
-                    self.problem(f"{AT_ONCE} × {kind}: a sound pack is answered {status}: {json.dumps(answer)[:300]}")
+                    self.problem(f"{AT_ONCE} × {kind}: a valid pack is answered {status}: {json.dumps(answer)[:300]}")
         _, listed = self.call("GET", ROUTE)
         if [pack["name"] for pack in listed.get("packs", [])] != [NAME]:
-            self.problem(f"{kind}: a sound pack is not listed after its installation")
+            self.problem(f"{kind}: a valid pack is not listed after its installation")
         status, _ = self.call("DELETE", f"{ROUTE}/{NAME}/1.0.0")
         if status != 200:
             self.problem(f"{kind}: removing is answered {status}")
@@ -658,14 +658,14 @@ class Archives:
             most = lambda facts, unit: f"{facts[0]:.1f} {unit} ({facts[1]})"  # noqa: E731
             return conclude(name, {
                 "kinds of hostile archives": len(hostile),
-                "commands that refused one": sum(self.codes.values()),
+                "commands that refused an archive": sum(self.codes.values()),
                 "error codes of the commands": dict(self.codes.most_common()),
                 "uploads by status": dict(sorted(self.statuses.items())),
-                "sound archives installed both ways": len(sound),
+                "valid archives installed both ways": len(sound),
                 "slowest command": most(self.slowest["command"], "s"), "slowest upload": most(self.slowest["route"], "s"),
                 "peak memory of a command": most(self.peaks["command"], "MiB"),
                 "peak memory of the host, one upload at a time": most(alone["route"], "MiB"),
-                f"peak memory of the host, {AT_ONCE} uploads at once and sound packs too": most(self.peaks["route"], "MiB"),
+                f"peak memory of the host, {AT_ONCE} uploads at once, with valid packs": most(self.peaks["route"], "MiB"),
             }, self.violations)
         finally:
             if self.serving:

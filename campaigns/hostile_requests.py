@@ -161,7 +161,7 @@ class Hostile:
         run, other = (self.campaign.start(LARGE) for _ in range(2))
         for started in (run, other):
             if self.campaign.wait(started, 240) != "completed":
-                return self.problem("a run with enormous answers does not end")
+                return self.problem("a run with huge answers does not end")
         print(f"  {'two runs of 7 MiB answers':24} peak {self.peak():4.0f} MiB", flush=True)
         head = self.polled(run)
         with ThreadPoolExecutor(10) as pool:
@@ -180,8 +180,8 @@ class Hostile:
         time.sleep(5)
         status, _ = self.campaign.call("GET", f"/v1/runs/{run}")
         if status != 200:
-            self.problem(f"beside clients that do not read, a snapshot is answered {status}")
-        print(f"  {'200 that do not read':24} peak {self.peak():4.0f} MiB", flush=True)
+            self.problem(f"while other clients do not read, a snapshot is answered {status}")
+        print(f"  {'200 clients that do not read':24} peak {self.peak():4.0f} MiB", flush=True)
         for connection in deaf:
             connection.close()
 

@@ -21,7 +21,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="campaigns/kills.py", description=__doc__)
     parser.add_argument("--kills", type=int, default=20, help="number of kills (default: 20)")
     parser.add_argument("--tasks", type=int, default=400, help="tasks of each run (default: 400)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the moments (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random delays (default: 1)")
     parser.add_argument("--database-url", metavar="URL", help="PostgreSQL instead of the embedded database")
     options = parser.parse_args()
     return campaign(parser.prog, lambda: run(parser.prog, options))
@@ -91,9 +91,9 @@ def run(name: str, options) -> int:
         asked = site.endpoint.mark()
         extra = asked - len(runs) * options.tasks
         if at_work < options.kills * 3 // 4:
-            violations.append(f"only {at_work} of {options.kills} kills met tasks in flight, which shows too little: raise --tasks")
+            violations.append(f"only {at_work} of {options.kills} kills hit tasks in flight, which is too few: raise --tasks")
         if extra > most:
-            violations.append(f"{extra} requests made again, more than twice the concurrency of the open runs at each kill ({most})")
+            violations.append(f"{extra} requests repeated, more than twice the concurrency of the open runs at each kill ({most})")
         if conflicts and not options.database_url:
             violations.append(f"{conflicts} repeated requests were answered 409")
         resumed.sort()
@@ -102,7 +102,7 @@ def run(name: str, options) -> int:
         return conclude(name, {
             "kills": options.kills, "of them while tasks were in flight": at_work,
             "runs": len(runs), "tasks": len(runs) * options.tasks,
-            "requests made again": extra, "for each kill on average": f"{extra / options.kills:.1f}",
+            "requests repeated": extra, "for each kill on average": f"{extra / options.kills:.1f}",
             "repeated creates answered 409": conflicts,
             "listening to first model request, ms (median, worst)":
                 f"{resumed[len(resumed) // 2]:.0f}, {resumed[-1]:.0f}" if resumed else "-",

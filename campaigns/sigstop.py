@@ -109,19 +109,19 @@ def run(name: str, options) -> int:
             if locked:
                 locked_out += 1
                 if not still:
-                    violations.append(f"stop {stops}: a stopped process gave its write lock up")
+                    violations.append(f"stop {stops}: a stopped process lost its write lock")
                 if taken_over:
                     violations.append(f"stop {stops}: the run was taken over while the stopped process held the write lock")
                 end = time.monotonic() + TAKEN_OVER_WITHIN_S
                 while site.endpoint.mark() == woken and time.monotonic() < end:
                     time.sleep(0.05)
                 if site.endpoint.mark() == woken:
-                    violations.append(f"stop {stops}: the run did not go on within {TAKEN_OVER_WITHIN_S} s of SIGCONT")
+                    violations.append(f"stop {stops}: the run did not continue within {TAKEN_OVER_WITHIN_S} s of SIGCONT")
                 else:
                     continued += 1
                 continue
             if not taken_over:
-                violations.append(f"stop {stops}: nobody took the run over within {TAKEN_OVER_WITHIN_S} s, and no lock forbade it")
+                violations.append(f"stop {stops}: no replica took the run over within {TAKEN_OVER_WITHIN_S} s, although no lock prevented it")
                 continue
             replaced += 1
             time.sleep(WAKING_S)
@@ -137,13 +137,13 @@ def run(name: str, options) -> int:
         if zombies:
             violations.append(f"{zombies} requests by a replica that had lost its lease")
         if again > stops * 2 * CONCURRENCY:
-            violations.append(f"{again} requests made again, more than twice the concurrency for each stop")
+            violations.append(f"{again} requests repeated, more than twice the concurrency for each stop")
         return conclude(name, {
             "stops": stops, "tasks": tasks,
-            "stops without a lock that forbids it, of them taken over": f"{stops - locked_out}, {replaced}",
-            "stops with the write lock of SQLite, of them continued after SIGCONT": f"{locked_out}, {continued}",
+            "stops without the write lock, and runs taken over": f"{stops - locked_out}, {replaced}",
+            "stops with SQLite's write lock, and runs continued after SIGCONT": f"{locked_out}, {continued}",
             "requests by a replica that had lost its lease": zombies,
-            "requests made again": again, "most requests for one task": max(asked.values()),
+            "requests repeated": again, "maximum requests per task": max(asked.values()),
         }, violations)
     finally:
         site.close()

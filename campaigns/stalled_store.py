@@ -51,13 +51,13 @@ def run(name: str, options) -> int:
             violations += [f"{case}: {fault}" for fault in faults(site.check(api, created))]
             asked = site.endpoint.counts()
             again = sum(count > 1 for count in asked.values())
-            counts[case] = (f"{meanwhile} requests while locked, {again} tasks asked twice, "
+            counts[case] = (f"{meanwhile} requests while locked, {again} tasks requested twice, "
                             f"at most {max(asked.values())} requests for one task")
             most = 2 * options.concurrency
             if meanwhile > most:
                 violations.append(f"{case}: {meanwhile} requests while locked, more than {most}")
             if again > most:
-                violations.append(f"{case}: {again} tasks asked twice, more than {most}")
+                violations.append(f"{case}: {again} tasks requested twice, more than {most}")
         finally:
             site.close()
     return conclude(name, counts, violations)

@@ -44,7 +44,7 @@ def binary() -> str:
     given = os.environ.get("TOUCHSTONE_BIN")
     if given:
         if not os.access(given, os.X_OK):
-            raise Failure(f"TOUCHSTONE_BIN names {given}, which is no program")
+            raise Failure(f"TOUCHSTONE_BIN names {given}, which is not a program")
         return str(Path(given).resolve())
     return built("--bin", "touchstone")
 
@@ -58,11 +58,11 @@ def built(*target: str, profile: str | None = None) -> str:
     except FileNotFoundError as cause:
         raise Failure("cargo is not installed; install Rust or set TOUCHSTONE_BIN") from cause
     except subprocess.CalledProcessError as cause:
-        raise Failure("the program does not build; the compiler's words are above") from cause
+        raise Failure("the program does not build; see the compiler's output above") from cause
     found = [json.loads(line).get("executable") for line in done.stdout.splitlines() if line.startswith("{")]
     found = [path for path in found if path]
     if not found:
-        raise Failure(f"cargo built no program for {' '.join(target)}")
+        raise Failure(f"cargo built no binary for {' '.join(target)}")
     return found[-1]
 
 
@@ -202,7 +202,7 @@ class ConformanceHost:
         """`changes` maps lines of the configuration to their replacements."""
         files = sorted(suites.glob("*.json"))
         if not files:
-            raise Failure(f"{suites} holds no suite (*.json)")
+            raise Failure(f"{suites} contains no suite (*.json)")
         program = binary()
         self.folder = Path(tempfile.mkdtemp(prefix="touchstone-conformance-"))
         self.serving: Serving | None = None
