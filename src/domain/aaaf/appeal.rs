@@ -57,7 +57,6 @@ pub struct OverrideFault {
 
 /// An override that refers to nothing in the evidence and so would change nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what they are")]
 pub enum Idle {
     #[error("the assessment has no evidence about task `{task_id}`; name one of its tasks")]
     Task { task_id: String },

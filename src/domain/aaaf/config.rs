@@ -93,7 +93,6 @@ pub enum ReviewPolicy {
 /// Weight of an error by severity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct Severities {
     pub critical: f64,
     pub major: f64,

@@ -41,7 +41,6 @@ impl fmt::Display for Axis {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum Dimension {
     TaskCompletionRate,
     Accuracy,

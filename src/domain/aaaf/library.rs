@@ -16,7 +16,6 @@ use crate::domain::run::reached_by::ReachedBy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum Test {
     DomainBreadth,
     ComplexityLadder,

@@ -27,7 +27,6 @@ pub struct Measure {
 /// The parts of composite dimensions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum Details {
     Accuracy {
         accuracy_from_revisions: f64,

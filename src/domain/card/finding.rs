@@ -33,8 +33,6 @@ macro_rules! codes {
     ($($dimension:ident $severity:ident { $($code:ident),+ $(,)? })+) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-        #[expect(missing_docs, reason = "a code is self-explanatory; the message gives the \
-            details")]
         pub enum Code { $($($code,)+)+ }
 
         impl Code {

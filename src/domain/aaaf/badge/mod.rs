@@ -136,7 +136,6 @@ pub struct DimensionResult {
 
 /// The window of an assessment: start inclusive, end exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct Window {
     pub start: Timestamp,
     pub end: Timestamp,

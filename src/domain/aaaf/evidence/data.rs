@@ -13,7 +13,6 @@ use super::values::{
 
 /// A task was given to the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct TaskAssigned {
     pub complexity_level: ComplexityLevel,
     pub domain: String,
@@ -30,7 +29,6 @@ pub struct TaskAssigned {
 
 /// The agent finished the task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct TaskCompleted {
     pub completion_status: CompletionStatus,
     pub time_to_complete_seconds: f64,
@@ -66,7 +64,6 @@ pub struct TaskCompleted {
 /// An error in a task; only its severity matters. An error in free text counts as major.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value")]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct Error {
     pub severity: Severity,
 }
@@ -85,7 +82,6 @@ impl TryFrom<Value> for Error {
 
 /// How a tool was used in a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct ToolUse {
     pub tool: String,
     pub invocations: Count,
@@ -98,7 +94,6 @@ pub struct ToolUse {
 
 /// A result was sent back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct TaskRevised {
     pub revision_number: Count,
     pub reason_code: Severity,
@@ -108,7 +103,6 @@ pub struct TaskRevised {
 
 /// A tool was called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct ToolInvoked {
     pub tool: String,
     pub success: bool,
@@ -118,7 +112,6 @@ pub struct ToolInvoked {
 
 /// Whether to do a part of a task or to delegate it to another agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct DelegationDecision {
     pub task_fragment: String,
     pub decision: Decision,
@@ -136,7 +129,6 @@ pub struct DelegationDecision {
 
 /// The outcome of a delegation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct DelegationOutcome {
     pub delegate_agent_id: String,
     pub outcome: Outcome,
@@ -145,7 +137,6 @@ pub struct DelegationOutcome {
 
 /// How several agents are to work together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct OrchestrationPlan {
     pub agents_involved: Vec<Node>,
     pub dependency_graph: BTreeMap<String, Vec<Node>>,
@@ -158,7 +149,6 @@ pub struct OrchestrationPlan {
 
 /// The outcome of an orchestration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub struct OrchestrationResult {
     pub outcome: Outcome,
     pub failures_injected: Count,

@@ -3,7 +3,6 @@
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum EventType {
     TaskAssigned,
     TaskCompleted,

@@ -34,7 +34,6 @@ pub struct Event {
 
 /// The data of an event, by type.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum Data {
     TaskAssigned(Box<TaskAssigned>),
     TaskCompleted(Box<TaskCompleted>),

@@ -98,7 +98,6 @@ impl CompletionStatus {
 /// Severity of an error or of a reason for a revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum Severity {
     Critical,
     /// The default for an error without a severity.
@@ -134,7 +133,6 @@ pub enum Decision {
 /// The outcome of a delegation or an orchestration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names are the framework's own")]
 pub enum Outcome {
     Success,
     Partial,

@@ -44,7 +44,6 @@ pub struct Finding {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names are OpenWOP's own")]
 pub enum FindingSeverity {
     Low,
     Medium,
