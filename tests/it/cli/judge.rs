@@ -233,7 +233,10 @@ fn a_judge_is_compared_with_people_and_shown_with_the_run() {
     let refused = calibrate("few.jsonl", &["--allow-few"]);
     let said = format!("{}{}", refused.stdout, refused.stderr);
     assert_eq!(refused.code, 2, "{said}");
-    assert!(said.contains("has a calibration with 100 samples"), "{said}");
+    assert!(
+        said.contains("has a calibration with 100 samples"),
+        "{said}"
+    );
     let listed = home.run(&["--json", "judge", "list"]).document();
     assert_eq!(listed["calibrations"], json!([found]), "kept as it was");
 
