@@ -3,10 +3,10 @@
 use async_trait::async_trait;
 use tokio::sync::broadcast;
 
+use super::Database;
 use super::audit::record;
-use super::convert::{backend, column};
-use super::idempotency::complete;
-use super::{PostgresStore, SqliteStore};
+use super::convert::column;
+use super::sql::query;
 use crate::domain::audit::Decision;
 use crate::domain::ids::{RunId, TaskId, TenantId};
 use crate::ports::{
@@ -37,88 +37,76 @@ fn record_of((number, task, document): Row) -> Result<AnnotationRecord, StoreErr
     })
 }
 
-macro_rules! annotations {
-    ($store:ty) => {
-        #[async_trait]
-        impl Annotations for $store {
-            async fn annotate(
-                &self,
-                tenant: &TenantId,
-                task: Option<&TaskId>,
-                annotation: &Annotation,
-                decision: &Decision,
-                limits: AnnotationLimits,
-                completes: Option<&IdempotencyCompletion>,
-            ) -> Result<Annotated, StoreError> {
-                let document = column("annotation", "document").text(annotation)?;
-                let mut transaction = self.begin_write().await?;
-                record!(transaction, tenant, decision);
-                let number: Option<i64> = sqlx::query_scalar(ADD)
-                    .bind(annotation.target.run_id.as_str())
-                    .bind(tenant.as_str())
-                    .bind(task.map(TaskId::as_str))
-                    .bind(document)
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let number =
-                    number.ok_or_else(|| column("annotation", "run_number").inconsistent())?;
-                let octets: i64 = sqlx::query_scalar(OCTETS)
-                    .bind(annotation.target.run_id.as_str())
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let beyond = if number > i64::from(limits.count) {
-                    Some(Annotated::TooMany)
-                } else if octets > i64::from(limits.octets) {
-                    Some(Annotated::TooLong)
-                } else {
-                    None
-                };
-                if let Some(beyond) = beyond {
-                    transaction.rollback().await.map_err(backend)?;
-                    return Ok(beyond);
-                }
-                if let Some(completion) = completes {
-                    complete!(self, transaction, completion)?;
-                }
-                transaction.commit().await.map_err(backend)?;
-                Ok(Annotated::Recorded)
-            }
-
-            async fn annotations(
-                &self,
-                run: &RunId,
-                after: u64,
-            ) -> Result<Vec<AnnotationRecord>, StoreError> {
-                let rows: Vec<Row> = sqlx::query_as(OF_RUN)
-                    .bind(run.as_str())
-                    .bind(i64::try_from(after).unwrap_or(i64::MAX))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
-            }
-
-            async fn last_annotation(&self, run: &RunId) -> Result<u64, StoreError> {
-                let last: i64 = sqlx::query_scalar(LAST)
-                    .bind(run.as_str())
-                    .fetch_one(self.readers())
-                    .await
-                    .map_err(backend)?;
-                column("annotation", "number").number(last)
-            }
-
-            async fn notify_annotated(&self, run: &RunId) {
-                self.signal_annotated(run);
-            }
-
-            fn annotated(&self) -> broadcast::Receiver<Option<RunId>> {
-                self.local_signals().annotated()
-            }
+#[async_trait]
+impl Annotations for Database {
+    async fn annotate(
+        &self,
+        tenant: &TenantId,
+        task: Option<&TaskId>,
+        annotation: &Annotation,
+        decision: &Decision,
+        limits: AnnotationLimits,
+        completes: Option<&IdempotencyCompletion>,
+    ) -> Result<Annotated, StoreError> {
+        let document = column("annotation", "document").text(annotation)?;
+        let mut transaction = self.begin_write().await?;
+        record(&mut transaction, tenant, decision).await?;
+        let number: Option<i64> = query(ADD)
+            .bind(annotation.target.run_id.as_str())
+            .bind(tenant.as_str())
+            .bind(task.map(TaskId::as_str))
+            .bind(document)
+            .fetch_optional(&mut transaction)
+            .await?;
+        let number = number.ok_or_else(|| column("annotation", "run_number").inconsistent())?;
+        let octets: i64 = query(OCTETS)
+            .bind(annotation.target.run_id.as_str())
+            .fetch_one(&mut transaction)
+            .await?;
+        let beyond = if number > i64::from(limits.count) {
+            Some(Annotated::TooMany)
+        } else if octets > i64::from(limits.octets) {
+            Some(Annotated::TooLong)
+        } else {
+            None
+        };
+        if let Some(beyond) = beyond {
+            transaction.rollback().await?;
+            return Ok(beyond);
         }
-    };
-}
+        if let Some(completion) = completes {
+            self.complete_within(&mut transaction, completion).await?;
+        }
+        transaction.commit().await?;
+        Ok(Annotated::Recorded)
+    }
 
-annotations!(SqliteStore);
-annotations!(PostgresStore);
+    async fn annotations(
+        &self,
+        run: &RunId,
+        after: u64,
+    ) -> Result<Vec<AnnotationRecord>, StoreError> {
+        let rows: Vec<Row> = query(OF_RUN)
+            .bind(run.as_str())
+            .bind(i64::try_from(after).unwrap_or(i64::MAX))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(record_of).collect()
+    }
+
+    async fn last_annotation(&self, run: &RunId) -> Result<u64, StoreError> {
+        let last: i64 = query(LAST)
+            .bind(run.as_str())
+            .fetch_one(self.readers())
+            .await?;
+        column("annotation", "number").number(last)
+    }
+
+    async fn notify_annotated(&self, run: &RunId) {
+        self.signal_annotated(run);
+    }
+
+    fn annotated(&self) -> broadcast::Receiver<Option<RunId>> {
+        self.local_signals().annotated()
+    }
+}

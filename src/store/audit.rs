@@ -2,20 +2,20 @@
 
 use async_trait::async_trait;
 
+use super::Database;
 use super::convert::{backend, column};
-use super::{PostgresStore, SqliteStore};
+use super::sql::{Transaction, query};
 use crate::domain::audit::checkpoint::Checkpoint;
-use crate::domain::audit::{ChainHead, Link};
+use crate::domain::audit::{ChainHead, Decision, GENESIS, Link};
 use crate::domain::ids::TenantId;
 use crate::ports::{AuditLog, StoreError};
 
 /// Reads the end of a chain and holds it until the transaction ends, also when there was none: whoever appends comes one
 /// after the other.
-pub(super) const HOLD: &str = "INSERT INTO audit_head (tenant, sequence, hash) VALUES ($1, 0, $2)
+const HOLD: &str = "INSERT INTO audit_head (tenant, sequence, hash) VALUES ($1, 0, $2)
     ON CONFLICT (tenant) DO UPDATE SET tenant = excluded.tenant RETURNING sequence, hash";
-pub(super) const ADD: &str =
-    "INSERT INTO audit_entry (tenant, sequence, body, hash) VALUES ($1, $2, $3, $4)";
-pub(super) const MOVE: &str = "UPDATE audit_head SET sequence = $2, hash = $3 WHERE tenant = $1";
+const ADD: &str = "INSERT INTO audit_entry (tenant, sequence, body, hash) VALUES ($1, $2, $3, $4)";
+const MOVE: &str = "UPDATE audit_head SET sequence = $2, hash = $3 WHERE tenant = $1";
 const ENTRIES: &str = "SELECT sequence, body, hash FROM audit_entry
     WHERE tenant = $1 AND sequence > $2 ORDER BY sequence LIMIT $3";
 const HEAD: &str = "SELECT sequence, hash FROM audit_head WHERE tenant = $1";
@@ -30,7 +30,7 @@ const CHECKPOINTS: &str =
     FROM audit_checkpoint WHERE tenant = $1 AND at_sequence >= $2 AND at_sequence <= $3
     ORDER BY at_sequence";
 
-pub(super) fn head_of((sequence, hash): (i64, String)) -> Result<ChainHead, StoreError> {
+fn head_of((sequence, hash): (i64, String)) -> Result<ChainHead, StoreError> {
     Ok(ChainHead {
         sequence: column("audit_head", "sequence").number(sequence)?,
         hash,
@@ -64,131 +64,117 @@ fn checkpoint_of(row: CheckpointRow) -> Result<Checkpoint, StoreError> {
 }
 
 /// Adds a decision within a transaction.
-macro_rules! record {
-    ($transaction:expr, $tenant:expr, $decision:expr) => {{
-        let head = sqlx::query_as(crate::store::audit::HOLD)
-            .bind($tenant.as_str())
-            .bind(crate::domain::audit::GENESIS)
-            .fetch_one(&mut *$transaction)
-            .await
-            .map_err(backend)?;
-        let head = crate::store::audit::head_of(head)?;
-        let link = head.extend($tenant, $decision).map_err(backend)?;
-        let sequence: i64 = column("audit_entry", "sequence").number(link.sequence)?;
-        sqlx::query(crate::store::audit::ADD)
-            .bind($tenant.as_str())
-            .bind(sequence)
-            .bind(&link.body)
-            .bind(&link.hash)
-            .execute(&mut *$transaction)
-            .await
-            .map_err(backend)?;
-        sqlx::query(crate::store::audit::MOVE)
-            .bind($tenant.as_str())
-            .bind(sequence)
-            .bind(&link.hash)
-            .execute(&mut *$transaction)
-            .await
-            .map_err(backend)?;
-    }};
+pub(super) async fn record(
+    transaction: &mut Transaction,
+    tenant: &TenantId,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let head = query(HOLD)
+        .bind(tenant.as_str())
+        .bind(GENESIS)
+        .fetch_one(&mut *transaction)
+        .await?;
+    let head = head_of(head)?;
+    let link = head.extend(tenant, decision).map_err(backend)?;
+    let sequence: i64 = column("audit_entry", "sequence").number(link.sequence)?;
+    query(ADD)
+        .bind(tenant.as_str())
+        .bind(sequence)
+        .bind(&link.body)
+        .bind(&link.hash)
+        .execute(&mut *transaction)
+        .await?;
+    query(MOVE)
+        .bind(tenant.as_str())
+        .bind(sequence)
+        .bind(&link.hash)
+        .execute(&mut *transaction)
+        .await?;
+    Ok(())
 }
-pub(super) use record;
 
-macro_rules! audit_log {
-    ($store:ty) => {
-        #[async_trait]
-        impl AuditLog for $store {
-            async fn audit_entries(
-                &self,
-                tenant: &TenantId,
-                after: u64,
-                limit: u32,
-            ) -> Result<Vec<Link>, StoreError> {
-                let rows: Vec<(i64, String, String)> = sqlx::query_as(ENTRIES)
-                    .bind(tenant.as_str())
-                    .bind(sequence_of(after))
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(link_of).collect()
-            }
+#[async_trait]
+impl AuditLog for Database {
+    async fn audit_entries(
+        &self,
+        tenant: &TenantId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<Link>, StoreError> {
+        let rows: Vec<(i64, String, String)> = query(ENTRIES)
+            .bind(tenant.as_str())
+            .bind(sequence_of(after))
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(link_of).collect()
+    }
 
-            async fn audit_head(&self, tenant: &TenantId) -> Result<ChainHead, StoreError> {
-                let row = sqlx::query_as(HEAD)
-                    .bind(tenant.as_str())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map_or_else(|| Ok(ChainHead::default()), head_of)
-            }
+    async fn audit_head(&self, tenant: &TenantId) -> Result<ChainHead, StoreError> {
+        let row = query(HEAD)
+            .bind(tenant.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        row.map_or_else(|| Ok(ChainHead::default()), head_of)
+    }
 
-            async fn audit_unanchored(
-                &self,
-                after: &str,
-                limit: u32,
-            ) -> Result<Vec<(TenantId, u64)>, StoreError> {
-                let rows: Vec<(String, i64)> = sqlx::query_as(UNANCHORED)
-                    .bind(after)
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let place = column("audit_head", "anchored");
-                rows.into_iter()
-                    .map(|(tenant, anchored)| Ok((tenant.into(), place.number(anchored)?)))
-                    .collect()
-            }
+    async fn audit_unanchored(
+        &self,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<(TenantId, u64)>, StoreError> {
+        let rows: Vec<(String, i64)> = query(UNANCHORED)
+            .bind(after)
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        let place = column("audit_head", "anchored");
+        rows.into_iter()
+            .map(|(tenant, anchored)| Ok((tenant.into(), place.number(anchored)?)))
+            .collect()
+    }
 
-            async fn add_audit_checkpoint(
-                &self,
-                tenant: &TenantId,
-                checkpoint: &Checkpoint,
-            ) -> Result<bool, StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let moved = sqlx::query(ANCHOR)
-                    .bind(tenant.as_str())
-                    .bind(sequence_of(checkpoint.after))
-                    .bind(sequence_of(checkpoint.at_sequence))
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if moved.rows_affected() == 0 {
-                    return Ok(false);
-                }
-                sqlx::query(ADD_CHECKPOINT)
-                    .bind(tenant.as_str())
-                    .bind(sequence_of(checkpoint.after))
-                    .bind(sequence_of(checkpoint.at_sequence))
-                    .bind(&checkpoint.id)
-                    .bind(&checkpoint.merkle_root)
-                    .bind(&checkpoint.signature)
-                    .bind(checkpoint.at.as_microsecond())
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(true)
-            }
-
-            async fn audit_checkpoints(
-                &self,
-                tenant: &TenantId,
-                first: u64,
-                last: u64,
-            ) -> Result<Vec<Checkpoint>, StoreError> {
-                let rows: Vec<CheckpointRow> = sqlx::query_as(CHECKPOINTS)
-                    .bind(tenant.as_str())
-                    .bind(sequence_of(first))
-                    .bind(sequence_of(last))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(checkpoint_of).collect()
-            }
+    async fn add_audit_checkpoint(
+        &self,
+        tenant: &TenantId,
+        checkpoint: &Checkpoint,
+    ) -> Result<bool, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let moved = query(ANCHOR)
+            .bind(tenant.as_str())
+            .bind(sequence_of(checkpoint.after))
+            .bind(sequence_of(checkpoint.at_sequence))
+            .execute(&mut transaction)
+            .await?;
+        if moved == 0 {
+            return Ok(false);
         }
-    };
-}
+        query(ADD_CHECKPOINT)
+            .bind(tenant.as_str())
+            .bind(sequence_of(checkpoint.after))
+            .bind(sequence_of(checkpoint.at_sequence))
+            .bind(&checkpoint.id)
+            .bind(&checkpoint.merkle_root)
+            .bind(&checkpoint.signature)
+            .bind(checkpoint.at.as_microsecond())
+            .execute(&mut transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
 
-audit_log!(SqliteStore);
-audit_log!(PostgresStore);
+    async fn audit_checkpoints(
+        &self,
+        tenant: &TenantId,
+        first: u64,
+        last: u64,
+    ) -> Result<Vec<Checkpoint>, StoreError> {
+        let rows: Vec<CheckpointRow> = query(CHECKPOINTS)
+            .bind(tenant.as_str())
+            .bind(sequence_of(first))
+            .bind(sequence_of(last))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(checkpoint_of).collect()
+    }
+}

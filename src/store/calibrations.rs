@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::Database;
 use super::audit::record;
-use super::convert::{Column, backend, column, lease_now, micros};
-use super::idempotency::complete;
-use super::{PostgresStore, SqliteStore};
+use super::convert::{Column, column, micros};
+use super::sql::{Transaction, query};
 use crate::domain::audit::Decision;
 use crate::domain::eval::rubric::attempt::Attempt;
 use crate::domain::eval::rubric::calibration::Calibration;
@@ -35,177 +35,159 @@ fn read(document: &str) -> Result<Calibration, StoreError> {
     column("calibration", "document").document(document)
 }
 
-macro_rules! calibrations {
-    ($store:ident) => {
-        impl $store {
-            /// What was cut off makes room; what it had recorded stays.
-            const LET_GO: &str = concat!(
-                "UPDATE calibration_attempt SET ended = TRUE
-                WHERE tenant = $1 AND NOT ended AND lease_until <= ", lease_now!($store, "$2")
-            );
-            const BEGIN: &str = concat!(
-                "INSERT INTO calibration_attempt (tenant, calibration_id, began_at, lease_owner, lease_until, document)
-                VALUES ($1, $2, $3, $6, ", lease_now!($store, "$7"), " + $4, $5) ON CONFLICT DO NOTHING"
-            );
-            /// One that ends needs no lease any more.
-            const GO_ON: &str = concat!(
-                "UPDATE calibration_attempt SET document = $3, ended = $5, lease_until = ", lease_now!($store, "$6"), " + $4
-                WHERE tenant = $1 AND calibration_id = $2 AND NOT ended AND lease_until > ", lease_now!($store, "$6")
-            );
-            const ATTEMPT: &str = concat!(
-                "SELECT document, NOT ended AND lease_until > ", lease_now!($store, "$3"), " FROM calibration_attempt
-                WHERE tenant = $1 AND calibration_id = $2"
-            );
+impl Database {
+    /// What was cut off makes room; what it had recorded stays.
+    const LET_GO: &str = "UPDATE calibration_attempt SET ended = TRUE
+        WHERE tenant = $1 AND NOT ended AND lease_until <= COALESCE($2, {now})";
+    const BEGIN: &str = "INSERT INTO calibration_attempt (tenant, calibration_id, began_at, lease_owner, lease_until, document)
+        VALUES ($1, $2, $3, $6, COALESCE($7, {now}) + $4, $5) ON CONFLICT DO NOTHING";
+    /// One that ends needs no lease any more.
+    const GO_ON: &str = "UPDATE calibration_attempt SET document = $3, ended = $5, lease_until = COALESCE($6, {now}) + $4
+        WHERE tenant = $1 AND calibration_id = $2 AND NOT ended AND lease_until > COALESCE($6, {now})";
+    const ATTEMPT: &str =
+        "SELECT document, NOT ended AND lease_until > COALESCE($3, {now}) FROM calibration_attempt
+        WHERE tenant = $1 AND calibration_id = $2";
+
+    /// Records an attempt that is still held.
+    async fn go_on(
+        &self,
+        transaction: &mut Transaction,
+        tenant: &TenantId,
+        attempt: &Attempt,
+        lease: i64,
+        ends: bool,
+    ) -> Result<(), StoreError> {
+        let held = query(Self::GO_ON)
+            .bind(tenant.as_str())
+            .bind(&attempt.calibration_id)
+            .bind(DOCUMENT.text(attempt)?)
+            .bind(lease)
+            .bind(ends)
+            .bind(self.lease_clock())
+            .execute(transaction)
+            .await?;
+        match held {
+            0 => Err(StoreError::Fenced),
+            _ => Ok(()),
         }
-
-        #[async_trait]
-        impl Calibrations for $store {
-            async fn begin_attempt(
-                &self,
-                tenant: &TenantId,
-                attempt: &Attempt,
-                lease: Duration,
-                completes: Option<&IdempotencyCompletion>,
-            ) -> Result<(), StoreError> {
-                self.release_dead().await?;
-                let mut transaction = self.begin_write().await?;
-                sqlx::query(Self::LET_GO)
-                    .bind(tenant.as_str())
-                    .bind(self.lease_clock())
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let begun = sqlx::query(Self::BEGIN)
-                    .bind(tenant.as_str())
-                    .bind(&attempt.calibration_id)
-                    .bind(attempt.started_at.as_microsecond())
-                    .bind(micros(lease))
-                    .bind(DOCUMENT.text(attempt)?)
-                    .bind(self.holder(HOLDER))
-                    .bind(self.lease_clock())
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if begun.rows_affected() == 0 {
-                    return Err(StoreError::Exists("a calibration that is under way"));
-                }
-                sqlx::query(FORGET)
-                    .bind(tenant.as_str())
-                    .bind(ATTEMPTS)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if let Some(completion) = completes {
-                    complete!(self, transaction, completion)?;
-                }
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn renew_attempt(
-                &self,
-                tenant: &TenantId,
-                attempt: &Attempt,
-                lease: Duration,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                go_on!(self, transaction, tenant, attempt, micros(lease), false);
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn end_attempt(
-                &self,
-                tenant: &TenantId,
-                attempt: &Attempt,
-                decision: &Decision,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                go_on!(self, transaction, tenant, attempt, 0_i64, true);
-                record!(transaction, tenant, decision);
-                if let Some(calibration) = &attempt.calibration {
-                    let document = column("calibration", "document").text(calibration)?;
-                    sqlx::query(KEEP)
-                        .bind(tenant.as_str())
-                        .bind(&calibration.judge.identity)
-                        .bind(document)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                    // What it has scored may count from now on.
-                    sqlx::query(LOOK_AGAIN)
-                        .bind(tenant.as_str())
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                }
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn attempt(
-                &self,
-                tenant: &TenantId,
-                calibration_id: &str,
-            ) -> Result<Option<FoundAttempt>, StoreError> {
-                let row: Option<(String, bool)> = sqlx::query_as(Self::ATTEMPT)
-                    .bind(tenant.as_str())
-                    .bind(calibration_id)
-                    .bind(self.lease_clock())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let found = row.map(|(document, held)| {
-                    let attempt = DOCUMENT.document(&document)?;
-                    Ok(FoundAttempt { attempt, held })
-                });
-                found.transpose()
-            }
-
-            async fn calibration(
-                &self,
-                tenant: &TenantId,
-                identity: &str,
-            ) -> Result<Option<Calibration>, StoreError> {
-                let document: Option<String> = sqlx::query_scalar(OF_JUDGE)
-                    .bind(tenant.as_str())
-                    .bind(identity)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                document.as_deref().map(read).transpose()
-            }
-
-            async fn calibrations(
-                &self,
-                tenant: &TenantId,
-            ) -> Result<Vec<Calibration>, StoreError> {
-                let documents: Vec<String> = sqlx::query_scalar(ALL)
-                    .bind(tenant.as_str())
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                documents.iter().map(|document| read(document)).collect()
-            }
-        }
-    };
+    }
 }
 
-/// Records an attempt that is still held.
-macro_rules! go_on {
-    ($store:expr, $transaction:expr, $tenant:expr, $attempt:expr, $lease:expr, $ends:expr) => {{
-        let held = sqlx::query(Self::GO_ON)
-            .bind($tenant.as_str())
-            .bind(&$attempt.calibration_id)
-            .bind(DOCUMENT.text($attempt)?)
-            .bind($lease)
-            .bind($ends)
-            .bind($store.lease_clock())
-            .execute(&mut *$transaction)
-            .await
-            .map_err(backend)?;
-        if held.rows_affected() == 0 {
-            return Err(StoreError::Fenced);
+#[async_trait]
+impl Calibrations for Database {
+    async fn begin_attempt(
+        &self,
+        tenant: &TenantId,
+        attempt: &Attempt,
+        lease: Duration,
+        completes: Option<&IdempotencyCompletion>,
+    ) -> Result<(), StoreError> {
+        self.release_dead().await?;
+        let mut transaction = self.begin_write().await?;
+        query(Self::LET_GO)
+            .bind(tenant.as_str())
+            .bind(self.lease_clock())
+            .execute(&mut transaction)
+            .await?;
+        let begun = query(Self::BEGIN)
+            .bind(tenant.as_str())
+            .bind(&attempt.calibration_id)
+            .bind(attempt.started_at.as_microsecond())
+            .bind(micros(lease))
+            .bind(DOCUMENT.text(attempt)?)
+            .bind(self.holder(HOLDER))
+            .bind(self.lease_clock())
+            .execute(&mut transaction)
+            .await?;
+        if begun == 0 {
+            return Err(StoreError::Exists("a calibration that is under way"));
         }
-    }};
-}
+        query(FORGET)
+            .bind(tenant.as_str())
+            .bind(ATTEMPTS)
+            .execute(&mut transaction)
+            .await?;
+        if let Some(completion) = completes {
+            self.complete_within(&mut transaction, completion).await?;
+        }
+        transaction.commit().await
+    }
 
-calibrations!(SqliteStore);
-calibrations!(PostgresStore);
+    async fn renew_attempt(
+        &self,
+        tenant: &TenantId,
+        attempt: &Attempt,
+        lease: Duration,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        self.go_on(&mut transaction, tenant, attempt, micros(lease), false)
+            .await?;
+        transaction.commit().await
+    }
+
+    async fn end_attempt(
+        &self,
+        tenant: &TenantId,
+        attempt: &Attempt,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        self.go_on(&mut transaction, tenant, attempt, 0, true)
+            .await?;
+        record(&mut transaction, tenant, decision).await?;
+        if let Some(calibration) = &attempt.calibration {
+            let document = column("calibration", "document").text(calibration)?;
+            query(KEEP)
+                .bind(tenant.as_str())
+                .bind(&calibration.judge.identity)
+                .bind(document)
+                .execute(&mut transaction)
+                .await?;
+            // What it has scored may count from now on.
+            query(LOOK_AGAIN)
+                .bind(tenant.as_str())
+                .execute(&mut transaction)
+                .await?;
+        }
+        transaction.commit().await
+    }
+
+    async fn attempt(
+        &self,
+        tenant: &TenantId,
+        calibration_id: &str,
+    ) -> Result<Option<FoundAttempt>, StoreError> {
+        let row: Option<(String, bool)> = query(Self::ATTEMPT)
+            .bind(tenant.as_str())
+            .bind(calibration_id)
+            .bind(self.lease_clock())
+            .fetch_optional(self.readers())
+            .await?;
+        let found = row.map(|(document, held)| {
+            let attempt = DOCUMENT.document(&document)?;
+            Ok(FoundAttempt { attempt, held })
+        });
+        found.transpose()
+    }
+
+    async fn calibration(
+        &self,
+        tenant: &TenantId,
+        identity: &str,
+    ) -> Result<Option<Calibration>, StoreError> {
+        let document: Option<String> = query(OF_JUDGE)
+            .bind(tenant.as_str())
+            .bind(identity)
+            .fetch_optional(self.readers())
+            .await?;
+        document.as_deref().map(read).transpose()
+    }
+
+    async fn calibrations(&self, tenant: &TenantId) -> Result<Vec<Calibration>, StoreError> {
+        let documents: Vec<String> = query(ALL)
+            .bind(tenant.as_str())
+            .fetch_all(self.readers())
+            .await?;
+        documents.iter().map(|document| read(document)).collect()
+    }
+}

@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 
+use super::Database;
 use super::aaaf::notices::tell::tell;
-use super::convert::{Column, backend, column};
-use super::{PostgresStore, SqliteStore};
+use super::convert::{Column, column};
+use super::sql::query;
 use crate::domain::card::history::Look;
 use crate::domain::ids::TenantId;
 use crate::ports::{CardLooks, CardWatch, DueCard, StoreError, Telling};
@@ -45,176 +46,154 @@ const LOOK: Column = column("card_look", "document");
 const WATCHED: Column = column("card_watch", "document");
 const DUE_AT: Column = column("card_watch", "due_at");
 
-macro_rules! card_looks {
-    ($store:ident) => {
-        #[async_trait]
-        impl CardLooks for $store {
-            async fn keep_card_look(
-                &self,
-                tenant: &TenantId,
-                look: &Look,
-                telling: Option<Telling<'_>>,
-            ) -> Result<bool, StoreError> {
-                let mut transaction = self.begin_scope(tenant, &look.url).await?;
-                let mut told = false;
-                if let Some(Telling {
-                    organization,
-                    notices,
-                }) = telling
-                {
-                    let earlier: Vec<String> = sqlx::query_scalar(EARLIER)
-                        .bind(tenant.as_str())
-                        .bind(&look.url)
-                        .fetch_all(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                    let earlier: Vec<Look> = earlier
-                        .iter()
-                        .map(|it| LOOK.document(it))
-                        .collect::<Result<_, _>>()?;
-                    for notice in notices(&earlier) {
-                        told |= tell!(transaction, organization, &notice)?;
-                    }
-                }
-                let scores = look.scores.as_ref();
-                sqlx::query(KEEP)
-                    .bind(tenant.as_str())
-                    .bind(&look.url)
-                    .bind(&look.id)
-                    .bind(look.scored_at.as_microsecond())
-                    .bind(scores.is_some())
-                    .bind(scores.is_some_and(|it| it.availability.is_some()))
-                    .bind(LOOK.text(look)?)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                sqlx::query(FORGET_OF_CARD)
-                    .bind(tenant.as_str())
-                    .bind(&look.url)
-                    .bind(OF_A_CARD)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                sqlx::query(FORGET_OF_TENANT)
-                    .bind(tenant.as_str())
-                    .bind(OF_A_TENANT)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(told)
-            }
-
-            async fn card_looks(
-                &self,
-                tenant: &TenantId,
-                url: &str,
-                most: u32,
-            ) -> Result<Vec<Look>, StoreError> {
-                let documents: Vec<String> = sqlx::query_scalar(LOOKS)
-                    .bind(tenant.as_str())
-                    .bind(url)
-                    .bind(i64::from(most))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                documents.iter().map(|it| LOOK.document(it)).collect()
-            }
-
-            async fn watch_card(
-                &self,
-                tenant: &TenantId,
-                watch: &CardWatch,
-                due: Timestamp,
-                most: u32,
-            ) -> Result<bool, StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let others: i64 = sqlx::query_scalar(OTHERS)
-                    .bind(tenant.as_str())
-                    .bind(&watch.url)
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if others >= i64::from(most) {
-                    return Ok(false);
-                }
-                sqlx::query(WATCH)
-                    .bind(tenant.as_str())
-                    .bind(&watch.url)
-                    .bind(WATCHED.text(watch)?)
-                    .bind(due.as_microsecond())
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(true)
-            }
-
-            async fn unwatch_card(&self, tenant: &TenantId, url: &str) -> Result<bool, StoreError> {
-                let removed = sqlx::query(UNWATCH)
-                    .bind(tenant.as_str())
-                    .bind(url)
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(removed.rows_affected() > 0)
-            }
-
-            async fn card_watches(
-                &self,
-                tenant: &TenantId,
-            ) -> Result<Vec<(CardWatch, Timestamp)>, StoreError> {
-                let rows: Vec<(String, i64)> = sqlx::query_as(WATCHES)
-                    .bind(tenant.as_str())
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.iter()
-                    .map(|(document, due)| Ok((WATCHED.document(document)?, DUE_AT.time(*due)?)))
-                    .collect()
-            }
-
-            async fn due_cards(
-                &self,
-                now: Timestamp,
-                most: u32,
-            ) -> Result<Vec<DueCard>, StoreError> {
-                let rows: Vec<(String, String)> = sqlx::query_as(DUE)
-                    .bind(now.as_microsecond())
-                    .bind(i64::from(most))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter()
-                    .map(|(tenant, document)| {
-                        Ok(DueCard {
-                            tenant: TenantId::from(tenant),
-                            watch: WATCHED.document(&document)?,
-                        })
-                    })
-                    .collect()
-            }
-
-            async fn card_due(
-                &self,
-                tenant: &TenantId,
-                url: &str,
-                due: Timestamp,
-                instead_of: Option<Timestamp>,
-            ) -> Result<(), StoreError> {
-                sqlx::query(AGAIN)
-                    .bind(tenant.as_str())
-                    .bind(url)
-                    .bind(due.as_microsecond())
-                    .bind(instead_of.map(Timestamp::as_microsecond))
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(())
+#[async_trait]
+impl CardLooks for Database {
+    async fn keep_card_look(
+        &self,
+        tenant: &TenantId,
+        look: &Look,
+        telling: Option<Telling<'_>>,
+    ) -> Result<bool, StoreError> {
+        let mut transaction = self.begin_scope(tenant, &look.url).await?;
+        let mut told = false;
+        if let Some(Telling {
+            organization,
+            notices,
+        }) = telling
+        {
+            let earlier: Vec<String> = query(EARLIER)
+                .bind(tenant.as_str())
+                .bind(&look.url)
+                .fetch_all(&mut transaction)
+                .await?;
+            let earlier: Vec<Look> = earlier
+                .iter()
+                .map(|it| LOOK.document(it))
+                .collect::<Result<_, _>>()?;
+            for notice in notices(&earlier) {
+                told |= tell(&mut transaction, organization, &notice).await?;
             }
         }
-    };
-}
+        let scores = look.scores.as_ref();
+        query(KEEP)
+            .bind(tenant.as_str())
+            .bind(&look.url)
+            .bind(&look.id)
+            .bind(look.scored_at.as_microsecond())
+            .bind(scores.is_some())
+            .bind(scores.is_some_and(|it| it.availability.is_some()))
+            .bind(LOOK.text(look)?)
+            .execute(&mut transaction)
+            .await?;
+        query(FORGET_OF_CARD)
+            .bind(tenant.as_str())
+            .bind(&look.url)
+            .bind(OF_A_CARD)
+            .execute(&mut transaction)
+            .await?;
+        query(FORGET_OF_TENANT)
+            .bind(tenant.as_str())
+            .bind(OF_A_TENANT)
+            .execute(&mut transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(told)
+    }
 
-card_looks!(SqliteStore);
-card_looks!(PostgresStore);
+    async fn card_looks(
+        &self,
+        tenant: &TenantId,
+        url: &str,
+        most: u32,
+    ) -> Result<Vec<Look>, StoreError> {
+        let documents: Vec<String> = query(LOOKS)
+            .bind(tenant.as_str())
+            .bind(url)
+            .bind(i64::from(most))
+            .fetch_all(self.readers())
+            .await?;
+        documents.iter().map(|it| LOOK.document(it)).collect()
+    }
+
+    async fn watch_card(
+        &self,
+        tenant: &TenantId,
+        watch: &CardWatch,
+        due: Timestamp,
+        most: u32,
+    ) -> Result<bool, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let others: i64 = query(OTHERS)
+            .bind(tenant.as_str())
+            .bind(&watch.url)
+            .fetch_one(&mut transaction)
+            .await?;
+        if others >= i64::from(most) {
+            return Ok(false);
+        }
+        query(WATCH)
+            .bind(tenant.as_str())
+            .bind(&watch.url)
+            .bind(WATCHED.text(watch)?)
+            .bind(due.as_microsecond())
+            .execute(&mut transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    async fn unwatch_card(&self, tenant: &TenantId, url: &str) -> Result<bool, StoreError> {
+        let removed = query(UNWATCH)
+            .bind(tenant.as_str())
+            .bind(url)
+            .execute(self.writer()?)
+            .await?;
+        Ok(removed > 0)
+    }
+
+    async fn card_watches(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Vec<(CardWatch, Timestamp)>, StoreError> {
+        let rows: Vec<(String, i64)> = query(WATCHES)
+            .bind(tenant.as_str())
+            .fetch_all(self.readers())
+            .await?;
+        rows.iter()
+            .map(|(document, due)| Ok((WATCHED.document(document)?, DUE_AT.time(*due)?)))
+            .collect()
+    }
+
+    async fn due_cards(&self, now: Timestamp, most: u32) -> Result<Vec<DueCard>, StoreError> {
+        let rows: Vec<(String, String)> = query(DUE)
+            .bind(now.as_microsecond())
+            .bind(i64::from(most))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter()
+            .map(|(tenant, document)| {
+                Ok(DueCard {
+                    tenant: TenantId::from(tenant),
+                    watch: WATCHED.document(&document)?,
+                })
+            })
+            .collect()
+    }
+
+    async fn card_due(
+        &self,
+        tenant: &TenantId,
+        url: &str,
+        due: Timestamp,
+        instead_of: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
+        query(AGAIN)
+            .bind(tenant.as_str())
+            .bind(url)
+            .bind(due.as_microsecond())
+            .bind(instead_of.map(Timestamp::as_microsecond))
+            .execute(self.writer()?)
+            .await?;
+        Ok(())
+    }
+}

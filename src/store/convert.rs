@@ -178,29 +178,3 @@ impl<'a> Batch<'a> {
         }))
     }
 }
-
-/// The database's clock in microseconds, constant within a statement: whoever holds a lease need not agree with others on
-/// the time.
-macro_rules! now {
-    (SqliteStore) => {
-        "CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)"
-    };
-    (PostgresStore) => {
-        "CAST(EXTRACT(EPOCH FROM statement_timestamp()) * 1000000 AS BIGINT)"
-    };
-}
-pub(super) use now;
-
-/// The clock of leases: a parameter where processes share one that is never set (`lease_clock`), else the database's.
-macro_rules! lease_now {
-    ($store:ident, $clock:literal) => {
-        concat!(
-            "COALESCE(",
-            $clock,
-            ", ",
-            $crate::store::convert::now!($store),
-            ")"
-        )
-    };
-}
-pub(super) use lease_now;

@@ -2,18 +2,23 @@
 
 use async_trait::async_trait;
 
+use super::Database;
 use super::audit::record;
-use super::convert::{Batch, backend, column};
-use super::idempotency::complete;
+use super::convert::{Batch, column};
 use super::runs::begin;
-use super::{PostgresStore, SqliteStore};
+use super::sql::{Sql, query};
 use crate::domain::audit::Decision;
 use crate::domain::deployment::Lifecycle;
 use crate::domain::ids::{AgentId, TenantId};
 use crate::domain::promotion::{PolicyScope, ScopedPolicy};
-use crate::ports::{DeploymentCommit, Deployments, IdempotencyCompletion, Revision, StoreError};
+use crate::ports::{DeploymentCommit, Deployments, Revision, StoreError};
 
 const ONE: &str = "SELECT revision, document FROM deployment WHERE tenant = $1 AND agent_id = $2";
+/// The lock keeps a pack from being removed before the deployments that put it into service are there.
+const HOLD_PACK: Sql = Sql {
+    sqlite: "SELECT version FROM pack WHERE tenant = $1 AND integrity = $2",
+    postgres: "SELECT version FROM pack WHERE tenant = $1 AND integrity = $2 FOR KEY SHARE",
+};
 const FIRST: &str = "INSERT INTO deployment (tenant, agent_id, revision, document)
     VALUES ($1, $2, $3, $4) ON CONFLICT (tenant, agent_id) DO NOTHING";
 const NEXT: &str = "UPDATE deployment SET revision = $3, document = $4
@@ -44,146 +49,129 @@ fn policy_of(
     })
 }
 
-macro_rules! deployments {
-    ($store:ty) => {
-        #[async_trait]
-        impl Deployments for $store {
-            async fn deployments(
-                &self,
-                tenant: &TenantId,
-                agent: &AgentId,
-            ) -> Result<(Lifecycle, Revision), StoreError> {
-                let row: Option<(i64, String)> = sqlx::query_as(ONE)
-                    .bind(tenant.as_str())
-                    .bind(agent.as_str())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map_or_else(
-                    || Ok(Default::default()),
-                    |(revision, document)| {
-                        let lifecycle = column("deployment", "document").document(&document)?;
-                        Ok((lifecycle, Revision(revision)))
-                    },
-                )
-            }
+#[async_trait]
+impl Deployments for Database {
+    async fn deployments(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+    ) -> Result<(Lifecycle, Revision), StoreError> {
+        let row: Option<(i64, String)> = query(ONE)
+            .bind(tenant.as_str())
+            .bind(agent.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        row.map_or_else(
+            || Ok(Default::default()),
+            |(revision, document)| {
+                let lifecycle = column("deployment", "document").document(&document)?;
+                Ok((lifecycle, Revision(revision)))
+            },
+        )
+    }
 
-            async fn commit_deployment(
-                &self,
-                commit: &DeploymentCommit<'_>,
-            ) -> Result<(), StoreError> {
-                let tenant = &commit.run.tenant;
-                let log = Batch::check(commit.events)?
-                    .filter(|log| log.before == 0)
-                    .ok_or_else(|| column("event", "sequence").inconsistent())?;
-                let mut transaction = self.begin_write().await?;
-                if let Some(integrity) = commit.serves {
-                    let installed: Option<String> = sqlx::query_scalar(Self::HOLD_PACK)
-                        .bind(tenant.as_str())
-                        .bind(integrity)
-                        .fetch_optional(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                    installed.ok_or(StoreError::Stale)?;
-                }
-                if let Some((lifecycle, seen)) = commit.after {
-                    let document = column("deployment", "document").text(lifecycle)?;
-                    let write = match seen {
-                        Revision(0) => sqlx::query(FIRST),
-                        Revision(_) => sqlx::query(NEXT),
-                    };
-                    let mut write = write
-                        .bind(tenant.as_str())
-                        .bind(commit.agent.as_str())
-                        .bind(seen.0 + 1)
-                        .bind(document);
-                    if seen != Revision(0) {
-                        write = write.bind(seen.0);
-                    }
-                    let written = write.execute(&mut *transaction).await.map_err(backend)?;
-                    if written.rows_affected() == 0 {
-                        return Err(StoreError::Stale);
-                    }
-                }
-                let number = begin!($store, transaction, commit.run);
-                sqlx::query(END)
-                    .bind(number)
-                    .bind(log.head)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                for opened in commit.opens {
-                    begin!($store, transaction, opened);
-                }
-                for (sequence, (kind, body)) in (1_i64..).zip(log.rows) {
-                    sqlx::query(EVENT)
-                        .bind(number)
-                        .bind(sequence)
-                        .bind(kind)
-                        .bind(body)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                }
-                record!(transaction, tenant, commit.decision);
-                if let Some(completion) = commit.completes {
-                    complete!(self, transaction, completion)?;
-                }
-                transaction.commit().await.map_err(backend)
+    async fn commit_deployment(&self, commit: &DeploymentCommit<'_>) -> Result<(), StoreError> {
+        let tenant = &commit.run.tenant;
+        let log = Batch::check(commit.events)?
+            .filter(|log| log.before == 0)
+            .ok_or_else(|| column("event", "sequence").inconsistent())?;
+        let mut transaction = self.begin_write().await?;
+        if let Some(integrity) = commit.serves {
+            let installed: Option<String> = query(HOLD_PACK)
+                .bind(tenant.as_str())
+                .bind(integrity)
+                .fetch_optional(&mut transaction)
+                .await?;
+            installed.ok_or(StoreError::Stale)?;
+        }
+        if let Some((lifecycle, seen)) = commit.after {
+            let document = column("deployment", "document").text(lifecycle)?;
+            let write = match seen {
+                Revision(0) => query(FIRST),
+                Revision(_) => query(NEXT),
+            };
+            let mut write = write
+                .bind(tenant.as_str())
+                .bind(commit.agent.as_str())
+                .bind(seen.0 + 1)
+                .bind(document);
+            if seen != Revision(0) {
+                write = write.bind(seen.0);
             }
-
-            async fn policies(&self, tenant: &TenantId) -> Result<Vec<ScopedPolicy>, StoreError> {
-                let rows: Vec<(String, String, String)> = sqlx::query_as(POLICIES)
-                    .bind(tenant.as_str())
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(policy_of).collect()
-            }
-
-            async fn set_policy(
-                &self,
-                tenant: &TenantId,
-                policy: &ScopedPolicy,
-                decision: &Decision,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                sqlx::query(SET_POLICY)
-                    .bind(tenant.as_str())
-                    .bind(policy.scope.agent_id.as_deref().unwrap_or_default())
-                    .bind(policy.scope.channel.as_deref().unwrap_or_default())
-                    .bind(column("promotion_policy", "document").text(&policy.policy)?)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                record!(transaction, tenant, decision);
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn remove_policy(
-                &self,
-                tenant: &TenantId,
-                scope: &PolicyScope,
-                decision: &Decision,
-            ) -> Result<bool, StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let removed = sqlx::query(REMOVE_POLICY)
-                    .bind(tenant.as_str())
-                    .bind(scope.agent_id.as_deref().unwrap_or_default())
-                    .bind(scope.channel.as_deref().unwrap_or_default())
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if removed.rows_affected() == 0 {
-                    return Ok(false);
-                }
-                record!(transaction, tenant, decision);
-                transaction.commit().await.map_err(backend)?;
-                Ok(true)
+            let written = write.execute(&mut transaction).await?;
+            if written == 0 {
+                return Err(StoreError::Stale);
             }
         }
-    };
-}
+        let number = begin(&mut transaction, commit.run).await?;
+        query(END)
+            .bind(number)
+            .bind(log.head)
+            .execute(&mut transaction)
+            .await?;
+        for opened in commit.opens {
+            begin(&mut transaction, opened).await?;
+        }
+        for (sequence, (kind, body)) in (1_i64..).zip(log.rows) {
+            query(EVENT)
+                .bind(number)
+                .bind(sequence)
+                .bind(kind)
+                .bind(body)
+                .execute(&mut transaction)
+                .await?;
+        }
+        record(&mut transaction, tenant, commit.decision).await?;
+        if let Some(completion) = commit.completes {
+            self.complete_within(&mut transaction, completion).await?;
+        }
+        transaction.commit().await
+    }
 
-deployments!(SqliteStore);
-deployments!(PostgresStore);
+    async fn policies(&self, tenant: &TenantId) -> Result<Vec<ScopedPolicy>, StoreError> {
+        let rows: Vec<(String, String, String)> = query(POLICIES)
+            .bind(tenant.as_str())
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(policy_of).collect()
+    }
+
+    async fn set_policy(
+        &self,
+        tenant: &TenantId,
+        policy: &ScopedPolicy,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        query(SET_POLICY)
+            .bind(tenant.as_str())
+            .bind(policy.scope.agent_id.as_deref().unwrap_or_default())
+            .bind(policy.scope.channel.as_deref().unwrap_or_default())
+            .bind(column("promotion_policy", "document").text(&policy.policy)?)
+            .execute(&mut transaction)
+            .await?;
+        record(&mut transaction, tenant, decision).await?;
+        transaction.commit().await
+    }
+
+    async fn remove_policy(
+        &self,
+        tenant: &TenantId,
+        scope: &PolicyScope,
+        decision: &Decision,
+    ) -> Result<bool, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let removed = query(REMOVE_POLICY)
+            .bind(tenant.as_str())
+            .bind(scope.agent_id.as_deref().unwrap_or_default())
+            .bind(scope.channel.as_deref().unwrap_or_default())
+            .execute(&mut transaction)
+            .await?;
+        if removed == 0 {
+            return Ok(false);
+        }
+        record(&mut transaction, tenant, decision).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+}

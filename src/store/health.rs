@@ -8,8 +8,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
-use super::convert::{backend, now};
-use super::{PostgresStore, SqliteStore};
+use super::Database;
+use super::sql::query;
 use crate::ports::{Health, Outage, StoreError};
 
 /// How long the result of a check is shared, so that frequent readiness checks do not cause frequent writes.
@@ -106,38 +106,26 @@ fn with_causes(error: &StoreError) -> String {
     text
 }
 
-macro_rules! health {
-    ($store:ident) => {
-        #[async_trait]
-        impl Health for $store {
-            async fn check_writable(&self) -> Result<(), StoreError> {
-                const PROBE: &str = concat!(
-                    "INSERT INTO write_probe (id, written_at, filler) VALUES (1, ",
-                    now!($store),
-                    ", $1) ON CONFLICT (id) DO UPDATE
-                    SET written_at = excluded.written_at, filler = excluded.filler"
-                );
-                let probe = |reserve| async move {
-                    sqlx::query(PROBE)
-                        .bind("0".repeat(reserve))
-                        .execute(self.writer()?)
-                        .await
-                        .map_err(backend)?;
-                    Ok(())
-                };
-                self.health().check(probe).await
-            }
+#[async_trait]
+impl Health for Database {
+    async fn check_writable(&self) -> Result<(), StoreError> {
+        const PROBE: &str = "INSERT INTO write_probe (id, written_at, filler) VALUES (1, {now}, $1) ON CONFLICT (id) DO UPDATE
+            SET written_at = excluded.written_at, filler = excluded.filler";
+        let probe = |reserve| async move {
+            query(PROBE)
+                .bind("0".repeat(reserve))
+                .execute(self.writer()?)
+                .await?;
+            Ok(())
+        };
+        self.health().check(probe).await
+    }
 
-            fn report_outage(&self) {
-                self.health().report();
-            }
+    fn report_outage(&self) {
+        self.health().report();
+    }
 
-            fn in_outage(&self) -> bool {
-                self.health().in_outage()
-            }
-        }
-    };
+    fn in_outage(&self) -> bool {
+        self.health().in_outage()
+    }
 }
-
-health!(SqliteStore);
-health!(PostgresStore);

@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::convert::{backend, column};
+use super::Database;
+use super::convert::column;
 use super::secrets::Cipher;
-use super::{PostgresStore, SqliteStore};
+use super::sql::query;
 use crate::domain::sealing::owner;
 use crate::ports::{HostSecrets, StoreError};
 
@@ -23,48 +24,32 @@ fn secret_of(cipher: &Cipher, name: &str, stored: Vec<u8>) -> Result<[u8; 32], S
     secret.try_into().map_err(|_| inconsistent())
 }
 
-macro_rules! host_secrets {
-    ($store:ty) => {
-        #[async_trait]
-        impl HostSecrets for $store {
-            async fn host_secret(
-                &self,
-                name: &str,
-                fresh: [u8; 32],
-            ) -> Result<[u8; 32], StoreError> {
-                // Whoever asks with a token need not have one: that must not cost a write.
-                let known: Option<Vec<u8>> = sqlx::query_scalar(SECRET)
-                    .bind(name)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let plain = match known {
-                    Some(known) if known.len() != PLAIN_BYTES => {
-                        return secret_of(self.cipher(), name, known);
-                    }
-                    plain => plain,
-                };
-                let sealed = self.cipher().seal(&owner::host_secret(name), &fresh)?;
-                let query = match &plain {
-                    // Copies of the database know it: it is replaced rather than encrypted.
-                    Some(plain) => sqlx::query(REPLACE_SECRET)
-                        .bind(name)
-                        .bind(sealed.as_bytes())
-                        .bind(plain),
-                    None => sqlx::query(ADD_SECRET).bind(name).bind(sealed.as_bytes()),
-                };
-                query.execute(self.writer()?).await.map_err(backend)?;
-                // Another replica may have been faster.
-                let secret = sqlx::query_scalar(SECRET)
-                    .bind(name)
-                    .fetch_one(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                secret_of(self.cipher(), name, secret)
+#[async_trait]
+impl HostSecrets for Database {
+    async fn host_secret(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32], StoreError> {
+        // Whoever asks with a token need not have one: that must not cost a write.
+        let known: Option<Vec<u8>> = query(SECRET)
+            .bind(name)
+            .fetch_optional(self.readers())
+            .await?;
+        let plain = match known {
+            Some(known) if known.len() != PLAIN_BYTES => {
+                return secret_of(self.cipher(), name, known);
             }
-        }
-    };
+            plain => plain,
+        };
+        let sealed = self.cipher().seal(&owner::host_secret(name), &fresh)?;
+        let write = match &plain {
+            // Copies of the database know it: it is replaced rather than encrypted.
+            Some(plain) => query(REPLACE_SECRET)
+                .bind(name)
+                .bind(sealed.as_bytes())
+                .bind(plain),
+            None => query(ADD_SECRET).bind(name).bind(sealed.as_bytes()),
+        };
+        write.execute(self.writer()?).await?;
+        // Another replica may have been faster.
+        let secret = query(SECRET).bind(name).fetch_one(self.writer()?).await?;
+        secret_of(self.cipher(), name, secret)
+    }
 }
-
-host_secrets!(SqliteStore);
-host_secrets!(PostgresStore);

@@ -6,16 +6,17 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use super::convert::{backend, column, lease_now, micros};
+use super::Database;
+use super::convert::{column, micros};
 use super::secrets::Cipher;
-use super::{PostgresStore, SqliteStore};
+use super::sql::{Transaction, query};
 use crate::domain::sealing::owner;
 use crate::ports::{
     HostSecrets as _, IDEMPOTENCY_DIGESTS, Idempotency, IdempotencyBegin, IdempotencyClaim,
     IdempotencyCompletion, StoreError,
 };
 
-pub(super) const COMPLETE: &str = "UPDATE idempotency SET status = $5, body = $6, sealed = TRUE
+const COMPLETE: &str = "UPDATE idempotency SET status = $5, body = $6, sealed = TRUE
     WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3 AND owner = $4 AND status IS NULL";
 const ABANDON: &str = "DELETE FROM idempotency
     WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3 AND owner = $4 AND status IS NULL";
@@ -24,7 +25,7 @@ const ABANDON: &str = "DELETE FROM idempotency
 type AnswerRow = (Vec<u8>, Option<i64>, Option<Vec<u8>>, bool, i64);
 
 /// What the kept answer of a claim is encrypted for.
-pub(super) fn owner_of(claim: &IdempotencyClaim) -> String {
+fn owner_of(claim: &IdempotencyClaim) -> String {
     owner::idempotent_answer(claim.tenant.as_str(), &claim.endpoint, &claim.key_hash)
 }
 
@@ -70,162 +71,138 @@ fn judge(
     })
 }
 
-macro_rules! idempotency {
-    ($store:ident) => {
-        impl $store {
-            /// A fresh key, or the compare-and-swap that takes over a lease which is over: of several that try, one changes
-            /// the row and the others no longer find the lease they saw.
-            const TAKE: &str = concat!(
-                "INSERT INTO idempotency (tenant, endpoint, key_hash, digest, owner, lease_until, created_at)
-                VALUES ($1, $2, $3, $4, $5, ", lease_now!($store, "$8"), " + $6, $7)
-                ON CONFLICT (tenant, endpoint, key_hash)
-                DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until, created_at = excluded.created_at,
-                    digest = excluded.digest
-                WHERE idempotency.status IS NULL AND idempotency.digest IN (excluded.digest, $9)
-                    AND idempotency.lease_until <= ", lease_now!($store, "$8")
-            );
-            const LOOK: &str = concat!(
-                "SELECT digest, status, body, sealed, lease_until - ", lease_now!($store, "$4"), " FROM idempotency
-                WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3"
-            );
-            const EXTEND: &str = concat!(
-                "UPDATE idempotency SET lease_until = ", lease_now!($store, "$6"), " + $5
-                WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3 AND owner = $4 AND status IS NULL"
-            );
-            const EXPIRE: &str = concat!(
-                "DELETE FROM idempotency WHERE created_at < $1
-                    AND (status IS NOT NULL OR lease_until < ", lease_now!($store, "$2"), ")"
-            );
+impl Database {
+    /// A fresh key, or the compare-and-swap that takes over a lease which is over: of several that try, one changes
+    /// the row and the others no longer find the lease they saw.
+    const TAKE: &str = "INSERT INTO idempotency (tenant, endpoint, key_hash, digest, owner, lease_until, created_at)
+        VALUES ($1, $2, $3, $4, $5, COALESCE($8, {now}) + $6, $7)
+        ON CONFLICT (tenant, endpoint, key_hash)
+        DO UPDATE SET owner = excluded.owner, lease_until = excluded.lease_until, created_at = excluded.created_at,
+            digest = excluded.digest
+        WHERE idempotency.status IS NULL AND idempotency.digest IN (excluded.digest, $9)
+            AND idempotency.lease_until <= COALESCE($8, {now})";
+    const LOOK: &str =
+        "SELECT digest, status, body, sealed, lease_until - COALESCE($4, {now}) FROM idempotency
+        WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3";
+    const EXTEND: &str = "UPDATE idempotency SET lease_until = COALESCE($6, {now}) + $5
+        WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3 AND owner = $4 AND status IS NULL";
+    const EXPIRE: &str = "DELETE FROM idempotency WHERE created_at < $1
+            AND (status IS NOT NULL OR lease_until < COALESCE($2, {now}))";
 
-            async fn take(
-                &self,
-                claim: &IdempotencyClaim,
-                keyed: &[u8; 32],
-                now: Timestamp,
-                lease: Duration,
-            ) -> Result<bool, StoreError> {
-                let taken = sqlx::query(Self::TAKE)
-                    .bind(claim.tenant.as_str())
-                    .bind(&claim.endpoint)
-                    .bind(claim.key_hash.as_slice())
-                    .bind(keyed.as_slice())
-                    .bind(self.holder(&claim.owner))
-                    .bind(micros(lease))
-                    .bind(now.as_microsecond())
-                    .bind(self.lease_clock())
-                    .bind(claim.digest.as_slice())
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(taken.rows_affected() > 0)
-            }
-        }
+    async fn take(
+        &self,
+        claim: &IdempotencyClaim,
+        keyed: &[u8; 32],
+        now: Timestamp,
+        lease: Duration,
+    ) -> Result<bool, StoreError> {
+        let taken = query(Self::TAKE)
+            .bind(claim.tenant.as_str())
+            .bind(&claim.endpoint)
+            .bind(claim.key_hash.as_slice())
+            .bind(keyed.as_slice())
+            .bind(self.holder(&claim.owner))
+            .bind(micros(lease))
+            .bind(now.as_microsecond())
+            .bind(self.lease_clock())
+            .bind(claim.digest.as_slice())
+            .execute(self.writer()?)
+            .await?;
+        Ok(taken > 0)
+    }
 
-        #[async_trait]
-        impl Idempotency for $store {
-            async fn begin(
-                &self,
-                claim: &IdempotencyClaim,
-                now: Timestamp,
-                lease: Duration,
-            ) -> Result<IdempotencyBegin, StoreError> {
-                let key = self.host_secret(IDEMPOTENCY_DIGESTS, rand::random());
-                let keyed = self.cipher().keyed(&claim.digest, key).await?;
-                if self.take(claim, &keyed, now, lease).await?
-                    || (self.release_dead().await? && self.take(claim, &keyed, now, lease).await?)
-                {
-                    return Ok(IdempotencyBegin::Fresh);
-                }
-                let row = sqlx::query_as(Self::LOOK)
-                    .bind(claim.tenant.as_str())
-                    .bind(&claim.endpoint)
-                    .bind(claim.key_hash.as_slice())
-                    .bind(self.lease_clock())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                judge(self.cipher(), claim, &keyed, row)
-            }
-
-            async fn extend(
-                &self,
-                claim: &IdempotencyClaim,
-                lease: Duration,
-            ) -> Result<(), StoreError> {
-                let extended = sqlx::query(Self::EXTEND)
-                    .bind(claim.tenant.as_str())
-                    .bind(&claim.endpoint)
-                    .bind(claim.key_hash.as_slice())
-                    .bind(self.holder(&claim.owner))
-                    .bind(micros(lease))
-                    .bind(self.lease_clock())
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                match extended.rows_affected() {
-                    0 => Err(StoreError::Fenced),
-                    _ => Ok(()),
-                }
-            }
-
-            async fn complete(&self, completion: &IdempotencyCompletion) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                complete!(self, transaction, completion)?;
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn abandon(&self, claim: &IdempotencyClaim) -> Result<(), StoreError> {
-                sqlx::query(ABANDON)
-                    .bind(claim.tenant.as_str())
-                    .bind(&claim.endpoint)
-                    .bind(claim.key_hash.as_slice())
-                    .bind(self.holder(&claim.owner))
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(())
-            }
-
-            async fn expire(&self, older_than: Timestamp) -> Result<u64, StoreError> {
-                let deleted = sqlx::query(Self::EXPIRE)
-                    .bind(older_than.as_microsecond())
-                    .bind(self.lease_clock())
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(deleted.rows_affected())
-            }
-        }
-    };
-}
-
-/// Keeps the answer within a transaction; [`StoreError::Fenced`] when somebody else holds the key by now.
-macro_rules! complete {
-    ($store:expr, $transaction:expr, $completion:expr) => {{
+    /// Keeps the answer within a transaction; [`StoreError::Fenced`] when somebody else holds the key by now.
+    pub(super) async fn complete_within(
+        &self,
+        transaction: &mut Transaction,
+        completion: &IdempotencyCompletion,
+    ) -> Result<(), StoreError> {
         let IdempotencyCompletion {
             claim,
             status,
             body,
-        } = $completion;
-        let owner = $crate::store::idempotency::owner_of(claim);
-        let sealed = $store.cipher().seal(&owner, body)?;
-        let kept = sqlx::query($crate::store::idempotency::COMPLETE)
+        } = completion;
+        let sealed = self.cipher().seal(&owner_of(claim), body)?;
+        let kept = query(COMPLETE)
             .bind(claim.tenant.as_str())
             .bind(&claim.endpoint)
             .bind(claim.key_hash.as_slice())
-            .bind($store.holder(&claim.owner))
+            .bind(self.holder(&claim.owner))
             .bind(i64::from(*status))
             .bind(sealed.as_bytes())
-            .execute(&mut *$transaction)
-            .await
-            .map_err(backend)?;
-        match kept.rows_affected() {
+            .execute(transaction)
+            .await?;
+        match kept {
             0 => Err(StoreError::Fenced),
             _ => Ok(()),
         }
-    }};
+    }
 }
-pub(super) use complete;
 
-idempotency!(SqliteStore);
-idempotency!(PostgresStore);
+#[async_trait]
+impl Idempotency for Database {
+    async fn begin(
+        &self,
+        claim: &IdempotencyClaim,
+        now: Timestamp,
+        lease: Duration,
+    ) -> Result<IdempotencyBegin, StoreError> {
+        let key = self.host_secret(IDEMPOTENCY_DIGESTS, rand::random());
+        let keyed = self.cipher().keyed(&claim.digest, key).await?;
+        if self.take(claim, &keyed, now, lease).await?
+            || (self.release_dead().await? && self.take(claim, &keyed, now, lease).await?)
+        {
+            return Ok(IdempotencyBegin::Fresh);
+        }
+        let row = query(Self::LOOK)
+            .bind(claim.tenant.as_str())
+            .bind(&claim.endpoint)
+            .bind(claim.key_hash.as_slice())
+            .bind(self.lease_clock())
+            .fetch_optional(self.readers())
+            .await?;
+        judge(self.cipher(), claim, &keyed, row)
+    }
+
+    async fn extend(&self, claim: &IdempotencyClaim, lease: Duration) -> Result<(), StoreError> {
+        let extended = query(Self::EXTEND)
+            .bind(claim.tenant.as_str())
+            .bind(&claim.endpoint)
+            .bind(claim.key_hash.as_slice())
+            .bind(self.holder(&claim.owner))
+            .bind(micros(lease))
+            .bind(self.lease_clock())
+            .execute(self.writer()?)
+            .await?;
+        match extended {
+            0 => Err(StoreError::Fenced),
+            _ => Ok(()),
+        }
+    }
+
+    async fn complete(&self, completion: &IdempotencyCompletion) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        self.complete_within(&mut transaction, completion).await?;
+        transaction.commit().await
+    }
+
+    async fn abandon(&self, claim: &IdempotencyClaim) -> Result<(), StoreError> {
+        query(ABANDON)
+            .bind(claim.tenant.as_str())
+            .bind(&claim.endpoint)
+            .bind(claim.key_hash.as_slice())
+            .bind(self.holder(&claim.owner))
+            .execute(self.writer()?)
+            .await?;
+        Ok(())
+    }
+
+    async fn expire(&self, older_than: Timestamp) -> Result<u64, StoreError> {
+        let deleted = query(Self::EXPIRE)
+            .bind(older_than.as_microsecond())
+            .bind(self.lease_clock())
+            .execute(self.writer()?)
+            .await?;
+        Ok(deleted)
+    }
+}

@@ -5,8 +5,9 @@ use std::cmp::Ordering;
 use async_trait::async_trait;
 use semver::Version;
 
-use super::convert::{backend, column};
-use super::{PostgresStore, SqliteStore};
+use super::Database;
+use super::convert::column;
+use super::sql::{Transaction, query};
 use crate::domain::ids::{AgentId, TenantId};
 use crate::ports::{InstallRecord, Inventory, Revision, StoreError, SuiteRecord};
 
@@ -73,205 +74,184 @@ fn by_version(a: &str, b: &str) -> Ordering {
 }
 
 /// Adds one suite within a transaction.
-macro_rules! add_suite {
-    ($transaction:expr, $suite:expr) => {{
-        let suite: &SuiteRecord = $suite;
-        let other: i64 = sqlx::query_scalar(OTHER_CONTENT)
-            .bind(suite.tenant.as_str())
-            .bind(&suite.suite_id)
-            .bind(&suite.version)
-            .bind(&suite.digest)
-            .fetch_one(&mut *$transaction)
-            .await
-            .map_err(backend)?;
-        if other > 0 {
-            return Err(StoreError::Exists(
-                "a suite with this id and version and other content",
-            ));
-        }
-        sqlx::query(ADD_SUITE)
-            .bind(suite.tenant.as_str())
-            .bind(&suite.suite_id)
-            .bind(&suite.version)
-            .bind(suite.pack.as_deref().unwrap_or_default())
-            .bind(&suite.digest)
-            .bind(i64::from(suite.task_count))
-            .bind(suite.signed)
-            .bind(suite.added_at.as_microsecond())
-            .execute(&mut *$transaction)
-            .await
-            .map_err(backend)?;
-    }};
+async fn add_suite(transaction: &mut Transaction, suite: &SuiteRecord) -> Result<(), StoreError> {
+    let other: i64 = query(OTHER_CONTENT)
+        .bind(suite.tenant.as_str())
+        .bind(&suite.suite_id)
+        .bind(&suite.version)
+        .bind(&suite.digest)
+        .fetch_one(&mut *transaction)
+        .await?;
+    if other > 0 {
+        return Err(StoreError::Exists(
+            "a suite with this id and version and other content",
+        ));
+    }
+    query(ADD_SUITE)
+        .bind(suite.tenant.as_str())
+        .bind(&suite.suite_id)
+        .bind(&suite.version)
+        .bind(suite.pack.as_deref().unwrap_or_default())
+        .bind(&suite.digest)
+        .bind(i64::from(suite.task_count))
+        .bind(suite.signed)
+        .bind(suite.added_at.as_microsecond())
+        .execute(&mut *transaction)
+        .await?;
+    Ok(())
 }
 
-macro_rules! inventory {
-    ($store:ty) => {
-        #[async_trait]
-        impl Inventory for $store {
-            async fn install(
-                &self,
-                pack: &InstallRecord,
-                suites: &[SuiteRecord],
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_inventory(&pack.tenant).await?;
-                let added = sqlx::query(ADD_PACK)
-                    .bind(pack.tenant.as_str())
-                    .bind(&pack.name)
-                    .bind(&pack.version)
-                    .bind(&pack.integrity)
-                    .bind(pack.installed_at.as_microsecond())
-                    .bind(column("pack", "facts").text(&pack.facts)?)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if added.rows_affected() == 0 {
-                    let integrity: String = sqlx::query_scalar(PACK_INTEGRITY)
-                        .bind(pack.tenant.as_str())
-                        .bind(&pack.name)
-                        .bind(&pack.version)
-                        .fetch_one(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                    if integrity != pack.integrity {
-                        return Err(StoreError::Exists(
-                            "a pack with this name and version and other content",
-                        ));
-                    }
-                }
-                for suite in suites {
-                    add_suite!(transaction, suite);
-                }
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn remove(
-                &self,
-                tenant: &TenantId,
-                name: &str,
-                version: &str,
-                seen: &[(AgentId, Revision)],
-            ) -> Result<bool, StoreError> {
-                let mut transaction = self.begin_inventory(tenant).await?;
-                let removed = sqlx::query(REMOVE_PACK)
-                    .bind(tenant.as_str())
-                    .bind(name)
-                    .bind(version)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                // Only now: whatever put it into service has ended, and nothing more will.
-                for (agent, seen) in seen {
-                    let revision: Option<i64> = sqlx::query_scalar(REVISION)
-                        .bind(tenant.as_str())
-                        .bind(agent.as_str())
-                        .fetch_optional(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                    if revision.map_or(Revision::default(), Revision) != *seen {
-                        return Err(StoreError::Stale);
-                    }
-                }
-                sqlx::query(REMOVE_PACK_SUITES)
-                    .bind(tenant.as_str())
-                    .bind(format!("{name}@{version}"))
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(removed.rows_affected() > 0)
-            }
-
-            async fn installs(&self, tenant: &TenantId) -> Result<Vec<InstallRecord>, StoreError> {
-                let rows = sqlx::query_as(PACKS)
-                    .bind(tenant.as_str())
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let mut packs = rows
-                    .into_iter()
-                    .map(pack_of)
-                    .collect::<Result<Vec<_>, _>>()?;
-                packs.sort_by(|a, b| {
-                    a.name
-                        .cmp(&b.name)
-                        .then_with(|| by_version(&a.version, &b.version))
-                });
-                Ok(packs)
-            }
-
-            async fn installs_of(
-                &self,
-                tenant: &TenantId,
-                name: &str,
-            ) -> Result<Vec<InstallRecord>, StoreError> {
-                let rows: Vec<PackRow> = sqlx::query_as(PACK_VERSIONS)
-                    .bind(tenant.as_str())
-                    .bind(name)
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(pack_of).collect()
-            }
-
-            async fn add_suite(&self, suite: &SuiteRecord) -> Result<(), StoreError> {
-                let mut transaction = self.begin_inventory(&suite.tenant).await?;
-                add_suite!(transaction, suite);
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn remove_suite(
-                &self,
-                tenant: &TenantId,
-                suite_id: &str,
-                version: &str,
-            ) -> Result<bool, StoreError> {
-                let removed = sqlx::query(REMOVE_IMPORT)
-                    .bind(tenant.as_str())
-                    .bind(suite_id)
-                    .bind(version)
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(removed.rows_affected() > 0)
-            }
-
-            async fn suite(
-                &self,
-                tenant: &TenantId,
-                suite_id: &str,
-                version: &str,
-            ) -> Result<Option<SuiteRecord>, StoreError> {
-                let row = sqlx::query_as(ONE_SUITE)
-                    .bind(tenant.as_str())
-                    .bind(suite_id)
-                    .bind(version)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(suite_of).transpose()
-            }
-
-            async fn suites(&self, tenant: &TenantId) -> Result<Vec<SuiteRecord>, StoreError> {
-                let rows = sqlx::query_as(SUITES)
-                    .bind(tenant.as_str())
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let mut suites = rows
-                    .into_iter()
-                    .map(suite_of)
-                    .collect::<Result<Vec<_>, _>>()?;
-                suites.dedup_by(|b, a| a.suite_id == b.suite_id && a.version == b.version);
-                suites.sort_by(|a, b| {
-                    a.suite_id
-                        .cmp(&b.suite_id)
-                        .then_with(|| by_version(&a.version, &b.version))
-                });
-                Ok(suites)
+#[async_trait]
+impl Inventory for Database {
+    async fn install(
+        &self,
+        pack: &InstallRecord,
+        suites: &[SuiteRecord],
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_inventory(&pack.tenant).await?;
+        let added = query(ADD_PACK)
+            .bind(pack.tenant.as_str())
+            .bind(&pack.name)
+            .bind(&pack.version)
+            .bind(&pack.integrity)
+            .bind(pack.installed_at.as_microsecond())
+            .bind(column("pack", "facts").text(&pack.facts)?)
+            .execute(&mut transaction)
+            .await?;
+        if added == 0 {
+            let integrity: String = query(PACK_INTEGRITY)
+                .bind(pack.tenant.as_str())
+                .bind(&pack.name)
+                .bind(&pack.version)
+                .fetch_one(&mut transaction)
+                .await?;
+            if integrity != pack.integrity {
+                return Err(StoreError::Exists(
+                    "a pack with this name and version and other content",
+                ));
             }
         }
-    };
-}
+        for suite in suites {
+            add_suite(&mut transaction, suite).await?;
+        }
+        transaction.commit().await
+    }
 
-inventory!(SqliteStore);
-inventory!(PostgresStore);
+    async fn remove(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        version: &str,
+        seen: &[(AgentId, Revision)],
+    ) -> Result<bool, StoreError> {
+        let mut transaction = self.begin_inventory(tenant).await?;
+        let removed = query(REMOVE_PACK)
+            .bind(tenant.as_str())
+            .bind(name)
+            .bind(version)
+            .execute(&mut transaction)
+            .await?;
+        // Only now: whatever put it into service has ended, and nothing more will.
+        for (agent, seen) in seen {
+            let revision: Option<i64> = query(REVISION)
+                .bind(tenant.as_str())
+                .bind(agent.as_str())
+                .fetch_optional(&mut transaction)
+                .await?;
+            if revision.map_or(Revision::default(), Revision) != *seen {
+                return Err(StoreError::Stale);
+            }
+        }
+        query(REMOVE_PACK_SUITES)
+            .bind(tenant.as_str())
+            .bind(format!("{name}@{version}"))
+            .execute(&mut transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(removed > 0)
+    }
+
+    async fn installs(&self, tenant: &TenantId) -> Result<Vec<InstallRecord>, StoreError> {
+        let rows = query(PACKS)
+            .bind(tenant.as_str())
+            .fetch_all(self.readers())
+            .await?;
+        let mut packs = rows
+            .into_iter()
+            .map(pack_of)
+            .collect::<Result<Vec<_>, _>>()?;
+        packs.sort_by(|a, b| {
+            a.name
+                .cmp(&b.name)
+                .then_with(|| by_version(&a.version, &b.version))
+        });
+        Ok(packs)
+    }
+
+    async fn installs_of(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+    ) -> Result<Vec<InstallRecord>, StoreError> {
+        let rows: Vec<PackRow> = query(PACK_VERSIONS)
+            .bind(tenant.as_str())
+            .bind(name)
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(pack_of).collect()
+    }
+
+    async fn add_suite(&self, suite: &SuiteRecord) -> Result<(), StoreError> {
+        let mut transaction = self.begin_inventory(&suite.tenant).await?;
+        add_suite(&mut transaction, suite).await?;
+        transaction.commit().await
+    }
+
+    async fn remove_suite(
+        &self,
+        tenant: &TenantId,
+        suite_id: &str,
+        version: &str,
+    ) -> Result<bool, StoreError> {
+        let removed = query(REMOVE_IMPORT)
+            .bind(tenant.as_str())
+            .bind(suite_id)
+            .bind(version)
+            .execute(self.writer()?)
+            .await?;
+        Ok(removed > 0)
+    }
+
+    async fn suite(
+        &self,
+        tenant: &TenantId,
+        suite_id: &str,
+        version: &str,
+    ) -> Result<Option<SuiteRecord>, StoreError> {
+        let row = query(ONE_SUITE)
+            .bind(tenant.as_str())
+            .bind(suite_id)
+            .bind(version)
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(suite_of).transpose()
+    }
+
+    async fn suites(&self, tenant: &TenantId) -> Result<Vec<SuiteRecord>, StoreError> {
+        let rows = query(SUITES)
+            .bind(tenant.as_str())
+            .fetch_all(self.readers())
+            .await?;
+        let mut suites = rows
+            .into_iter()
+            .map(suite_of)
+            .collect::<Result<Vec<_>, _>>()?;
+        suites.dedup_by(|b, a| a.suite_id == b.suite_id && a.version == b.version);
+        suites.sort_by(|a, b| {
+            a.suite_id
+                .cmp(&b.suite_id)
+                .then_with(|| by_version(&a.version, &b.version))
+        });
+        Ok(suites)
+    }
+}

@@ -3,12 +3,13 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::convert::{backend, column};
-use super::{PostgresStore, SqliteStore};
+use super::Database;
+use super::convert::column;
+use super::sql::{Target, query};
 use crate::domain::ids::{KeyId, TenantId};
 use crate::ports::{KeyRecord, KeyStore, PreviousSecret, Rotation, StoreError};
 
-pub(super) const ADD: &str =
+const ADD: &str =
     "INSERT INTO api_key (id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at,
         roles, principal, test, previous_hash, previous_until, whole)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (id) DO NOTHING";
@@ -83,100 +84,79 @@ fn key_of(row: KeyRow) -> Result<KeyRecord, StoreError> {
 }
 
 /// Adds a key over a connection or within a transaction.
-macro_rules! add_key {
-    ($connection:expr, $key:expr) => {{
-        let key: &crate::ports::KeyRecord = $key;
-        let previous = key.previous.as_ref();
-        let micros = jiff::Timestamp::as_microsecond;
-        let added = sqlx::query(crate::store::keys::ADD)
-            .bind(key.id.as_str())
-            .bind(key.tenant.as_str())
-            .bind(key.secret_hash.as_slice())
-            .bind(column("api_key", "scopes").text(&key.scopes)?)
-            .bind(micros(key.created_at))
-            .bind(key.expires_at.map(micros))
-            .bind(key.revoked_at.map(micros))
-            .bind(column("api_key", "roles").text(&key.roles)?)
-            .bind(key.principal.as_deref())
-            .bind(key.test)
-            .bind(previous.map(|previous| previous.hash.as_slice()))
-            .bind(previous.map(|previous| micros(previous.valid_until)))
-            .bind(key.whole)
-            .execute(&mut *$connection)
-            .await
-            .map_err(backend)?;
-        match added.rows_affected() {
-            0 => Err(StoreError::Exists("a key with this id")),
-            _ => Ok(()),
-        }
-    }};
-}
-pub(super) use add_key;
-
-macro_rules! key_store {
-    ($store:ty) => {
-        #[async_trait]
-        impl KeyStore for $store {
-            async fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError> {
-                let mut connection = self.writer()?.acquire().await.map_err(backend)?;
-                add_key!(connection, key)
-            }
-
-            async fn key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
-                let row = sqlx::query_as(ONE)
-                    .bind(id.as_str())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(key_of).transpose()
-            }
-
-            async fn key_by_hash(&self, hash: &[u8; 32]) -> Result<Option<KeyRecord>, StoreError> {
-                let row = sqlx::query_as(BY_HASH)
-                    .bind(hash.as_slice())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(key_of).transpose()
-            }
-
-            async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<KeyRecord>, StoreError> {
-                let query = match tenant {
-                    Some(tenant) => sqlx::query_as(OF_TENANT).bind(tenant.as_str()),
-                    None => sqlx::query_as(ALL),
-                };
-                let rows = query.fetch_all(self.readers()).await.map_err(backend)?;
-                rows.into_iter().map(key_of).collect()
-            }
-
-            async fn rotate_key(
-                &self,
-                id: &KeyId,
-                rotation: &Rotation,
-            ) -> Result<bool, StoreError> {
-                let rotated = sqlx::query(ROTATE)
-                    .bind(id.as_str())
-                    .bind(rotation.secret_hash.as_slice())
-                    .bind(rotation.previous_until.as_microsecond())
-                    .bind(rotation.expires_at.map(Timestamp::as_microsecond))
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(rotated.rows_affected() > 0)
-            }
-
-            async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<bool, StoreError> {
-                let revoked = sqlx::query(REVOKE)
-                    .bind(id.as_str())
-                    .bind(now.as_microsecond())
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(revoked.rows_affected() > 0)
-            }
-        }
-    };
+pub(super) async fn add_key(on: impl Into<Target<'_>>, key: &KeyRecord) -> Result<(), StoreError> {
+    let previous = key.previous.as_ref();
+    let micros = Timestamp::as_microsecond;
+    let added = query(ADD)
+        .bind(key.id.as_str())
+        .bind(key.tenant.as_str())
+        .bind(key.secret_hash.as_slice())
+        .bind(column("api_key", "scopes").text(&key.scopes)?)
+        .bind(micros(key.created_at))
+        .bind(key.expires_at.map(micros))
+        .bind(key.revoked_at.map(micros))
+        .bind(column("api_key", "roles").text(&key.roles)?)
+        .bind(key.principal.as_deref())
+        .bind(key.test)
+        .bind(previous.map(|previous| previous.hash.as_slice()))
+        .bind(previous.map(|previous| micros(previous.valid_until)))
+        .bind(key.whole)
+        .execute(on)
+        .await?;
+    match added {
+        0 => Err(StoreError::Exists("a key with this id")),
+        _ => Ok(()),
+    }
 }
 
-key_store!(SqliteStore);
-key_store!(PostgresStore);
+#[async_trait]
+impl KeyStore for Database {
+    async fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError> {
+        add_key(self.writer()?, key).await
+    }
+
+    async fn key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
+        let row = query(ONE)
+            .bind(id.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(key_of).transpose()
+    }
+
+    async fn key_by_hash(&self, hash: &[u8; 32]) -> Result<Option<KeyRecord>, StoreError> {
+        let row = query(BY_HASH)
+            .bind(hash.as_slice())
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(key_of).transpose()
+    }
+
+    async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<KeyRecord>, StoreError> {
+        let query = match tenant {
+            Some(tenant) => query(OF_TENANT).bind(tenant.as_str()),
+            None => query(ALL),
+        };
+        let rows = query.fetch_all(self.readers()).await?;
+        rows.into_iter().map(key_of).collect()
+    }
+
+    async fn rotate_key(&self, id: &KeyId, rotation: &Rotation) -> Result<bool, StoreError> {
+        let rotated = query(ROTATE)
+            .bind(id.as_str())
+            .bind(rotation.secret_hash.as_slice())
+            .bind(rotation.previous_until.as_microsecond())
+            .bind(rotation.expires_at.map(Timestamp::as_microsecond))
+            .execute(self.writer()?)
+            .await?;
+        Ok(rotated > 0)
+    }
+
+    async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<bool, StoreError> {
+        let revoked = query(REVOKE)
+            .bind(id.as_str())
+            .bind(now.as_microsecond())
+            .execute(self.writer()?)
+            .await?;
+        Ok(revoked > 0)
+    }
+}

@@ -1,8 +1,7 @@
 //! Event log, work queue and records on SQLite and PostgreSQL.
 //!
-//! One concrete adapter an engine, both behind the ports of [`crate::ports`]. Statements that both engines accept are
-//! written once, and the bodies around them are stamped for both; what differs by nature (how an append is one durable
-//! transaction, how a claim skips what others hold, how replicas wake each other) is in [`sqlite`] and [`postgres`]. One
+//! [`Database`] runs statements on either engine through [`sql`]. Statements that both engines accept are written once; what
+//! differs by nature (connections, the append of a batch, signals between replicas) is in [`sqlite`] and [`postgres`]. One
 //! contract suite runs every statement on both.
 
 mod aaaf;
@@ -13,6 +12,7 @@ mod blobs;
 mod calibrations;
 mod cards;
 mod convert;
+mod database;
 mod database_file;
 mod deployments;
 mod health;
@@ -22,19 +22,19 @@ mod inventory;
 mod keys;
 mod migrations;
 mod pauses;
-pub mod postgres;
+mod postgres;
 mod queue;
 mod runs;
 mod secrets;
 mod signals;
-pub mod sqlite;
+mod sql;
+mod sqlite;
 mod storage;
 mod webhooks;
 
 use std::sync::Arc;
 
-pub use postgres::PostgresStore;
-pub use sqlite::SqliteStore;
+pub use database::Database;
 
 use crate::ports::{HostKeys, Store, StoreError};
 
@@ -46,11 +46,11 @@ use crate::ports::{HostKeys, Store, StoreError};
 /// password, is not part of the error.
 pub async fn open(location: &str, keys: Arc<dyn HostKeys>) -> Result<Arc<dyn Store>, StoreError> {
     if location.starts_with("postgres://") || location.starts_with("postgresql://") {
-        return Ok(Arc::new(PostgresStore::open(location, keys).await?));
+        return Ok(Arc::new(Database::postgres(location, keys).await?));
     }
     let path = location
         .strip_prefix("sqlite://")
         .or_else(|| location.strip_prefix("sqlite:"))
         .unwrap_or(location);
-    Ok(Arc::new(SqliteStore::open(path.as_ref(), keys).await?))
+    Ok(Arc::new(Database::sqlite(path.as_ref(), keys).await?))
 }

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::convert::{backend, column};
-use super::{PostgresStore, SqliteStore};
+use super::Database;
+use super::convert::column;
+use super::sql::query;
 use crate::domain::ids::RunId;
 use crate::ports::{Fence, PauseRequest, Pauses, StoreError};
 
@@ -18,77 +19,59 @@ const WITHDRAW_PAUSE: &str = "UPDATE run SET pause = NULL
 pub(super) const END_PAUSE: &str =
     "UPDATE run SET pause = NULL, pause_taken = FALSE WHERE run_id = $1";
 
-macro_rules! pauses {
-    ($store:ty) => {
-        #[async_trait]
-        impl Pauses for $store {
-            async fn request_pause(
-                &self,
-                run: &RunId,
-                request: &PauseRequest,
-            ) -> Result<bool, StoreError> {
-                let recorded = sqlx::query(PAUSE)
-                    .bind(run.as_str())
-                    .bind(column("run", "pause").text(request)?)
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                let news = recorded.rows_affected() > 0;
-                if news {
-                    self.signal_cancel(run);
-                }
-                Ok(news)
-            }
-
-            async fn pause_requested(
-                &self,
-                run: &RunId,
-            ) -> Result<Option<PauseRequest>, StoreError> {
-                let pause: Option<Option<String>> = sqlx::query_scalar(PAUSE_REQUESTED)
-                    .bind(run.as_str())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let pause = pause.flatten();
-                pause
-                    .as_deref()
-                    .map(|text| column("run", "pause").document(text))
-                    .transpose()
-            }
-
-            async fn take_pause(
-                &self,
-                run: &RunId,
-                fence: Fence,
-            ) -> Result<Option<PauseRequest>, StoreError> {
-                let pause: Option<String> = sqlx::query_scalar(TAKE_PAUSE)
-                    .bind(run.as_str())
-                    .bind(fence.0)
-                    .fetch_all(self.writer()?)
-                    .await
-                    .map_err(backend)?
-                    .pop();
-                pause
-                    .as_deref()
-                    .map(|text| column("run", "pause").document(text))
-                    .transpose()
-            }
-
-            async fn withdraw_pause(&self, run: &RunId) -> Result<bool, StoreError> {
-                let withdrawn = sqlx::query(WITHDRAW_PAUSE)
-                    .bind(run.as_str())
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                let news = withdrawn.rows_affected() > 0;
-                if news {
-                    self.signal_cancel(run);
-                }
-                Ok(news)
-            }
+#[async_trait]
+impl Pauses for Database {
+    async fn request_pause(&self, run: &RunId, request: &PauseRequest) -> Result<bool, StoreError> {
+        let recorded = query(PAUSE)
+            .bind(run.as_str())
+            .bind(column("run", "pause").text(request)?)
+            .execute(self.writer()?)
+            .await?;
+        let news = recorded > 0;
+        if news {
+            self.signal_cancel(run);
         }
-    };
-}
+        Ok(news)
+    }
 
-pauses!(SqliteStore);
-pauses!(PostgresStore);
+    async fn pause_requested(&self, run: &RunId) -> Result<Option<PauseRequest>, StoreError> {
+        let pause: Option<Option<String>> = query(PAUSE_REQUESTED)
+            .bind(run.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        let pause = pause.flatten();
+        pause
+            .as_deref()
+            .map(|text| column("run", "pause").document(text))
+            .transpose()
+    }
+
+    async fn take_pause(
+        &self,
+        run: &RunId,
+        fence: Fence,
+    ) -> Result<Option<PauseRequest>, StoreError> {
+        let pause: Option<String> = query(TAKE_PAUSE)
+            .bind(run.as_str())
+            .bind(fence.0)
+            .fetch_all(self.writer()?)
+            .await?
+            .pop();
+        pause
+            .as_deref()
+            .map(|text| column("run", "pause").document(text))
+            .transpose()
+    }
+
+    async fn withdraw_pause(&self, run: &RunId) -> Result<bool, StoreError> {
+        let withdrawn = query(WITHDRAW_PAUSE)
+            .bind(run.as_str())
+            .execute(self.writer()?)
+            .await?;
+        let news = withdrawn > 0;
+        if news {
+            self.signal_cancel(run);
+        }
+        Ok(news)
+    }
+}

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use serde_json::json;
 use tracing::error;
 
-use super::convert::{Column, NEVER, backend, column, head_of, lease_now, micros, now};
-use super::{PostgresStore, SqliteStore};
+use super::Database;
+use super::convert::{Column, NEVER, column, head_of, micros};
+use super::sql::query;
 use crate::domain::ids::{RunId, TenantId};
 use crate::ports::{CancelRequest, Claim, Claimable, Fence, StoreError, Wait, WorkQueue};
 
@@ -40,258 +41,213 @@ fn claim_of(row: ClaimedRow, record: Option<&str>) -> Result<Claim, StoreError> 
     })
 }
 
-/// The time since `active_since`; nothing if the clock began anew meanwhile.
-macro_rules! active {
-    ($store:ident, $clock:literal) => {
-        concat!(
-            "CASE WHEN active_since < ",
-            lease_now!($store, $clock),
-            "
-                THEN ",
-            lease_now!($store, $clock),
-            " - active_since ELSE 0 END"
-        )
-    };
+impl Database {
+    // Without an owner, `lease_until` says by the wall clock when a run may be claimed next.
+    const CLAIM: &str = "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($5, {now}) + $2,
+            active_us = active_us + CASE WHEN lease_owner IS NULL THEN CASE WHEN active_since < COALESCE($5, {now})
+                THEN COALESCE($5, {now}) - active_since ELSE 0 END ELSE 0 END,
+            active_since = COALESCE($5, {now})
+        WHERE number = (SELECT number FROM run WHERE NOT ended
+            AND lease_until <= CASE WHEN lease_owner IS NULL THEN {now}
+                ELSE COALESCE($5, {now}) END
+            AND (cancel IS NOT NULL OR (executor IS NULL AND $3 AND tenant NOT IN ({each $4})))
+            ORDER BY number LIMIT 1 {skip locked})
+        RETURNING number, run_id, fence, head, ended, active_us";
+    const CLAIM_NAMED: &str = "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($5, {now}) + $2,
+            active_us = active_us + CASE WHEN lease_owner IS NULL THEN CASE WHEN active_since < COALESCE($5, {now})
+                THEN COALESCE($5, {now}) - active_since ELSE 0 END ELSE 0 END,
+            active_since = COALESCE($5, {now})
+        WHERE number = (SELECT number FROM run WHERE NOT ended
+            AND lease_until <= CASE WHEN lease_owner IS NULL THEN {now}
+                ELSE COALESCE($5, {now}) END
+            AND $3 AND run_id IN ({each $4})
+            ORDER BY number LIMIT 1 {skip locked})
+        RETURNING number, run_id, fence, head, ended, active_us";
+    const CLAIM_RUN: &str = "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($5, {now}) + $2,
+            active_us = active_us + CASE WHEN lease_owner IS NULL THEN CASE WHEN active_since < COALESCE($5, {now})
+                THEN COALESCE($5, {now}) - active_since ELSE 0 END ELSE 0 END,
+            active_since = COALESCE($5, {now})
+        WHERE run_id = $3 AND tenant = $4 AND NOT ended
+            AND (lease_owner IS NULL OR lease_until <= COALESCE($5, {now}))
+        RETURNING number, run_id, fence, head, ended, active_us";
+    const RENEW: &str = "UPDATE run SET lease_until = COALESCE($5, {now}) + $2,
+            active_us = active_us + CASE WHEN active_since < COALESCE($5, {now})
+                THEN COALESCE($5, {now}) - active_since ELSE 0 END,
+            active_since = COALESCE($5, {now})
+        WHERE run_id = $3 AND fence = $4 AND NOT ended
+            AND lease_owner = $1 AND lease_until > COALESCE($5, {now})
+        RETURNING cancel";
+    const RELEASE: &str = "UPDATE run SET lease_owner = NULL, lease_until = 0,
+            active_us = active_us + CASE WHEN active_since < COALESCE($3, {now})
+                THEN COALESCE($3, {now}) - active_since ELSE 0 END, active_since = NULL
+        WHERE run_id = $1 AND fence = $2";
+    // While a run waits, time still counts.
+    const PARK: &str = "UPDATE run SET lease_owner = NULL,
+            lease_until = CASE WHEN cancel IS NULL AND (pause IS NULL OR $4) THEN $3 ELSE 0 END,
+            active_us = active_us + CASE WHEN active_since < COALESCE($5, {now})
+                THEN COALESCE($5, {now}) - active_since ELSE 0 END,
+            active_since = COALESCE($5, {now})
+        WHERE run_id = $1 AND fence = $2";
 }
 
-/// `$members` are those of the JSON array in the fourth parameter; `$unheld` passes over rows that somebody is claiming at
-/// this moment.
-macro_rules! work_queue {
-    ($store:ident, $members:literal, $unheld:literal) => {
-        impl $store {
-            // Without an owner, `lease_until` says by the wall clock when a run may be claimed next.
-            const CLAIM: &str = concat!(
-                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", lease_now!($store, "$5"), " + $2,
-                    active_us = active_us + CASE WHEN lease_owner IS NULL THEN ", active!($store, "$5"), " ELSE 0 END,
-                    active_since = ", lease_now!($store, "$5"), "
-                WHERE number = (SELECT number FROM run WHERE NOT ended
-                    AND lease_until <= CASE WHEN lease_owner IS NULL THEN ", now!($store), "
-                        ELSE ", lease_now!($store, "$5"), " END
-                    AND (cancel IS NOT NULL OR (executor IS NULL AND $3 AND tenant NOT IN (", $members, ")))
-                    ORDER BY number LIMIT 1 ", $unheld, ")
-                RETURNING number, run_id, fence, head, ended, active_us"
-            );
-            const CLAIM_NAMED: &str = concat!(
-                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", lease_now!($store, "$5"), " + $2,
-                    active_us = active_us + CASE WHEN lease_owner IS NULL THEN ", active!($store, "$5"), " ELSE 0 END,
-                    active_since = ", lease_now!($store, "$5"), "
-                WHERE number = (SELECT number FROM run WHERE NOT ended
-                    AND lease_until <= CASE WHEN lease_owner IS NULL THEN ", now!($store), "
-                        ELSE ", lease_now!($store, "$5"), " END
-                    AND $3 AND run_id IN (", $members, ")
-                    ORDER BY number LIMIT 1 ", $unheld, ")
-                RETURNING number, run_id, fence, head, ended, active_us"
-            );
-            const CLAIM_RUN: &str = concat!(
-                "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = ", lease_now!($store, "$5"), " + $2,
-                    active_us = active_us + CASE WHEN lease_owner IS NULL THEN ", active!($store, "$5"), " ELSE 0 END,
-                    active_since = ", lease_now!($store, "$5"), "
-                WHERE run_id = $3 AND tenant = $4 AND NOT ended
-                    AND (lease_owner IS NULL OR lease_until <= ", lease_now!($store, "$5"), ")
-                RETURNING number, run_id, fence, head, ended, active_us"
-            );
-            const RENEW: &str = concat!(
-                "UPDATE run SET lease_until = ", lease_now!($store, "$5"), " + $2,
-                    active_us = active_us + ", active!($store, "$5"), ",
-                    active_since = ", lease_now!($store, "$5"), "
-                WHERE run_id = $3 AND fence = $4 AND NOT ended
-                    AND lease_owner = $1 AND lease_until > ", lease_now!($store, "$5"), "
-                RETURNING cancel"
-            );
-            const RELEASE: &str = concat!(
-                "UPDATE run SET lease_owner = NULL, lease_until = 0,
-                    active_us = active_us + ", active!($store, "$3"), ", active_since = NULL
-                WHERE run_id = $1 AND fence = $2"
-            );
-            // While a run waits, time still counts.
-            const PARK: &str = concat!(
-                "UPDATE run SET lease_owner = NULL,
-                    lease_until = CASE WHEN cancel IS NULL AND (pause IS NULL OR $4) THEN $3 ELSE 0 END,
-                    active_us = active_us + ", active!($store, "$5"), ",
-                    active_since = ", lease_now!($store, "$5"), "
-                WHERE run_id = $1 AND fence = $2"
-            );
-        }
-
-        #[async_trait]
-        impl WorkQueue for $store {
-            async fn claim(
-                &self,
-                owner: &str,
-                which: Claimable<'_>,
-                ttl: Duration,
-            ) -> Result<Option<Claim>, StoreError> {
-                let (statement, members) = match which {
-                    Claimable::Except(tenants) => (Self::CLAIM, json!(tenants)),
-                    Claimable::All | Claimable::Cancelled => (Self::CLAIM, json!([])),
-                    Claimable::Named(runs) => (Self::CLAIM_NAMED, json!(runs)),
-                };
-                // The lease stands before the record is read, so every turn leases one more run, and this ends.
-                loop {
-                    // All rows, here and wherever a single statement writes: the database commits after the last one, and a
-                    // commit that fails must not look like a claim.
-                    let claimed: Option<ClaimedRow> = sqlx::query_as(statement)
-                        .bind(self.holder(owner))
-                        .bind(micros(ttl))
-                        .bind(which != Claimable::Cancelled)
-                        .bind(members.to_string())
-                        .bind(self.lease_clock())
-                        .fetch_all(self.writer()?)
-                        .await
-                        .map_err(backend)?
-                        .pop();
-                    let Some(row) = claimed else {
-                        match self.release_dead().await? {
-                            true => continue,
-                            false => return Ok(None),
-                        }
-                    };
-                    let run_id = row.1.clone();
-                    let record: Option<String> = sqlx::query_scalar(RECORD)
-                        .bind(row.0)
-                        .fetch_optional(self.readers())
-                        .await
-                        .map_err(backend)?;
-                    match claim_of(row, record.as_deref()) {
-                        Ok(claim) => return Ok(Some(claim)),
-                        Err(cause) => {
-                            error!(run_id, %cause, "a run cannot be read; it is left alone until its lease runs out");
-                        }
-                    }
+#[async_trait]
+impl WorkQueue for Database {
+    async fn claim(
+        &self,
+        owner: &str,
+        which: Claimable<'_>,
+        ttl: Duration,
+    ) -> Result<Option<Claim>, StoreError> {
+        let (statement, members) = match which {
+            Claimable::Except(tenants) => (Self::CLAIM, json!(tenants)),
+            Claimable::All | Claimable::Cancelled => (Self::CLAIM, json!([])),
+            Claimable::Named(runs) => (Self::CLAIM_NAMED, json!(runs)),
+        };
+        // The lease stands before the record is read, so every turn leases one more run, and this ends.
+        loop {
+            // All rows, here and wherever a single statement writes: the database commits after the last one, and a
+            // commit that fails must not look like a claim.
+            let claimed: Option<ClaimedRow> = query(statement)
+                .bind(self.holder(owner))
+                .bind(micros(ttl))
+                .bind(which != Claimable::Cancelled)
+                .bind(members.to_string())
+                .bind(self.lease_clock())
+                .fetch_all(self.writer()?)
+                .await?
+                .pop();
+            let Some(row) = claimed else {
+                match self.release_dead().await? {
+                    true => continue,
+                    false => return Ok(None),
                 }
-            }
-
-            async fn renew(
-                &self,
-                owner: &str,
-                held: &[(RunId, Fence)],
-                ttl: Duration,
-            ) -> Result<Vec<(RunId, Fence, Option<CancelRequest>)>, StoreError> {
-                let mut kept = Vec::with_capacity(held.len());
-                let mut transaction = self.begin_write().await?;
-                for (run, fence) in held {
-                    let row: Option<Option<String>> = sqlx::query_scalar(Self::RENEW)
-                        .bind(self.holder(owner))
-                        .bind(micros(ttl))
-                        .bind(run.as_str())
-                        .bind(fence.0)
-                        .bind(self.lease_clock())
-                        .fetch_optional(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                    if let Some(cancel) = row {
-                        // One request that cannot be read must not cost all the other leases.
-                        let cancel = cancel.as_deref().map(cancel_of).transpose();
-                        let cancel = cancel.unwrap_or_else(|cause| {
-                            error!(run_id = %run, %cause, "a cancel request cannot be read");
-                            None
-                        });
-                        kept.push((run.clone(), *fence, cancel));
-                    }
+            };
+            let run_id = row.1.clone();
+            let record: Option<String> = query(RECORD)
+                .bind(row.0)
+                .fetch_optional(self.readers())
+                .await?;
+            match claim_of(row, record.as_deref()) {
+                Ok(claim) => return Ok(Some(claim)),
+                Err(cause) => {
+                    error!(run_id, %cause, "a run cannot be read; it is left alone until its lease runs out");
                 }
-                transaction.commit().await.map_err(backend)?;
-                Ok(kept)
-            }
-
-            async fn claim_run(
-                &self,
-                tenant: &TenantId,
-                run: &RunId,
-                owner: &str,
-                ttl: Duration,
-            ) -> Result<Option<Claim>, StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let claimed: Option<ClaimedRow> = sqlx::query_as(Self::CLAIM_RUN)
-                    .bind(self.holder(owner))
-                    .bind(micros(ttl))
-                    .bind(run.as_str())
-                    .bind(tenant.as_str())
-                    .bind(self.lease_clock())
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let Some(row) = claimed else {
-                    drop(transaction);
-                    self.release_dead().await?;
-                    return Ok(None);
-                };
-                let record: Option<String> = sqlx::query_scalar(RECORD)
-                    .bind(row.0)
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                // Whoever asked is told; a claim of nothing is not left behind.
-                let claim = claim_of(row, record.as_deref())?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(Some(claim))
-            }
-
-            async fn park(&self, run: &RunId, fence: Fence, wait: Wait) -> Result<(), StoreError> {
-                let parked = sqlx::query(Self::PARK)
-                    .bind(run.as_str())
-                    .bind(fence.0)
-                    .bind(wait.until.map_or(NEVER, Timestamp::as_microsecond))
-                    .bind(wait.pause_known)
-                    .bind(self.lease_clock())
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                match parked.rows_affected() {
-                    0 => Err(StoreError::Fenced),
-                    _ => Ok(()),
-                }
-            }
-
-            async fn release(&self, run: &RunId, fence: Fence) -> Result<(), StoreError> {
-                let released = sqlx::query(Self::RELEASE)
-                    .bind(run.as_str())
-                    .bind(fence.0)
-                    .bind(self.lease_clock())
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                match released.rows_affected() {
-                    0 => Err(StoreError::Fenced),
-                    _ => Ok(()),
-                }
-            }
-
-            async fn request_cancel(
-                &self,
-                run: &RunId,
-                request: &CancelRequest,
-            ) -> Result<bool, StoreError> {
-                let recorded = sqlx::query(CANCEL)
-                    .bind(run.as_str())
-                    .bind(column("run", "cancel").text(request)?)
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                let unfinished = recorded.rows_affected() > 0;
-                if unfinished {
-                    self.signal_cancel(run);
-                }
-                Ok(unfinished)
-            }
-
-            async fn cancel_requested(
-                &self,
-                run: &RunId,
-            ) -> Result<Option<CancelRequest>, StoreError> {
-                let cancel: Option<Option<String>> = sqlx::query_scalar(CANCEL_REQUESTED)
-                    .bind(run.as_str())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                cancel.flatten().as_deref().map(cancel_of).transpose()
             }
         }
-    };
+    }
+
+    async fn renew(
+        &self,
+        owner: &str,
+        held: &[(RunId, Fence)],
+        ttl: Duration,
+    ) -> Result<Vec<(RunId, Fence, Option<CancelRequest>)>, StoreError> {
+        let mut kept = Vec::with_capacity(held.len());
+        let mut transaction = self.begin_write().await?;
+        for (run, fence) in held {
+            let row: Option<Option<String>> = query(Self::RENEW)
+                .bind(self.holder(owner))
+                .bind(micros(ttl))
+                .bind(run.as_str())
+                .bind(fence.0)
+                .bind(self.lease_clock())
+                .fetch_optional(&mut transaction)
+                .await?;
+            if let Some(cancel) = row {
+                // One request that cannot be read must not cost all the other leases.
+                let cancel = cancel.as_deref().map(cancel_of).transpose();
+                let cancel = cancel.unwrap_or_else(|cause| {
+                    error!(run_id = %run, %cause, "a cancel request cannot be read");
+                    None
+                });
+                kept.push((run.clone(), *fence, cancel));
+            }
+        }
+        transaction.commit().await?;
+        Ok(kept)
+    }
+
+    async fn claim_run(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        owner: &str,
+        ttl: Duration,
+    ) -> Result<Option<Claim>, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let claimed: Option<ClaimedRow> = query(Self::CLAIM_RUN)
+            .bind(self.holder(owner))
+            .bind(micros(ttl))
+            .bind(run.as_str())
+            .bind(tenant.as_str())
+            .bind(self.lease_clock())
+            .fetch_optional(&mut transaction)
+            .await?;
+        let Some(row) = claimed else {
+            drop(transaction);
+            self.release_dead().await?;
+            return Ok(None);
+        };
+        let record: Option<String> = query(RECORD)
+            .bind(row.0)
+            .fetch_optional(&mut transaction)
+            .await?;
+        // Whoever asked is told; a claim of nothing is not left behind.
+        let claim = claim_of(row, record.as_deref())?;
+        transaction.commit().await?;
+        Ok(Some(claim))
+    }
+
+    async fn park(&self, run: &RunId, fence: Fence, wait: Wait) -> Result<(), StoreError> {
+        let parked = query(Self::PARK)
+            .bind(run.as_str())
+            .bind(fence.0)
+            .bind(wait.until.map_or(NEVER, Timestamp::as_microsecond))
+            .bind(wait.pause_known)
+            .bind(self.lease_clock())
+            .execute(self.writer()?)
+            .await?;
+        match parked {
+            0 => Err(StoreError::Fenced),
+            _ => Ok(()),
+        }
+    }
+
+    async fn release(&self, run: &RunId, fence: Fence) -> Result<(), StoreError> {
+        let released = query(Self::RELEASE)
+            .bind(run.as_str())
+            .bind(fence.0)
+            .bind(self.lease_clock())
+            .execute(self.writer()?)
+            .await?;
+        match released {
+            0 => Err(StoreError::Fenced),
+            _ => Ok(()),
+        }
+    }
+
+    async fn request_cancel(
+        &self,
+        run: &RunId,
+        request: &CancelRequest,
+    ) -> Result<bool, StoreError> {
+        let recorded = query(CANCEL)
+            .bind(run.as_str())
+            .bind(column("run", "cancel").text(request)?)
+            .execute(self.writer()?)
+            .await?;
+        let unfinished = recorded > 0;
+        if unfinished {
+            self.signal_cancel(run);
+        }
+        Ok(unfinished)
+    }
+
+    async fn cancel_requested(&self, run: &RunId) -> Result<Option<CancelRequest>, StoreError> {
+        let cancel: Option<Option<String>> = query(CANCEL_REQUESTED)
+            .bind(run.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        cancel.flatten().as_deref().map(cancel_of).transpose()
+    }
 }
-
-work_queue!(SqliteStore, "SELECT value FROM json_each($4)", "");
-work_queue!(
-    PostgresStore,
-    "SELECT jsonb_array_elements_text($4::jsonb)",
-    "FOR UPDATE SKIP LOCKED"
-);

@@ -6,11 +6,11 @@ use serde::Deserialize;
 use std::borrow::Cow;
 
 use super::audit::record;
-use super::convert::{Batch, backend, column, head_of};
-use super::idempotency::complete;
+use super::convert::{Batch, NEVER, column, head_of};
+use super::database::{Database, append_within};
 use super::pauses::END_PAUSE;
+use super::sql::{Sql, Transaction, query};
 use super::webhooks::{FOLLOW, add};
-use super::{PostgresStore, SqliteStore};
 use crate::domain::ids::{AgentId, EventId, RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::ports::{
@@ -18,12 +18,11 @@ use crate::ports::{
     WebhookRecord,
 };
 
-pub(super) const CREATE: &str = "INSERT INTO run
+const CREATE: &str = "INSERT INTO run
         (run_id, tenant, created_at, lease_until, scope, eval_agent, eval_version, experiment, oasis_profile, executor,
         retry_root, retry_number, bytes)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING RETURNING number";
-pub(super) const CREATE_RECORD: &str =
-    "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
+const CREATE_RECORD: &str = "INSERT INTO run_record (run_number, record) VALUES ($1, $2)";
 const ACTIVE: &str = "SELECT run_id FROM run
     WHERE tenant = $1 AND scope = $2 AND scope IS NOT NULL AND NOT ended ORDER BY number LIMIT 1";
 const ONE: &str = "SELECT record FROM run JOIN run_record ON run_number = number
@@ -38,6 +37,22 @@ const NEWEST_OASIS: &str = "SELECT run_id FROM run
 const TRIALS: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE tenant = $1 AND experiment = $2 ORDER BY number LIMIT $3";
 const RETRIES: &str = "SELECT MAX(retry_number) FROM run WHERE tenant = $1 AND retry_root = $2";
+/// Events whose text has an id in it.
+const MENTIONS: Sql = Sql {
+    sqlite: "SELECT sequence, body FROM event
+        WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND instr(body, $2) > 0
+        ORDER BY sequence",
+    postgres: "SELECT sequence, body FROM event
+        WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND strpos(body, $2) > 0
+        ORDER BY sequence",
+};
+/// The lock keeps a subscription from going before the row that follows for it is there.
+const FOLLOW_RUN: Sql = Sql {
+    sqlite: "INSERT INTO webhook_run (webhook_number, run_number, sequence)
+        SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following AND run_number IS NULL",
+    postgres: "INSERT INTO webhook_run (webhook_number, run_number, sequence)
+        SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following AND run_number IS NULL FOR KEY SHARE",
+};
 const HEAD: &str = "SELECT head, ended FROM run WHERE run_id = $1";
 // Where the documents come to $4 bytes is found by their lengths alone; neither engine loads a document for its length.
 const READ: &str = "SELECT sequence, kind, body FROM event
@@ -80,288 +95,259 @@ fn is_named(body: &[u8], event_id: &str) -> bool {
 }
 
 /// Records a run without a log within a transaction; gives its number.
-macro_rules! begin {
-    ($store:ty, $transaction:expr, $run:expr) => {{
-        let run: &crate::domain::run::record::RunRecord = $run;
-        let claimable_from = match run.spec.work.is_claimable() {
-            true => 0,
-            false => crate::store::convert::NEVER,
-        };
-        let eval = run.spec.eval();
-        // A fork shows which retry its source was, and is none itself.
-        let retry = eval
-            .map(|eval| &eval.execution)
-            .filter(|retry| run.fork.is_none() && retry.retries > 0);
-        let record = column("run_record", "record").text(run)?;
-        let number: Option<i64> = sqlx::query_scalar(crate::store::runs::CREATE)
-            .bind(run.run_id.as_str())
-            .bind(run.tenant.as_str())
-            .bind(run.created_at.as_microsecond())
-            .bind(claimable_from)
-            .bind(run.spec.scope.as_ref().map(|scope| scope.id.as_str()))
-            .bind(eval.map(|eval| eval.agent_id.as_str()))
-            .bind(eval.map(|eval| eval.agent_version.as_str()))
-            .bind(
-                eval.and_then(|eval| eval.trial.as_ref())
-                    .map(|trial| trial.experiment_id.as_str()),
-            )
-            .bind(
-                // A replay is no evaluation: it would make an old one the newest.
-                eval.filter(|_| run.fork.is_none())
-                    .and_then(|eval| eval.oasis.as_ref())
-                    .map(|oasis| oasis.request.profile.as_str()),
-            )
-            .bind(eval.and_then(|eval| eval.execution.command.as_deref()))
-            .bind(retry.and_then(|retry| retry.retry_root.as_ref().map(|root| root.as_str())))
-            .bind(retry.map(|retry| i64::from(retry.retries)))
-            .bind(i64::try_from(record.len()).unwrap_or(i64::MAX))
-            .fetch_optional(&mut *$transaction)
-            .await
-            .map_err(backend)?;
-        let number = number.ok_or(StoreError::Exists("a run with this id or retry number"))?;
-        sqlx::query(crate::store::runs::CREATE_RECORD)
-            .bind(number)
-            .bind(record)
-            .execute(&mut *$transaction)
-            .await
-            .map_err(backend)?;
-        // The subscriptions of its tenant follow it.
-        if let Some(told) = run.told() {
-            sqlx::query(<$store>::FOLLOW_RUN)
-                .bind(number)
-                .bind(run.tenant.as_str())
-                .bind(i64::try_from(told).unwrap_or(i64::MAX))
-                .execute(&mut *$transaction)
-                .await
-                .map_err(backend)?;
-        }
-        number
-    }};
-}
-pub(super) use begin;
-
-macro_rules! run_log {
-    ($store:ty) => {
-        impl $store {
-            /// Records a new run, with a subscription of its own if it has one.
-            pub(super) async fn create_run(
-                &self,
-                run: &RunRecord,
-                callback: Option<&WebhookRecord>,
-                completes: Option<&IdempotencyCompletion>,
-            ) -> Result<(), StoreError> {
-                let scope = run.spec.scope.as_ref();
-                let mut transaction = match scope.filter(|scope| scope.exclusive) {
-                    Some(scope) => {
-                        let mut transaction = self.begin_scope(&run.tenant, &scope.id).await?;
-                        let active: Option<String> = sqlx::query_scalar(ACTIVE)
-                            .bind(run.tenant.as_str())
-                            .bind(&scope.id)
-                            .fetch_optional(&mut *transaction)
-                            .await
-                            .map_err(backend)?;
-                        if let Some(active) = active {
-                            return Err(StoreError::ScopeTaken(active.into()));
-                        }
-                        transaction
-                    }
-                    None => self.begin_write().await?,
-                };
-                let number = begin!(Self, transaction, run);
-                if let Some(callback) = callback {
-                    let subscription = add!(self.cipher(), transaction, callback, Some(number))?;
-                    sqlx::query(FOLLOW)
-                        .bind(subscription)
-                        .bind(number)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                }
-                if let Some(completion) = completes {
-                    complete!(self, transaction, completion)?;
-                }
-                transaction.commit().await.map_err(backend)
-            }
-        }
-
-        #[async_trait]
-        impl RunLog for $store {
-            async fn create(
-                &self,
-                run: &RunRecord,
-                completes: Option<&IdempotencyCompletion>,
-            ) -> Result<(), StoreError> {
-                self.create_run(run, None, completes).await
-            }
-
-            async fn run(
-                &self,
-                tenant: &TenantId,
-                run: &RunId,
-            ) -> Result<Option<RunRecord>, StoreError> {
-                let record: Option<String> = sqlx::query_scalar(ONE)
-                    .bind(run.as_str())
-                    .bind(tenant.as_str())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                record.as_deref().map(run_of).transpose()
-            }
-
-            async fn append(
-                &self,
-                run: &RunId,
-                fence: Fence,
-                events: &[StoredEvent],
-                ends: bool,
-            ) -> Result<(), StoreError> {
-                match Batch::check(events)? {
-                    Some(batch) => self.append_batch(run, fence, &batch, ends).await,
-                    None if ends => Err(column("event", "sequence").inconsistent()),
-                    None => Ok(()),
-                }
-            }
-
-            async fn append_with(
-                &self,
-                run: &RunRecord,
-                fence: Fence,
-                events: &[StoredEvent],
-                ends: bool,
-                beside: &Beside,
-            ) -> Result<(), StoreError> {
-                let batch = Batch::check(events)?
-                    .ok_or_else(|| column("event", "sequence").inconsistent())?;
-                let mut transaction = self.begin_write().await?;
-                Self::append_within(&mut transaction, &run.run_id, fence, &batch, ends).await?;
-                match beside {
-                    Beside::Decision(decision) => record!(transaction, &run.tenant, decision),
-                    Beside::Resumed => {
-                        sqlx::query(END_PAUSE)
-                            .bind(run.run_id.as_str())
-                            .execute(&mut *transaction)
-                            .await
-                            .map_err(backend)?;
-                    }
-                }
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn read(
-                &self,
-                run: &RunId,
-                after: u64,
-                limit: u32,
-            ) -> Result<Vec<StoredEvent>, StoreError> {
-                sqlx::query_as(READ)
-                    .bind(run.as_str())
-                    .bind(i64::try_from(after).unwrap_or(i64::MAX))
-                    .bind(i64::from(limit))
-                    .bind(i64::try_from(READ_BYTES).unwrap_or(i64::MAX))
-                    .fetch(self.readers())
-                    .map_err(backend)
-                    .and_then(async |row| event_of(row))
-                    .try_collect()
-                    .await
-            }
-
-            async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError> {
-                let row = sqlx::query_as(HEAD)
-                    .bind(run.as_str())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(head_of).transpose()
-            }
-
-            async fn sequence_of(
-                &self,
-                run: &RunId,
-                event_id: &str,
-            ) -> Result<Option<u64>, StoreError> {
-                let place = EventId::place(event_id).and_then(|place| place.checked_sub(1));
-                let (Some(before), true) = (place, event_id.len() <= EVENT_ID_MAX) else {
-                    return Ok(None);
-                };
-                if let [event] = self.read(run, before, 1).await?.as_slice()
-                    && is_named(&event.body, event_id)
-                {
-                    return Ok(Some(event.sequence));
-                }
-                let mut rows = sqlx::query_as::<_, (i64, String)>(Self::MENTIONS)
-                    .bind(run.as_str())
-                    .bind(event_id)
-                    .fetch(self.readers());
-                while let Some((sequence, body)) = rows.try_next().await.map_err(backend)? {
-                    if is_named(body.as_bytes(), event_id) {
-                        return column("event", "sequence").number(sequence).map(Some);
-                    }
-                }
-                Ok(None)
-            }
-
-            async fn newest_eval(
-                &self,
-                tenant: &TenantId,
-                agent: &AgentId,
-                version: &str,
-            ) -> Result<Option<RunId>, StoreError> {
-                let run: Option<String> = sqlx::query_scalar(NEWEST_EVAL)
-                    .bind(tenant.as_str())
-                    .bind(agent.as_str())
-                    .bind(version)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                Ok(run.map(RunId::from))
-            }
-
-            async fn newest_oasis(
-                &self,
-                tenant: &TenantId,
-                agent: &AgentId,
-                version: &str,
-                profile: &str,
-            ) -> Result<Option<RunId>, StoreError> {
-                let run: Option<String> = sqlx::query_scalar(NEWEST_OASIS)
-                    .bind(tenant.as_str())
-                    .bind(agent.as_str())
-                    .bind(version)
-                    .bind(profile)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                Ok(run.map(RunId::from))
-            }
-
-            async fn retries(&self, tenant: &TenantId, root: &RunId) -> Result<u32, StoreError> {
-                let made: Option<i64> = sqlx::query_scalar(RETRIES)
-                    .bind(tenant.as_str())
-                    .bind(root.as_str())
-                    .fetch_one(self.readers())
-                    .await
-                    .map_err(backend)?;
-                column("run", "retry_number").number(made.unwrap_or_default())
-            }
-
-            async fn trials(
-                &self,
-                tenant: &TenantId,
-                experiment: &str,
-                limit: u32,
-            ) -> Result<Vec<RunRecord>, StoreError> {
-                let records: Vec<String> = sqlx::query_scalar(TRIALS)
-                    .bind(tenant.as_str())
-                    .bind(experiment)
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                records.iter().map(|record| run_of(record)).collect()
-            }
-        }
+pub(super) async fn begin(
+    transaction: &mut Transaction,
+    run: &RunRecord,
+) -> Result<i64, StoreError> {
+    let claimable_from = match run.spec.work.is_claimable() {
+        true => 0,
+        false => NEVER,
     };
+    let eval = run.spec.eval();
+    // A fork shows which retry its source was, and is none itself.
+    let retry = eval
+        .map(|eval| &eval.execution)
+        .filter(|retry| run.fork.is_none() && retry.retries > 0);
+    let record = column("run_record", "record").text(run)?;
+    let number: Option<i64> = query(CREATE)
+        .bind(run.run_id.as_str())
+        .bind(run.tenant.as_str())
+        .bind(run.created_at.as_microsecond())
+        .bind(claimable_from)
+        .bind(run.spec.scope.as_ref().map(|scope| scope.id.as_str()))
+        .bind(eval.map(|eval| eval.agent_id.as_str()))
+        .bind(eval.map(|eval| eval.agent_version.as_str()))
+        .bind(
+            eval.and_then(|eval| eval.trial.as_ref())
+                .map(|trial| trial.experiment_id.as_str()),
+        )
+        .bind(
+            // A replay is no evaluation: it would make an old one the newest.
+            eval.filter(|_| run.fork.is_none())
+                .and_then(|eval| eval.oasis.as_ref())
+                .map(|oasis| oasis.request.profile.as_str()),
+        )
+        .bind(eval.and_then(|eval| eval.execution.command.as_deref()))
+        .bind(retry.and_then(|retry| retry.retry_root.as_ref().map(|root| root.as_str())))
+        .bind(retry.map(|retry| i64::from(retry.retries)))
+        .bind(i64::try_from(record.len()).unwrap_or(i64::MAX))
+        .fetch_optional(&mut *transaction)
+        .await?;
+    let number = number.ok_or(StoreError::Exists("a run with this id or retry number"))?;
+    query(CREATE_RECORD)
+        .bind(number)
+        .bind(record)
+        .execute(&mut *transaction)
+        .await?;
+    // The subscriptions of its tenant follow it.
+    if let Some(told) = run.told() {
+        query(FOLLOW_RUN)
+            .bind(number)
+            .bind(run.tenant.as_str())
+            .bind(i64::try_from(told).unwrap_or(i64::MAX))
+            .execute(&mut *transaction)
+            .await?;
+    }
+    Ok(number)
 }
 
-run_log!(SqliteStore);
-run_log!(PostgresStore);
+impl Database {
+    /// Records a new run, with a subscription of its own if it has one.
+    pub(super) async fn create_run(
+        &self,
+        run: &RunRecord,
+        callback: Option<&WebhookRecord>,
+        completes: Option<&IdempotencyCompletion>,
+    ) -> Result<(), StoreError> {
+        let scope = run.spec.scope.as_ref();
+        let mut transaction = match scope.filter(|scope| scope.exclusive) {
+            Some(scope) => {
+                let mut transaction = self.begin_scope(&run.tenant, &scope.id).await?;
+                let active: Option<String> = query(ACTIVE)
+                    .bind(run.tenant.as_str())
+                    .bind(&scope.id)
+                    .fetch_optional(&mut transaction)
+                    .await?;
+                if let Some(active) = active {
+                    return Err(StoreError::ScopeTaken(active.into()));
+                }
+                transaction
+            }
+            None => self.begin_write().await?,
+        };
+        let number = begin(&mut transaction, run).await?;
+        if let Some(callback) = callback {
+            let subscription = add(self.cipher(), &mut transaction, callback, Some(number)).await?;
+            query(FOLLOW)
+                .bind(subscription)
+                .bind(number)
+                .execute(&mut transaction)
+                .await?;
+        }
+        if let Some(completion) = completes {
+            self.complete_within(&mut transaction, completion).await?;
+        }
+        transaction.commit().await
+    }
+}
+
+#[async_trait]
+impl RunLog for Database {
+    async fn create(
+        &self,
+        run: &RunRecord,
+        completes: Option<&IdempotencyCompletion>,
+    ) -> Result<(), StoreError> {
+        self.create_run(run, None, completes).await
+    }
+
+    async fn run(&self, tenant: &TenantId, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+        let record: Option<String> = query(ONE)
+            .bind(run.as_str())
+            .bind(tenant.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        record.as_deref().map(run_of).transpose()
+    }
+
+    async fn append(
+        &self,
+        run: &RunId,
+        fence: Fence,
+        events: &[StoredEvent],
+        ends: bool,
+    ) -> Result<(), StoreError> {
+        match Batch::check(events)? {
+            Some(batch) => self.append_batch(run, fence, &batch, ends).await,
+            None if ends => Err(column("event", "sequence").inconsistent()),
+            None => Ok(()),
+        }
+    }
+
+    async fn append_with(
+        &self,
+        run: &RunRecord,
+        fence: Fence,
+        events: &[StoredEvent],
+        ends: bool,
+        beside: &Beside,
+    ) -> Result<(), StoreError> {
+        let batch =
+            Batch::check(events)?.ok_or_else(|| column("event", "sequence").inconsistent())?;
+        let mut transaction = self.begin_write().await?;
+        append_within(&mut transaction, &run.run_id, fence, &batch, ends).await?;
+        match beside {
+            Beside::Decision(decision) => record(&mut transaction, &run.tenant, decision).await?,
+            Beside::Resumed => {
+                query(END_PAUSE)
+                    .bind(run.run_id.as_str())
+                    .execute(&mut transaction)
+                    .await?;
+            }
+        }
+        transaction.commit().await
+    }
+
+    async fn read(
+        &self,
+        run: &RunId,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        query(READ)
+            .bind(run.as_str())
+            .bind(i64::try_from(after).unwrap_or(i64::MAX))
+            .bind(i64::from(limit))
+            .bind(i64::try_from(READ_BYTES).unwrap_or(i64::MAX))
+            .fetch(self.readers())?
+            .and_then(async |row| event_of(row))
+            .try_collect()
+            .await
+    }
+
+    async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError> {
+        let row = query(HEAD)
+            .bind(run.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(head_of).transpose()
+    }
+
+    async fn sequence_of(&self, run: &RunId, event_id: &str) -> Result<Option<u64>, StoreError> {
+        let place = EventId::place(event_id).and_then(|place| place.checked_sub(1));
+        let (Some(before), true) = (place, event_id.len() <= EVENT_ID_MAX) else {
+            return Ok(None);
+        };
+        if let [event] = self.read(run, before, 1).await?.as_slice()
+            && is_named(&event.body, event_id)
+        {
+            return Ok(Some(event.sequence));
+        }
+        let mut rows = query(MENTIONS)
+            .bind(run.as_str())
+            .bind(event_id)
+            .fetch::<(i64, String)>(self.readers())?;
+        while let Some((sequence, body)) = rows.try_next().await? {
+            if is_named(body.as_bytes(), event_id) {
+                return column("event", "sequence").number(sequence).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn newest_eval(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        version: &str,
+    ) -> Result<Option<RunId>, StoreError> {
+        let run: Option<String> = query(NEWEST_EVAL)
+            .bind(tenant.as_str())
+            .bind(agent.as_str())
+            .bind(version)
+            .fetch_optional(self.readers())
+            .await?;
+        Ok(run.map(RunId::from))
+    }
+
+    async fn newest_oasis(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        version: &str,
+        profile: &str,
+    ) -> Result<Option<RunId>, StoreError> {
+        let run: Option<String> = query(NEWEST_OASIS)
+            .bind(tenant.as_str())
+            .bind(agent.as_str())
+            .bind(version)
+            .bind(profile)
+            .fetch_optional(self.readers())
+            .await?;
+        Ok(run.map(RunId::from))
+    }
+
+    async fn retries(&self, tenant: &TenantId, root: &RunId) -> Result<u32, StoreError> {
+        let made: Option<i64> = query(RETRIES)
+            .bind(tenant.as_str())
+            .bind(root.as_str())
+            .fetch_one(self.readers())
+            .await?;
+        column("run", "retry_number").number(made.unwrap_or_default())
+    }
+
+    async fn trials(
+        &self,
+        tenant: &TenantId,
+        experiment: &str,
+        limit: u32,
+    ) -> Result<Vec<RunRecord>, StoreError> {
+        let records: Vec<String> = query(TRIALS)
+            .bind(tenant.as_str())
+            .bind(experiment)
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        records.iter().map(|record| run_of(record)).collect()
+    }
+}

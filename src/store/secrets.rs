@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
-use super::convert::{backend, column};
+use super::Database;
+use super::convert::column;
 use super::host_secrets::{PLAIN_BYTES, REPLACE_SECRET, SECRET};
-use super::{PostgresStore, SqliteStore};
+use super::sql::query;
 use crate::domain::sealing::{HostKeyRing, SealingKey, keyed_digest, owner};
 use crate::ports::{
     AUDIT_CHECKPOINTS, HostKeys, IDEMPOTENCY_DIGESTS, Reencrypt, SecretsAtRest, StoreError,
@@ -182,217 +183,183 @@ fn rewritten_answer(
 const HOST_SECRETS: &str = "SELECT name, secret FROM host_secret";
 const FORGET_SECRET: &str = "DELETE FROM host_secret WHERE name = $1 AND secret = $2";
 
-macro_rules! secrets_at_rest {
-    ($store:ty) => {
-        impl $store {
-            async fn reencrypt_numbered(
-                &self,
-                ring: &HostKeyRing,
-                table: &Numbered,
-                select: &'static str,
-            ) -> Result<u64, StoreError> {
-                let (mut after, mut changed) = (i64::MIN, 0);
-                loop {
-                    let rows: Vec<NumberedRow> = sqlx::query_as(select)
-                        .bind(after)
-                        .bind(BATCH)
-                        .fetch_all(self.readers())
-                        .await
-                        .map_err(backend)?;
-                    let Some(last) = rows.last() else {
-                        return Ok(changed);
-                    };
-                    after = last.0;
-                    let mut transaction = self.begin_write().await?;
-                    for row in &rows {
-                        let Some((secret, previous)) = rewritten(ring, table, row)? else {
-                            continue;
-                        };
-                        let updated = sqlx::query(table.update)
-                            .bind(row.0)
-                            .bind(secret)
-                            .bind(previous)
-                            .bind(&row.2)
-                            .execute(&mut *transaction)
-                            .await
-                            .map_err(backend)?;
-                        changed += updated.rows_affected();
-                    }
-                    transaction.commit().await.map_err(backend)?;
-                }
-            }
-
-            async fn reencrypt_answers(
-                &self,
-                ring: &HostKeyRing,
-                select: &'static str,
-            ) -> Result<u64, StoreError> {
-                let mut after = (String::new(), String::new(), Vec::new());
-                let mut changed = 0;
-                loop {
-                    let rows: Vec<AnswerRow> = sqlx::query_as(select)
-                        .bind(&after.0)
-                        .bind(&after.1)
-                        .bind(&after.2)
-                        .bind(BATCH)
-                        .fetch_all(self.readers())
-                        .await
-                        .map_err(backend)?;
-                    let Some((tenant, endpoint, key_hash, ..)) = rows.last() else {
-                        return Ok(changed);
-                    };
-                    after = (tenant.clone(), endpoint.clone(), key_hash.clone());
-                    let mut transaction = self.begin_write().await?;
-                    for row in &rows {
-                        let Some(body) = rewritten_answer(ring, row)? else {
-                            continue;
-                        };
-                        let updated = sqlx::query(REPLACE_ANSWER)
-                            .bind(&row.0)
-                            .bind(&row.1)
-                            .bind(&row.2)
-                            .bind(body.as_bytes())
-                            .bind(&row.3)
-                            .execute(&mut *transaction)
-                            .await
-                            .map_err(backend)?;
-                        changed += updated.rows_affected();
-                    }
-                    transaction.commit().await.map_err(backend)?;
-                }
-            }
-
-            /// Replaces the secrets the host made for itself: whoever had the old key may know them. What digests are keyed
-            /// with and what checkpoints are signed with is encrypted again.
-            async fn replace_host_secrets(&self, ring: &HostKeyRing) -> Result<u64, StoreError> {
-                let rows: Vec<(String, Vec<u8>)> = sqlx::query_as(HOST_SECRETS)
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let mut changed = 0;
-                for (name, stored) in rows {
-                    let text = std::str::from_utf8(&stored).unwrap_or_default();
-                    if name == KEY_IN_DATABASE || ring.is_current(text) {
-                        continue;
-                    }
-                    let owner = owner::host_secret(&name);
-                    let secret = match name.as_str() {
-                        IDEMPOTENCY_DIGESTS | AUDIT_CHECKPOINTS => {
-                            open(ring, "host_secret", &owner, text)?
-                        }
-                        _ => rand::random::<[u8; 32]>().to_vec(),
-                    };
-                    let fresh = seal(ring, &owner, &secret)?;
-                    let updated = sqlx::query(REPLACE_SECRET)
-                        .bind(&name)
-                        .bind(fresh.as_bytes())
-                        .bind(&stored)
-                        .execute(self.writer()?)
-                        .await
-                        .map_err(backend)?;
-                    changed += updated.rows_affected();
-                }
-                Ok(changed)
-            }
-
-            /// Encrypts with the host's key what was encrypted with a key in the database, and deletes that key.
-            async fn leave_key_in_database(&self, ring: &HostKeyRing) -> Result<u64, StoreError> {
-                let stored: Option<Vec<u8>> = sqlx::query_scalar(SECRET)
-                    .bind(KEY_IN_DATABASE)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let Some(stored) = stored else { return Ok(0) };
-                let key = <&[u8; PLAIN_BYTES]>::try_from(stored.as_slice()).ok();
-                let key = key.and_then(SealingKey::of);
-                let ring = match key {
-                    Some(key) => ring.with_previous(key),
-                    None => return Err(column("host_secret", "secret").inconsistent()),
+impl Database {
+    async fn reencrypt_numbered(
+        &self,
+        ring: &HostKeyRing,
+        table: &Numbered,
+        select: &'static str,
+    ) -> Result<u64, StoreError> {
+        let (mut after, mut changed) = (i64::MIN, 0);
+        loop {
+            let rows: Vec<NumberedRow> = query(select)
+                .bind(after)
+                .bind(BATCH)
+                .fetch_all(self.readers())
+                .await?;
+            let Some(last) = rows.last() else {
+                return Ok(changed);
+            };
+            after = last.0;
+            let mut transaction = self.begin_write().await?;
+            for row in &rows {
+                let Some((secret, previous)) = rewritten(ring, table, row)? else {
+                    continue;
                 };
-                let mut changed = 0;
-                loop {
-                    let before = changed;
-                    for table in NUMBERED.iter().filter(|it| it.select_plain.is_none()) {
-                        let select = table.select;
-                        changed += self.reencrypt_numbered(&ring, table, select).await?;
-                    }
-                    if changed == before {
-                        break;
-                    }
-                }
-                sqlx::query(FORGET_SECRET)
-                    .bind(KEY_IN_DATABASE)
-                    .bind(&stored)
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(changed)
+                let updated = query(table.update)
+                    .bind(row.0)
+                    .bind(secret)
+                    .bind(previous)
+                    .bind(&row.2)
+                    .execute(&mut transaction)
+                    .await?;
+                changed += updated;
             }
+            transaction.commit().await?;
         }
+    }
 
-        #[async_trait]
-        impl SecretsAtRest for $store {
-            async fn reencrypt(&self, which: Reencrypt) -> Result<u64, StoreError> {
-                let ring = self.cipher().ring()?;
-                let all = which == Reencrypt::All;
-                self.clear_old_content(true).await?;
-                let mut changed = self.leave_key_in_database(&ring).await?;
-                for table in NUMBERED {
-                    let select = match all {
-                        true => Some(table.select),
-                        false => table.select_plain,
-                    };
-                    if let Some(select) = select {
-                        changed += self.reencrypt_numbered(&ring, table, select).await?;
-                    }
-                }
-                let answers = if all { ANSWERS } else { PLAIN_ANSWERS };
-                changed += self.reencrypt_answers(&ring, answers).await?;
-                if all {
-                    changed += self.replace_host_secrets(&ring).await?;
-                }
-                if changed > 0 {
-                    self.fold_log().await?;
-                }
-                self.clear_old_content(false).await?;
-                Ok(changed)
+    async fn reencrypt_answers(
+        &self,
+        ring: &HostKeyRing,
+        select: &'static str,
+    ) -> Result<u64, StoreError> {
+        let mut after = (String::new(), String::new(), Vec::new());
+        let mut changed = 0;
+        loop {
+            let rows: Vec<AnswerRow> = query(select)
+                .bind(&after.0)
+                .bind(&after.1)
+                .bind(&after.2)
+                .bind(BATCH)
+                .fetch_all(self.readers())
+                .await?;
+            let Some((tenant, endpoint, key_hash, ..)) = rows.last() else {
+                return Ok(changed);
+            };
+            after = (tenant.clone(), endpoint.clone(), key_hash.clone());
+            let mut transaction = self.begin_write().await?;
+            for row in &rows {
+                let Some(body) = rewritten_answer(ring, row)? else {
+                    continue;
+                };
+                let updated = query(REPLACE_ANSWER)
+                    .bind(&row.0)
+                    .bind(&row.1)
+                    .bind(&row.2)
+                    .bind(body.as_bytes())
+                    .bind(&row.3)
+                    .execute(&mut transaction)
+                    .await?;
+                changed += updated;
+            }
+            transaction.commit().await?;
+        }
+    }
+
+    /// Replaces the secrets the host made for itself: whoever had the old key may know them. What digests are keyed
+    /// with and what checkpoints are signed with is encrypted again.
+    async fn replace_host_secrets(&self, ring: &HostKeyRing) -> Result<u64, StoreError> {
+        let rows: Vec<(String, Vec<u8>)> = query(HOST_SECRETS).fetch_all(self.readers()).await?;
+        let mut changed = 0;
+        for (name, stored) in rows {
+            let text = std::str::from_utf8(&stored).unwrap_or_default();
+            if name == KEY_IN_DATABASE || ring.is_current(text) {
+                continue;
+            }
+            let owner = owner::host_secret(&name);
+            let secret = match name.as_str() {
+                IDEMPOTENCY_DIGESTS | AUDIT_CHECKPOINTS => open(ring, "host_secret", &owner, text)?,
+                _ => rand::random::<[u8; 32]>().to_vec(),
+            };
+            let fresh = seal(ring, &owner, &secret)?;
+            let updated = query(REPLACE_SECRET)
+                .bind(&name)
+                .bind(fresh.as_bytes())
+                .bind(&stored)
+                .execute(self.writer()?)
+                .await?;
+            changed += updated;
+        }
+        Ok(changed)
+    }
+
+    /// Encrypts with the host's key what was encrypted with a key in the database, and deletes that key.
+    async fn leave_key_in_database(&self, ring: &HostKeyRing) -> Result<u64, StoreError> {
+        let stored: Option<Vec<u8>> = query(SECRET)
+            .bind(KEY_IN_DATABASE)
+            .fetch_optional(self.readers())
+            .await?;
+        let Some(stored) = stored else { return Ok(0) };
+        let key = <&[u8; PLAIN_BYTES]>::try_from(stored.as_slice()).ok();
+        let key = key.and_then(SealingKey::of);
+        let ring = match key {
+            Some(key) => ring.with_previous(key),
+            None => return Err(column("host_secret", "secret").inconsistent()),
+        };
+        let mut changed = 0;
+        loop {
+            let before = changed;
+            for table in NUMBERED.iter().filter(|it| it.select_plain.is_none()) {
+                let select = table.select;
+                changed += self.reencrypt_numbered(&ring, table, select).await?;
+            }
+            if changed == before {
+                break;
             }
         }
-    };
+        query(FORGET_SECRET)
+            .bind(KEY_IN_DATABASE)
+            .bind(&stored)
+            .execute(self.writer()?)
+            .await?;
+        Ok(changed)
+    }
 }
 
-impl SqliteStore {
-    /// Has pages that become free overwritten with zeros, or only what is replaced within a page.
+#[async_trait]
+impl SecretsAtRest for Database {
+    async fn reencrypt(&self, which: Reencrypt) -> Result<u64, StoreError> {
+        let ring = self.cipher().ring()?;
+        let all = which == Reencrypt::All;
+        self.clear_old_content(true).await?;
+        let mut changed = self.leave_key_in_database(&ring).await?;
+        for table in NUMBERED {
+            let select = match all {
+                true => Some(table.select),
+                false => table.select_plain,
+            };
+            if let Some(select) = select {
+                changed += self.reencrypt_numbered(&ring, table, select).await?;
+            }
+        }
+        let answers = if all { ANSWERS } else { PLAIN_ANSWERS };
+        changed += self.reencrypt_answers(&ring, answers).await?;
+        if all {
+            changed += self.replace_host_secrets(&ring).await?;
+        }
+        if changed > 0 {
+            self.fold_log().await?;
+        }
+        self.clear_old_content(false).await?;
+        Ok(changed)
+    }
+}
+
+impl Database {
+    /// Has SQLite overwrite pages that become free with zeros, or only what is replaced within a page. PostgreSQL's own vacuum
+    /// clears what was replaced.
     async fn clear_old_content(&self, free_pages_too: bool) -> Result<(), StoreError> {
-        let statement = match free_pages_too {
+        self.pragma(match free_pages_too {
             true => "PRAGMA secure_delete = ON",
             false => "PRAGMA secure_delete = FAST",
-        };
-        let done = sqlx::query(statement).execute(self.writer()?).await;
-        done.map(drop).map_err(backend)
+        })
+        .await
     }
 
-    /// Folds the write-ahead log into the file and empties it: it holds pages as they were before. A reader that is under way
-    /// may put that off to the next time.
+    /// Folds SQLite's write-ahead log into the file and empties it: it holds pages as they were before. A reader that is under
+    /// way may put that off to the next time.
     async fn fold_log(&self) -> Result<(), StoreError> {
-        let statement = "PRAGMA wal_checkpoint(TRUNCATE)";
-        let done = sqlx::query(statement).execute(self.writer()?).await;
-        done.map(drop).map_err(backend)
+        self.pragma("PRAGMA wal_checkpoint(TRUNCATE)").await
     }
 }
-
-impl PostgresStore {
-    /// The server's own vacuum clears what was replaced.
-    #[expect(clippy::unused_async, reason = "as on the other engine")]
-    async fn clear_old_content(&self, _: bool) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    #[expect(clippy::unused_async, reason = "as on the other engine")]
-    async fn fold_log(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
-
-secrets_at_rest!(SqliteStore);
-secrets_at_rest!(PostgresStore);

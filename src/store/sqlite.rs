@@ -10,22 +10,19 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use backon::{ExponentialBuilder, Retryable};
 use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, Connection as _, Sqlite, SqliteConnection, SqlitePool, Transaction};
-use tracing::warn;
+use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection, SqlitePool, Transaction};
 
 use self::owner::Process;
-use super::convert::{Batch, backend, lease_now};
+pub(super) use self::owner::lease_clock;
+use super::convert::{Batch, backend};
 use super::database_file::{DatabaseFile, LogFile};
-use super::health::WriteHealth;
 use super::migrations;
-use super::secrets::Cipher;
 use super::signals::LocalSignals;
-use crate::domain::ids::{RunId, TenantId};
-use crate::ports::{Fence, Head, HostKeys, RunLog, Signals, StoreError};
+use crate::domain::ids::RunId;
+use crate::ports::{Fence, StoreError};
 use crate::system::private_files;
 
 /// Connections for reading.
@@ -59,51 +56,22 @@ fn insert(rows: usize) -> String {
 const ADVANCE: &str = "UPDATE run SET head = $4, ended = $5, bytes = bytes + $6
     WHERE run_id = $1 AND fence = $2 AND head = $3 AND NOT ended RETURNING number";
 
-/// The store on SQLite.
-pub struct SqliteStore {
+/// The connections to a file.
+pub(super) struct Sqlite {
     writer: SqlitePool,
     readers: SqlitePool,
     file: Arc<DatabaseFile>,
     log: Arc<LogFile>,
     signals: LocalSignals,
-    health: WriteHealth,
     process: Process,
-    cipher: Cipher,
 }
 
-impl SqliteStore {
-    pub(super) const MENTIONS: &str = "SELECT sequence, body FROM event
-        WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND instr(body, $2) > 0
-        ORDER BY sequence";
-    pub(super) const FOLLOW_RUN: &str =
-        "INSERT INTO webhook_run (webhook_number, run_number, sequence)
-        SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following AND run_number IS NULL";
-    pub(super) const HOLD_PACK: &str =
-        "SELECT version FROM pack WHERE tenant = $1 AND integrity = $2";
-    pub(super) const LOCK_BLOB: &str = "SELECT digest FROM blob WHERE digest = $1";
-    pub(super) const CLAIM_WEBHOOK: &str = concat!(
-        "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
-        lease_now!(SqliteStore, "$3"),
-        " + $2
-        WHERE number = (SELECT w.number FROM webhook w
-            WHERE w.lease_until <= ",
-        lease_now!(SqliteStore, "$3"),
-        " AND w.following AND EXISTS (
-                SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
-                WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended))
-            ORDER BY w.served_at, w.number LIMIT 1)
-        RETURNING fence, id"
-    );
-    pub(super) const EVENTS_OF: &str = "SELECT sequence, kind, body FROM event
-        WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2 AND sequence <= $3
-            AND kind IN (SELECT value FROM json_each($4))
-        ORDER BY sequence LIMIT $5";
-
+impl Sqlite {
     /// Opens the file, creates it if need be, and brings its tables up to date.
     ///
     /// # Errors
     /// [`StoreError::Backend`] when the file cannot be opened or is no database of ours.
-    pub async fn open(path: &Path, keys: Arc<dyn HostKeys>) -> Result<Self, StoreError> {
+    pub(super) async fn open(path: &Path) -> Result<Self, StoreError> {
         private_files::create_private(path);
         let options = SqliteConnectOptions::new()
             .filename(path)
@@ -172,31 +140,20 @@ impl SqliteStore {
                 Box::pin(async move { checked })
             })
             .connect_lazy_with(options.read_only(true).pragma("cache_size", "-4000"));
-        let store = Self {
+        Ok(Self {
             writer,
             readers,
             file,
             log,
             signals: LocalSignals::new(),
-            health: WriteHealth::default(),
-            cipher: Cipher::new(keys),
             process: Process::start(path).map_err(backend)?,
-        };
-        // A store that cannot be written to now (locked, full) is opened all the same; workers try again.
-        if let Err(cause) = store.release_dead().await {
-            warn!(%cause, "the leases of processes that have ended could not be released yet");
-        }
-        Ok(store)
+        })
     }
 
     /// Closes the file in an orderly way. Without it nothing is lost either.
-    pub async fn close(&self) {
+    pub(super) async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;
-    }
-
-    pub(super) fn cipher(&self) -> &Cipher {
-        &self.cipher
     }
 
     pub(super) fn readers(&self) -> &SqlitePool {
@@ -215,98 +172,66 @@ impl SqliteStore {
         Ok(&self.writer)
     }
 
-    pub(super) fn health(&self) -> &WriteHealth {
-        &self.health
+    pub(super) fn signals(&self) -> &LocalSignals {
+        &self.signals
+    }
+
+    pub(super) fn process(&self) -> &Process {
+        &self.process
     }
 
     /// A transaction that holds the write lock from the start: one that read first could find the lock gone.
-    pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+    pub(super) async fn begin(&self) -> Result<Transaction<'static, sqlx::Sqlite>, StoreError> {
         self.writer()?
             .begin_with("BEGIN IMMEDIATE")
             .await
             .map_err(backend)
     }
 
-    /// There is one writer at a time anyway.
-    pub(super) async fn begin_scope(
-        &self,
-        _tenant: &TenantId,
-        _scope: &str,
-    ) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.begin_write().await
-    }
-
-    /// There is one writer at a time anyway.
-    pub(super) async fn begin_inventory(
-        &self,
-        _tenant: &TenantId,
-    ) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.begin_write().await
-    }
-
-    /// There is one writer at a time anyway.
-    pub(super) async fn begin_registration(
-        &self,
-    ) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.begin_write().await
-    }
-
-    pub(super) async fn append_batch(
+    pub(super) async fn append(
         &self,
         run: &RunId,
         fence: Fence,
         batch: &Batch<'_>,
         ends: bool,
     ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        Self::append_within(&mut transaction, run, fence, batch, ends).await?;
+        let mut transaction = self.begin().await?;
+        append_within(&mut transaction, run, fence, batch, ends).await?;
         transaction.commit().await.map_err(backend)
     }
+}
 
-    pub(super) async fn append_within(
-        transaction: &mut SqliteConnection,
-        run: &RunId,
-        fence: Fence,
-        batch: &Batch<'_>,
-        ends: bool,
-    ) -> Result<(), StoreError> {
-        let number: Option<i64> = sqlx::query_scalar(ADVANCE)
-            .bind(run.as_str())
-            .bind(fence.0)
-            .bind(batch.before)
-            .bind(batch.head)
-            .bind(ends)
-            .bind(batch.bytes)
-            .fetch_optional(&mut *transaction)
-            .await
-            .map_err(backend)?;
-        let number = number.ok_or(StoreError::Fenced)?;
-        let mut sequence = batch.before;
-        for chunk in batch.rows.chunks(MOST_ROWS) {
-            let fits = INSERTS.iter().find(|(rows, _)| chunk.len() <= *rows);
-            let sql = fits.map_or(&*LARGEST_INSERT, |(_, sql)| sql);
-            let mut insert = sqlx::query(AssertSqlSafe(sql.clone()));
-            for &(kind, body) in chunk {
-                sequence += 1;
-                insert = insert.bind(number).bind(sequence).bind(kind).bind(body);
-            }
-            insert.execute(&mut *transaction).await.map_err(backend)?;
+/// Appends a batch within a transaction.
+pub(super) async fn append_within(
+    transaction: &mut SqliteConnection,
+    run: &RunId,
+    fence: Fence,
+    batch: &Batch<'_>,
+    ends: bool,
+) -> Result<(), StoreError> {
+    let number: Option<i64> = sqlx::query_scalar(ADVANCE)
+        .bind(run.as_str())
+        .bind(fence.0)
+        .bind(batch.before)
+        .bind(batch.head)
+        .bind(ends)
+        .bind(batch.bytes)
+        .fetch_optional(&mut *transaction)
+        .await
+        .map_err(backend)?;
+    let number = number.ok_or(StoreError::Fenced)?;
+    let mut sequence = batch.before;
+    for chunk in batch.rows.chunks(MOST_ROWS) {
+        let fits = INSERTS.iter().find(|(rows, _)| chunk.len() <= *rows);
+        let sql = fits.map_or(&*LARGEST_INSERT, |(_, sql)| sql);
+        let mut insert = sqlx::query(AssertSqlSafe(sql.clone()));
+        for &(kind, body) in chunk {
+            sequence += 1;
+            insert = insert.bind(number).bind(sequence).bind(kind).bind(body);
         }
-        Ok(())
+        insert.execute(&mut *transaction).await.map_err(backend)?;
     }
-
-    pub(super) fn local_signals(&self) -> &LocalSignals {
-        &self.signals
-    }
-
-    pub(super) fn signal_annotated(&self, run: &RunId) {
-        self.signals.annotate(Some(run.clone()));
-    }
-
-    pub(super) fn signal_cancel(&self, run: &RunId) {
-        self.signals.touch(run);
-        self.signals.ring();
-    }
+    Ok(())
 }
 
 /// Whether another process may have been at the same work: a table or column that is there already looks like any other
@@ -328,55 +253,22 @@ fn is_contention(error: &sqlx::Error) -> bool {
     }
 }
 
-#[async_trait]
-impl Signals for SqliteStore {
-    async fn run_changed(&self, run: &RunId, known: Head, at_most: Duration) {
-        let waiter = self.signals.wait(run);
-        if waiter.first
-            && let Ok(Some(head)) = self.head(run).await
-        {
-            self.signals.raise(run, head);
-        }
-        waiter.changed(known, at_most).await;
-    }
-
-    async fn any_run_changed(&self, at_most: Duration) {
-        self.signals.any_run(at_most).await;
-    }
-
-    async fn work_waiting(&self, at_most: Duration) {
-        self.signals.work(at_most).await;
-    }
-
-    async fn notify_run(&self, run: &RunId, head: Head) {
-        self.signals.raise(run, head);
-    }
-
-    async fn notify_work(&self) {
-        self.signals.ring();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::host_key::HostKeyFile;
 
     const FILL: &str = "INSERT INTO write_probe (id, written_at, filler) VALUES (2, 0, $1)";
 
     #[tokio::test]
     async fn the_host_writes_again_after_its_disk_was_full() {
         let dir = tempfile::tempdir().unwrap();
-        let keys = HostKeyFile::own(dir.path().join("secrets.pem"));
-        let store = SqliteStore::open(&dir.path().join("test.db"), Arc::new(keys))
-            .await
-            .unwrap();
+        let store = Sqlite::open(&dir.path().join("test.db")).await.unwrap();
         // Only the connection that is open now has the limit.
         sqlx::query("PRAGMA max_page_count = 1")
             .execute(&store.writer)
             .await
             .unwrap();
-        let mut transaction = store.begin_write().await.unwrap();
+        let mut transaction = store.begin().await.unwrap();
         let full = sqlx::query(FILL)
             .bind("0".repeat(10_000_000))
             .execute(&mut *transaction)
@@ -386,7 +278,7 @@ mod tests {
         assert!(matches!(backend(full), StoreError::Unavailable(_)));
         drop(transaction);
 
-        let transaction = store.begin_write().await.unwrap();
+        let transaction = store.begin().await.unwrap();
         transaction.commit().await.unwrap();
         sqlx::query(FILL)
             .bind("0")

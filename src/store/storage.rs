@@ -3,9 +3,10 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 
+use super::Database;
 use super::audit::record;
-use super::convert::{backend, column};
-use super::{PostgresStore, SqliteStore};
+use super::convert::column;
+use super::sql::{Sql, query};
 use crate::domain::audit::Decision;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::record::RunRecord;
@@ -42,6 +43,11 @@ const HELD: &str =
 const DELETABLE: &str = "SELECT r.number, d.record FROM run r JOIN run_record d ON d.run_number = r.number
     WHERE r.ended AND r.deleted_at IS NULL AND r.legal_hold IS NULL AND r.created_at < $1 AND r.number > $2
     ORDER BY r.number LIMIT $3";
+/// A transaction that stores the same bytes waits until it is known whether these are deleted.
+const LOCK_BLOB: Sql = Sql {
+    sqlite: "SELECT digest FROM blob WHERE digest = $1",
+    postgres: "SELECT digest FROM blob WHERE digest = $1 FOR UPDATE",
+};
 /// A record names the suite and the packs that its run needs when it is resumed, retried or forked.
 const DROP_BLOB: &str = "DELETE FROM blob WHERE digest = $1
     AND NOT EXISTS (SELECT 1 FROM pack WHERE integrity = $1)
@@ -69,199 +75,172 @@ fn run_of(record: &str) -> Result<RunRecord, StoreError> {
     column("run_record", "record").document(record)
 }
 
-macro_rules! tenant_storage {
-    ($store:ty) => {
-        #[async_trait]
-        impl TenantStorage for $store {
-            async fn usage(&self, tenant: &TenantId) -> Result<Usage, StoreError> {
-                let (packs, suites, runs, bytes): (i64, i64, i64, i64) = sqlx::query_as(USAGE)
-                    .bind(tenant.as_str())
-                    .fetch_one(self.readers())
-                    .await
-                    .map_err(backend)?;
-                Ok(Usage {
-                    packs: column("pack", "tenant").number(packs)?,
-                    suites: column("suite", "tenant").number(suites)?,
-                    runs: column("run", "tenant").number(runs)?,
-                    bytes: column("run", "bytes").number(bytes)?,
-                })
-            }
+#[async_trait]
+impl TenantStorage for Database {
+    async fn usage(&self, tenant: &TenantId) -> Result<Usage, StoreError> {
+        let (packs, suites, runs, bytes): (i64, i64, i64, i64) = query(USAGE)
+            .bind(tenant.as_str())
+            .fetch_one(self.readers())
+            .await?;
+        Ok(Usage {
+            packs: column("pack", "tenant").number(packs)?,
+            suites: column("suite", "tenant").number(suites)?,
+            runs: column("run", "tenant").number(runs)?,
+            bytes: column("run", "bytes").number(bytes)?,
+        })
+    }
 
-            async fn delete_run(
-                &self,
-                tenant: &TenantId,
-                run: &RunId,
-                remains: &Remains,
-                decision: &Decision,
-            ) -> Result<RunDeletion, StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let found: Option<(i64, bool, Option<String>)> = sqlx::query_as(LOOK)
-                    .bind(run.as_str())
-                    .bind(tenant.as_str())
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let refused = match &found {
-                    None => Some(RunDeletion::NotFound),
-                    Some((_, false, _)) => Some(RunDeletion::InProgress),
-                    Some((_, _, Some(_))) => Some(RunDeletion::Held),
-                    Some(_) => None,
-                };
-                let Some((number, None)) = found.map(|(number, ..)| (number, refused)) else {
-                    transaction.rollback().await.map_err(backend)?;
-                    return Ok(refused.unwrap_or(RunDeletion::NotFound));
-                };
-                for delete in DEPENDENTS {
-                    sqlx::query(delete)
-                        .bind(number)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
+    async fn delete_run(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        remains: &Remains,
+        decision: &Decision,
+    ) -> Result<RunDeletion, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let found: Option<(i64, bool, Option<String>)> = query(LOOK)
+            .bind(run.as_str())
+            .bind(tenant.as_str())
+            .fetch_optional(&mut transaction)
+            .await?;
+        let refused = match &found {
+            None => Some(RunDeletion::NotFound),
+            Some((_, false, _)) => Some(RunDeletion::InProgress),
+            Some((_, _, Some(_))) => Some(RunDeletion::Held),
+            Some(_) => None,
+        };
+        let Some((number, None)) = found.map(|(number, ..)| (number, refused)) else {
+            transaction.rollback().await?;
+            return Ok(refused.unwrap_or(RunDeletion::NotFound));
+        };
+        for delete in DEPENDENTS {
+            query(delete).bind(number).execute(&mut transaction).await?;
+        }
+        match remains {
+            Remains::Nothing => {
+                for delete in WHOLE_RUN {
+                    query(delete).bind(number).execute(&mut transaction).await?;
                 }
-                match remains {
-                    Remains::Nothing => {
-                        for delete in WHOLE_RUN {
-                            sqlx::query(delete)
-                                .bind(number)
-                                .execute(&mut *transaction)
-                                .await
-                                .map_err(backend)?;
-                        }
-                    }
-                    Remains::Attempt(record) => {
-                        sqlx::query(ATTEMPT_RECORD)
-                            .bind(number)
-                            .bind(column("run_record", "record").text(record)?)
-                            .execute(&mut *transaction)
-                            .await
-                            .map_err(backend)?;
-                        sqlx::query(ATTEMPT)
-                            .bind(number)
-                            .bind(decision.at.as_microsecond())
-                            .execute(&mut *transaction)
-                            .await
-                            .map_err(backend)?;
-                    }
-                }
-                record!(transaction, tenant, decision);
-                transaction.commit().await.map_err(backend)?;
-                Ok(RunDeletion::Deleted)
             }
-
-            async fn next_unmasked(&self) -> Result<Option<Unmasked>, StoreError> {
-                let row: Option<(i64, String)> = sqlx::query_as(UNMASKED)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let unmasked = row.map(|(masked_to, record)| {
-                    Ok(Unmasked {
-                        record: run_of(&record)?,
-                        masked_to: column("run", "masked_to").number(masked_to)?,
-                    })
-                });
-                unmasked.transpose()
-            }
-
-            async fn mask_events(
-                &self,
-                run: &RunId,
-                events: &[StoredEvent],
-                masked_to: u64,
-                done: bool,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                for event in events {
-                    let body = std::str::from_utf8(&event.body)
-                        .map_err(|_| column("event", "body").inconsistent())?;
-                    sqlx::query(MASK)
-                        .bind(run.as_str())
-                        .bind(column("event", "sequence").number::<_, i64>(event.sequence)?)
-                        .bind(body)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                }
-                let progress = match done {
-                    true => sqlx::query(MASKED).bind(run.as_str()),
-                    false => sqlx::query(MASKED_TO)
-                        .bind(run.as_str())
-                        .bind(column("run", "masked_to").number::<_, i64>(masked_to)?),
-                };
-                progress.execute(&mut *transaction).await.map_err(backend)?;
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn hold_run(
-                &self,
-                tenant: &TenantId,
-                run: &RunId,
-                hold: Option<&LegalHold>,
-                decision: &Decision,
-            ) -> Result<bool, StoreError> {
-                let hold = hold.map(|hold| column("run", "legal_hold").text(hold));
-                let mut transaction = self.begin_write().await?;
-                let held = sqlx::query(HOLD)
-                    .bind(run.as_str())
-                    .bind(tenant.as_str())
-                    .bind(hold.transpose()?)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if held.rows_affected() == 0 {
-                    transaction.rollback().await.map_err(backend)?;
-                    return Ok(false);
-                }
-                record!(transaction, tenant, decision);
-                transaction.commit().await.map_err(backend)?;
-                Ok(true)
-            }
-
-            async fn legal_hold(
-                &self,
-                tenant: &TenantId,
-                run: &RunId,
-            ) -> Result<Option<LegalHold>, StoreError> {
-                let hold: Option<Option<String>> = sqlx::query_scalar(HELD)
-                    .bind(run.as_str())
-                    .bind(tenant.as_str())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                hold_of(hold.flatten())
-            }
-
-            async fn deletable_runs(
-                &self,
-                before: Timestamp,
-                after: i64,
-                limit: u32,
-            ) -> Result<Vec<(i64, RunRecord)>, StoreError> {
-                let rows: Vec<(i64, String)> = sqlx::query_as(DELETABLE)
-                    .bind(before.as_microsecond())
-                    .bind(after)
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter()
-                    .map(|(number, record)| Ok((number, run_of(&record)?)))
-                    .collect()
-            }
-
-            async fn drop_unreferenced(&self, digest: &str) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                for statement in [Self::LOCK_BLOB, DROP_BLOB] {
-                    sqlx::query(statement)
-                        .bind(digest)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                }
-                transaction.commit().await.map_err(backend)
+            Remains::Attempt(record) => {
+                query(ATTEMPT_RECORD)
+                    .bind(number)
+                    .bind(column("run_record", "record").text(record)?)
+                    .execute(&mut transaction)
+                    .await?;
+                query(ATTEMPT)
+                    .bind(number)
+                    .bind(decision.at.as_microsecond())
+                    .execute(&mut transaction)
+                    .await?;
             }
         }
-    };
-}
+        record(&mut transaction, tenant, decision).await?;
+        transaction.commit().await?;
+        Ok(RunDeletion::Deleted)
+    }
 
-tenant_storage!(SqliteStore);
-tenant_storage!(PostgresStore);
+    async fn next_unmasked(&self) -> Result<Option<Unmasked>, StoreError> {
+        let row: Option<(i64, String)> = query(UNMASKED).fetch_optional(self.readers()).await?;
+        let unmasked = row.map(|(masked_to, record)| {
+            Ok(Unmasked {
+                record: run_of(&record)?,
+                masked_to: column("run", "masked_to").number(masked_to)?,
+            })
+        });
+        unmasked.transpose()
+    }
+
+    async fn mask_events(
+        &self,
+        run: &RunId,
+        events: &[StoredEvent],
+        masked_to: u64,
+        done: bool,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        for event in events {
+            let body = std::str::from_utf8(&event.body)
+                .map_err(|_| column("event", "body").inconsistent())?;
+            query(MASK)
+                .bind(run.as_str())
+                .bind(column("event", "sequence").number::<_, i64>(event.sequence)?)
+                .bind(body)
+                .execute(&mut transaction)
+                .await?;
+        }
+        let progress = match done {
+            true => query(MASKED).bind(run.as_str()),
+            false => query(MASKED_TO)
+                .bind(run.as_str())
+                .bind(column("run", "masked_to").number::<_, i64>(masked_to)?),
+        };
+        progress.execute(&mut transaction).await?;
+        transaction.commit().await
+    }
+
+    async fn hold_run(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        hold: Option<&LegalHold>,
+        decision: &Decision,
+    ) -> Result<bool, StoreError> {
+        let hold = hold.map(|hold| column("run", "legal_hold").text(hold));
+        let mut transaction = self.begin_write().await?;
+        let held = query(HOLD)
+            .bind(run.as_str())
+            .bind(tenant.as_str())
+            .bind(hold.transpose()?)
+            .execute(&mut transaction)
+            .await?;
+        if held == 0 {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        record(&mut transaction, tenant, decision).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    async fn legal_hold(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<Option<LegalHold>, StoreError> {
+        let hold: Option<Option<String>> = query(HELD)
+            .bind(run.as_str())
+            .bind(tenant.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        hold_of(hold.flatten())
+    }
+
+    async fn deletable_runs(
+        &self,
+        before: Timestamp,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<(i64, RunRecord)>, StoreError> {
+        let rows: Vec<(i64, String)> = query(DELETABLE)
+            .bind(before.as_microsecond())
+            .bind(after)
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter()
+            .map(|(number, record)| Ok((number, run_of(&record)?)))
+            .collect()
+    }
+
+    async fn drop_unreferenced(&self, digest: &str) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        for statement in [LOCK_BLOB, Sql::from(DROP_BLOB)] {
+            query(statement)
+                .bind(digest)
+                .execute(&mut transaction)
+                .await?;
+        }
+        transaction.commit().await
+    }
+}

@@ -5,10 +5,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::convert::{backend, column, lease_now, micros, now};
+use super::Database;
+use super::convert::{column, micros};
 use super::runs::event_of;
 use super::secrets::Cipher;
-use super::{PostgresStore, SqliteStore};
+use super::sql::{Sql, Transaction, query};
 use crate::domain::ids::{RunId, TenantId, WebhookId};
 use crate::domain::run::record::RunRecord;
 use crate::domain::sealing::owner;
@@ -19,7 +20,7 @@ use crate::ports::{
 };
 
 const COUNT: &str = "SELECT COUNT(*) FROM webhook WHERE tenant = $1 AND run_number IS NULL";
-pub(super) const ADD: &str =
+const ADD: &str =
     "INSERT INTO webhook (id, tenant, settings, secret, run_number, created_at, circuit, sealed)
     VALUES ($1, $2, $3, $4, $5, $6, $7, TRUE) RETURNING number";
 pub(super) const FOLLOW: &str =
@@ -64,6 +65,28 @@ const ALL_DONE: &str = "DELETE FROM webhook_run WHERE webhook_number = $1 AND EX
 const UNFOLLOW: &str = "DELETE FROM webhook_run
     WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2)";
 const UNFOLLOW_ALL: &str = "DELETE FROM webhook_run WHERE webhook_number = $1";
+/// On PostgreSQL, claims pass over subscriptions that another replica is claiming.
+const CLAIM_WEBHOOK: Sql = Sql {
+    sqlite: "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($3, {now}) + $2
+        WHERE number = (SELECT w.number FROM webhook w
+            WHERE w.lease_until <= COALESCE($3, {now}) AND w.following AND EXISTS (
+                SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
+                WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended))
+            ORDER BY w.served_at, w.number LIMIT 1)
+        RETURNING fence, id",
+    postgres: "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($3, {now}) + $2
+        WHERE number = (SELECT w.number FROM webhook w
+            WHERE w.lease_until <= COALESCE($3, {now}) AND w.following AND EXISTS (
+                SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
+                WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended))
+            ORDER BY w.served_at, w.number LIMIT 1
+            FOR NO KEY UPDATE OF w SKIP LOCKED)
+        RETURNING fence, id",
+};
+const EVENTS_OF: &str = "SELECT sequence, kind, body FROM event
+    WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2 AND sequence <= $3
+        AND kind IN ({each $4})
+    ORDER BY sequence LIMIT $5";
 const END: &str = "UPDATE webhook SET following = FALSE WHERE number = $1";
 
 /// What of a subscription never changes and is no secret.
@@ -78,7 +101,7 @@ struct Settings {
 }
 
 /// Those of a record, as text.
-pub(super) fn settings_of(webhook: &WebhookRecord) -> Result<String, StoreError> {
+fn settings_of(webhook: &WebhookRecord) -> Result<String, StoreError> {
     let settings = Settings {
         url: webhook.url.to_string(),
         events: webhook.events.clone(),
@@ -152,343 +175,281 @@ fn bound(sequence: u64) -> i64 {
     i64::try_from(sequence).unwrap_or(i64::MAX)
 }
 
-macro_rules! webhook_store {
-    ($store:ident) => {
-        impl $store {
-            /// Asked before a claim, which takes a lock: most of the time there is nothing to claim.
-            const DUE: &str = concat!(
-                "SELECT EXISTS (SELECT 1 FROM webhook w
-                    JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
-                    WHERE w.lease_until <= ", lease_now!($store, "$1"), " AND w.following AND r.head > f.sequence
-                        AND (w.run_number IS NULL OR r.ended))"
-            );
-            const HOLD: &str = concat!(
-                "UPDATE webhook SET circuit = $3, lease_until = ", lease_now!($store, "$5"), " + $4
-                WHERE id = $1 AND fence = $2 RETURNING number"
-            );
-            const RELEASE_WEBHOOK: &str = concat!(
-                "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = ", now!($store), "
-                WHERE id = $1 AND fence = $2"
-            );
+impl Database {
+    /// Asked before a claim, which takes a lock: most of the time there is nothing to claim.
+    const DUE: &str = "SELECT EXISTS (SELECT 1 FROM webhook w
+            JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
+            WHERE w.lease_until <= COALESCE($1, {now}) AND w.following AND r.head > f.sequence
+                AND (w.run_number IS NULL OR r.ended))";
+    const HOLD: &str = "UPDATE webhook SET circuit = $3, lease_until = COALESCE($5, {now}) + $4
+        WHERE id = $1 AND fence = $2 RETURNING number";
+    const RELEASE_WEBHOOK: &str =
+        "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = {now}
+        WHERE id = $1 AND fence = $2";
 
-            async fn webhook_due(&self) -> Result<bool, StoreError> {
-                sqlx::query_scalar(Self::DUE)
-                    .bind(self.lease_clock())
-                    .fetch_one(self.readers())
-                    .await
-                    .map_err(backend)
-            }
+    async fn webhook_due(&self) -> Result<bool, StoreError> {
+        query(Self::DUE)
+            .bind(self.lease_clock())
+            .fetch_one(self.readers())
+            .await
+    }
+}
+
+#[async_trait]
+impl WebhookStore for Database {
+    async fn add_webhook(&self, webhook: &WebhookRecord, most: u32) -> Result<bool, StoreError> {
+        let mut transaction = self.begin_registration().await?;
+        let present: i64 = query(COUNT)
+            .bind(webhook.tenant.as_str())
+            .fetch_one(&mut transaction)
+            .await?;
+        if present >= i64::from(most) {
+            return Ok(false);
         }
+        let number = add(self.cipher(), &mut transaction, webhook, None).await?;
+        query(FOLLOW_UNFINISHED)
+            .bind(number)
+            .bind(webhook.tenant.as_str())
+            .execute(&mut transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
 
-        #[async_trait]
-        impl WebhookStore for $store {
-            async fn add_webhook(
-                &self,
-                webhook: &WebhookRecord,
-                most: u32,
-            ) -> Result<bool, StoreError> {
-                let mut transaction = self.begin_registration().await?;
-                let present: i64 = sqlx::query_scalar(COUNT)
-                    .bind(webhook.tenant.as_str())
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if present >= i64::from(most) {
-                    return Ok(false);
-                }
-                let number = add!(self.cipher(), transaction, webhook, None)?;
-                sqlx::query(FOLLOW_UNFINISHED)
-                    .bind(number)
-                    .bind(webhook.tenant.as_str())
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(true)
-            }
+    async fn create_calling_back(
+        &self,
+        run: &RunRecord,
+        callback: &WebhookRecord,
+        completes: Option<&IdempotencyCompletion>,
+    ) -> Result<(), StoreError> {
+        self.create_run(run, Some(callback), completes).await
+    }
 
-            async fn create_calling_back(
-                &self,
-                run: &RunRecord,
-                callback: &WebhookRecord,
-                completes: Option<&IdempotencyCompletion>,
-            ) -> Result<(), StoreError> {
-                self.create_run(run, Some(callback), completes).await
-            }
+    async fn webhook(
+        &self,
+        tenant: &TenantId,
+        id: &WebhookId,
+    ) -> Result<Option<WebhookRecord>, StoreError> {
+        let row = query(ONE)
+            .bind(tenant.as_str())
+            .bind(id.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(|row| record_of(self.cipher(), row)).transpose()
+    }
 
-            async fn webhook(
-                &self,
-                tenant: &TenantId,
-                id: &WebhookId,
-            ) -> Result<Option<WebhookRecord>, StoreError> {
-                let row = sqlx::query_as(ONE)
-                    .bind(tenant.as_str())
-                    .bind(id.as_str())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(|row| record_of(self.cipher(), row)).transpose()
-            }
+    async fn webhooks(&self, tenant: &TenantId) -> Result<Vec<WebhookRecord>, StoreError> {
+        let rows = query(OF_TENANT)
+            .bind(tenant.as_str())
+            .fetch_all(self.readers())
+            .await?;
+        let record = |row| record_of(self.cipher(), row);
+        rows.into_iter().map(record).collect()
+    }
 
-            async fn webhooks(&self, tenant: &TenantId) -> Result<Vec<WebhookRecord>, StoreError> {
-                let rows = sqlx::query_as(OF_TENANT)
-                    .bind(tenant.as_str())
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let record = |row| record_of(self.cipher(), row);
-                rows.into_iter().map(record).collect()
-            }
+    async fn remove_webhook(&self, tenant: &TenantId, id: &WebhookId) -> Result<bool, StoreError> {
+        let removed = query(REMOVE)
+            .bind(tenant.as_str())
+            .bind(id.as_str())
+            .execute(self.writer()?)
+            .await?;
+        Ok(removed > 0)
+    }
 
-            async fn remove_webhook(
-                &self,
-                tenant: &TenantId,
-                id: &WebhookId,
-            ) -> Result<bool, StoreError> {
-                let removed = sqlx::query(REMOVE)
-                    .bind(tenant.as_str())
-                    .bind(id.as_str())
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(removed.rows_affected() > 0)
-            }
+    async fn rotate_webhook(
+        &self,
+        tenant: &TenantId,
+        id: &WebhookId,
+        known: &Secrets,
+        new: &Secrets,
+    ) -> Result<bool, StoreError> {
+        let cipher = self.cipher();
+        let stored: Option<(String, bool)> = query(STORED)
+            .bind(tenant.as_str())
+            .bind(id.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        let Some((stored, sealed)) = stored else {
+            return Ok(false);
+        };
+        if secret_of(cipher, id.as_str(), stored.clone(), sealed)? != known.current {
+            return Ok(false);
+        }
+        let seal =
+            |secret: &Secret| cipher.seal(&owner::webhook(id.as_str()), secret.expose().as_bytes());
+        let previous = new.previous.as_ref();
+        let rotated = query(ROTATE)
+            .bind(tenant.as_str())
+            .bind(id.as_str())
+            .bind(&stored)
+            .bind(seal(&new.current)?)
+            .bind(previous.map(|(secret, _)| seal(secret)).transpose()?)
+            .bind(previous.map(|(_, until)| until.as_microsecond()))
+            .execute(self.writer()?)
+            .await?;
+        Ok(rotated > 0)
+    }
 
-            async fn rotate_webhook(
-                &self,
-                tenant: &TenantId,
-                id: &WebhookId,
-                known: &Secrets,
-                new: &Secrets,
-            ) -> Result<bool, StoreError> {
-                let cipher = self.cipher();
-                let stored: Option<(String, bool)> = sqlx::query_as(STORED)
-                    .bind(tenant.as_str())
-                    .bind(id.as_str())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let Some((stored, sealed)) = stored else {
-                    return Ok(false);
-                };
-                if secret_of(cipher, id.as_str(), stored.clone(), sealed)? != known.current {
-                    return Ok(false);
-                }
-                let seal = |secret: &Secret| {
-                    cipher.seal(&owner::webhook(id.as_str()), secret.expose().as_bytes())
-                };
-                let previous = new.previous.as_ref();
-                let rotated = sqlx::query(ROTATE)
-                    .bind(tenant.as_str())
-                    .bind(id.as_str())
-                    .bind(&stored)
-                    .bind(seal(&new.current)?)
-                    .bind(previous.map(|(secret, _)| seal(secret)).transpose()?)
-                    .bind(previous.map(|(_, until)| until.as_microsecond()))
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(rotated.rows_affected() > 0)
-            }
+    async fn claim_webhook(
+        &self,
+        owner: &str,
+        ttl: Duration,
+    ) -> Result<Option<WebhookClaim>, StoreError> {
+        if !self.webhook_due().await? && !(self.release_dead().await? && self.webhook_due().await?)
+        {
+            return Ok(None);
+        }
+        let mut transaction = self.begin_write().await?;
+        let claimed: Option<(i64, String)> = query(CLAIM_WEBHOOK)
+            .bind(self.holder(owner))
+            .bind(micros(ttl))
+            .bind(self.lease_clock())
+            .fetch_optional(&mut transaction)
+            .await?;
+        let Some((fence, id)) = claimed else {
+            return Ok(None);
+        };
+        let row = query(CLAIMED).bind(&id).fetch_one(&mut transaction).await?;
+        transaction.commit().await?;
+        Ok(Some(WebhookClaim {
+            webhook: record_of(self.cipher(), row)?,
+            fence: Fence(fence),
+        }))
+    }
 
-            async fn claim_webhook(
-                &self,
-                owner: &str,
-                ttl: Duration,
-            ) -> Result<Option<WebhookClaim>, StoreError> {
-                if !self.webhook_due().await?
-                    && !(self.release_dead().await? && self.webhook_due().await?)
-                {
-                    return Ok(None);
-                }
-                let mut transaction = self.begin_write().await?;
-                let claimed: Option<(i64, String)> = sqlx::query_as(Self::CLAIM_WEBHOOK)
-                    .bind(self.holder(owner))
-                    .bind(micros(ttl))
-                    .bind(self.lease_clock())
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let Some((fence, id)) = claimed else {
-                    return Ok(None);
-                };
-                let row = sqlx::query_as(CLAIMED)
-                    .bind(&id)
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(Some(WebhookClaim {
-                    webhook: record_of(self.cipher(), row)?,
-                    fence: Fence(fence),
-                }))
-            }
+    async fn grown(&self, id: &WebhookId, limit: u32) -> Result<Vec<Followed>, StoreError> {
+        let rows = query(GROWN)
+            .bind(id.as_str())
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(followed_of).collect()
+    }
 
-            async fn grown(&self, id: &WebhookId, limit: u32) -> Result<Vec<Followed>, StoreError> {
-                let rows = sqlx::query_as(GROWN)
-                    .bind(id.as_str())
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(followed_of).collect()
-            }
+    async fn events_of(
+        &self,
+        run: &RunId,
+        window: Window,
+        kinds: &[String],
+        limit: u32,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let rows = query(EVENTS_OF)
+            .bind(run.as_str())
+            .bind(bound(window.after))
+            .bind(bound(window.upto))
+            .bind(column("event", "kind").text(&kinds)?)
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(event_of).collect()
+    }
 
-            async fn events_of(
-                &self,
-                run: &RunId,
-                window: Window,
-                kinds: &[String],
-                limit: u32,
-            ) -> Result<Vec<StoredEvent>, StoreError> {
-                let rows = sqlx::query_as(Self::EVENTS_OF)
-                    .bind(run.as_str())
-                    .bind(bound(window.after))
-                    .bind(bound(window.upto))
-                    .bind(column("event", "kind").text(&kinds)?)
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(event_of).collect()
-            }
+    async fn served(
+        &self,
+        claim: &WebhookClaim,
+        run: &RunId,
+        upto: u64,
+        circuit: &Circuit,
+        ttl: Duration,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let number: Option<i64> = query(Self::HOLD)
+            .bind(claim.webhook.id.as_str())
+            .bind(claim.fence.0)
+            .bind(column("webhook", "circuit").text(circuit)?)
+            .bind(micros(ttl))
+            .bind(self.lease_clock())
+            .fetch_optional(&mut transaction)
+            .await?;
+        let number = number.ok_or(StoreError::Fenced)?;
+        query(SERVED)
+            .bind(number)
+            .bind(run.as_str())
+            .bind(bound(upto))
+            .execute(&mut transaction)
+            .await?;
+        query(DONE)
+            .bind(number)
+            .bind(run.as_str())
+            .execute(&mut transaction)
+            .await?;
+        query(GONE).bind(number).execute(&mut transaction).await?;
+        transaction.commit().await
+    }
 
-            async fn served(
-                &self,
-                claim: &WebhookClaim,
-                run: &RunId,
-                upto: u64,
-                circuit: &Circuit,
-                ttl: Duration,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let number: Option<i64> = sqlx::query_scalar(Self::HOLD)
-                    .bind(claim.webhook.id.as_str())
-                    .bind(claim.fence.0)
-                    .bind(column("webhook", "circuit").text(circuit)?)
-                    .bind(micros(ttl))
-                    .bind(self.lease_clock())
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let number = number.ok_or(StoreError::Fenced)?;
-                sqlx::query(SERVED)
+    async fn pass_over(&self, claim: &WebhookClaim) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let number = held(&mut transaction, claim).await?;
+        for statement in [PASS_OVER, ALL_DONE] {
+            query(statement)
+                .bind(number)
+                .execute(&mut transaction)
+                .await?;
+        }
+        transaction.commit().await
+    }
+
+    async fn unfollow(&self, claim: &WebhookClaim, run: Option<&RunId>) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let number = held(&mut transaction, claim).await?;
+        match run {
+            Some(run) => {
+                query(UNFOLLOW)
                     .bind(number)
                     .bind(run.as_str())
-                    .bind(bound(upto))
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                sqlx::query(DONE)
-                    .bind(number)
-                    .bind(run.as_str())
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                sqlx::query(GONE)
-                    .bind(number)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)
+                    .execute(&mut transaction)
+                    .await?;
             }
-
-            async fn pass_over(&self, claim: &WebhookClaim) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let number = held!(transaction, claim)?;
-                for statement in [PASS_OVER, ALL_DONE] {
-                    sqlx::query(statement)
+            None => {
+                for statement in [END, UNFOLLOW_ALL] {
+                    query(statement)
                         .bind(number)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
+                        .execute(&mut transaction)
+                        .await?;
                 }
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn unfollow(
-                &self,
-                claim: &WebhookClaim,
-                run: Option<&RunId>,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let number = held!(transaction, claim)?;
-                match run {
-                    Some(run) => {
-                        sqlx::query(UNFOLLOW)
-                            .bind(number)
-                            .bind(run.as_str())
-                            .execute(&mut *transaction)
-                            .await
-                            .map_err(backend)?;
-                    }
-                    None => {
-                        for statement in [END, UNFOLLOW_ALL] {
-                            sqlx::query(statement)
-                                .bind(number)
-                                .execute(&mut *transaction)
-                                .await
-                                .map_err(backend)?;
-                        }
-                    }
-                }
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn release_webhook(&self, claim: &WebhookClaim) -> Result<(), StoreError> {
-                sqlx::query(Self::RELEASE_WEBHOOK)
-                    .bind(claim.webhook.id.as_str())
-                    .bind(claim.fence.0)
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(())
             }
         }
-    };
+        transaction.commit().await
+    }
+
+    async fn release_webhook(&self, claim: &WebhookClaim) -> Result<(), StoreError> {
+        query(Self::RELEASE_WEBHOOK)
+            .bind(claim.webhook.id.as_str())
+            .bind(claim.fence.0)
+            .execute(self.writer()?)
+            .await?;
+        Ok(())
+    }
 }
 
 /// Adds a subscription, of a single run or (`None`) of its tenant, and answers its number.
-macro_rules! add {
-    ($cipher:expr, $transaction:expr, $webhook:expr, $run:expr) => {
-        async {
-            let webhook: &WebhookRecord = $webhook;
-            let run: Option<i64> = $run;
-            let owner = $crate::domain::sealing::owner::webhook(webhook.id.as_str());
-            let secret = webhook.secrets.current.expose().as_bytes();
-            let secret = $cipher.seal(&owner, secret)?;
-            let number: i64 = sqlx::query_scalar($crate::store::webhooks::ADD)
-                .bind(webhook.id.as_str())
-                .bind(webhook.tenant.as_str())
-                .bind($crate::store::webhooks::settings_of(webhook)?)
-                .bind(&secret)
-                .bind(run)
-                .bind(webhook.created_at.as_microsecond())
-                .bind(column("webhook", "circuit").text(&webhook.circuit)?)
-                .fetch_one(&mut *$transaction)
-                .await
-                .map_err(backend)?;
-            Ok::<i64, StoreError>(number)
-        }
+pub(super) async fn add(
+    cipher: &Cipher,
+    transaction: &mut Transaction,
+    webhook: &WebhookRecord,
+    run: Option<i64>,
+) -> Result<i64, StoreError> {
+    let owner = owner::webhook(webhook.id.as_str());
+    let secret = webhook.secrets.current.expose().as_bytes();
+    let secret = cipher.seal(&owner, secret)?;
+    query(ADD)
+        .bind(webhook.id.as_str())
+        .bind(webhook.tenant.as_str())
+        .bind(settings_of(webhook)?)
+        .bind(&secret)
+        .bind(run)
+        .bind(webhook.created_at.as_microsecond())
+        .bind(column("webhook", "circuit").text(&webhook.circuit)?)
+        .fetch_one(transaction)
         .await
-    };
 }
-pub(super) use add;
 
 /// The number of a claimed subscription, locked, if the claim is still the newest.
-macro_rules! held {
-    ($transaction:ident, $claim:ident) => {
-        async {
-            let number: Option<i64> = sqlx::query_scalar(CHECK)
-                .bind($claim.webhook.id.as_str())
-                .bind($claim.fence.0)
-                .fetch_optional(&mut *$transaction)
-                .await
-                .map_err(backend)?;
-            number.ok_or(StoreError::Fenced)
-        }
-        .await
-    };
+async fn held(transaction: &mut Transaction, claim: &WebhookClaim) -> Result<i64, StoreError> {
+    let number: Option<i64> = query(CHECK)
+        .bind(claim.webhook.id.as_str())
+        .bind(claim.fence.0)
+        .fetch_optional(transaction)
+        .await?;
+    number.ok_or(StoreError::Fenced)
 }
-webhook_store!(SqliteStore);
-webhook_store!(PostgresStore);

@@ -9,8 +9,9 @@ use crate::domain::aaaf::agent::Status;
 use crate::domain::ids::KeyId;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{AgentNumber, AgentRecord, Agents, Known, OrganizationNumber, Position};
-use crate::store::convert::{Column, backend, column};
-use crate::store::{PostgresStore, SqliteStore};
+use crate::store::Database;
+use crate::store::convert::{Column, column};
+use crate::store::sql::{Sql, Transaction, query};
 
 /// Whether anything is known of an agent.
 macro_rules! observed {
@@ -75,17 +76,12 @@ macro_rules! standing_for {
     };
 }
 
-impl SqliteStore {
-    const STANDING_FOR: &str = standing_for!("profile ->> '$.openwop_agent'");
-    const KNOWN_AGENTS: &str = "SELECT id, number, archived OR suspended FROM aaaf_agent
-        WHERE organization = $1 AND id IN (SELECT value FROM json_each($2))";
-}
-
-impl PostgresStore {
-    const STANDING_FOR: &str = standing_for!("profile::jsonb ->> 'openwop_agent'");
-    const KNOWN_AGENTS: &str = "SELECT id, number, archived OR suspended FROM aaaf_agent
-        WHERE organization = $1 AND id IN (SELECT jsonb_array_elements_text($2::text::jsonb))";
-}
+const STANDING_FOR: Sql = Sql {
+    sqlite: standing_for!("profile ->> '$.openwop_agent'"),
+    postgres: standing_for!("profile::jsonb ->> 'openwop_agent'"),
+};
+const KNOWN_AGENTS: &str = "SELECT id, number, archived OR suspended FROM aaaf_agent
+    WHERE organization = $1 AND id IN ({each $2})";
 
 type Row = (i64, String, String, bool, bool, bool, String, i64, i64, i64);
 
@@ -111,169 +107,159 @@ fn record_of(row: Row) -> Result<AgentRecord, StoreError> {
 }
 
 /// Records what an agent acts by. Names are added to those that it had.
-macro_rules! acts_by {
-    ($transaction:expr, $organization:expr, $number:expr, $agent:expr) => {
-        sqlx::query(UNASSIGN)
-            .bind($organization.0)
-            .bind($number)
-            .execute(&mut *$transaction)
+async fn acts_by(
+    transaction: &mut Transaction,
+    organization: OrganizationNumber,
+    number: i64,
+    agent: &AgentRecord,
+) -> Result<(), StoreError> {
+    query(UNASSIGN)
+        .bind(organization.0)
+        .bind(number)
+        .execute(&mut *transaction)
+        .await?;
+    let named = agent.principals().into_iter().map(|it| (NAMED, it));
+    let assigned = agent.profile.keys.iter().map(|it| (ASSIGNED, it.clone()));
+    let all: Vec<(&'static str, String)> = named.chain(assigned).collect();
+    for (add, principal) in all {
+        query(add)
+            .bind(organization.0)
+            .bind(principal)
+            .bind(number)
+            .execute(&mut *transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Agents for Database {
+    async fn add_agent(
+        &self,
+        organization: OrganizationNumber,
+        agent: &AgentRecord,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let number: i64 = query(ADD)
+            .bind(organization.0)
+            .bind(&agent.id)
+            .bind(&agent.name)
+            .bind(agent.archived)
+            .bind(agent.suspended)
+            .bind(at("profile").text(&agent.profile)?)
+            .bind(agent.created_at.as_microsecond())
+            .bind(agent.updated_at.as_microsecond())
+            .bind(agent.revision)
+            .fetch_one(&mut transaction)
             .await
-            .map_err(backend)?;
-        let named = $agent.principals().into_iter().map(|it| (NAMED, it));
-        let assigned = $agent.profile.keys.iter().map(|it| (ASSIGNED, it.clone()));
-        let all: Vec<(&'static str, String)> = named.chain(assigned).collect();
-        for (add, principal) in all {
-            sqlx::query(add)
-                .bind($organization.0)
-                .bind(principal)
-                .bind($number)
-                .execute(&mut *$transaction)
-                .await
-                .map_err(backend)?;
+            .map_err(|cause| taken(cause, NAME))?;
+        acts_by(&mut transaction, organization, number, agent).await?;
+        transaction.commit().await
+    }
+
+    async fn agent(
+        &self,
+        organization: OrganizationNumber,
+        id: &str,
+    ) -> Result<Option<AgentRecord>, StoreError> {
+        let row = query(ONE)
+            .bind(organization.0)
+            .bind(id)
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(record_of).transpose()
+    }
+
+    async fn agents(
+        &self,
+        organization: OrganizationNumber,
+        status: Option<Status>,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<AgentRecord>, StoreError> {
+        let created_at = after.map_or(i64::MIN, |it| it.created_at.as_microsecond());
+        let rows: Vec<Row> = query(LISTED)
+            .bind(organization.0)
+            .bind(created_at)
+            .bind(after.map_or("", |it| it.id.as_str()))
+            .bind(status.map(Status::as_str))
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(record_of).collect()
+    }
+
+    async fn known_agents(
+        &self,
+        organization: OrganizationNumber,
+        ids: &[&str],
+    ) -> Result<HashMap<String, Known>, StoreError> {
+        let rows: Vec<(String, i64, bool)> = query(KNOWN_AGENTS)
+            .bind(organization.0)
+            .bind(at("id").text(&ids)?)
+            .fetch_all(self.readers())
+            .await?;
+        let known = |number, closed| Known {
+            number: AgentNumber(number),
+            closed,
+        };
+        Ok(rows
+            .into_iter()
+            .map(|(id, number, closed)| (id, known(number, closed)))
+            .collect())
+    }
+
+    async fn is_agent(
+        &self,
+        organization: OrganizationNumber,
+        principal: &str,
+        key: &KeyId,
+    ) -> Result<bool, StoreError> {
+        let found: i64 = query(IS_AGENT)
+            .bind(organization.0)
+            .bind(principal.to_ascii_lowercase())
+            .bind(key.as_str())
+            .bind(principal)
+            .fetch_one(self.readers())
+            .await?;
+        Ok(found > 0)
+    }
+
+    async fn agents_standing_for(
+        &self,
+        organization: OrganizationNumber,
+        openwop_agent: &str,
+    ) -> Result<Vec<AgentRecord>, StoreError> {
+        let rows: Vec<Row> = query(STANDING_FOR)
+            .bind(organization.0)
+            .bind(openwop_agent)
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(record_of).collect()
+    }
+
+    async fn change_agent(
+        &self,
+        organization: OrganizationNumber,
+        agent: &AgentRecord,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let changed = query(CHANGE)
+            .bind(organization.0)
+            .bind(agent.number.0)
+            .bind(agent.revision)
+            .bind(&agent.name)
+            .bind(agent.archived)
+            .bind(agent.suspended)
+            .bind(at("profile").text(&agent.profile)?)
+            .bind(agent.updated_at.as_microsecond())
+            .execute(&mut transaction)
+            .await
+            .map_err(|cause| taken(cause, NAME))?;
+        if changed == 0 {
+            return Err(StoreError::Stale);
         }
-    };
+        acts_by(&mut transaction, organization, agent.number.0, agent).await?;
+        transaction.commit().await
+    }
 }
-
-macro_rules! agents {
-    ($store:ty) => {
-        #[async_trait]
-        impl Agents for $store {
-            async fn add_agent(
-                &self,
-                organization: OrganizationNumber,
-                agent: &AgentRecord,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let number: i64 = sqlx::query_scalar(ADD)
-                    .bind(organization.0)
-                    .bind(&agent.id)
-                    .bind(&agent.name)
-                    .bind(agent.archived)
-                    .bind(agent.suspended)
-                    .bind(at("profile").text(&agent.profile)?)
-                    .bind(agent.created_at.as_microsecond())
-                    .bind(agent.updated_at.as_microsecond())
-                    .bind(agent.revision)
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(|cause| taken(cause, NAME))?;
-                acts_by!(transaction, organization, number, agent);
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn agent(
-                &self,
-                organization: OrganizationNumber,
-                id: &str,
-            ) -> Result<Option<AgentRecord>, StoreError> {
-                let row = sqlx::query_as(ONE)
-                    .bind(organization.0)
-                    .bind(id)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(record_of).transpose()
-            }
-
-            async fn agents(
-                &self,
-                organization: OrganizationNumber,
-                status: Option<Status>,
-                after: Option<&Position>,
-                limit: u32,
-            ) -> Result<Vec<AgentRecord>, StoreError> {
-                let created_at = after.map_or(i64::MIN, |it| it.created_at.as_microsecond());
-                let rows: Vec<Row> = sqlx::query_as(LISTED)
-                    .bind(organization.0)
-                    .bind(created_at)
-                    .bind(after.map_or("", |it| it.id.as_str()))
-                    .bind(status.map(Status::as_str))
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
-            }
-
-            async fn known_agents(
-                &self,
-                organization: OrganizationNumber,
-                ids: &[&str],
-            ) -> Result<HashMap<String, Known>, StoreError> {
-                let rows: Vec<(String, i64, bool)> = sqlx::query_as(Self::KNOWN_AGENTS)
-                    .bind(organization.0)
-                    .bind(at("id").text(&ids)?)
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let known = |number, closed| Known {
-                    number: AgentNumber(number),
-                    closed,
-                };
-                Ok(rows
-                    .into_iter()
-                    .map(|(id, number, closed)| (id, known(number, closed)))
-                    .collect())
-            }
-
-            async fn is_agent(
-                &self,
-                organization: OrganizationNumber,
-                principal: &str,
-                key: &KeyId,
-            ) -> Result<bool, StoreError> {
-                let found: i64 = sqlx::query_scalar(IS_AGENT)
-                    .bind(organization.0)
-                    .bind(principal.to_ascii_lowercase())
-                    .bind(key.as_str())
-                    .bind(principal)
-                    .fetch_one(self.readers())
-                    .await
-                    .map_err(backend)?;
-                Ok(found > 0)
-            }
-
-            async fn agents_standing_for(
-                &self,
-                organization: OrganizationNumber,
-                openwop_agent: &str,
-            ) -> Result<Vec<AgentRecord>, StoreError> {
-                let rows: Vec<Row> = sqlx::query_as(Self::STANDING_FOR)
-                    .bind(organization.0)
-                    .bind(openwop_agent)
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
-            }
-
-            async fn change_agent(
-                &self,
-                organization: OrganizationNumber,
-                agent: &AgentRecord,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let changed = sqlx::query(CHANGE)
-                    .bind(organization.0)
-                    .bind(agent.number.0)
-                    .bind(agent.revision)
-                    .bind(&agent.name)
-                    .bind(agent.archived)
-                    .bind(agent.suspended)
-                    .bind(at("profile").text(&agent.profile)?)
-                    .bind(agent.updated_at.as_microsecond())
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(|cause| taken(cause, NAME))?;
-                if changed.rows_affected() == 0 {
-                    return Err(StoreError::Stale);
-                }
-                acts_by!(transaction, organization, agent.number.0, agent);
-                transaction.commit().await.map_err(backend)
-            }
-        }
-    };
-}
-
-agents!(SqliteStore);
-agents!(PostgresStore);

@@ -13,9 +13,10 @@ use crate::ports::StoreError;
 use crate::ports::aaaf::{
     AgentNumber, Amended, AppealRecord, AppealState, Appeals, Finding, OrganizationNumber, Position,
 };
+use crate::store::Database;
 use crate::store::audit::record;
-use crate::store::convert::{Column, backend, column};
-use crate::store::{PostgresStore, SqliteStore};
+use crate::store::convert::{Column, column};
+use crate::store::sql::{Transaction, query};
 
 const ADD: &str = "INSERT INTO aaaf_appeal
         (organization, agent, assessment, id, state, filing, created_at)
@@ -103,172 +104,156 @@ fn is_reviewed(finding: Option<&Finding>) -> bool {
 }
 
 /// Changes what an accepted appeal changes, within a transaction.
-macro_rules! amend {
-    ($transaction:expr, $amended:expr) => {{
-        let amended: Amended<'_> = $amended;
-        let of = amended.assessment;
-        let kept = sqlx::query(AMEND)
-            .bind(of.organization.0)
-            .bind(&of.id)
-            .bind(is_reviewed(of.finding.as_ref()))
-            .bind(column("aaaf_assessment", "finding").text(amended.finding)?)
-            .execute(&mut *$transaction)
+async fn amend(transaction: &mut Transaction, amended: Amended<'_>) -> Result<(), StoreError> {
+    let of = amended.assessment;
+    let kept = query(AMEND)
+        .bind(of.organization.0)
+        .bind(&of.id)
+        .bind(is_reviewed(of.finding.as_ref()))
+        .bind(column("aaaf_assessment", "finding").text(amended.finding)?)
+        .execute(&mut *transaction)
+        .await?;
+    if kept == 0 {
+        return Err(StoreError::Stale);
+    }
+    if let Some((badge, revocation)) = amended.revoked {
+        revoke_badge(transaction, badge, revocation).await?;
+    }
+    if let Some(badge) = amended.issued {
+        add_badge(transaction, badge).await?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Appeals for Database {
+    async fn file_appeal(
+        &self,
+        appeal: &AppealRecord,
+        tenant: &TenantId,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        let filed = Filed {
+            by: appeal.filed_by.clone(),
+            filing: &appeal.filing,
+        };
+        let mut transaction = self.begin_write().await?;
+        let number: i64 = query(ADD)
+            .bind(appeal.organization.0)
+            .bind(appeal.agent.0)
+            .bind(&appeal.assessment)
+            .bind(&appeal.id)
+            .bind(appeal.state.as_str())
+            .bind(at("filing").text(&filed)?)
+            .bind(appeal.created_at.as_microsecond())
+            .fetch_one(&mut transaction)
+            .await?;
+        for dimension in &appeal.filing.dimensions {
+            query(CHALLENGE)
+                .bind(&appeal.assessment)
+                .bind(dimension.as_str())
+                .bind(number)
+                .execute(&mut transaction)
+                .await
+                .map_err(|cause| taken(cause, "an open appeal of this dimension"))?;
+        }
+        tell(&mut transaction, appeal.organization, &appeal.told()).await?;
+        record(&mut transaction, tenant, decision).await?;
+        transaction.commit().await
+    }
+
+    async fn appeal(
+        &self,
+        organization: OrganizationNumber,
+        assessment: &str,
+        id: &str,
+    ) -> Result<Option<AppealRecord>, StoreError> {
+        let row: Option<Row> = query(ONE)
+            .bind(organization.0)
+            .bind(assessment)
+            .bind(id)
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(record_of).transpose()
+    }
+
+    async fn appeals(
+        &self,
+        organization: OrganizationNumber,
+        assessment: &str,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<AppealRecord>, StoreError> {
+        let created_at = after.map_or(i64::MIN, |it| it.created_at.as_microsecond());
+        let rows: Vec<Row> = query(LISTED)
+            .bind(organization.0)
+            .bind(assessment)
+            .bind(created_at)
+            .bind(after.map_or("", |it| it.id.as_str()))
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(record_of).collect()
+    }
+
+    async fn accepted_appeals(
+        &self,
+        organization: OrganizationNumber,
+        assessment: &str,
+    ) -> Result<Vec<AppealRecord>, StoreError> {
+        let rows: Vec<Row> = query(ACCEPTED)
+            .bind(organization.0)
+            .bind(assessment)
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(record_of).collect()
+    }
+
+    async fn is_appealed(&self, assessment: &str) -> Result<bool, StoreError> {
+        let open: i64 = query(OPEN)
+            .bind(assessment)
+            .fetch_one(self.readers())
+            .await?;
+        Ok(open > 0)
+    }
+
+    async fn handle_appeal(
+        &self,
+        appeal: &AppealRecord,
+        amended: Option<Amended<'_>>,
+        tenant: &TenantId,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        let handling = appeal.handling.as_ref();
+        let handling = handling.map(|it| at("resolution").text(it)).transpose()?;
+        let mut transaction = self.begin_write().await?;
+        let handled = query(HANDLE)
+            .bind(&appeal.id)
+            .bind(appeal.state.as_str())
+            .bind(handling)
+            .bind(appeal.resolved_at.map(|it| it.as_microsecond()))
+            .bind(amended.map(|it| i64::from(it.place)))
+            .execute(&mut transaction)
             .await
-            .map_err(backend)?;
-        if kept.rows_affected() == 0 {
+            .map_err(|cause| match taken(cause, "an appeal in this place") {
+                // Another one of the assessment was accepted meanwhile.
+                StoreError::Exists(_) => StoreError::Stale,
+                cause => cause,
+            })?;
+        if handled == 0 {
             return Err(StoreError::Stale);
         }
-        if let Some((badge, revocation)) = amended.revoked {
-            revoke_badge!($transaction, badge, revocation);
+        if !appeal.state.is_open() {
+            query(SETTLE)
+                .bind(&appeal.id)
+                .execute(&mut transaction)
+                .await?;
+            tell(&mut transaction, appeal.organization, &appeal.told()).await?;
         }
-        if let Some(badge) = amended.issued {
-            add_badge!($transaction, badge);
+        if let Some(amended) = amended {
+            amend(&mut transaction, amended).await?;
         }
-    }};
+        record(&mut transaction, tenant, decision).await?;
+        transaction.commit().await
+    }
 }
-
-macro_rules! appeals {
-    ($store:ty) => {
-        #[async_trait]
-        impl Appeals for $store {
-            async fn file_appeal(
-                &self,
-                appeal: &AppealRecord,
-                tenant: &TenantId,
-                decision: &Decision,
-            ) -> Result<(), StoreError> {
-                let filed = Filed {
-                    by: appeal.filed_by.clone(),
-                    filing: &appeal.filing,
-                };
-                let mut transaction = self.begin_write().await?;
-                let number: i64 = sqlx::query_scalar(ADD)
-                    .bind(appeal.organization.0)
-                    .bind(appeal.agent.0)
-                    .bind(&appeal.assessment)
-                    .bind(&appeal.id)
-                    .bind(appeal.state.as_str())
-                    .bind(at("filing").text(&filed)?)
-                    .bind(appeal.created_at.as_microsecond())
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                for dimension in &appeal.filing.dimensions {
-                    sqlx::query(CHALLENGE)
-                        .bind(&appeal.assessment)
-                        .bind(dimension.as_str())
-                        .bind(number)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(|cause| taken(cause, "an open appeal of this dimension"))?;
-                }
-                tell!(transaction, appeal.organization, &appeal.told())?;
-                record!(transaction, tenant, decision);
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn appeal(
-                &self,
-                organization: OrganizationNumber,
-                assessment: &str,
-                id: &str,
-            ) -> Result<Option<AppealRecord>, StoreError> {
-                let row: Option<Row> = sqlx::query_as(ONE)
-                    .bind(organization.0)
-                    .bind(assessment)
-                    .bind(id)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(record_of).transpose()
-            }
-
-            async fn appeals(
-                &self,
-                organization: OrganizationNumber,
-                assessment: &str,
-                after: Option<&Position>,
-                limit: u32,
-            ) -> Result<Vec<AppealRecord>, StoreError> {
-                let created_at = after.map_or(i64::MIN, |it| it.created_at.as_microsecond());
-                let rows: Vec<Row> = sqlx::query_as(LISTED)
-                    .bind(organization.0)
-                    .bind(assessment)
-                    .bind(created_at)
-                    .bind(after.map_or("", |it| it.id.as_str()))
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
-            }
-
-            async fn accepted_appeals(
-                &self,
-                organization: OrganizationNumber,
-                assessment: &str,
-            ) -> Result<Vec<AppealRecord>, StoreError> {
-                let rows: Vec<Row> = sqlx::query_as(ACCEPTED)
-                    .bind(organization.0)
-                    .bind(assessment)
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
-            }
-
-            async fn is_appealed(&self, assessment: &str) -> Result<bool, StoreError> {
-                let open: i64 = sqlx::query_scalar(OPEN)
-                    .bind(assessment)
-                    .fetch_one(self.readers())
-                    .await
-                    .map_err(backend)?;
-                Ok(open > 0)
-            }
-
-            async fn handle_appeal(
-                &self,
-                appeal: &AppealRecord,
-                amended: Option<Amended<'_>>,
-                tenant: &TenantId,
-                decision: &Decision,
-            ) -> Result<(), StoreError> {
-                let handling = appeal.handling.as_ref();
-                let handling = handling.map(|it| at("resolution").text(it)).transpose()?;
-                let mut transaction = self.begin_write().await?;
-                let handled = sqlx::query(HANDLE)
-                    .bind(&appeal.id)
-                    .bind(appeal.state.as_str())
-                    .bind(handling)
-                    .bind(appeal.resolved_at.map(|it| it.as_microsecond()))
-                    .bind(amended.map(|it| i64::from(it.place)))
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(|cause| match taken(cause, "an appeal in this place") {
-                        // Another one of the assessment was accepted meanwhile.
-                        StoreError::Exists(_) => StoreError::Stale,
-                        cause => cause,
-                    })?;
-                if handled.rows_affected() == 0 {
-                    return Err(StoreError::Stale);
-                }
-                if !appeal.state.is_open() {
-                    sqlx::query(SETTLE)
-                        .bind(&appeal.id)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                    tell!(transaction, appeal.organization, &appeal.told())?;
-                }
-                if let Some(amended) = amended {
-                    amend!(transaction, amended);
-                }
-                record!(transaction, tenant, decision);
-                transaction.commit().await.map_err(backend)
-            }
-        }
-    };
-}
-
-appeals!(SqliteStore);
-appeals!(PostgresStore);

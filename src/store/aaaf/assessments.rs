@@ -18,56 +18,33 @@ use crate::ports::aaaf::{
     BadgeStanding, BadgeState, Finding, OrganizationNumber, Position, Stage,
 };
 use crate::ports::{Fence, StoreError};
+use crate::store::Database;
 use crate::store::audit::record;
-use crate::store::convert::{Column, backend, column, lease_now, micros};
-use crate::store::{PostgresStore, SqliteStore};
+use crate::store::convert::{Column, column, micros};
+use crate::store::sql::query;
 
 /// One that nobody works on may be claimed whatever `lease_until` says: that is only its place among those that wait.
-macro_rules! add {
-    ($store:ident) => {
-        concat!(
-            "INSERT INTO aaaf_assessment
-                (organization, agent, id, stage, rated, asked, created_at, lease_until)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, ",
-            lease_now!($store, "$8"),
-            ")"
-        )
-    };
-}
+const ADD_ASSESSMENT: &str = "INSERT INTO aaaf_assessment
+        (organization, agent, id, stage, rated, asked, created_at, lease_until)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, COALESCE($8, {now}))";
 /// One that is parked stays its owner's, so that its wait ends with the process at the latest.
-macro_rules! park {
-    ($store:ident) => {
-        concat!(
-            "UPDATE aaaf_assessment SET parked = parked + 1, lease_until = ",
-            lease_now!($store, "$4"),
-            " + $3 WHERE id = $1 AND claims = $2 AND stage = 'in_progress'"
-        )
-    };
-}
+const PARK_ASSESSMENT: &str = "UPDATE aaaf_assessment
+    SET parked = parked + 1, lease_until = COALESCE($4, {now}) + $3
+    WHERE id = $1 AND claims = $2 AND stage = 'in_progress'";
 /// Whoever waits longest is next: first what waits since before the clock of leases began anew.
-macro_rules! claim {
-    ($store:ident, $members:literal, $unheld:literal) => {
-        concat!(
-            "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
-                started_at = COALESCE(started_at, $3), lease_until = ",
-            lease_now!($store, "$4"),
-            " + $2
-            WHERE number = (SELECT number FROM aaaf_assessment
-                WHERE stage IN ('pending', 'in_progress') AND (lease_owner IS NULL OR lease_until <= ",
-            lease_now!($store, "$4"),
-            ") AND (CAST($5 AS TEXT) IS NULL OR id IN (",
-            $members,
-            ")) AND ",
-            active!("aaaf_assessment.organization"),
-            " ORDER BY CASE WHEN lease_until <= ",
-            lease_now!($store, "$4"),
-            " THEN lease_until ELSE 0 END, number LIMIT 1 ",
-            $unheld,
-            ")
-            RETURNING organization, id, claims, parked"
-        )
-    };
-}
+const CLAIM_ASSESSMENT: &str = concat!(
+    "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
+        started_at = COALESCE(started_at, $3), lease_until = COALESCE($4, {now}) + $2
+    WHERE number = (SELECT number FROM aaaf_assessment
+        WHERE stage IN ('pending', 'in_progress') AND (lease_owner IS NULL OR lease_until <= COALESCE($4, {now}))
+            AND (CAST($5 AS TEXT) IS NULL OR id IN ({each $5})) AND ",
+    active!("aaaf_assessment.organization"),
+    " ORDER BY CASE WHEN lease_until <= COALESCE($4, {now}) THEN lease_until ELSE 0 END, number
+        LIMIT 1 {skip locked})
+    RETURNING organization, id, claims, parked"
+);
+const UNDER_WAY: &str = "SELECT id, agent FROM aaaf_assessment
+    WHERE organization = $1 AND stage IN ('pending', 'in_progress') AND id IN ({each $2})";
 macro_rules! select {
     ($rest:literal) => {
         concat!(
@@ -95,28 +72,6 @@ const END: &str = "UPDATE aaaf_assessment SET stage = $3, finding = $4, ended_at
     WHERE id = $1 AND claims = $2 AND stage = 'in_progress' RETURNING organization";
 const REVIEW: &str = "UPDATE aaaf_assessment SET finding = $3, reviewed = TRUE
     WHERE organization = $1 AND id = $2 AND stage = 'completed' AND NOT reviewed";
-
-impl SqliteStore {
-    const ADD_ASSESSMENT: &str = add!(SqliteStore);
-    const UNDER_WAY: &str = "SELECT id, agent FROM aaaf_assessment
-        WHERE organization = $1 AND stage IN ('pending', 'in_progress')
-            AND id IN (SELECT value FROM json_each($2))";
-    const PARK_ASSESSMENT: &str = park!(SqliteStore);
-    const CLAIM_ASSESSMENT: &str = claim!(SqliteStore, "SELECT value FROM json_each($5)", "");
-}
-
-impl PostgresStore {
-    const ADD_ASSESSMENT: &str = add!(PostgresStore);
-    const UNDER_WAY: &str = "SELECT id, agent FROM aaaf_assessment
-        WHERE organization = $1 AND stage IN ('pending', 'in_progress')
-            AND id IN (SELECT jsonb_array_elements_text($2::text::jsonb))";
-    const PARK_ASSESSMENT: &str = park!(PostgresStore);
-    const CLAIM_ASSESSMENT: &str = claim!(
-        PostgresStore,
-        "SELECT jsonb_array_elements_text(CAST($5 AS TEXT)::jsonb)",
-        "FOR UPDATE SKIP LOCKED"
-    );
-}
 
 type Row = (
     String,
@@ -162,239 +117,219 @@ fn record_of(row: Row) -> Result<AssessmentRecord, StoreError> {
     })
 }
 
-macro_rules! assessments {
-    ($store:ident) => {
-        impl $store {
-            async fn take_assessment(
-                &self,
-                owner: &str,
-                only: Option<&[String]>,
-                ttl: Duration,
-                now: Timestamp,
-            ) -> Result<Option<AssessmentClaim>, StoreError> {
-                let only = only.map(|ids| at("id").text(&ids)).transpose()?;
-                let mut transaction = self.begin_write().await?;
-                let claimed: Option<(i64, String, i64, i64)> =
-                    sqlx::query_as(Self::CLAIM_ASSESSMENT)
-                        .bind(self.holder(owner))
-                        .bind(micros(ttl))
-                        .bind(now.as_microsecond())
-                        .bind(self.lease_clock())
-                        .bind(only)
-                        .fetch_optional(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                let Some((organization, id, claims, parked)) = claimed else {
-                    return Ok(None);
-                };
-                let row = sqlx::query_as(ONE)
-                    .bind(organization)
-                    .bind(&id)
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let record = record_of(row)?;
-                // Work that was lost and is begun again is not told again.
-                tell!(transaction, record.organization, &record.started(now))?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(Some(AssessmentClaim {
-                    record,
-                    fence: Fence(claims),
-                    attempts: claims - parked,
-                }))
-            }
-        }
-
-        #[async_trait]
-        impl Assessments for $store {
-            async fn add_assessment(
-                &self,
-                assessment: &AssessmentRecord,
-            ) -> Result<(), StoreError> {
-                let asked = &assessment.asked;
-                let rated = !matches!(asked.assessment.kind, Kind::SingleDimension(_));
-                sqlx::query(Self::ADD_ASSESSMENT)
-                    .bind(assessment.organization.0)
-                    .bind(assessment.agent_number.0)
-                    .bind(&assessment.id)
-                    .bind(assessment.stage.as_str())
-                    .bind(rated)
-                    .bind(at("asked").text(asked)?)
-                    .bind(assessment.created_at.as_microsecond())
-                    .bind(self.lease_clock())
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(|cause| taken(cause, "an assessment of this agent under way"))?;
-                Ok(())
-            }
-
-            async fn assessment(
-                &self,
-                organization: OrganizationNumber,
-                id: &str,
-            ) -> Result<Option<AssessmentRecord>, StoreError> {
-                let row = sqlx::query_as(ONE)
-                    .bind(organization.0)
-                    .bind(id)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(record_of).transpose()
-            }
-
-            async fn assessments_under_way(
-                &self,
-                organization: OrganizationNumber,
-                ids: &[&str],
-            ) -> Result<HashMap<String, AgentNumber>, StoreError> {
-                let rows: Vec<(String, i64)> = sqlx::query_as(Self::UNDER_WAY)
-                    .bind(organization.0)
-                    .bind(at("id").text(&ids)?)
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let of = |(id, agent)| (id, AgentNumber(agent));
-                Ok(rows.into_iter().map(of).collect())
-            }
-
-            async fn assessments(
-                &self,
-                organization: OrganizationNumber,
-                filter: AssessmentFilter,
-                after: Option<&Position>,
-                limit: u32,
-            ) -> Result<Vec<AssessmentRecord>, StoreError> {
-                let created_at = after.map_or(i64::MIN, |it| it.created_at.as_microsecond());
-                let rows: Vec<Row> = sqlx::query_as(LISTED)
-                    .bind(organization.0)
-                    .bind(created_at)
-                    .bind(after.map_or("", |it| it.id.as_str()))
-                    .bind(filter.agent.map(|agent| agent.0))
-                    .bind(filter.stage.map(Stage::as_str))
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
-            }
-
-            async fn last_rating(
-                &self,
-                agent: AgentNumber,
-                before: Timestamp,
-            ) -> Result<Option<AssessmentRecord>, StoreError> {
-                let row = sqlx::query_as(LAST_RATING)
-                    .bind(agent.0)
-                    .bind(before.as_microsecond())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(record_of).transpose()
-            }
-
-            async fn claim_assessment(
-                &self,
-                owner: &str,
-                only: Option<&[String]>,
-                ttl: Duration,
-                now: Timestamp,
-            ) -> Result<Option<AssessmentClaim>, StoreError> {
-                let taken = self.take_assessment(owner, only, ttl, now).await?;
-                if taken.is_some() || !self.release_dead().await? {
-                    return Ok(taken);
-                }
-                self.take_assessment(owner, only, ttl, now).await
-            }
-
-            async fn park_assessment(
-                &self,
-                id: &str,
-                fence: Fence,
-                wait: Duration,
-            ) -> Result<(), StoreError> {
-                let parked = sqlx::query(Self::PARK_ASSESSMENT)
-                    .bind(id)
-                    .bind(fence.0)
-                    .bind(micros(wait))
-                    .bind(self.lease_clock())
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                match parked.rows_affected() {
-                    0 => Err(StoreError::Fenced),
-                    _ => Ok(()),
-                }
-            }
-
-            async fn end_assessment(
-                &self,
-                id: &str,
-                fence: Fence,
-                finding: &Finding,
-                badge: Option<&BadgeRecord>,
-                now: Timestamp,
-            ) -> Result<(), StoreError> {
-                let stage = match finding {
-                    Finding::Scored { .. } => Stage::Completed,
-                    Finding::Failed { .. } => Stage::Failed,
-                };
-                let mut transaction = self.begin_write().await?;
-                let organization: Option<i64> = sqlx::query_scalar(END)
-                    .bind(id)
-                    .bind(fence.0)
-                    .bind(stage.as_str())
-                    .bind(at("finding").text(finding)?)
-                    .bind(now.as_microsecond())
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let organization = organization.ok_or(StoreError::Fenced)?;
-                if let Some(badge) = badge {
-                    add_badge!(transaction, badge);
-                }
-                let row = sqlx::query_as(ONE)
-                    .bind(organization)
-                    .bind(id)
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let record = record_of(row)?;
-                tell!(
-                    transaction,
-                    record.organization,
-                    &record.ended(finding, now)
-                )?;
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn review_assessment(
-                &self,
-                assessment: &AssessmentRecord,
-                reviewed: &Finding,
-                badge: Option<&BadgeRecord>,
-                tenant: &TenantId,
-                decision: &Decision,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let kept = sqlx::query(REVIEW)
-                    .bind(assessment.organization.0)
-                    .bind(&assessment.id)
-                    .bind(at("finding").text(reviewed)?)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if kept.rows_affected() == 0 {
-                    return Err(StoreError::Stale);
-                }
-                if let Some(badge) = badge {
-                    decide_badge!(transaction, badge);
-                }
-                record!(transaction, tenant, decision);
-                transaction.commit().await.map_err(backend)
-            }
-        }
-    };
+impl Database {
+    async fn take_assessment(
+        &self,
+        owner: &str,
+        only: Option<&[String]>,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Option<AssessmentClaim>, StoreError> {
+        let only = only.map(|ids| at("id").text(&ids)).transpose()?;
+        let mut transaction = self.begin_write().await?;
+        let claimed: Option<(i64, String, i64, i64)> = query(CLAIM_ASSESSMENT)
+            .bind(self.holder(owner))
+            .bind(micros(ttl))
+            .bind(now.as_microsecond())
+            .bind(self.lease_clock())
+            .bind(only)
+            .fetch_optional(&mut transaction)
+            .await?;
+        let Some((organization, id, claims, parked)) = claimed else {
+            return Ok(None);
+        };
+        let row = query(ONE)
+            .bind(organization)
+            .bind(&id)
+            .fetch_one(&mut transaction)
+            .await?;
+        let record = record_of(row)?;
+        // Work that was lost and is begun again is not told again.
+        tell(&mut transaction, record.organization, &record.started(now)).await?;
+        transaction.commit().await?;
+        Ok(Some(AssessmentClaim {
+            record,
+            fence: Fence(claims),
+            attempts: claims - parked,
+        }))
+    }
 }
 
-assessments!(SqliteStore);
-assessments!(PostgresStore);
+#[async_trait]
+impl Assessments for Database {
+    async fn add_assessment(&self, assessment: &AssessmentRecord) -> Result<(), StoreError> {
+        let asked = &assessment.asked;
+        let rated = !matches!(asked.assessment.kind, Kind::SingleDimension(_));
+        query(ADD_ASSESSMENT)
+            .bind(assessment.organization.0)
+            .bind(assessment.agent_number.0)
+            .bind(&assessment.id)
+            .bind(assessment.stage.as_str())
+            .bind(rated)
+            .bind(at("asked").text(asked)?)
+            .bind(assessment.created_at.as_microsecond())
+            .bind(self.lease_clock())
+            .execute(self.writer()?)
+            .await
+            .map_err(|cause| taken(cause, "an assessment of this agent under way"))?;
+        Ok(())
+    }
+
+    async fn assessment(
+        &self,
+        organization: OrganizationNumber,
+        id: &str,
+    ) -> Result<Option<AssessmentRecord>, StoreError> {
+        let row = query(ONE)
+            .bind(organization.0)
+            .bind(id)
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(record_of).transpose()
+    }
+
+    async fn assessments_under_way(
+        &self,
+        organization: OrganizationNumber,
+        ids: &[&str],
+    ) -> Result<HashMap<String, AgentNumber>, StoreError> {
+        let rows: Vec<(String, i64)> = query(UNDER_WAY)
+            .bind(organization.0)
+            .bind(at("id").text(&ids)?)
+            .fetch_all(self.readers())
+            .await?;
+        let of = |(id, agent)| (id, AgentNumber(agent));
+        Ok(rows.into_iter().map(of).collect())
+    }
+
+    async fn assessments(
+        &self,
+        organization: OrganizationNumber,
+        filter: AssessmentFilter,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<AssessmentRecord>, StoreError> {
+        let created_at = after.map_or(i64::MIN, |it| it.created_at.as_microsecond());
+        let rows: Vec<Row> = query(LISTED)
+            .bind(organization.0)
+            .bind(created_at)
+            .bind(after.map_or("", |it| it.id.as_str()))
+            .bind(filter.agent.map(|agent| agent.0))
+            .bind(filter.stage.map(Stage::as_str))
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(record_of).collect()
+    }
+
+    async fn last_rating(
+        &self,
+        agent: AgentNumber,
+        before: Timestamp,
+    ) -> Result<Option<AssessmentRecord>, StoreError> {
+        let row = query(LAST_RATING)
+            .bind(agent.0)
+            .bind(before.as_microsecond())
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(record_of).transpose()
+    }
+
+    async fn claim_assessment(
+        &self,
+        owner: &str,
+        only: Option<&[String]>,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Option<AssessmentClaim>, StoreError> {
+        let taken = self.take_assessment(owner, only, ttl, now).await?;
+        if taken.is_some() || !self.release_dead().await? {
+            return Ok(taken);
+        }
+        self.take_assessment(owner, only, ttl, now).await
+    }
+
+    async fn park_assessment(
+        &self,
+        id: &str,
+        fence: Fence,
+        wait: Duration,
+    ) -> Result<(), StoreError> {
+        let parked = query(PARK_ASSESSMENT)
+            .bind(id)
+            .bind(fence.0)
+            .bind(micros(wait))
+            .bind(self.lease_clock())
+            .execute(self.writer()?)
+            .await?;
+        match parked {
+            0 => Err(StoreError::Fenced),
+            _ => Ok(()),
+        }
+    }
+
+    async fn end_assessment(
+        &self,
+        id: &str,
+        fence: Fence,
+        finding: &Finding,
+        badge: Option<&BadgeRecord>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let stage = match finding {
+            Finding::Scored { .. } => Stage::Completed,
+            Finding::Failed { .. } => Stage::Failed,
+        };
+        let mut transaction = self.begin_write().await?;
+        let organization: Option<i64> = query(END)
+            .bind(id)
+            .bind(fence.0)
+            .bind(stage.as_str())
+            .bind(at("finding").text(finding)?)
+            .bind(now.as_microsecond())
+            .fetch_optional(&mut transaction)
+            .await?;
+        let organization = organization.ok_or(StoreError::Fenced)?;
+        if let Some(badge) = badge {
+            add_badge(&mut transaction, badge).await?;
+        }
+        let row = query(ONE)
+            .bind(organization)
+            .bind(id)
+            .fetch_one(&mut transaction)
+            .await?;
+        let record = record_of(row)?;
+        tell(
+            &mut transaction,
+            record.organization,
+            &record.ended(finding, now),
+        )
+        .await?;
+        transaction.commit().await
+    }
+
+    async fn review_assessment(
+        &self,
+        assessment: &AssessmentRecord,
+        reviewed: &Finding,
+        badge: Option<&BadgeRecord>,
+        tenant: &TenantId,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let kept = query(REVIEW)
+            .bind(assessment.organization.0)
+            .bind(&assessment.id)
+            .bind(at("finding").text(reviewed)?)
+            .execute(&mut transaction)
+            .await?;
+        if kept == 0 {
+            return Err(StoreError::Stale);
+        }
+        if let Some(badge) = badge {
+            decide_badge(&mut transaction, badge).await?;
+        }
+        record(&mut transaction, tenant, decision).await?;
+        transaction.commit().await
+    }
+}

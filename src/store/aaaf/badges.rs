@@ -12,9 +12,10 @@ use crate::ports::aaaf::{
     AgentNumber, BadgeRecord, BadgeState, Badges, Issued, IssuerKeyRecord, OrganizationNumber,
     OrganizationRecord, Organizations, Retirement, Revocation, StatusListNumber, StatusListRecord,
 };
+use crate::store::Database;
 use crate::store::audit::record;
-use crate::store::convert::{Column, backend, column};
-use crate::store::{PostgresStore, SqliteStore};
+use crate::store::convert::{Column, column};
+use crate::store::sql::{Target, Transaction, query};
 
 const KEYS: &str = "SELECT public, sealed, created_at, retired_at, compromised
     FROM aaaf_issuer_key WHERE organization = $1 ORDER BY number";
@@ -40,8 +41,7 @@ const LIST: &str = "SELECT number, organization, issuer, base_url, changes
     FROM aaaf_status_list WHERE number = $1";
 const REVOKED_BITS: &str = "SELECT status_index FROM aaaf_badge
     WHERE status_list = $1 AND state = 'revoked' AND status_index IS NOT NULL ORDER BY status_index";
-pub(super) const CHANGED: &str =
-    "UPDATE aaaf_status_list SET changes = changes + 1 WHERE number = $1";
+const CHANGED: &str = "UPDATE aaaf_status_list SET changes = changes + 1 WHERE number = $1";
 macro_rules! select {
     ($rest:literal) => {
         concat!(
@@ -55,17 +55,16 @@ const ONE: &str = select!("WHERE id = $1");
 const NEWEST: &str = select!("WHERE assessment = $1 ORDER BY revision DESC LIMIT 1");
 const OF: &str =
     select!("WHERE organization = $1 AND assessment = $2 ORDER BY revision DESC LIMIT 1");
-pub(super) const REVOKE: &str = "UPDATE aaaf_badge SET state = 'revoked', revocation = $2
+const REVOKE: &str = "UPDATE aaaf_badge SET state = 'revoked', revocation = $2
     WHERE id = $1 AND state = 'issued'";
-pub(super) const ADD: &str = "INSERT INTO aaaf_badge
+const ADD: &str = "INSERT INTO aaaf_badge
         (organization, agent, assessment, revision, id, state, badge, credential, status_list, status_index,
             valid_until, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
-pub(super) const DECIDE: &str = "UPDATE aaaf_badge
+const DECIDE: &str = "UPDATE aaaf_badge
     SET state = $2, badge = $3, credential = $4, status_list = $5, status_index = $6
     WHERE id = $1 AND state = 'withheld'";
-pub(super) const GIVE_OUT: &str =
-    "UPDATE aaaf_status_list SET given_out = given_out + 1 WHERE number = $1";
+const GIVE_OUT: &str = "UPDATE aaaf_status_list SET given_out = given_out + 1 WHERE number = $1";
 
 type Row = (
     i64,
@@ -82,7 +81,7 @@ type Row = (
 type ListRow = (i64, i64, String, String, i64);
 type KeyRow = (String, String, i64, Option<i64>, bool);
 
-pub(super) fn at(name: &'static str) -> Column {
+fn at(name: &'static str) -> Column {
     column("aaaf_badge", name)
 }
 
@@ -135,297 +134,274 @@ fn key_of(row: KeyRow) -> Result<IssuerKeyRecord, StoreError> {
 }
 
 /// Adds a key as the current one.
-macro_rules! add_key {
-    ($executor:expr, $organization:expr, $key:expr) => {{
-        let key: &IssuerKeyRecord = $key;
-        sqlx::query(ADD_KEY)
-            .bind($organization.0)
-            .bind(key.public.to_base64())
-            .bind(&key.sealed)
-            .bind(key.created_at.as_microsecond())
-            .bind(key.retired_at.map(Timestamp::as_microsecond))
-            .bind(key.compromised)
-            .execute($executor)
-            .await
-            .map_err(|cause| taken(cause, "a current key of this organization"))?;
-    }};
+async fn add_key(
+    on: impl Into<Target<'_>>,
+    organization: OrganizationNumber,
+    key: &IssuerKeyRecord,
+) -> Result<(), StoreError> {
+    query(ADD_KEY)
+        .bind(organization.0)
+        .bind(key.public.to_base64())
+        .bind(&key.sealed)
+        .bind(key.created_at.as_microsecond())
+        .bind(key.retired_at.map(Timestamp::as_microsecond))
+        .bind(key.compromised)
+        .execute(on)
+        .await
+        .map_err(|cause| taken(cause, "a current key of this organization"))?;
+    Ok(())
 }
 
 /// Adds a badge within a transaction.
-macro_rules! add_badge {
-    ($transaction:expr, $badge:expr) => {{
-        let badge: &crate::ports::aaaf::BadgeRecord = $badge;
-        let at = crate::store::aaaf::badges::at;
-        let issued = badge.issued.as_ref();
-        sqlx::query(crate::store::aaaf::badges::ADD)
-            .bind(badge.organization.0)
-            .bind(badge.agent.0)
-            .bind(badge.badge.assessment_id.to_string())
-            .bind(i64::from(badge.revision))
-            .bind(badge.badge.id.to_string())
-            .bind(badge.state.as_str())
-            .bind(at("badge").text(&badge.badge)?)
-            .bind(issued.map(|it| &it.credential))
-            .bind(issued.map(|it| it.status_list.0))
-            .bind(issued.map(|it| i64::from(it.status_index)))
-            .bind(badge.badge.valid_until.as_microsecond())
-            .bind(badge.created_at.as_microsecond())
-            .execute(&mut *$transaction)
-            .await
-            .map_err(|cause| crate::store::aaaf::taken(cause, "a badge of this bit or revision"))?;
-        crate::store::aaaf::badges::give_out!($transaction, issued);
-    }};
+pub(super) async fn add_badge(
+    transaction: &mut Transaction,
+    badge: &BadgeRecord,
+) -> Result<(), StoreError> {
+    let issued = badge.issued.as_ref();
+    query(ADD)
+        .bind(badge.organization.0)
+        .bind(badge.agent.0)
+        .bind(badge.badge.assessment_id.to_string())
+        .bind(i64::from(badge.revision))
+        .bind(badge.badge.id.to_string())
+        .bind(badge.state.as_str())
+        .bind(at("badge").text(&badge.badge)?)
+        .bind(issued.map(|it| &it.credential))
+        .bind(issued.map(|it| it.status_list.0))
+        .bind(issued.map(|it| i64::from(it.status_index)))
+        .bind(badge.badge.valid_until.as_microsecond())
+        .bind(badge.created_at.as_microsecond())
+        .execute(&mut *transaction)
+        .await
+        .map_err(|cause| taken(cause, "a badge of this bit or revision"))?;
+    give_out(transaction, issued).await
 }
-pub(super) use add_badge;
 
 /// Says what became of a withheld badge, within a transaction.
-macro_rules! decide_badge {
-    ($transaction:expr, $badge:expr) => {{
-        let badge: &crate::ports::aaaf::BadgeRecord = $badge;
-        let at = crate::store::aaaf::badges::at;
-        let issued = badge.issued.as_ref();
-        let decided = sqlx::query(crate::store::aaaf::badges::DECIDE)
-            .bind(badge.badge.id.to_string())
-            .bind(badge.state.as_str())
-            .bind(at("badge").text(&badge.badge)?)
-            .bind(issued.map(|it| &it.credential))
-            .bind(issued.map(|it| it.status_list.0))
-            .bind(issued.map(|it| i64::from(it.status_index)))
-            .execute(&mut *$transaction)
-            .await
-            .map_err(|cause| crate::store::aaaf::taken(cause, "a badge of this bit"))?;
-        if decided.rows_affected() == 0 {
-            return Err(StoreError::Stale);
-        }
-        crate::store::aaaf::badges::give_out!($transaction, issued);
-    }};
+pub(super) async fn decide_badge(
+    transaction: &mut Transaction,
+    badge: &BadgeRecord,
+) -> Result<(), StoreError> {
+    let issued = badge.issued.as_ref();
+    let decided = query(DECIDE)
+        .bind(badge.badge.id.to_string())
+        .bind(badge.state.as_str())
+        .bind(at("badge").text(&badge.badge)?)
+        .bind(issued.map(|it| &it.credential))
+        .bind(issued.map(|it| it.status_list.0))
+        .bind(issued.map(|it| i64::from(it.status_index)))
+        .execute(&mut *transaction)
+        .await
+        .map_err(|cause| taken(cause, "a badge of this bit"))?;
+    if decided == 0 {
+        return Err(StoreError::Stale);
+    }
+    give_out(transaction, issued).await
 }
-pub(super) use decide_badge;
 
 /// Counts a bit that was given out, if one was.
-macro_rules! give_out {
-    ($transaction:expr, $issued:expr) => {
-        if let Some(issued) = $issued {
-            sqlx::query(crate::store::aaaf::badges::GIVE_OUT)
-                .bind(issued.status_list.0)
-                .execute(&mut *$transaction)
-                .await
-                .map_err(backend)?;
-        }
-    };
+async fn give_out(
+    transaction: &mut Transaction,
+    issued: Option<&Issued>,
+) -> Result<(), StoreError> {
+    if let Some(issued) = issued {
+        query(GIVE_OUT)
+            .bind(issued.status_list.0)
+            .execute(&mut *transaction)
+            .await?;
+    }
+    Ok(())
 }
-pub(super) use give_out;
 
 /// Takes an issued badge back, within a transaction.
-macro_rules! revoke_badge {
-    ($transaction:expr, $badge:expr, $revocation:expr) => {{
-        let badge: &crate::ports::aaaf::BadgeRecord = $badge;
-        let revoked = sqlx::query(crate::store::aaaf::badges::REVOKE)
-            .bind(badge.badge.id.to_string())
-            .bind(crate::store::aaaf::badges::at("revocation").text($revocation)?)
-            .execute(&mut *$transaction)
-            .await
-            .map_err(backend)?;
-        if revoked.rows_affected() == 0 {
+pub(super) async fn revoke_badge(
+    transaction: &mut Transaction,
+    badge: &BadgeRecord,
+    revocation: &Revocation,
+) -> Result<(), StoreError> {
+    let revoked = query(REVOKE)
+        .bind(badge.badge.id.to_string())
+        .bind(at("revocation").text(revocation)?)
+        .execute(&mut *transaction)
+        .await?;
+    if revoked == 0 {
+        return Err(StoreError::Stale);
+    }
+    query(CHANGED)
+        .bind(badge.issued.as_ref().map(|it| it.status_list.0))
+        .execute(&mut *transaction)
+        .await?;
+    Ok(())
+}
+
+impl Database {
+    /// The badge that a query finds by an id, with its organization.
+    async fn certified(
+        &self,
+        statement: &'static str,
+        id: &str,
+    ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
+        let row: Option<Row> = query(statement)
+            .bind(id)
+            .fetch_optional(self.readers())
+            .await?;
+        let Some(badge) = row.map(record_of).transpose()? else {
+            return Ok(None);
+        };
+        let organization = self.organization_numbered(badge.organization).await?;
+        let organization = organization.ok_or_else(|| at("organization").inconsistent())?;
+        Ok(Some((badge, organization)))
+    }
+}
+
+#[async_trait]
+impl Badges for Database {
+    async fn issuer_keys(
+        &self,
+        organization: OrganizationNumber,
+    ) -> Result<Vec<IssuerKeyRecord>, StoreError> {
+        let rows: Vec<KeyRow> = query(KEYS)
+            .bind(organization.0)
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(key_of).collect()
+    }
+
+    async fn add_issuer_key(
+        &self,
+        organization: OrganizationNumber,
+        key: &IssuerKeyRecord,
+    ) -> Result<(), StoreError> {
+        add_key(self.writer()?, organization, key).await
+    }
+
+    async fn retire_issuer_key(
+        &self,
+        retirement: &Retirement<'_>,
+        decision: &Decision,
+    ) -> Result<u64, StoreError> {
+        let organization = retirement.organization;
+        let mut transaction = self.begin_write().await?;
+        let retired = query(RETIRE_KEY)
+            .bind(organization.number.0)
+            .bind(retirement.key.to_base64())
+            .bind(retirement.at.as_microsecond())
+            .bind(retirement.compromised.is_some())
+            .bind(retirement.successor.is_some())
+            .execute(&mut transaction)
+            .await?;
+        if retired == 0 {
             return Err(StoreError::Stale);
         }
-        sqlx::query(crate::store::aaaf::badges::CHANGED)
-            .bind(badge.issued.as_ref().map(|it| it.status_list.0))
-            .execute(&mut *$transaction)
-            .await
-            .map_err(backend)?;
-    }};
-}
-
-pub(super) use revoke_badge;
-
-macro_rules! badges {
-    ($store:ty) => {
-        impl $store {
-            /// The badge that a query finds by an id, with its organization.
-            async fn certified(
-                &self,
-                query: &'static str,
-                id: &str,
-            ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
-                let row: Option<Row> = sqlx::query_as(query)
-                    .bind(id)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let Some(badge) = row.map(record_of).transpose()? else {
-                    return Ok(None);
-                };
-                let organization = self.organization_numbered(badge.organization).await?;
-                let organization = organization.ok_or_else(|| at("organization").inconsistent())?;
-                Ok(Some((badge, organization)))
-            }
+        if let Some(successor) = retirement.successor {
+            add_key(&mut transaction, organization.number, successor).await?;
         }
-
-        #[async_trait]
-        impl Badges for $store {
-            async fn issuer_keys(
-                &self,
-                organization: OrganizationNumber,
-            ) -> Result<Vec<IssuerKeyRecord>, StoreError> {
-                let rows: Vec<KeyRow> = sqlx::query_as(KEYS)
-                    .bind(organization.0)
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(key_of).collect()
-            }
-
-            async fn add_issuer_key(
-                &self,
-                organization: OrganizationNumber,
-                key: &IssuerKeyRecord,
-            ) -> Result<(), StoreError> {
-                add_key!(self.writer()?, organization, key);
-                Ok(())
-            }
-
-            async fn retire_issuer_key(
-                &self,
-                retirement: &Retirement<'_>,
-                decision: &Decision,
-            ) -> Result<u64, StoreError> {
-                let organization = retirement.organization;
-                let mut transaction = self.begin_write().await?;
-                let retired = sqlx::query(RETIRE_KEY)
-                    .bind(organization.number.0)
-                    .bind(retirement.key.to_base64())
-                    .bind(retirement.at.as_microsecond())
-                    .bind(retirement.compromised.is_some())
-                    .bind(retirement.successor.is_some())
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if retired.rows_affected() == 0 {
-                    return Err(StoreError::Stale);
-                }
-                if let Some(successor) = retirement.successor {
-                    add_key!(&mut *transaction, organization.number, successor);
-                }
-                let mut revoked = 0;
-                if let Some(revocation) = retirement.compromised {
-                    let badges = sqlx::query(REVOKE_SIGNED)
-                        .bind(organization.number.0)
-                        .bind(multibase(retirement.key))
-                        .bind(at("revocation").text(revocation)?)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                    revoked = badges.rows_affected();
-                    sqlx::query(ALL_CHANGED)
-                        .bind(organization.number.0)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                }
-                record!(transaction, &organization.tenant, decision);
-                transaction.commit().await.map_err(backend)?;
-                Ok(revoked)
-            }
-
-            async fn open_status_list(
-                &self,
-                organization: OrganizationNumber,
-                issuer: &str,
-                base_url: &str,
-                room: u32,
-                now: Timestamp,
-            ) -> Result<StatusListRecord, StoreError> {
-                let open: Option<ListRow> = sqlx::query_as(LIST_WITH_ROOM)
-                    .bind(organization.0)
-                    .bind(issuer)
-                    .bind(base_url)
-                    .bind(i64::from(room))
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                if let Some(open) = open {
-                    return Ok(list_of(open));
-                }
-                let added: Option<ListRow> = sqlx::query_as(ADD_LIST)
-                    .bind(organization.0)
-                    .bind(issuer)
-                    .bind(base_url)
-                    .bind(now.as_microsecond())
-                    .fetch_all(self.writer()?)
-                    .await
-                    .map_err(backend)?
-                    .pop();
-                let added =
-                    added.ok_or_else(|| column("aaaf_status_list", "number").inconsistent())?;
-                Ok(list_of(added))
-            }
-
-            async fn status_list(
-                &self,
-                number: StatusListNumber,
-            ) -> Result<Option<StatusListRecord>, StoreError> {
-                let row: Option<ListRow> = sqlx::query_as(LIST)
-                    .bind(number.0)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                Ok(row.map(list_of))
-            }
-
-            async fn revoked_bits(&self, number: StatusListNumber) -> Result<Vec<u32>, StoreError> {
-                let bits: Vec<i64> = sqlx::query_scalar(REVOKED_BITS)
-                    .bind(number.0)
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let bits = bits.into_iter().map(|bit| at("status_index").number(bit));
-                bits.collect()
-            }
-
-            async fn badge(
-                &self,
-                id: &str,
-            ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
-                self.certified(ONE, id).await
-            }
-
-            async fn newest_badge(
-                &self,
-                assessment: &str,
-            ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
-                self.certified(NEWEST, assessment).await
-            }
-
-            async fn badge_of(
-                &self,
-                organization: OrganizationNumber,
-                assessment: &str,
-            ) -> Result<Option<BadgeRecord>, StoreError> {
-                let row: Option<Row> = sqlx::query_as(OF)
-                    .bind(organization.0)
-                    .bind(assessment)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(record_of).transpose()
-            }
-
-            async fn revoke_badge(
-                &self,
-                badge: &BadgeRecord,
-                revocation: &Revocation,
-                organization: &OrganizationRecord,
-                decision: &Decision,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                revoke_badge!(transaction, badge, revocation);
-                record!(transaction, &organization.tenant, decision);
-                transaction.commit().await.map_err(backend)
-            }
+        let mut revoked = 0;
+        if let Some(revocation) = retirement.compromised {
+            let badges = query(REVOKE_SIGNED)
+                .bind(organization.number.0)
+                .bind(multibase(retirement.key))
+                .bind(at("revocation").text(revocation)?)
+                .execute(&mut transaction)
+                .await?;
+            revoked = badges;
+            query(ALL_CHANGED)
+                .bind(organization.number.0)
+                .execute(&mut transaction)
+                .await?;
         }
-    };
-}
+        record(&mut transaction, &organization.tenant, decision).await?;
+        transaction.commit().await?;
+        Ok(revoked)
+    }
 
-badges!(SqliteStore);
-badges!(PostgresStore);
+    async fn open_status_list(
+        &self,
+        organization: OrganizationNumber,
+        issuer: &str,
+        base_url: &str,
+        room: u32,
+        now: Timestamp,
+    ) -> Result<StatusListRecord, StoreError> {
+        let open: Option<ListRow> = query(LIST_WITH_ROOM)
+            .bind(organization.0)
+            .bind(issuer)
+            .bind(base_url)
+            .bind(i64::from(room))
+            .fetch_optional(self.readers())
+            .await?;
+        if let Some(open) = open {
+            return Ok(list_of(open));
+        }
+        let added: Option<ListRow> = query(ADD_LIST)
+            .bind(organization.0)
+            .bind(issuer)
+            .bind(base_url)
+            .bind(now.as_microsecond())
+            .fetch_all(self.writer()?)
+            .await?
+            .pop();
+        let added = added.ok_or_else(|| column("aaaf_status_list", "number").inconsistent())?;
+        Ok(list_of(added))
+    }
+
+    async fn status_list(
+        &self,
+        number: StatusListNumber,
+    ) -> Result<Option<StatusListRecord>, StoreError> {
+        let row: Option<ListRow> = query(LIST)
+            .bind(number.0)
+            .fetch_optional(self.readers())
+            .await?;
+        Ok(row.map(list_of))
+    }
+
+    async fn revoked_bits(&self, number: StatusListNumber) -> Result<Vec<u32>, StoreError> {
+        let bits: Vec<i64> = query(REVOKED_BITS)
+            .bind(number.0)
+            .fetch_all(self.readers())
+            .await?;
+        let bits = bits.into_iter().map(|bit| at("status_index").number(bit));
+        bits.collect()
+    }
+
+    async fn badge(
+        &self,
+        id: &str,
+    ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
+        self.certified(ONE, id).await
+    }
+
+    async fn newest_badge(
+        &self,
+        assessment: &str,
+    ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
+        self.certified(NEWEST, assessment).await
+    }
+
+    async fn badge_of(
+        &self,
+        organization: OrganizationNumber,
+        assessment: &str,
+    ) -> Result<Option<BadgeRecord>, StoreError> {
+        let row: Option<Row> = query(OF)
+            .bind(organization.0)
+            .bind(assessment)
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(record_of).transpose()
+    }
+
+    async fn revoke_badge(
+        &self,
+        badge: &BadgeRecord,
+        revocation: &Revocation,
+        organization: &OrganizationRecord,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        revoke_badge(&mut transaction, badge, revocation).await?;
+        record(&mut transaction, &organization.tenant, decision).await?;
+        transaction.commit().await
+    }
+}

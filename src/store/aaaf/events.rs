@@ -13,8 +13,9 @@ use crate::ports::aaaf::{
     AgentNumber, EventFilter, EventPosition, EventRecord, EvidenceLog, EvidenceOf, NewEvent,
     OrganizationNumber, Origin, PROJECTED, TaskPosition,
 };
+use crate::store::Database;
 use crate::store::convert::{Column, backend, column};
-use crate::store::{PostgresStore, SqliteStore};
+use crate::store::sql::{Transaction, query};
 
 /// Inserts of 256 rows and every smaller power of two: a batch is cut into few statements, each of them prepared once.
 static INSERTS: LazyLock<[(usize, Arc<str>); 9]> =
@@ -50,6 +51,7 @@ macro_rules! select {
     };
 }
 const ONE: &str = select!("AND e.id = $2");
+const NAMED: &str = select!("AND e.id IN ({each $2})");
 const OF_AGENT: &str = select!(
     "AND e.agent = $2 AND (e.occurred_at, e.number) > ($3, $4)
         AND e.occurred_at >= $5 AND e.occurred_at < $6 AND (CAST($7 AS TEXT) IS NULL OR e.kind = $7)
@@ -66,6 +68,12 @@ const OF_ALL: &str = select!(
         AND e.occurred_at >= $5 AND e.occurred_at < $6 AND (CAST($7 AS TEXT) IS NULL OR e.kind = $7)
     ORDER BY e.agent, e.occurred_at, e.number LIMIT $8"
 );
+
+const ASSIGNED_BY: &str =
+    "SELECT DISTINCT task FROM aaaf_event WHERE organization = $1 AND agent = $2
+    AND kind = 'task_assigned' AND task IN ({each $3}) AND source = $4";
+const TAKEN: &str = "SELECT COUNT(*) FROM aaaf_event WHERE organization = $1
+    AND id IN ({each $2}) AND source <> $3";
 
 type Row = (
     i64,
@@ -125,255 +133,233 @@ const COLLECTED: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM aaaf_event
         AND (recorder IS NULL OR recorder <> 'agent')
         AND (recorded_at <= $4 OR (source = $5 AND occurred_at <= $4)) LIMIT 1) AS found";
 
-impl SqliteStore {
-    const NAMED: &str = select!("AND e.id IN (SELECT value FROM json_each($2))");
-    const ASSIGNED_BY: &str =
-        "SELECT DISTINCT task FROM aaaf_event WHERE organization = $1 AND agent = $2
-        AND kind = 'task_assigned' AND task IN (SELECT value FROM json_each($3)) AND source = $4";
-    const TAKEN: &str = "SELECT COUNT(*) FROM aaaf_event WHERE organization = $1
-        AND id IN (SELECT value FROM json_each($2)) AND source <> $3";
-
-    /// The ids of those that were new.
-    async fn insert_events(
-        connection: &mut SqliteConnection,
-        batch: &Batch<'_>,
-    ) -> Result<Vec<String>, StoreError> {
-        let mut added = Vec::with_capacity(batch.events.len());
-        let mut rest = batch.events;
-        for (rows, sql) in INSERTS.iter() {
-            while let Some((chunk, after)) = rest.split_at_checked(*rows) {
-                let mut insert = sqlx::query_scalar(AssertSqlSafe(sql.clone()));
-                for event in chunk {
-                    insert = insert
-                        .bind(batch.organization.0)
-                        .bind(batch.now.as_microsecond())
-                        .bind(batch.origin.source)
-                        .bind(batch.origin.recorder.as_str())
-                        .bind(batch.origin.principal)
-                        .bind(event.agent.0)
-                        .bind(&event.id)
-                        .bind(event.kind)
-                        .bind(event.occurred_at.as_microsecond())
-                        .bind(&event.task)
-                        .bind(&event.assessment)
-                        .bind(&event.data);
-                }
-                let ids: Vec<String> = insert.fetch_all(&mut *connection).await.map_err(backend)?;
-                added.extend(ids);
-                rest = after;
-            }
-        }
-        Ok(added)
+/// The ids of those that were new.
+async fn insert_events(
+    transaction: &mut Transaction,
+    batch: &Batch<'_>,
+) -> Result<Vec<String>, StoreError> {
+    match transaction {
+        Transaction::Sqlite(connection) => insert_on_sqlite(connection, batch).await,
+        Transaction::Postgres(connection) => insert_on_postgres(connection, batch).await,
     }
 }
 
-impl PostgresStore {
-    const NAMED: &str = select!("AND e.id IN (SELECT jsonb_array_elements_text($2::text::jsonb))");
-    const ASSIGNED_BY: &str = "SELECT DISTINCT task FROM aaaf_event WHERE organization = $1 AND agent = $2
-        AND kind = 'task_assigned' AND task IN (SELECT jsonb_array_elements_text($3::text::jsonb)) AND source = $4";
-    const TAKEN: &str = "SELECT COUNT(*) FROM aaaf_event WHERE organization = $1
-        AND id IN (SELECT jsonb_array_elements_text($2::text::jsonb)) AND source <> $3";
+async fn insert_on_sqlite(
+    connection: &mut SqliteConnection,
+    batch: &Batch<'_>,
+) -> Result<Vec<String>, StoreError> {
+    let mut added = Vec::with_capacity(batch.events.len());
+    let mut rest = batch.events;
+    for (rows, sql) in INSERTS.iter() {
+        while let Some((chunk, after)) = rest.split_at_checked(*rows) {
+            let mut insert = sqlx::query_scalar(AssertSqlSafe(sql.clone()));
+            for event in chunk {
+                insert = insert
+                    .bind(batch.organization.0)
+                    .bind(batch.now.as_microsecond())
+                    .bind(batch.origin.source)
+                    .bind(batch.origin.recorder.as_str())
+                    .bind(batch.origin.principal)
+                    .bind(event.agent.0)
+                    .bind(&event.id)
+                    .bind(event.kind)
+                    .bind(event.occurred_at.as_microsecond())
+                    .bind(&event.task)
+                    .bind(&event.assessment)
+                    .bind(&event.data);
+            }
+            let ids: Vec<String> = insert.fetch_all(&mut *connection).await.map_err(backend)?;
+            added.extend(ids);
+            rest = after;
+        }
+    }
+    Ok(added)
+}
 
-    /// The ids of those that were new.
-    async fn insert_events(
-        connection: &mut PgConnection,
-        batch: &Batch<'_>,
-    ) -> Result<Vec<String>, StoreError> {
-        let events = batch.events;
-        let texts = |of: fn(&NewEvent) -> &str| events.iter().map(of).collect::<Vec<_>>();
-        let agents: Vec<i64> = events.iter().map(|event| event.agent.0).collect();
-        let times: Vec<i64> = events
-            .iter()
-            .map(|event| event.occurred_at.as_microsecond())
-            .collect();
-        let assessments: Vec<Option<&str>> = events
-            .iter()
-            .map(|event| event.assessment.as_deref())
-            .collect();
-        sqlx::query_scalar(INSERT)
-            .bind(batch.organization.0)
-            .bind(batch.now.as_microsecond())
-            .bind(batch.origin.source)
-            .bind(batch.origin.recorder.as_str())
-            .bind(batch.origin.principal)
-            .bind(agents)
-            .bind(texts(|event| &event.id))
-            .bind(texts(|event| event.kind))
-            .bind(times)
-            .bind(texts(|event| &event.task))
-            .bind(assessments)
-            .bind(texts(|event| &event.data))
-            .fetch_all(connection)
-            .await
-            .map_err(backend)
+async fn insert_on_postgres(
+    connection: &mut PgConnection,
+    batch: &Batch<'_>,
+) -> Result<Vec<String>, StoreError> {
+    let events = batch.events;
+    let texts = |of: fn(&NewEvent) -> &str| events.iter().map(of).collect::<Vec<_>>();
+    let agents: Vec<i64> = events.iter().map(|event| event.agent.0).collect();
+    let times: Vec<i64> = events
+        .iter()
+        .map(|event| event.occurred_at.as_microsecond())
+        .collect();
+    let assessments: Vec<Option<&str>> = events
+        .iter()
+        .map(|event| event.assessment.as_deref())
+        .collect();
+    sqlx::query_scalar(INSERT)
+        .bind(batch.organization.0)
+        .bind(batch.now.as_microsecond())
+        .bind(batch.origin.source)
+        .bind(batch.origin.recorder.as_str())
+        .bind(batch.origin.principal)
+        .bind(agents)
+        .bind(texts(|event| &event.id))
+        .bind(texts(|event| event.kind))
+        .bind(times)
+        .bind(texts(|event| &event.task))
+        .bind(assessments)
+        .bind(texts(|event| &event.data))
+        .fetch_all(connection)
+        .await
+        .map_err(backend)
+}
+
+#[async_trait]
+impl EvidenceLog for Database {
+    async fn record_events(
+        &self,
+        organization: OrganizationNumber,
+        events: &[NewEvent],
+        origin: Origin<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<bool>, StoreError> {
+        let batch = Batch {
+            organization,
+            origin,
+            now,
+            events,
+        };
+        let mut transaction = self.begin_write().await?;
+        let added = insert_events(&mut transaction, &batch).await?;
+        transaction.commit().await?;
+        let mut added: HashSet<String> = added.into_iter().collect();
+        // Of two with one id in one batch the first one is the new one.
+        Ok(events.iter().map(|event| added.remove(&event.id)).collect())
+    }
+
+    async fn event(
+        &self,
+        organization: OrganizationNumber,
+        id: &str,
+    ) -> Result<Option<EventRecord>, StoreError> {
+        let row = query(ONE)
+            .bind(organization.0)
+            .bind(id)
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(record_of).transpose()
+    }
+
+    async fn events_named(
+        &self,
+        organization: OrganizationNumber,
+        ids: &[&str],
+    ) -> Result<Vec<EventRecord>, StoreError> {
+        let rows: Vec<Row> = query(NAMED)
+            .bind(organization.0)
+            .bind(at("id").text(&ids)?)
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(record_of).collect()
+    }
+
+    async fn events(
+        &self,
+        organization: OrganizationNumber,
+        filter: &EventFilter,
+        after: Option<EventPosition>,
+        limit: u32,
+    ) -> Result<Vec<EventRecord>, StoreError> {
+        let micros = Timestamp::as_microsecond;
+        let seen = after.map_or((i64::MIN, i64::MIN), |it| {
+            (micros(it.occurred_at), it.number)
+        });
+        let found = match filter.agent {
+            Some(agent) => query(OF_AGENT).bind(organization.0).bind(agent.0),
+            None => query(OF_ALL)
+                .bind(organization.0)
+                .bind(after.map_or(i64::MIN, |it| it.agent.0)),
+        };
+        let rows: Vec<Row> = found
+            .bind(seen.0)
+            .bind(seen.1)
+            .bind(filter.from.map_or(i64::MIN, micros))
+            .bind(filter.to.map_or(i64::MAX, micros))
+            .bind(filter.kind.as_deref())
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(record_of).collect()
+    }
+
+    async fn events_by_task(
+        &self,
+        organization: OrganizationNumber,
+        evidence: EvidenceOf<'_>,
+        after: Option<&TaskPosition>,
+        limit: u32,
+    ) -> Result<Vec<EventRecord>, StoreError> {
+        let micros = Timestamp::as_microsecond;
+        let seen = after.map_or(("", i64::MIN, i64::MIN), |it| {
+            (it.task.as_str(), micros(it.occurred_at), it.number)
+        });
+        let rows: Vec<Row> = query(BY_TASK)
+            .bind(organization.0)
+            .bind(evidence.agent.0)
+            .bind(seen.0)
+            .bind(seen.1)
+            .bind(seen.2)
+            .bind(micros(evidence.from))
+            .bind(micros(evidence.to))
+            .bind(evidence.assessment)
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(record_of).collect()
+    }
+
+    async fn is_collected_by(
+        &self,
+        organization: OrganizationNumber,
+        agent: AgentNumber,
+        moment: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let moment = moment.as_microsecond();
+        let found: i64 = query(COLLECTED)
+            .bind(organization.0)
+            .bind(agent.0)
+            .bind(moment.saturating_add(AHEAD))
+            .bind(moment)
+            .bind(PROJECTED)
+            .fetch_one(self.readers())
+            .await?;
+        Ok(found > 0)
+    }
+
+    async fn assigned_by(
+        &self,
+        organization: OrganizationNumber,
+        agent: AgentNumber,
+        source: &str,
+        tasks: &[&str],
+    ) -> Result<HashSet<String>, StoreError> {
+        let assigned: Vec<String> = query(ASSIGNED_BY)
+            .bind(organization.0)
+            .bind(agent.0)
+            .bind(at("task").text(&tasks)?)
+            .bind(source)
+            .fetch_all(self.readers())
+            .await?;
+        Ok(assigned.into_iter().collect())
+    }
+
+    async fn is_taken(
+        &self,
+        organization: OrganizationNumber,
+        source: &str,
+        ids: &[&str],
+    ) -> Result<bool, StoreError> {
+        let taken: i64 = query(TAKEN)
+            .bind(organization.0)
+            .bind(at("id").text(&ids)?)
+            .bind(source)
+            .fetch_one(self.readers())
+            .await?;
+        Ok(taken > 0)
     }
 }
-
-macro_rules! evidence_log {
-    ($store:ty) => {
-        #[async_trait]
-        impl EvidenceLog for $store {
-            async fn record_events(
-                &self,
-                organization: OrganizationNumber,
-                events: &[NewEvent],
-                origin: Origin<'_>,
-                now: Timestamp,
-            ) -> Result<Vec<bool>, StoreError> {
-                let batch = Batch {
-                    organization,
-                    origin,
-                    now,
-                    events,
-                };
-                let mut transaction = self.begin_write().await?;
-                let added = Self::insert_events(&mut transaction, &batch).await?;
-                transaction.commit().await.map_err(backend)?;
-                let mut added: HashSet<String> = added.into_iter().collect();
-                // Of two with one id in one batch the first one is the new one.
-                Ok(events.iter().map(|event| added.remove(&event.id)).collect())
-            }
-
-            async fn event(
-                &self,
-                organization: OrganizationNumber,
-                id: &str,
-            ) -> Result<Option<EventRecord>, StoreError> {
-                let row = sqlx::query_as(ONE)
-                    .bind(organization.0)
-                    .bind(id)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(record_of).transpose()
-            }
-
-            async fn events_named(
-                &self,
-                organization: OrganizationNumber,
-                ids: &[&str],
-            ) -> Result<Vec<EventRecord>, StoreError> {
-                let rows: Vec<Row> = sqlx::query_as(Self::NAMED)
-                    .bind(organization.0)
-                    .bind(at("id").text(&ids)?)
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
-            }
-
-            async fn events(
-                &self,
-                organization: OrganizationNumber,
-                filter: &EventFilter,
-                after: Option<EventPosition>,
-                limit: u32,
-            ) -> Result<Vec<EventRecord>, StoreError> {
-                let micros = Timestamp::as_microsecond;
-                let seen = after.map_or((i64::MIN, i64::MIN), |it| {
-                    (micros(it.occurred_at), it.number)
-                });
-                let query = match filter.agent {
-                    Some(agent) => sqlx::query_as(OF_AGENT).bind(organization.0).bind(agent.0),
-                    None => sqlx::query_as(OF_ALL)
-                        .bind(organization.0)
-                        .bind(after.map_or(i64::MIN, |it| it.agent.0)),
-                };
-                let rows: Vec<Row> = query
-                    .bind(seen.0)
-                    .bind(seen.1)
-                    .bind(filter.from.map_or(i64::MIN, micros))
-                    .bind(filter.to.map_or(i64::MAX, micros))
-                    .bind(&filter.kind)
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
-            }
-
-            async fn events_by_task(
-                &self,
-                organization: OrganizationNumber,
-                evidence: EvidenceOf<'_>,
-                after: Option<&TaskPosition>,
-                limit: u32,
-            ) -> Result<Vec<EventRecord>, StoreError> {
-                let micros = Timestamp::as_microsecond;
-                let seen = after.map_or(("", i64::MIN, i64::MIN), |it| {
-                    (it.task.as_str(), micros(it.occurred_at), it.number)
-                });
-                let rows: Vec<Row> = sqlx::query_as(BY_TASK)
-                    .bind(organization.0)
-                    .bind(evidence.agent.0)
-                    .bind(seen.0)
-                    .bind(seen.1)
-                    .bind(seen.2)
-                    .bind(micros(evidence.from))
-                    .bind(micros(evidence.to))
-                    .bind(evidence.assessment)
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
-            }
-
-            async fn is_collected_by(
-                &self,
-                organization: OrganizationNumber,
-                agent: AgentNumber,
-                moment: Timestamp,
-            ) -> Result<bool, StoreError> {
-                let moment = moment.as_microsecond();
-                let found: i64 = sqlx::query_scalar(COLLECTED)
-                    .bind(organization.0)
-                    .bind(agent.0)
-                    .bind(moment.saturating_add(AHEAD))
-                    .bind(moment)
-                    .bind(PROJECTED)
-                    .fetch_one(self.readers())
-                    .await
-                    .map_err(backend)?;
-                Ok(found > 0)
-            }
-
-            async fn assigned_by(
-                &self,
-                organization: OrganizationNumber,
-                agent: AgentNumber,
-                source: &str,
-                tasks: &[&str],
-            ) -> Result<HashSet<String>, StoreError> {
-                let assigned: Vec<String> = sqlx::query_scalar(Self::ASSIGNED_BY)
-                    .bind(organization.0)
-                    .bind(agent.0)
-                    .bind(at("task").text(&tasks)?)
-                    .bind(source)
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                Ok(assigned.into_iter().collect())
-            }
-
-            async fn is_taken(
-                &self,
-                organization: OrganizationNumber,
-                source: &str,
-                ids: &[&str],
-            ) -> Result<bool, StoreError> {
-                let taken: i64 = sqlx::query_scalar(Self::TAKEN)
-                    .bind(organization.0)
-                    .bind(at("id").text(&ids)?)
-                    .bind(source)
-                    .fetch_one(self.readers())
-                    .await
-                    .map_err(backend)?;
-                Ok(taken > 0)
-            }
-        }
-    };
-}
-
-evidence_log!(SqliteStore);
-evidence_log!(PostgresStore);

@@ -13,14 +13,16 @@ mod stress_tests;
 mod upkeep;
 
 use crate::ports::StoreError;
-use crate::store::convert::backend;
 
-/// A refusal of the database, of which one is told apart: there is one of these already.
-fn taken(cause: sqlx::Error, what: &'static str) -> StoreError {
-    let refusal = cause.as_database_error();
-    if refusal.is_some_and(|refusal| refusal.is_unique_violation()) {
-        StoreError::Exists(what)
-    } else {
-        backend(cause)
+/// Tells a violated unique constraint apart: there is one of these already.
+fn taken(cause: StoreError, what: &'static str) -> StoreError {
+    let refusal = match &cause {
+        StoreError::Backend(cause) => cause.downcast_ref::<sqlx::Error>(),
+        _ => None,
+    };
+    let refusal = refusal.and_then(sqlx::Error::as_database_error);
+    match refusal.is_some_and(|refusal| refusal.is_unique_violation()) {
+        true => StoreError::Exists(what),
+        false => cause,
     }
 }

@@ -8,10 +8,11 @@ use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
 use crate::ports::aaaf::{OrganizationNumber, OrganizationRecord, Organizations};
 use crate::ports::{KeyRecord, StoreError};
+use crate::store::Database;
 use crate::store::audit::record;
-use crate::store::convert::{Column, backend, column};
+use crate::store::convert::{Column, column};
 use crate::store::keys::add_key;
-use crate::store::{PostgresStore, SqliteStore};
+use crate::store::sql::query;
 
 /// That the organization a column names is neither suspended nor archived: work is done, and told of, for no other.
 macro_rules! active {
@@ -93,99 +94,82 @@ fn record_of(row: Row) -> Result<OrganizationRecord, StoreError> {
     })
 }
 
-macro_rules! organizations {
-    ($store:ty) => {
-        #[async_trait]
-        impl Organizations for $store {
-            async fn add_organization(
-                &self,
-                organization: &OrganizationRecord,
-                key: &KeyRecord,
-                decision: &Decision,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                sqlx::query(ADD)
-                    .bind(&organization.id)
-                    .bind(organization.tenant.as_str())
-                    .bind(&organization.name)
-                    .bind(organization.status.as_str())
-                    .bind(organization.private_badges)
-                    .bind(at("config").text(&organization.config)?)
-                    .bind(organization.created_at.as_microsecond())
-                    .bind(organization.updated_at.as_microsecond())
-                    .bind(organization.revision)
-                    .bind(at("auditors").text(&organization.auditors)?)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(|cause| taken(cause, "an organization of this tenant"))?;
-                add_key!(transaction, key)?;
-                record!(transaction, &organization.tenant, decision);
-                transaction.commit().await.map_err(backend)
-            }
+#[async_trait]
+impl Organizations for Database {
+    async fn add_organization(
+        &self,
+        organization: &OrganizationRecord,
+        key: &KeyRecord,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        query(ADD)
+            .bind(&organization.id)
+            .bind(organization.tenant.as_str())
+            .bind(&organization.name)
+            .bind(organization.status.as_str())
+            .bind(organization.private_badges)
+            .bind(at("config").text(&organization.config)?)
+            .bind(organization.created_at.as_microsecond())
+            .bind(organization.updated_at.as_microsecond())
+            .bind(organization.revision)
+            .bind(at("auditors").text(&organization.auditors)?)
+            .execute(&mut transaction)
+            .await
+            .map_err(|cause| taken(cause, "an organization of this tenant"))?;
+        add_key(&mut transaction, key).await?;
+        record(&mut transaction, &organization.tenant, decision).await?;
+        transaction.commit().await
+    }
 
-            async fn organization(
-                &self,
-                id: &str,
-            ) -> Result<Option<OrganizationRecord>, StoreError> {
-                let row = sqlx::query_as(ONE)
-                    .bind(id)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(record_of).transpose()
-            }
+    async fn organization(&self, id: &str) -> Result<Option<OrganizationRecord>, StoreError> {
+        let row = query(ONE).bind(id).fetch_optional(self.readers()).await?;
+        row.map(record_of).transpose()
+    }
 
-            async fn organization_numbered(
-                &self,
-                number: OrganizationNumber,
-            ) -> Result<Option<OrganizationRecord>, StoreError> {
-                let row = sqlx::query_as(NUMBERED)
-                    .bind(number.0)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(record_of).transpose()
-            }
+    async fn organization_numbered(
+        &self,
+        number: OrganizationNumber,
+    ) -> Result<Option<OrganizationRecord>, StoreError> {
+        let row = query(NUMBERED)
+            .bind(number.0)
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(record_of).transpose()
+    }
 
-            async fn organization_of(
-                &self,
-                tenant: &TenantId,
-            ) -> Result<Option<OrganizationRecord>, StoreError> {
-                let row = sqlx::query_as(OF_TENANT)
-                    .bind(tenant.as_str())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(record_of).transpose()
-            }
+    async fn organization_of(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Option<OrganizationRecord>, StoreError> {
+        let row = query(OF_TENANT)
+            .bind(tenant.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(record_of).transpose()
+    }
 
-            async fn change_organization(
-                &self,
-                organization: &OrganizationRecord,
-                decision: &Decision,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let changed = sqlx::query(CHANGE)
-                    .bind(organization.number.0)
-                    .bind(organization.revision)
-                    .bind(&organization.name)
-                    .bind(organization.status.as_str())
-                    .bind(organization.private_badges)
-                    .bind(at("config").text(&organization.config)?)
-                    .bind(organization.updated_at.as_microsecond())
-                    .bind(at("auditors").text(&organization.auditors)?)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if changed.rows_affected() == 0 {
-                    return Err(StoreError::Stale);
-                }
-                record!(transaction, &organization.tenant, decision);
-                transaction.commit().await.map_err(backend)
-            }
+    async fn change_organization(
+        &self,
+        organization: &OrganizationRecord,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let changed = query(CHANGE)
+            .bind(organization.number.0)
+            .bind(organization.revision)
+            .bind(&organization.name)
+            .bind(organization.status.as_str())
+            .bind(organization.private_badges)
+            .bind(at("config").text(&organization.config)?)
+            .bind(organization.updated_at.as_microsecond())
+            .bind(at("auditors").text(&organization.auditors)?)
+            .execute(&mut transaction)
+            .await?;
+        if changed == 0 {
+            return Err(StoreError::Stale);
         }
-    };
+        record(&mut transaction, &organization.tenant, decision).await?;
+        transaction.commit().await
+    }
 }
-
-organizations!(SqliteStore);
-organizations!(PostgresStore);

@@ -7,9 +7,10 @@ use crate::ports::StoreError;
 use crate::ports::aaaf::{
     OrganizationNumber, OrganizationRecord, OwnTaskRecord, OwnTasks, Position,
 };
-use crate::store::audit::record;
-use crate::store::convert::{Column, backend, column};
-use crate::store::{PostgresStore, SqliteStore};
+use crate::store::Database;
+use crate::store::audit;
+use crate::store::convert::{Column, column};
+use crate::store::sql::query;
 
 const ADD: &str = "INSERT INTO aaaf_own_stress_task (organization, id, document, created_at)
     VALUES ($1, $2, $3, $4)";
@@ -29,71 +30,62 @@ fn record_of((document, created_at): (String, i64)) -> Result<OwnTaskRecord, Sto
     })
 }
 
-macro_rules! own_tasks {
-    ($store:ty) => {
-        #[async_trait]
-        impl OwnTasks for $store {
-            async fn add_own_task(
-                &self,
-                organization: &OrganizationRecord,
-                record: &OwnTaskRecord,
-                decision: &Decision,
-            ) -> Result<(), StoreError> {
-                let document = at("document").text(&record.task)?;
-                let mut transaction = self.begin_write().await?;
-                sqlx::query(ADD)
-                    .bind(organization.number.0)
-                    .bind(&record.task.id)
-                    .bind(&document)
-                    .bind(record.created_at.as_microsecond())
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(|cause| super::taken(cause, "a stress task of this id"))?;
-                record!(transaction, &organization.tenant, decision);
-                transaction.commit().await.map_err(backend)
-            }
+#[async_trait]
+impl OwnTasks for Database {
+    async fn add_own_task(
+        &self,
+        organization: &OrganizationRecord,
+        record: &OwnTaskRecord,
+        decision: &Decision,
+    ) -> Result<(), StoreError> {
+        let document = at("document").text(&record.task)?;
+        let mut transaction = self.begin_write().await?;
+        query(ADD)
+            .bind(organization.number.0)
+            .bind(&record.task.id)
+            .bind(&document)
+            .bind(record.created_at.as_microsecond())
+            .execute(&mut transaction)
+            .await
+            .map_err(|cause| super::taken(cause, "a stress task of this id"))?;
+        audit::record(&mut transaction, &organization.tenant, decision).await?;
+        transaction.commit().await
+    }
 
-            async fn own_tasks(
-                &self,
-                organization: OrganizationNumber,
-                after: Option<&Position>,
-                limit: u32,
-            ) -> Result<Vec<OwnTaskRecord>, StoreError> {
-                let rows: Vec<(String, i64)> = sqlx::query_as(LISTED)
-                    .bind(organization.0)
-                    .bind(after.map_or(i64::MIN, |it| it.created_at.as_microsecond()))
-                    .bind(after.map_or("", |it| it.id.as_str()))
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
-            }
+    async fn own_tasks(
+        &self,
+        organization: OrganizationNumber,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<OwnTaskRecord>, StoreError> {
+        let rows: Vec<(String, i64)> = query(LISTED)
+            .bind(organization.0)
+            .bind(after.map_or(i64::MIN, |it| it.created_at.as_microsecond()))
+            .bind(after.map_or("", |it| it.id.as_str()))
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(record_of).collect()
+    }
 
-            async fn remove_own_task(
-                &self,
-                organization: &OrganizationRecord,
-                id: &str,
-                decision: &Decision,
-            ) -> Result<bool, StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let removed = sqlx::query(REMOVE)
-                    .bind(organization.number.0)
-                    .bind(id)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if removed.rows_affected() == 0 {
-                    transaction.rollback().await.map_err(backend)?;
-                    return Ok(false);
-                }
-                record!(transaction, &organization.tenant, decision);
-                transaction.commit().await.map_err(backend)?;
-                Ok(true)
-            }
+    async fn remove_own_task(
+        &self,
+        organization: &OrganizationRecord,
+        id: &str,
+        decision: &Decision,
+    ) -> Result<bool, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let removed = query(REMOVE)
+            .bind(organization.number.0)
+            .bind(id)
+            .execute(&mut transaction)
+            .await?;
+        if removed == 0 {
+            transaction.rollback().await?;
+            return Ok(false);
         }
-    };
+        audit::record(&mut transaction, &organization.tenant, decision).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
 }
-
-own_tasks!(SqliteStore);
-own_tasks!(PostgresStore);

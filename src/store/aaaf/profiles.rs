@@ -10,9 +10,10 @@ use crate::ports::aaaf::{
     AgentNumber, EndedRun, Gathered, LeftOut, OrganizationNumber, Position, ProfileRecord,
     Profiles, RunsOf,
 };
-use crate::store::convert::{Column, backend, column};
+use crate::store::Database;
+use crate::store::convert::{Column, column};
 use crate::store::runs::run_of;
-use crate::store::{PostgresStore, SqliteStore};
+use crate::store::sql::query;
 
 const CHANGE: &str = "UPDATE aaaf_profile SET document = $3, updated_at = $4
     WHERE organization = $1 AND suite = $2";
@@ -60,177 +61,160 @@ fn record_of(
     })
 }
 
-macro_rules! profiles {
-    ($store:ty) => {
-        #[async_trait]
-        impl Profiles for $store {
-            async fn set_profile(
-                &self,
-                organization: OrganizationNumber,
-                record: &ProfileRecord,
-            ) -> Result<bool, StoreError> {
-                let suite = record.profile.suite();
-                let document = at("document").text(&record.profile)?;
-                let updated_at = record.updated_at.as_microsecond();
-                let mut transaction = self.begin_write().await?;
-                let changed = sqlx::query(CHANGE)
-                    .bind(organization.0)
-                    .bind(&suite)
-                    .bind(&document)
-                    .bind(updated_at)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let new = changed.rows_affected() == 0;
-                if new {
-                    sqlx::query(ADD)
-                        .bind(organization.0)
-                        .bind(&suite)
-                        .bind(&document)
-                        .bind(updated_at)
-                        .bind(record.created_at.as_microsecond())
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(|cause| super::taken(cause, "a profile of this suite"))?;
-                }
-                sqlx::query(LOOK_AGAIN)
-                    .bind(organization.0)
-                    .bind(&suite)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(new)
-            }
-
-            async fn profile(
-                &self,
-                organization: OrganizationNumber,
-                suite: &str,
-            ) -> Result<Option<ProfileRecord>, StoreError> {
-                let row = sqlx::query_as(ONE)
-                    .bind(organization.0)
-                    .bind(suite)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(record_of).transpose()
-            }
-
-            async fn profiles(
-                &self,
-                organization: OrganizationNumber,
-                after: Option<&Position>,
-                limit: u32,
-            ) -> Result<Vec<ProfileRecord>, StoreError> {
-                let rows: Vec<(String, i64, i64)> = sqlx::query_as(LISTED)
-                    .bind(organization.0)
-                    .bind(after.map_or(i64::MIN, |it| it.created_at.as_microsecond()))
-                    .bind(after.map_or("", |it| it.id.as_str()))
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
-            }
-
-            async fn remove_profile(
-                &self,
-                organization: OrganizationNumber,
-                suite: &str,
-            ) -> Result<bool, StoreError> {
-                let removed = sqlx::query(REMOVE)
-                    .bind(organization.0)
-                    .bind(suite)
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(removed.rows_affected() > 0)
-            }
-
-            async fn runs_to_gather(
-                &self,
-                organization: OrganizationNumber,
-                which: RunsOf<'_>,
-                after: i64,
-                limit: u32,
-            ) -> Result<Vec<EndedRun>, StoreError> {
-                let rows: Vec<(i64, String)> = sqlx::query_as(RUNS)
-                    .bind(organization.0)
-                    .bind(which.tenant.as_str())
-                    .bind(&which.agent.id)
-                    .bind(&which.agent.version)
-                    .bind(which.since.as_microsecond())
-                    .bind(after)
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let ended = |(number, run): (i64, String)| EndedRun {
-                    number,
-                    run: RunId::from(run),
-                };
-                Ok(rows.into_iter().map(ended).collect())
-            }
-
-            async fn run_to_gather(
-                &self,
-                tenant: &TenantId,
-                run: &RunId,
-            ) -> Result<Option<RunRecord>, StoreError> {
-                let record: Option<String> = sqlx::query_scalar(RECORD)
-                    .bind(run.as_str())
-                    .bind(tenant.as_str())
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                record.map(|record| run_of(&record)).transpose()
-            }
-
-            async fn gathered(
-                &self,
-                organization: OrganizationNumber,
-                run: &Gathered,
-                now: Timestamp,
-            ) -> Result<(), StoreError> {
-                sqlx::query(GATHERED)
-                    .bind(organization.0)
-                    .bind(run.run.as_str())
-                    .bind(run.agent.0)
-                    .bind(&run.suite)
-                    .bind(i64::try_from(run.events).unwrap_or(i64::MAX))
-                    .bind(run.left_out.map(LeftOut::as_str))
-                    .bind(now.as_microsecond())
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(())
-            }
-
-            async fn left_out(
-                &self,
-                organization: OrganizationNumber,
-                agent: AgentNumber,
-                limit: u32,
-            ) -> Result<Vec<(RunId, LeftOut)>, StoreError> {
-                let rows: Vec<(String, String)> = sqlx::query_as(LEFT_OUT)
-                    .bind(organization.0)
-                    .bind(agent.0)
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let reason = |name: &str| {
-                    LeftOut::parse(name)
-                        .ok_or_else(|| column("aaaf_gathered", "left_out").inconsistent())
-                };
-                rows.into_iter()
-                    .map(|(run, why)| Ok((RunId::from(run), reason(&why)?)))
-                    .collect()
-            }
+#[async_trait]
+impl Profiles for Database {
+    async fn set_profile(
+        &self,
+        organization: OrganizationNumber,
+        record: &ProfileRecord,
+    ) -> Result<bool, StoreError> {
+        let suite = record.profile.suite();
+        let document = at("document").text(&record.profile)?;
+        let updated_at = record.updated_at.as_microsecond();
+        let mut transaction = self.begin_write().await?;
+        let changed = query(CHANGE)
+            .bind(organization.0)
+            .bind(&suite)
+            .bind(&document)
+            .bind(updated_at)
+            .execute(&mut transaction)
+            .await?;
+        let new = changed == 0;
+        if new {
+            query(ADD)
+                .bind(organization.0)
+                .bind(&suite)
+                .bind(&document)
+                .bind(updated_at)
+                .bind(record.created_at.as_microsecond())
+                .execute(&mut transaction)
+                .await
+                .map_err(|cause| super::taken(cause, "a profile of this suite"))?;
         }
-    };
-}
+        query(LOOK_AGAIN)
+            .bind(organization.0)
+            .bind(&suite)
+            .execute(&mut transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(new)
+    }
 
-profiles!(SqliteStore);
-profiles!(PostgresStore);
+    async fn profile(
+        &self,
+        organization: OrganizationNumber,
+        suite: &str,
+    ) -> Result<Option<ProfileRecord>, StoreError> {
+        let row = query(ONE)
+            .bind(organization.0)
+            .bind(suite)
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(record_of).transpose()
+    }
+
+    async fn profiles(
+        &self,
+        organization: OrganizationNumber,
+        after: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<ProfileRecord>, StoreError> {
+        let rows: Vec<(String, i64, i64)> = query(LISTED)
+            .bind(organization.0)
+            .bind(after.map_or(i64::MIN, |it| it.created_at.as_microsecond()))
+            .bind(after.map_or("", |it| it.id.as_str()))
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(record_of).collect()
+    }
+
+    async fn remove_profile(
+        &self,
+        organization: OrganizationNumber,
+        suite: &str,
+    ) -> Result<bool, StoreError> {
+        let removed = query(REMOVE)
+            .bind(organization.0)
+            .bind(suite)
+            .execute(self.writer()?)
+            .await?;
+        Ok(removed > 0)
+    }
+
+    async fn runs_to_gather(
+        &self,
+        organization: OrganizationNumber,
+        which: RunsOf<'_>,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<EndedRun>, StoreError> {
+        let rows: Vec<(i64, String)> = query(RUNS)
+            .bind(organization.0)
+            .bind(which.tenant.as_str())
+            .bind(&which.agent.id)
+            .bind(which.agent.version.as_deref())
+            .bind(which.since.as_microsecond())
+            .bind(after)
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        let ended = |(number, run): (i64, String)| EndedRun {
+            number,
+            run: RunId::from(run),
+        };
+        Ok(rows.into_iter().map(ended).collect())
+    }
+
+    async fn run_to_gather(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<Option<RunRecord>, StoreError> {
+        let record: Option<String> = query(RECORD)
+            .bind(run.as_str())
+            .bind(tenant.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        record.map(|record| run_of(&record)).transpose()
+    }
+
+    async fn gathered(
+        &self,
+        organization: OrganizationNumber,
+        run: &Gathered,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        query(GATHERED)
+            .bind(organization.0)
+            .bind(run.run.as_str())
+            .bind(run.agent.0)
+            .bind(&run.suite)
+            .bind(i64::try_from(run.events).unwrap_or(i64::MAX))
+            .bind(run.left_out.map(LeftOut::as_str))
+            .bind(now.as_microsecond())
+            .execute(self.writer()?)
+            .await?;
+        Ok(())
+    }
+
+    async fn left_out(
+        &self,
+        organization: OrganizationNumber,
+        agent: AgentNumber,
+        limit: u32,
+    ) -> Result<Vec<(RunId, LeftOut)>, StoreError> {
+        let rows: Vec<(String, String)> = query(LEFT_OUT)
+            .bind(organization.0)
+            .bind(agent.0)
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        let reason = |name: &str| {
+            LeftOut::parse(name).ok_or_else(|| column("aaaf_gathered", "left_out").inconsistent())
+        };
+        rows.into_iter()
+            .map(|(run, why)| Ok((RunId::from(run), reason(&why)?)))
+            .collect()
+    }
+}

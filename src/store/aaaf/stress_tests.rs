@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use crate::domain::ids::RunId;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{OrganizationNumber, Outcome, StressResult, StressResults};
-use crate::store::convert::{backend, column};
-use crate::store::{PostgresStore, SqliteStore};
+use crate::store::Database;
+use crate::store::convert::column;
+use crate::store::sql::query;
 
 const ADD: &str = "INSERT INTO aaaf_stress_test_result
         (organization, assessment, test, task, run, outcome, score, recorded_at)
@@ -22,77 +23,66 @@ const FORGET: &str = "DELETE FROM aaaf_stress_test_result
 
 type Row = (String, String, String, String, f64);
 
-macro_rules! stress_results {
-    ($store:ty) => {
-        #[async_trait]
-        impl StressResults for $store {
-            async fn record_stress_results(
-                &self,
-                organization: OrganizationNumber,
-                assessment: &str,
-                results: &[StressResult],
-                now: Timestamp,
-            ) -> Result<(), StoreError> {
-                let mut transaction = self.begin_write().await?;
-                for result in results {
-                    sqlx::query(ADD)
-                        .bind(organization.0)
-                        .bind(assessment)
-                        .bind(&result.test)
-                        .bind(&result.task)
-                        .bind(result.run_id.as_str())
-                        .bind(result.outcome.as_str())
-                        .bind(result.score)
-                        .bind(now.as_microsecond())
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                }
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn stress_results(
-                &self,
-                organization: OrganizationNumber,
-                assessment: &str,
-            ) -> Result<Vec<StressResult>, StoreError> {
-                let rows: Vec<Row> = sqlx::query_as(ALL)
-                    .bind(organization.0)
-                    .bind(assessment)
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                let result = |(test, task, run, outcome, score): Row| {
-                    let outcome = Outcome::parse(&outcome).ok_or_else(|| {
-                        column("aaaf_stress_test_result", "outcome").inconsistent()
-                    })?;
-                    Ok(StressResult {
-                        test,
-                        task,
-                        run_id: RunId::from(run),
-                        outcome,
-                        score,
-                    })
-                };
-                rows.into_iter().map(result).collect()
-            }
-
-            async fn forget_stress_results(
-                &self,
-                before: Timestamp,
-                limit: u32,
-            ) -> Result<u64, StoreError> {
-                let forgotten = sqlx::query(FORGET)
-                    .bind(before.as_microsecond())
-                    .bind(i64::from(limit))
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(forgotten.rows_affected())
-            }
+#[async_trait]
+impl StressResults for Database {
+    async fn record_stress_results(
+        &self,
+        organization: OrganizationNumber,
+        assessment: &str,
+        results: &[StressResult],
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin_write().await?;
+        for result in results {
+            query(ADD)
+                .bind(organization.0)
+                .bind(assessment)
+                .bind(&result.test)
+                .bind(&result.task)
+                .bind(result.run_id.as_str())
+                .bind(result.outcome.as_str())
+                .bind(result.score)
+                .bind(now.as_microsecond())
+                .execute(&mut transaction)
+                .await?;
         }
-    };
-}
+        transaction.commit().await
+    }
 
-stress_results!(SqliteStore);
-stress_results!(PostgresStore);
+    async fn stress_results(
+        &self,
+        organization: OrganizationNumber,
+        assessment: &str,
+    ) -> Result<Vec<StressResult>, StoreError> {
+        let rows: Vec<Row> = query(ALL)
+            .bind(organization.0)
+            .bind(assessment)
+            .fetch_all(self.readers())
+            .await?;
+        let result = |(test, task, run, outcome, score): Row| {
+            let outcome = Outcome::parse(&outcome)
+                .ok_or_else(|| column("aaaf_stress_test_result", "outcome").inconsistent())?;
+            Ok(StressResult {
+                test,
+                task,
+                run_id: RunId::from(run),
+                outcome,
+                score,
+            })
+        };
+        rows.into_iter().map(result).collect()
+    }
+
+    async fn forget_stress_results(
+        &self,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, StoreError> {
+        let forgotten = query(FORGET)
+            .bind(before.as_microsecond())
+            .bind(i64::from(limit))
+            .execute(self.writer()?)
+            .await?;
+        Ok(forgotten)
+    }
+}

@@ -44,7 +44,7 @@ enum Signal {
 }
 
 /// Tells the other replicas, and is told by them, for as long as it lives.
-pub(super) struct Broadcast {
+pub(in crate::store) struct Broadcast {
     outbox: Arc<Outbox>,
     _tasks: [AbortOnDropHandle<()>; 2],
 }
@@ -87,25 +87,25 @@ impl Broadcast {
         })
     }
 
-    pub(super) fn head(&self, run: &RunId, head: Head) {
+    pub(in crate::store) fn head(&self, run: &RunId, head: Head) {
         self.outbox.put(|pending| {
             pending.heads.insert(run.clone(), head);
         });
     }
 
-    pub(super) fn cancel(&self, run: &RunId) {
+    pub(in crate::store) fn cancel(&self, run: &RunId) {
         self.outbox.put(|pending| {
             pending.cancels.insert(run.clone());
         });
     }
 
-    pub(super) fn annotated(&self, run: &RunId) {
+    pub(in crate::store) fn annotated(&self, run: &RunId) {
         self.outbox.put(|pending| {
             pending.annotated.insert(run.clone());
         });
     }
 
-    pub(super) fn work(&self) {
+    pub(in crate::store) fn work(&self) {
         self.outbox.put(|pending| pending.work = true);
     }
 }

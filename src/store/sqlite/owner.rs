@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tracing::{info, warn};
 use uuid::Uuid;
 
-use super::SqliteStore;
+use super::Sqlite;
 use crate::ports::StoreError;
 use crate::store::convert::{backend, micros};
 
@@ -41,7 +41,7 @@ const RELEASE: [&str; 7] = [
 ];
 
 /// Proof that this process is alive, for as long as the value exists.
-pub(super) struct Process {
+pub(in crate::store) struct Process {
     id: String,
     folder: PathBuf,
     /// Whether the owners of all leases have been looked at.
@@ -75,6 +75,11 @@ impl Process {
                 });
             }
         }
+    }
+
+    /// An owner as leases name it.
+    pub(in crate::store) fn holder(&self, owner: &str) -> String {
+        format!("{owner}@{}", self.id)
     }
 
     /// Whether the owner of a lease is known to be dead. An owner without a process is one of an earlier version.
@@ -137,19 +142,14 @@ fn create_private(folder: &Path) -> Result<(), Error> {
     builder.create(folder)
 }
 
-impl SqliteStore {
-    /// An owner as leases name it.
-    pub(in crate::store) fn holder(&self, owner: &str) -> String {
-        format!("{owner}@{}", self.process.id)
-    }
+/// The clock of leases: one that every process on the machine shares and that is never set. After a restart of the
+/// machine it begins anew, but no owner of an older lease is alive then.
+pub(in crate::store) fn lease_clock() -> i64 {
+    let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
+    micros(now)
+}
 
-    /// The clock of leases: one that every process on the machine shares and that is never set. After a restart of the
-    /// machine it begins anew, but no owner of an older lease is alive then.
-    pub(in crate::store) fn lease_clock(&self) -> Option<i64> {
-        let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
-        Some(micros(now))
-    }
-
+impl Sqlite {
     /// Releases the leases of processes that are dead; `true` if there were any.
     pub(in crate::store) async fn release_dead(&self) -> Result<bool, StoreError> {
         // Once all have been looked at, only a process that was here since can have left anything.
@@ -165,7 +165,7 @@ impl SqliteStore {
             .filter(|holder| self.process.is_dead(holder))
             .collect();
         if !dead.is_empty() {
-            let mut transaction = self.begin_write().await?;
+            let mut transaction = self.begin().await?;
             for holder in &dead {
                 for release in RELEASE {
                     sqlx::query(release)

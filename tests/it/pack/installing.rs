@@ -14,7 +14,7 @@ use touchstone::protocol::error::ErrorCode;
 use touchstone::protocol::schema::Document;
 use touchstone::service::library::Library;
 use touchstone::service::packs::{Candidate, ImportError, Packs};
-use touchstone::store::sqlite::SqliteStore;
+use touchstone::store::Database;
 use touchstone::system::SystemClock;
 
 use super::publishing::{key, trust};
@@ -64,7 +64,7 @@ struct World {
 async fn world() -> World {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(
-        SqliteStore::open(&folder.path().join("store.db"), host_keys::usual())
+        Database::sqlite(&folder.path().join("store.db"), host_keys::usual())
             .await
             .unwrap(),
     );

@@ -201,7 +201,7 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
                 std::fs::remove_file(dir.path().join(name)).unwrap();
             }
             if way == "replaced" {
-                let fresh = touchstone::store::SqliteStore::open(&path, host_keys::usual())
+                let fresh = touchstone::store::Database::sqlite(&path, host_keys::usual())
                     .await
                     .unwrap();
                 fresh.close().await;

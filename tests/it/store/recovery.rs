@@ -174,7 +174,7 @@ async fn a_locked_file_is_a_matter_of_the_moment() {
 async fn the_concrete_stores_close_in_order() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("test.db");
-    let store = touchstone::store::SqliteStore::open(&path, host_keys::usual())
+    let store = touchstone::store::Database::sqlite(&path, host_keys::usual())
         .await
         .unwrap();
     let run = record("run_1", "acme", 1);

@@ -10,7 +10,6 @@ use tokio::time::timeout;
 
 use super::{Database, Engine, Engine::*, TOO_LONG, claimed, events, head, open, record};
 use touchstone::ports::{CancelRequest, Head, RunLog, Signals, Store};
-use touchstone::store::SqliteStore;
 
 /// Follows a run to its end, as a stream does: read, then wait for more.
 async fn follow(store: Arc<dyn Store>, run: touchstone::domain::ids::RunId) -> u64 {
@@ -122,9 +121,10 @@ async fn work_wakes_whoever_waits_or_is_about_to(#[values(Sqlite, Postgres)] eng
 #[tokio::test]
 async fn waiting_asks_nothing_of_the_database() {
     let dir = tempfile::TempDir::new().unwrap();
-    let store = SqliteStore::open(&dir.path().join("test.db"), host_keys::usual())
-        .await
-        .unwrap();
+    let store =
+        touchstone::store::Database::sqlite(&dir.path().join("test.db"), host_keys::usual())
+            .await
+            .unwrap();
     let run = record("run_1", "acme", 1);
     store.create(&run, None).await.unwrap();
     let run = run.run_id;

@@ -13,9 +13,10 @@ use crate::ports::aaaf::{
     Attempted, DeliveryRecord, DeliveryState, DueDelivery, NoticeClaim, NoticeWebhook, Notices,
     OrganizationNumber, Position, Redelivery, SealedSecrets,
 };
+use crate::store::Database;
 use crate::store::aaaf::organizations::active;
-use crate::store::convert::{backend, lease_now, micros};
-use crate::store::{PostgresStore, SqliteStore};
+use crate::store::convert::micros;
+use crate::store::sql::query;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rows::{DeliveryRow, Row, at, claim_of, delivery_of, due_of, record_of};
@@ -102,358 +103,314 @@ fn after(position: Option<&Position>) -> (i64, &str) {
     })
 }
 
-macro_rules! notices {
-    ($store:ident, $skip:literal) => {
-        impl $store {
-            /// Asked before a claim, which takes a lock: most of the time there is nothing to claim.
-            const NOTICES_DUE: &str = concat!(
-                "SELECT EXISTS (SELECT 1 FROM aaaf_webhook
-                WHERE due_at <= $1 AND disabled_at IS NULL AND lease_until <= ",
-                lease_now!($store, "$2"),
-                " AND ",
-                active!("aaaf_webhook.organization"),
-                ")"
-            );
-            const CLAIM_NOTICES: &str = concat!(
-                "UPDATE aaaf_webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
-                lease_now!($store, "$4"),
-                " + $2
-                WHERE number = (SELECT number FROM aaaf_webhook
-                    WHERE due_at <= $3 AND disabled_at IS NULL AND lease_until <= ",
-                lease_now!($store, "$4"),
-                " AND ",
-                active!("aaaf_webhook.organization"),
-                " ORDER BY due_at, number LIMIT 1 ",
-                $skip,
-                ") RETURNING fence, ",
-                columns!()
-            );
-            const HOLD_NOTICES: &str = concat!(
-                "UPDATE aaaf_webhook SET failing_since = $3, disabled_at = $4, disabled = $5, lease_until = ",
-                lease_now!($store, "$7"),
-                " + $6 WHERE id = $1 AND fence = $2 RETURNING number"
-            );
+impl Database {
+    /// Asked before a claim, which takes a lock: most of the time there is nothing to claim.
+    const NOTICES_DUE: &str = concat!(
+        "SELECT EXISTS (SELECT 1 FROM aaaf_webhook
+        WHERE due_at <= $1 AND disabled_at IS NULL AND lease_until <= ",
+        "COALESCE($2, {now})",
+        " AND ",
+        active!("aaaf_webhook.organization"),
+        ")"
+    );
+    const CLAIM_NOTICES: &str = concat!(
+        "UPDATE aaaf_webhook SET fence = fence + 1, lease_owner = $1, lease_until = ",
+        "COALESCE($4, {now})",
+        " + $2
+        WHERE number = (SELECT number FROM aaaf_webhook
+            WHERE due_at <= $3 AND disabled_at IS NULL AND lease_until <= ",
+        "COALESCE($4, {now})",
+        " AND ",
+        active!("aaaf_webhook.organization"),
+        " ORDER BY due_at, number LIMIT 1 {skip locked}) RETURNING fence, ",
+        columns!()
+    );
+    const HOLD_NOTICES: &str = "UPDATE aaaf_webhook SET failing_since = $3, disabled_at = $4, disabled = $5, lease_until = COALESCE($7, {now}) + $6 WHERE id = $1 AND fence = $2 RETURNING number";
 
-            async fn notices_due(&self, now: Timestamp) -> Result<bool, StoreError> {
-                sqlx::query_scalar(Self::NOTICES_DUE)
-                    .bind(now.as_microsecond())
-                    .bind(self.lease_clock())
-                    .fetch_one(self.readers())
-                    .await
-                    .map_err(backend)
-            }
-        }
-
-        #[async_trait]
-        impl Notices for $store {
-            async fn add_notice_webhook(
-                &self,
-                webhook: &NoticeWebhook,
-                most: u32,
-            ) -> Result<bool, StoreError> {
-                let names: Vec<&str> = webhook.events.iter().map(|it| it.as_str()).collect();
-                let mut transaction = self.begin_registration().await?;
-                let present: i64 = sqlx::query_scalar(COUNT)
-                    .bind(webhook.organization.0)
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                if present >= i64::from(most) {
-                    return Ok(false);
-                }
-                sqlx::query(ADD)
-                    .bind(webhook.organization.0)
-                    .bind(&webhook.id)
-                    .bind(webhook.url.as_str())
-                    .bind(at("events").text(&names)?)
-                    .bind(&webhook.secrets.current)
-                    .bind(&webhook.secrets.fingerprint)
-                    .bind(webhook.created_at.as_microsecond())
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(true)
-            }
-
-            async fn notice_webhook(
-                &self,
-                organization: OrganizationNumber,
-                id: &str,
-            ) -> Result<Option<NoticeWebhook>, StoreError> {
-                let row = sqlx::query_as(ONE)
-                    .bind(organization.0)
-                    .bind(id)
-                    .fetch_optional(self.readers())
-                    .await
-                    .map_err(backend)?;
-                row.map(record_of).transpose()
-            }
-
-            async fn notice_webhooks(
-                &self,
-                organization: OrganizationNumber,
-                position: Option<&Position>,
-                limit: u32,
-            ) -> Result<Vec<NoticeWebhook>, StoreError> {
-                let (created_at, id) = after(position);
-                let rows: Vec<Row> = sqlx::query_as(LISTED)
-                    .bind(organization.0)
-                    .bind(created_at)
-                    .bind(id)
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(record_of).collect()
-            }
-
-            async fn remove_notice_webhook(
-                &self,
-                organization: OrganizationNumber,
-                id: &str,
-            ) -> Result<bool, StoreError> {
-                let removed = sqlx::query(REMOVE)
-                    .bind(organization.0)
-                    .bind(id)
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(removed.rows_affected() > 0)
-            }
-
-            async fn rotate_notice_webhook(
-                &self,
-                webhook: &NoticeWebhook,
-                secrets: &SealedSecrets,
-            ) -> Result<(), StoreError> {
-                let previous = secrets.previous.as_ref();
-                let rotated = sqlx::query(ROTATE)
-                    .bind(webhook.organization.0)
-                    .bind(&webhook.id)
-                    .bind(&webhook.secrets.current)
-                    .bind(&secrets.current)
-                    .bind(&secrets.fingerprint)
-                    .bind(previous.map(|(secret, _)| secret))
-                    .bind(previous.map(|(_, until)| until.as_microsecond()))
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                match rotated.rows_affected() {
-                    0 => Err(StoreError::Stale),
-                    _ => Ok(()),
-                }
-            }
-
-            async fn enable_notice_webhook(
-                &self,
-                organization: OrganizationNumber,
-                id: &str,
-            ) -> Result<bool, StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let number: Option<i64> = sqlx::query_scalar(ENABLE)
-                    .bind(organization.0)
-                    .bind(id)
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let Some(number) = number else {
-                    return Ok(false);
-                };
-                sqlx::query(SETTLE)
-                    .bind(number)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(true)
-            }
-
-            async fn deliveries(
-                &self,
-                organization: OrganizationNumber,
-                webhook: &str,
-                position: Option<&Position>,
-                limit: u32,
-            ) -> Result<Vec<DeliveryRecord>, StoreError> {
-                let (created_at, id) = after(position);
-                let rows: Vec<DeliveryRow> = sqlx::query_as(DELIVERIES)
-                    .bind(organization.0)
-                    .bind(webhook)
-                    .bind(created_at)
-                    .bind(id)
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(delivery_of).collect()
-            }
-
-            async fn redeliver(
-                &self,
-                organization: OrganizationNumber,
-                webhook: &str,
-                id: &str,
-                now: Timestamp,
-            ) -> Result<Redelivery, StoreError> {
-                let mut transaction = self.begin_write().await?;
-                let found: Option<(i64, bool)> = sqlx::query_as(ASK_AGAIN)
-                    .bind(organization.0)
-                    .bind(webhook)
-                    .bind(now.as_microsecond())
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let Some((number, disabled)) = found else {
-                    return Ok(Redelivery::Unknown);
-                };
-                let again = sqlx::query(AGAIN)
-                    .bind(number)
-                    .bind(id)
-                    .bind(now.as_microsecond())
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                // A transaction that is not committed has done nothing.
-                if again.rows_affected() == 0 {
-                    return Ok(Redelivery::Unknown);
-                }
-                if disabled {
-                    return Ok(Redelivery::Disabled);
-                }
-                let row = sqlx::query_as(DELIVERY)
-                    .bind(organization.0)
-                    .bind(webhook)
-                    .bind(id)
-                    .fetch_one(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)?;
-                Ok(Redelivery::Due(delivery_of(row)?))
-            }
-
-            async fn claim_notice_webhook(
-                &self,
-                owner: &str,
-                ttl: Duration,
-                now: Timestamp,
-            ) -> Result<Option<NoticeClaim>, StoreError> {
-                if !self.notices_due(now).await?
-                    && !(self.release_dead().await? && self.notices_due(now).await?)
-                {
-                    return Ok(None);
-                }
-                let row = sqlx::query_as(Self::CLAIM_NOTICES)
-                    .bind(self.holder(owner))
-                    .bind(micros(ttl))
-                    .bind(now.as_microsecond())
-                    .bind(self.lease_clock())
-                    .fetch_all(self.writer()?)
-                    .await
-                    .map_err(backend)?
-                    .pop();
-                row.map(claim_of).transpose()
-            }
-
-            async fn due_deliveries(
-                &self,
-                claim: &NoticeClaim,
-                now: Timestamp,
-                limit: u32,
-            ) -> Result<Vec<DueDelivery>, StoreError> {
-                let rows: Vec<(String, String, String, i64)> = sqlx::query_as(DUE)
-                    .bind(&claim.webhook.id)
-                    .bind(now.as_microsecond())
-                    .bind(i64::from(limit))
-                    .fetch_all(self.readers())
-                    .await
-                    .map_err(backend)?;
-                rows.into_iter().map(due_of).collect()
-            }
-
-            async fn attempted(
-                &self,
-                claim: &NoticeClaim,
-                attempts: &[Attempted],
-                health: &Health,
-                ttl: Duration,
-            ) -> Result<(), StoreError> {
-                let micros_of = |time: Timestamp| time.as_microsecond();
-                let mut transaction = self.begin_write().await?;
-                let number: Option<i64> = sqlx::query_scalar(Self::HOLD_NOTICES)
-                    .bind(&claim.webhook.id)
-                    .bind(claim.fence.0)
-                    .bind(health.failing_since.map(micros_of))
-                    .bind(health.disabled.map(|(_, since)| since.as_microsecond()))
-                    .bind(health.disabled.map(|(why, _)| why.as_str()))
-                    .bind(micros(ttl))
-                    .bind(self.lease_clock())
-                    .fetch_optional(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                let number = number.ok_or(StoreError::Fenced)?;
-                for attempt in attempts {
-                    let (state, due_at) = match attempt.next {
-                        Next::Delivered => (DeliveryState::Delivered, None),
-                        Next::Again(then) => (DeliveryState::Pending, Some(then)),
-                        Next::Never => (DeliveryState::Failed, None),
-                    };
-                    sqlx::query(ATTEMPTED)
-                        .bind(number)
-                        .bind(&attempt.id)
-                        .bind(state.as_str())
-                        .bind(due_at.map(micros_of))
-                        .bind(attempt.at.as_microsecond())
-                        .bind(&attempt.outcome)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                }
-                if health.disabled.is_some() {
-                    sqlx::query(GIVE_UP)
-                        .bind(number)
-                        .execute(&mut *transaction)
-                        .await
-                        .map_err(backend)?;
-                }
-                sqlx::query(SETTLE)
-                    .bind(number)
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(backend)?;
-                transaction.commit().await.map_err(backend)
-            }
-
-            async fn release_notice_webhook(&self, claim: &NoticeClaim) -> Result<(), StoreError> {
-                sqlx::query(RELEASE)
-                    .bind(&claim.webhook.id)
-                    .bind(claim.fence.0)
-                    .execute(self.writer()?)
-                    .await
-                    .map_err(backend)?;
-                Ok(())
-            }
-
-            async fn forget_deliveries(
-                &self,
-                before: Timestamp,
-                limit: u32,
-            ) -> Result<u64, StoreError> {
-                let mut forgotten = 0;
-                for statement in [FORGET_DELIVERIES, FORGET_NOTICES] {
-                    let deleted = sqlx::query(statement)
-                        .bind(before.as_microsecond())
-                        .bind(i64::from(limit))
-                        .execute(self.writer()?)
-                        .await
-                        .map_err(backend)?;
-                    forgotten += deleted.rows_affected();
-                }
-                Ok(forgotten)
-            }
-        }
-    };
+    async fn notices_due(&self, now: Timestamp) -> Result<bool, StoreError> {
+        query(Self::NOTICES_DUE)
+            .bind(now.as_microsecond())
+            .bind(self.lease_clock())
+            .fetch_one(self.readers())
+            .await
+    }
 }
 
-notices!(SqliteStore, "");
-notices!(PostgresStore, "FOR UPDATE SKIP LOCKED");
+#[async_trait]
+impl Notices for Database {
+    async fn add_notice_webhook(
+        &self,
+        webhook: &NoticeWebhook,
+        most: u32,
+    ) -> Result<bool, StoreError> {
+        let names: Vec<&str> = webhook.events.iter().map(|it| it.as_str()).collect();
+        let mut transaction = self.begin_registration().await?;
+        let present: i64 = query(COUNT)
+            .bind(webhook.organization.0)
+            .fetch_one(&mut transaction)
+            .await?;
+        if present >= i64::from(most) {
+            return Ok(false);
+        }
+        query(ADD)
+            .bind(webhook.organization.0)
+            .bind(&webhook.id)
+            .bind(webhook.url.as_str())
+            .bind(at("events").text(&names)?)
+            .bind(&webhook.secrets.current)
+            .bind(&webhook.secrets.fingerprint)
+            .bind(webhook.created_at.as_microsecond())
+            .execute(&mut transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    async fn notice_webhook(
+        &self,
+        organization: OrganizationNumber,
+        id: &str,
+    ) -> Result<Option<NoticeWebhook>, StoreError> {
+        let row = query(ONE)
+            .bind(organization.0)
+            .bind(id)
+            .fetch_optional(self.readers())
+            .await?;
+        row.map(record_of).transpose()
+    }
+
+    async fn notice_webhooks(
+        &self,
+        organization: OrganizationNumber,
+        position: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<NoticeWebhook>, StoreError> {
+        let (created_at, id) = after(position);
+        let rows: Vec<Row> = query(LISTED)
+            .bind(organization.0)
+            .bind(created_at)
+            .bind(id)
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(record_of).collect()
+    }
+
+    async fn remove_notice_webhook(
+        &self,
+        organization: OrganizationNumber,
+        id: &str,
+    ) -> Result<bool, StoreError> {
+        let removed = query(REMOVE)
+            .bind(organization.0)
+            .bind(id)
+            .execute(self.writer()?)
+            .await?;
+        Ok(removed > 0)
+    }
+
+    async fn rotate_notice_webhook(
+        &self,
+        webhook: &NoticeWebhook,
+        secrets: &SealedSecrets,
+    ) -> Result<(), StoreError> {
+        let previous = secrets.previous.as_ref();
+        let rotated = query(ROTATE)
+            .bind(webhook.organization.0)
+            .bind(&webhook.id)
+            .bind(&webhook.secrets.current)
+            .bind(&secrets.current)
+            .bind(&secrets.fingerprint)
+            .bind(previous.map(|(secret, _)| secret))
+            .bind(previous.map(|(_, until)| until.as_microsecond()))
+            .execute(self.writer()?)
+            .await?;
+        match rotated {
+            0 => Err(StoreError::Stale),
+            _ => Ok(()),
+        }
+    }
+
+    async fn enable_notice_webhook(
+        &self,
+        organization: OrganizationNumber,
+        id: &str,
+    ) -> Result<bool, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let number: Option<i64> = query(ENABLE)
+            .bind(organization.0)
+            .bind(id)
+            .fetch_optional(&mut transaction)
+            .await?;
+        let Some(number) = number else {
+            return Ok(false);
+        };
+        query(SETTLE).bind(number).execute(&mut transaction).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    async fn deliveries(
+        &self,
+        organization: OrganizationNumber,
+        webhook: &str,
+        position: Option<&Position>,
+        limit: u32,
+    ) -> Result<Vec<DeliveryRecord>, StoreError> {
+        let (created_at, id) = after(position);
+        let rows: Vec<DeliveryRow> = query(DELIVERIES)
+            .bind(organization.0)
+            .bind(webhook)
+            .bind(created_at)
+            .bind(id)
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(delivery_of).collect()
+    }
+
+    async fn redeliver(
+        &self,
+        organization: OrganizationNumber,
+        webhook: &str,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Redelivery, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        let found: Option<(i64, bool)> = query(ASK_AGAIN)
+            .bind(organization.0)
+            .bind(webhook)
+            .bind(now.as_microsecond())
+            .fetch_optional(&mut transaction)
+            .await?;
+        let Some((number, disabled)) = found else {
+            return Ok(Redelivery::Unknown);
+        };
+        let again = query(AGAIN)
+            .bind(number)
+            .bind(id)
+            .bind(now.as_microsecond())
+            .execute(&mut transaction)
+            .await?;
+        // A transaction that is not committed has done nothing.
+        if again == 0 {
+            return Ok(Redelivery::Unknown);
+        }
+        if disabled {
+            return Ok(Redelivery::Disabled);
+        }
+        let row = query(DELIVERY)
+            .bind(organization.0)
+            .bind(webhook)
+            .bind(id)
+            .fetch_one(&mut transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(Redelivery::Due(delivery_of(row)?))
+    }
+
+    async fn claim_notice_webhook(
+        &self,
+        owner: &str,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Option<NoticeClaim>, StoreError> {
+        if !self.notices_due(now).await?
+            && !(self.release_dead().await? && self.notices_due(now).await?)
+        {
+            return Ok(None);
+        }
+        let row = query(Self::CLAIM_NOTICES)
+            .bind(self.holder(owner))
+            .bind(micros(ttl))
+            .bind(now.as_microsecond())
+            .bind(self.lease_clock())
+            .fetch_all(self.writer()?)
+            .await?
+            .pop();
+        row.map(claim_of).transpose()
+    }
+
+    async fn due_deliveries(
+        &self,
+        claim: &NoticeClaim,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<DueDelivery>, StoreError> {
+        let rows: Vec<(String, String, String, i64)> = query(DUE)
+            .bind(&claim.webhook.id)
+            .bind(now.as_microsecond())
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await?;
+        rows.into_iter().map(due_of).collect()
+    }
+
+    async fn attempted(
+        &self,
+        claim: &NoticeClaim,
+        attempts: &[Attempted],
+        health: &Health,
+        ttl: Duration,
+    ) -> Result<(), StoreError> {
+        let micros_of = |time: Timestamp| time.as_microsecond();
+        let mut transaction = self.begin_write().await?;
+        let number: Option<i64> = query(Self::HOLD_NOTICES)
+            .bind(&claim.webhook.id)
+            .bind(claim.fence.0)
+            .bind(health.failing_since.map(micros_of))
+            .bind(health.disabled.map(|(_, since)| since.as_microsecond()))
+            .bind(health.disabled.map(|(why, _)| why.as_str()))
+            .bind(micros(ttl))
+            .bind(self.lease_clock())
+            .fetch_optional(&mut transaction)
+            .await?;
+        let number = number.ok_or(StoreError::Fenced)?;
+        for attempt in attempts {
+            let (state, due_at) = match attempt.next {
+                Next::Delivered => (DeliveryState::Delivered, None),
+                Next::Again(then) => (DeliveryState::Pending, Some(then)),
+                Next::Never => (DeliveryState::Failed, None),
+            };
+            query(ATTEMPTED)
+                .bind(number)
+                .bind(&attempt.id)
+                .bind(state.as_str())
+                .bind(due_at.map(micros_of))
+                .bind(attempt.at.as_microsecond())
+                .bind(&attempt.outcome)
+                .execute(&mut transaction)
+                .await?;
+        }
+        if health.disabled.is_some() {
+            query(GIVE_UP)
+                .bind(number)
+                .execute(&mut transaction)
+                .await?;
+        }
+        query(SETTLE).bind(number).execute(&mut transaction).await?;
+        transaction.commit().await
+    }
+
+    async fn release_notice_webhook(&self, claim: &NoticeClaim) -> Result<(), StoreError> {
+        query(RELEASE)
+            .bind(&claim.webhook.id)
+            .bind(claim.fence.0)
+            .execute(self.writer()?)
+            .await?;
+        Ok(())
+    }
+
+    async fn forget_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+        let mut forgotten = 0;
+        for statement in [FORGET_DELIVERIES, FORGET_NOTICES] {
+            let deleted = query(statement)
+                .bind(before.as_microsecond())
+                .bind(i64::from(limit))
+                .execute(self.writer()?)
+                .await?;
+            forgotten += deleted;
+        }
+        Ok(forgotten)
+    }
+}

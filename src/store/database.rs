@@ -1,0 +1,268 @@
+//! The database, on one of two engines.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::convert::Batch;
+use super::health::WriteHealth;
+use super::postgres::Postgres;
+use super::secrets::Cipher;
+use super::signals::LocalSignals;
+use super::sql::{Pool, Transaction, query};
+use super::sqlite::Sqlite;
+use crate::domain::ids::{RunId, TenantId};
+use crate::ports::{Fence, Head, HostKeys, RunLog as _, Signals, StoreError};
+
+/// The store: a file of its own, or a PostgreSQL server that replicas share.
+pub struct Database {
+    engine: Engine,
+    health: WriteHealth,
+    cipher: Cipher,
+}
+
+enum Engine {
+    Sqlite(Sqlite),
+    Postgres(Postgres),
+}
+
+impl Database {
+    /// Opens the file, creates it if need be, and brings its tables up to date. Secrets are encrypted with `keys`.
+    ///
+    /// # Errors
+    /// [`StoreError::Backend`] when the file cannot be opened or is not a database of ours.
+    pub async fn sqlite(path: &Path, keys: Arc<dyn HostKeys>) -> Result<Self, StoreError> {
+        let database = Self::on(Engine::Sqlite(Sqlite::open(path).await?), keys);
+        // A store that cannot be written to now (locked, full) is opened all the same; workers try again.
+        if let Err(cause) = database.release_dead().await {
+            tracing::warn!(%cause, "the leases of processes that have ended could not be released yet");
+        }
+        Ok(database)
+    }
+
+    /// Connects and brings the tables up to date. Secrets are encrypted with `keys`.
+    ///
+    /// # Errors
+    /// [`StoreError::Backend`] when the URL is malformed, the server cannot be reached, or the tables are not ours.
+    pub async fn postgres(url: &str, keys: Arc<dyn HostKeys>) -> Result<Self, StoreError> {
+        Ok(Self::on(Engine::Postgres(Postgres::open(url).await?), keys))
+    }
+
+    fn on(engine: Engine, keys: Arc<dyn HostKeys>) -> Self {
+        Self {
+            engine,
+            health: WriteHealth::default(),
+            cipher: Cipher::new(keys),
+        }
+    }
+
+    /// Closes all connections. Without it nothing is lost either.
+    pub async fn close(&self) {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.close().await,
+            Engine::Postgres(engine) => engine.close().await,
+        }
+    }
+
+    pub(super) fn cipher(&self) -> &Cipher {
+        &self.cipher
+    }
+
+    pub(super) fn health(&self) -> &WriteHealth {
+        &self.health
+    }
+
+    pub(super) fn readers(&self) -> Pool<'_> {
+        match &self.engine {
+            Engine::Sqlite(engine) => Pool::Sqlite(engine.readers()),
+            Engine::Postgres(engine) => Pool::Postgres(engine.pool()),
+        }
+    }
+
+    /// # Errors
+    /// [`StoreError::Unavailable`] when SQLite's file or its log was deleted or replaced: what is written then would be lost.
+    pub(super) fn writer(&self) -> Result<Pool<'_>, StoreError> {
+        Ok(match &self.engine {
+            Engine::Sqlite(engine) => Pool::Sqlite(engine.writer()?),
+            Engine::Postgres(engine) => Pool::Postgres(engine.pool()),
+        })
+    }
+
+    /// A transaction that writes.
+    pub(super) async fn begin_write(&self) -> Result<Transaction, StoreError> {
+        Ok(match &self.engine {
+            Engine::Sqlite(engine) => Transaction::Sqlite(engine.begin().await?),
+            Engine::Postgres(engine) => Transaction::Postgres(engine.begin().await?),
+        })
+    }
+
+    /// A transaction of which there is one at a time for a scope: of two runs at once, the second one sees the first.
+    pub(super) async fn begin_scope(
+        &self,
+        tenant: &TenantId,
+        scope: &str,
+    ) -> Result<Transaction, StoreError> {
+        // Apart from the locks of the inventory: the seed is another one.
+        self.begin_locked(
+            "SELECT pg_advisory_xact_lock(hashtextextended($2, hashtextextended($1, 1)))",
+            &[tenant.as_str(), scope],
+        )
+        .await
+    }
+
+    /// A transaction of which there is one at a time for a tenant: two installations would not see each other's suites.
+    pub(super) async fn begin_inventory(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Transaction, StoreError> {
+        self.begin_locked(
+            "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
+            &[tenant.as_str()],
+        )
+        .await
+    }
+
+    /// Waits for those who are creating runs and keeps others from it until the end: a run that is created while a
+    /// subscription is, each transaction not seeing the other's, would not be followed. Appends wait too, for the few
+    /// milliseconds a registration takes.
+    pub(super) async fn begin_registration(&self) -> Result<Transaction, StoreError> {
+        self.begin_locked("LOCK TABLE run IN SHARE MODE", &[]).await
+    }
+
+    /// SQLite has one writer at a time anyway.
+    async fn begin_locked(
+        &self,
+        lock: &'static str,
+        parameters: &[&str],
+    ) -> Result<Transaction, StoreError> {
+        let mut transaction = self.begin_write().await?;
+        if matches!(transaction, Transaction::Postgres(_)) {
+            let mut statement = query(lock);
+            for parameter in parameters {
+                statement = statement.bind(*parameter);
+            }
+            statement.execute(&mut transaction).await?;
+        }
+        Ok(transaction)
+    }
+
+    pub(super) async fn append_batch(
+        &self,
+        run: &RunId,
+        fence: Fence,
+        batch: &Batch<'_>,
+        ends: bool,
+    ) -> Result<(), StoreError> {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.append(run, fence, batch, ends).await,
+            Engine::Postgres(engine) => engine.append(run, fence, batch, ends).await,
+        }
+    }
+
+    /// Runs a pragma on SQLite.
+    pub(super) async fn pragma(&self, pragma: &'static str) -> Result<(), StoreError> {
+        if let Engine::Sqlite(_) = &self.engine {
+            query(pragma).execute(self.writer()?).await?;
+        }
+        Ok(())
+    }
+
+    /// An owner as leases name it. On PostgreSQL the server cannot tell whether a process elsewhere is alive.
+    pub(super) fn holder(&self, owner: &str) -> String {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.process().holder(owner),
+            Engine::Postgres(_) => owner.to_owned(),
+        }
+    }
+
+    /// The clock of leases: that of the machine on SQLite, `None` for that of the server on PostgreSQL.
+    pub(super) fn lease_clock(&self) -> Option<i64> {
+        match &self.engine {
+            Engine::Sqlite(_) => Some(super::sqlite::lease_clock()),
+            Engine::Postgres(_) => None,
+        }
+    }
+
+    /// Releases the leases of processes that are dead; `true` if there were any. On PostgreSQL they run out.
+    pub(super) async fn release_dead(&self) -> Result<bool, StoreError> {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.release_dead().await,
+            Engine::Postgres(_) => Ok(false),
+        }
+    }
+
+    pub(super) fn local_signals(&self) -> &LocalSignals {
+        match &self.engine {
+            Engine::Sqlite(engine) => engine.signals(),
+            Engine::Postgres(engine) => engine.signals(),
+        }
+    }
+
+    pub(super) fn signal_annotated(&self, run: &RunId) {
+        self.local_signals().annotate(Some(run.clone()));
+        if let Engine::Postgres(engine) = &self.engine {
+            engine.broadcast().annotated(run);
+        }
+    }
+
+    pub(super) fn signal_cancel(&self, run: &RunId) {
+        self.local_signals().touch(run);
+        self.local_signals().ring();
+        if let Engine::Postgres(engine) = &self.engine {
+            engine.broadcast().cancel(run);
+        }
+    }
+}
+
+/// Appends a batch within a transaction.
+pub(super) async fn append_within(
+    transaction: &mut Transaction,
+    run: &RunId,
+    fence: Fence,
+    batch: &Batch<'_>,
+    ends: bool,
+) -> Result<(), StoreError> {
+    match transaction {
+        Transaction::Sqlite(it) => super::sqlite::append_within(it, run, fence, batch, ends).await,
+        Transaction::Postgres(it) => {
+            super::postgres::append_within(it, run, fence, batch, ends).await
+        }
+    }
+}
+
+#[async_trait]
+impl Signals for Database {
+    async fn run_changed(&self, run: &RunId, known: Head, at_most: Duration) {
+        let waiter = self.local_signals().wait(run);
+        if waiter.first
+            && let Ok(Some(head)) = self.head(run).await
+        {
+            self.local_signals().raise(run, head);
+        }
+        waiter.changed(known, at_most).await;
+    }
+
+    async fn any_run_changed(&self, at_most: Duration) {
+        self.local_signals().any_run(at_most).await;
+    }
+
+    async fn work_waiting(&self, at_most: Duration) {
+        self.local_signals().work(at_most).await;
+    }
+
+    async fn notify_run(&self, run: &RunId, head: Head) {
+        self.local_signals().raise(run, head);
+        if let Engine::Postgres(engine) = &self.engine {
+            engine.broadcast().head(run, head);
+        }
+    }
+
+    async fn notify_work(&self) {
+        self.local_signals().ring();
+        if let Engine::Postgres(engine) = &self.engine {
+            engine.broadcast().work();
+        }
+    }
+}
