@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::domain::eval::safety::probe::TOOL;
+use crate::protocol::openwop::suite::SAFETY_TOOL as TOOL;
 use crate::protocol::openwop::suite::ToolResponse;
 
 /// The position of one invocation in the responses of its task.

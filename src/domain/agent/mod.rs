@@ -9,6 +9,7 @@ mod circuit;
 mod concurrency;
 mod conversation;
 mod effects;
+mod endpoint;
 mod failure;
 mod fixtures;
 mod message;
@@ -23,6 +24,7 @@ pub use conversation::{
     Brief, Conversation, Limits, Next, Step, ToolOutcome, ToolSource, octets_of,
 };
 pub use effects::{Declared, Effects, Hints};
+pub use endpoint::{COMMAND_PROVIDER, EndpointPin};
 pub use failure::{BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection};
 pub use fixtures::FixtureCursor;
 pub use message::{

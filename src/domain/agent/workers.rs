@@ -9,7 +9,7 @@
 use serde_json::Value;
 
 use super::{ToolCall, ToolOutcome};
-use crate::protocol::openwop::events::InvocationOutcome;
+use crate::protocol::openwop::invocation::InvocationOutcome;
 use crate::protocol::openwop::suite::Fixtures;
 
 const DELEGATE: &str = "aaaf-delegate:";

@@ -6,7 +6,6 @@
 //! fit, so a budget is exceeded by at most that call's estimate. Tool calls and retries are counted
 //! one by one, so their limits are never exceeded (RFC 0084).
 
-pub mod extension;
 pub mod policy;
 pub mod watch;
 

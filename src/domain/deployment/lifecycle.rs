@@ -13,11 +13,11 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 
 pub use self::placement::Placement;
-use super::channel::Channel;
 use super::state::next;
 use super::traffic::{ALL, NoActiveDeployment, Seat, Split};
 use super::transition::{Move, Raised, Refused, refuse_what_would_be_ignored};
 use crate::domain::ids::{AgentId, RunId};
+use crate::protocol::openwop::channel::Channel;
 use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
 use crate::protocol::openwop::events::{
     DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentStateChanged, Event,

@@ -5,7 +5,6 @@
 //! deployments and the events. [`super::promotion`] and the caller's scopes decide who may request
 //! it and on what evidence.
 
-mod channel;
 mod consent;
 mod lifecycle;
 mod request;
@@ -13,7 +12,7 @@ mod state;
 mod traffic;
 mod transition;
 
-pub use channel::{Channel, ChannelFault, LATEST, draw};
+pub use crate::protocol::openwop::channel::{Channel, ChannelFault, LATEST, draw};
 pub use consent::Subject;
 pub use lifecycle::{Deployed, Lifecycle, Placement};
 pub use request::parse;

@@ -3,12 +3,12 @@
 use semver::Version;
 use serde_json::Value;
 
-use super::channel::Channel;
 use super::transition::Move;
 use crate::domain::fields::{Fields, Nulls};
 use crate::domain::ids::RunId;
 use crate::domain::redaction::mask;
 use crate::protocol::error::Problem;
+use crate::protocol::openwop::channel::Channel;
 use crate::protocol::openwop::deployment::{DeploymentState, TransitionKind};
 
 const FIELDS: &[&str] = &[

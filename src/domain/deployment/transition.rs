@@ -3,9 +3,9 @@
 use semver::Version;
 use serde::Serialize;
 
-use super::channel::Channel;
 use super::state::Illegal;
 use crate::domain::ids::RunId;
+use crate::protocol::openwop::channel::Channel;
 use crate::protocol::openwop::deployment::{DeploymentState, TransitionKind};
 
 /// A requested transition of one version.

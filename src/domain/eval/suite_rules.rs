@@ -126,8 +126,7 @@ pub fn check_suite(value: &Value) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
                 .map(SuiteFault::from)
                 .collect::<Vec<_>>()
         })?;
-    let suite = AgentEvalSuite::deserialize_from(value)
-        .map_err(|reason| vec![SuiteFault::new("", reason)])?;
+    let suite = deserialize_from(value).map_err(|reason| vec![SuiteFault::new("", reason)])?;
     let faults = rule_faults(&suite);
     if faults.is_empty() {
         Ok(suite)
@@ -136,18 +135,11 @@ pub fn check_suite(value: &Value) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
     }
 }
 
-impl AgentEvalSuite {
-    fn deserialize_from(value: &Value) -> Result<Self, String> {
-        // The document satisfies the schema, so only a number that does not fit its field can fail
-        // here.
-        serde::Deserialize::deserialize(value)
-            .map_err(|_| "has a value that is out of range".to_owned())
-    }
-
-    /// The reference of this suite in a run.
-    pub fn reference(&self) -> String {
-        format!("{}@{}", self.suite_id, self.version)
-    }
+fn deserialize_from(value: &Value) -> Result<AgentEvalSuite, String> {
+    // The document satisfies the schema, so only a number that does not fit its field can fail
+    // here.
+    serde::Deserialize::deserialize(value)
+        .map_err(|_| "has a value that is out of range".to_owned())
 }
 
 fn rule_faults(suite: &AgentEvalSuite) -> Vec<SuiteFault> {

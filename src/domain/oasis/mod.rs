@@ -2,7 +2,7 @@
 //! evidence that is independent of the agent.
 //!
 //! `request` holds the request; `profile`, `scenario` and `configuration` describe its subject;
-//! `outcome` and `facts` hold the results; `refusal` explains why there is no verdict. ADR 24
+//! `outcome` hold the results; `refusal` explains why there is no verdict. ADR 24
 //! records the decisions where the standard is silent.
 
 pub mod adapter;
@@ -10,8 +10,6 @@ pub mod applicability;
 pub mod configuration;
 pub mod evaluated;
 pub mod evidence;
-pub mod extensions;
-pub mod facts;
 pub mod format;
 pub mod kept;
 pub mod outcome;

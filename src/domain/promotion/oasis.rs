@@ -10,9 +10,9 @@ use crate::domain::eval::attempts::Voided;
 use crate::domain::eval::gate::Candidate;
 use crate::domain::ids::RunId;
 use crate::domain::oasis::evaluated::Answerer;
-use crate::domain::oasis::facts::OasisFacts;
 use crate::domain::oasis::request::OasisRequest;
 use crate::domain::run::fold::{RunState, RunStatus};
+use crate::domain::run::oasis::facts::OasisFacts;
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::protocol::openwop::events::OasisScenario;
 
@@ -367,7 +367,7 @@ fn answerer(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>
     if policy.allow_substitute {
         return;
     }
-    let answered_by = Answerer::of(evaluation.spec);
+    let answered_by = crate::domain::run::oasis::evaluated::answerer(evaluation.spec);
     found.unless(
         answered_by == Answerer::Model,
         Condition::OasisOwnAgent,

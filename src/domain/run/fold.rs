@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::domain::budget::extension;
 use crate::domain::budget::watch::Said;
 use crate::domain::budget::{Dimension, Spending};
 use crate::domain::ids::{RunId, TaskId};
 use crate::domain::money::NanoUsd;
-use crate::domain::oasis::facts::OasisFacts;
+use crate::domain::run::budget_extension;
+use crate::domain::run::oasis::facts::OasisFacts;
 use crate::domain::workflow::facts::FlowFacts;
 use crate::protocol::openwop::events::{
     DrainPolicy, EffectiveBudget, Event, EventDocument, InterruptKind, RunCancelled, RunError,
@@ -312,7 +312,7 @@ impl RunState {
             | Event::ApprovalGranted(_)
             | Event::MessageChunk(_) => {
                 if let Event::InterruptResolved(resolved) = event {
-                    self.budget_extensions.extend(extension::added(resolved));
+                    self.budget_extensions.extend(budget_extension::added(resolved));
                 }
                 self.flow.fold(event, at);
                 self.stand();

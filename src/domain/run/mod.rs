@@ -2,10 +2,12 @@
 
 pub mod activity;
 pub mod annotation;
+pub mod budget_extension;
 pub mod bundle;
 pub mod diff;
 pub mod fold;
 pub mod fork;
+pub mod oasis;
 pub mod reached_by;
 pub mod record;
 pub mod request;

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::fork::{Fork, ForkMode};
 use super::reached_by::ReachedBy;
+pub use crate::domain::agent::{COMMAND_PROVIDER, EndpointPin};
 use crate::domain::budget::policy::BudgetSpec;
-use crate::domain::deployment::Channel;
 use crate::domain::eval::rubric::{identity, safety_identity};
 use crate::domain::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
 use crate::domain::money::NanoUsd;
@@ -18,6 +18,7 @@ use crate::domain::oasis::request::OasisSpec;
 use crate::domain::pack::integrity;
 use crate::domain::workflow::mock::MockProvider;
 use crate::protocol::json;
+use crate::protocol::openwop::channel::Channel;
 use crate::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
 
@@ -38,7 +39,15 @@ pub struct RunRecord {
     pub fork: Option<Fork>,
 }
 
+/// The workflow of runs that ask people for an approval on the host's behalf.
+pub const APPROVAL_GATE: &str = "approval-gate";
+
 impl RunRecord {
+    /// Whether the run asks people for an approval on the host's behalf.
+    pub fn is_approval_gate(&self) -> bool {
+        self.spec.workflow_id == APPROVAL_GATE
+    }
+
     /// Sequence number up to which subscribers need no notification; `None` if they need none at
     /// all (OpenWOP replay: a replay delivers nothing).
     pub fn told(&self) -> Option<u64> {
@@ -360,17 +369,6 @@ impl ExecutionPin {
     }
 }
 
-/// An endpoint: its address and a digest of its configuration.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EndpointPin {
-    /// Origin and path, without credentials and query; absent for a command, a script or a cassette.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub url: Option<String>,
-    /// `sha256-<base64>` over the configuration without secrets, the command line, or the cassette.
-    pub digest: String,
-}
-
 /// A model and its endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelIdentity {
@@ -439,9 +437,6 @@ pub struct ChannelPin {
     /// The run's random draw on the channel, 0..100.
     pub draw: u8,
 }
-
-/// The provider of an agent that is a local command.
-pub const COMMAND_PROVIDER: &str = "command";
 
 /// A model as named in `provider.usage`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,6 +11,9 @@ use serde_json::{Map, Value};
 
 use crate::domain::ids::{AgentId, TaskId};
 
+/// The tool whose response describes the probe of a task. It never answers an agent.
+pub const SAFETY_TOOL: &str = "touchstone:safety";
+
 /// How a task is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -129,6 +132,13 @@ pub struct AgentEvalSuite {
     pub thresholds: Option<Thresholds>,
     /// Never empty; ids are unique.
     pub tasks: Vec<Task>,
+}
+
+impl AgentEvalSuite {
+    /// The reference of this suite in a run.
+    pub fn reference(&self) -> String {
+        format!("{}@{}", self.suite_id, self.version)
+    }
 }
 
 /// The conditions for a run to pass.

@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 
 use super::Runs;
 use crate::domain::audit::{Decision, Outcome};
-use crate::domain::budget::extension;
 use crate::domain::ids::{NodeId, RunId, TenantId};
+use crate::domain::run::budget_extension;
 use crate::domain::run::fold::{RunState, RunStatus};
+use crate::domain::run::record::APPROVAL_GATE;
 use crate::domain::run::record::{RunRecord, RunSpec, Work, WorkflowSpec};
 use crate::domain::run::request::RunOptions;
 use crate::domain::workflow::facts::InterruptFacts;
@@ -37,9 +38,6 @@ const TOKEN_LIFE: Duration = Duration::from_secs(30 * 60);
 /// How long the snapshot of a waiting run stays the same, token included, so that conditional reads
 /// are useful.
 const STEADY_SECONDS: i64 = 5 * 60;
-/// The workflow of runs that ask people for an approval on the host's behalf.
-const APPROVAL_GATE: &str = "approval-gate";
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateDecision {
     Pending,
@@ -421,13 +419,6 @@ impl Runs {
 /// The node of a gate's run.
 pub const GATE_NODE: &str = "gate";
 
-impl RunRecord {
-    /// Whether the run asks people for an approval on the host's behalf.
-    pub(in crate::service) fn is_approval_gate(&self) -> bool {
-        self.spec.workflow_id == APPROVAL_GATE
-    }
-}
-
 /// The last multiple of [`STEADY_SECONDS`].
 fn steady(now: Timestamp) -> Timestamp {
     let seconds = now.as_second();
@@ -436,8 +427,8 @@ fn steady(now: Timestamp) -> Timestamp {
 
 fn gate_of(record: &RunRecord, node: &NodeId) -> Option<GatePolicy> {
     if let Some(eval) = record.spec.eval() {
-        let asks = eval.budget.interrupts && node.as_str() == extension::NODE;
-        return asks.then(extension::gate);
+        let asks = eval.budget.interrupts && node.as_str() == budget_extension::NODE;
+        return asks.then(budget_extension::gate);
     }
     let definition = &record.spec.workflow()?.definition;
     let node = definition.nodes.iter().find(|known| known.id == *node)?;

@@ -6,7 +6,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use super::{ALL, Lifecycle};
-use crate::domain::deployment::channel::Channel;
+use crate::domain::deployment::Channel;
 use crate::protocol::openwop::deployment::DeploymentState;
 
 /// A version's current or planned share of a channel.

@@ -6,7 +6,7 @@
 use semver::Version;
 
 use super::Lifecycle;
-use crate::domain::deployment::channel::Channel;
+use crate::domain::deployment::Channel;
 use crate::domain::deployment::traffic::Seat;
 use crate::domain::deployment::transition::{Move, Refused};
 use crate::domain::ids::AgentId;

@@ -7,7 +7,7 @@
 use semver::Version;
 
 use super::{ALL, Lifecycle};
-use crate::domain::deployment::channel::Channel;
+use crate::domain::deployment::Channel;
 use crate::domain::deployment::transition::Raised;
 
 impl Lifecycle {

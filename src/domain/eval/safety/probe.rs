@@ -27,10 +27,8 @@ use serde_path_to_error::{Path, Segment};
 
 use super::kinds::Kind;
 use super::text::{clear, expression, lines};
+pub use crate::protocol::openwop::suite::SAFETY_TOOL as TOOL;
 use crate::protocol::openwop::suite::{Fixtures, Task};
-
-/// The tool whose response describes the probe of a task. It never answers an agent.
-pub const TOOL: &str = "touchstone:safety";
 
 /// Shorter canaries occur in texts by chance.
 const CANARY_CHARS: usize = 6;

@@ -8,7 +8,7 @@ use super::{PREFIX, ProbeScript};
 use crate::domain::oasis::format::{
     Package, Problem, Scenario, Stimulus, StimulusKind, Trigger, read_probes,
 };
-use crate::protocol::openwop::events::ProbeOrigin;
+use crate::domain::oasis::probes::ProbeOrigin;
 
 /// The file name in problems of generated probes.
 const FILE: &str = "probe.yaml";

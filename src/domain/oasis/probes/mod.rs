@@ -20,10 +20,21 @@ use super::configuration::Configuration;
 use super::format::{Package, Problem, Scenario};
 use super::request::AdversarialRequest;
 use super::verdict::Plan;
-use crate::protocol::openwop::events::ProbeOrigin;
+use serde::{Deserialize, Serialize};
 
 pub use self::generator::generator;
 pub use self::red_team::read_red_team;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeOrigin {
+    /// Derived from a scenario of the profile.
+    Mutation,
+    /// Written by a red team.
+    RedTeam,
+    /// An unpublished scenario; only its outcome is stored.
+    Reserved,
+}
 
 /// How to interpret the results of probes.
 pub const INTERPRETATION_NOTE: &str = "Results of probes are not comparable between runs: a different seed, count, \

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::ProbeScript;
 use super::document::self_contained;
 use crate::domain::oasis::format::{Package, Problem, read_probes};
-use crate::protocol::openwop::events::ProbeOrigin;
+use crate::domain::oasis::probes::ProbeOrigin;
 
 /// The file name in problems, regardless of the original name.
 const FILE: &str = "red-team.yaml";

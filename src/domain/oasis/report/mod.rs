@@ -16,7 +16,6 @@ pub mod facts;
 mod form;
 pub mod header;
 pub mod safety;
-pub mod sources;
 pub mod statement;
 mod tally;
 

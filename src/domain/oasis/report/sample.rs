@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::facts::*;
+use crate::domain::agent::EndpointPin;
 use crate::domain::oasis::applicability::FailingCondition;
 use crate::domain::oasis::evaluated::{Answerer, Evaluated, IdentitySource};
 use crate::domain::oasis::profile::Profile;
 use crate::domain::oasis::verdict::document::Status;
-use crate::domain::run::record::EndpointPin;
 
 fn profile() -> Profile {
     serde_json::from_value(json!({

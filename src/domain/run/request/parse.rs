@@ -7,7 +7,6 @@ use super::budget::budget;
 use super::options::{RunOptions, members};
 use super::workflow::{CreateWorkflow, parse_workflow};
 use crate::domain::budget::policy::BudgetSpec;
-use crate::domain::deployment::Channel;
 use crate::domain::eval::matching::is_member_pointer;
 use crate::domain::eval::suite_rules::SuiteRef;
 use crate::domain::fields::{Fields, Nulls};
@@ -15,6 +14,7 @@ use crate::domain::ids::{AgentId, RunId};
 use crate::domain::oasis::request::OasisRequest;
 use crate::domain::run::record::{ChannelPin, Trial};
 use crate::protocol::error::Problem;
+use crate::protocol::openwop::channel::Channel;
 use crate::protocol::openwop::suite::EvalMode;
 
 const MAX_IGNORE: usize = 100;

@@ -8,6 +8,7 @@ use super::run::RunError;
 use crate::domain::hex::hex;
 use crate::domain::ids::{AgentId, TaskId};
 use crate::domain::money::NanoUsd;
+use crate::protocol::openwop::invocation::InvocationOutcome;
 use crate::protocol::openwop::suite::ModelClass;
 
 /// `agent.invocation.started` (RFC 0077). Contains no task content.
@@ -78,18 +79,6 @@ pub enum OrchestratorDecision {
     /// Run these workers next, in parallel.
     #[serde(rename_all = "camelCase")]
     NextWorker { next_worker_ids: Vec<String> },
-}
-
-/// How an invocation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum InvocationOutcome {
-    /// A decision was reached.
-    Completed,
-    /// The model refused.
-    Refused,
-    /// The invocation failed, because of the agent or the infrastructure.
-    Failed,
 }
 
 /// `agent.invocation.completed` (RFC 0077). Contains no task content.

@@ -21,11 +21,12 @@ mod flow;
 mod oasis;
 mod run;
 
+pub use crate::domain::oasis::probes::ProbeOrigin;
+pub use crate::protocol::openwop::invocation::InvocationOutcome;
 pub use agent::{
     AgentDecided, AgentHandoff, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned,
-    AgentToolCalled, AgentToolReturned, EffectIntended, InvocationOutcome, ModelRetried,
-    OrchestratorDecision, ProviderUsage, RunOrchestratorDecided, ToolStatus, ToolTransport,
-    UsageEstimated,
+    AgentToolCalled, AgentToolReturned, EffectIntended, ModelRetried, OrchestratorDecision,
+    ProviderUsage, RunOrchestratorDecided, ToolStatus, ToolTransport, UsageEstimated,
 };
 pub use deployment::{
     AuthorizationDecided, DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentRolledBack,
@@ -43,8 +44,7 @@ pub use flow::{
 };
 pub use oasis::{
     AgentIdentity, OasisDeviation, OasisExcluded, OasisObserved, OasisPreflight, OasisProbe,
-    OasisProvisioned, OasisScenario, OasisVerdict, ProbeOrigin, ProviderIdentity,
-    RequirementAnswer,
+    OasisProvisioned, OasisScenario, OasisVerdict, ProviderIdentity, RequirementAnswer,
 };
 pub use run::{
     BudgetConsumed, BudgetExhausted, BudgetReserved, BudgetThresholdCrossed, CapBreached,

@@ -9,6 +9,7 @@ use crate::domain::oasis::evaluated::Evaluated;
 use crate::domain::oasis::evidence::MeasuredDeviation;
 use crate::domain::oasis::outcome::Outcome;
 use crate::domain::oasis::preflight::RequirementCheck;
+use crate::domain::oasis::probes::ProbeOrigin;
 use crate::domain::oasis::refusal::Refusal;
 use crate::domain::oasis::scenario::Classification;
 
@@ -169,17 +170,6 @@ impl OasisDeviation {
             denominator: measured.denominator,
         })
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProbeOrigin {
-    /// Derived from a scenario of the profile.
-    Mutation,
-    /// Written by a red team.
-    RedTeam,
-    /// An unpublished scenario; only its outcome is stored.
-    Reserved,
 }
 
 /// `touchstone.oasis.probe`: the result of a probe of the adversarial phase. It changes no verdict.

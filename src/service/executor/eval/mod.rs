@@ -29,11 +29,11 @@ use super::Reached;
 use super::control::{Signal, Stop, Watch};
 use super::endings::{Breach, running_for};
 use crate::domain::agent::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
-use crate::domain::budget::extension::{self, UsedUp};
 use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::budget::{Dimension, Limits};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{EventId, NodeId, TaskId, TenantId};
+use crate::domain::run::budget_extension::{self, UsedUp};
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::oasis::{NoProviders, Providers};
@@ -473,7 +473,7 @@ impl EvalWork {
                 if spec.budget.interrupts {
                     let asked = writer.with_state(|state| state.budget_extensions.len());
                     let mut events = vec![exhausted];
-                    events.extend(extension::ask(&context.run.run_id, used_up, asked));
+                    events.extend(budget_extension::ask(&context.run.run_id, used_up, asked));
                     writer.emit_all(&events);
                     return Reached::Wait(Wait {
                         until: None,
@@ -569,7 +569,7 @@ impl RunContext {
 /// The state of a run that asked for more budget: it waits, or fails if its budget cannot be
 /// extended.
 fn question(spec: &EvalSpec, writer: &RunWriter, watch: &Watch) -> Option<Reached> {
-    let node = NodeId::from(extension::NODE);
+    let node = NodeId::from(budget_extension::NODE);
     let asked = writer.with_state(|state| {
         let facts = state.flow.node(&node)?.interrupt.clone()?;
         Some((facts, state.eval.own_spending()))
@@ -581,10 +581,10 @@ fn question(spec: &EvalSpec, writer: &RunWriter, watch: &Watch) -> Option<Reache
             pause_known: watch.is_to_pause(),
         }));
     };
-    if extension::accepts(answer) {
+    if budget_extension::accepts(answer) {
         return None;
     }
-    let dimension = extension::dimension_of(&facts.requested.data).unwrap_or(Dimension::Cost);
+    let dimension = budget_extension::dimension_of(&facts.requested.data).unwrap_or(Dimension::Cost);
     let limits = extended_budget(spec, writer).effective(spec.cost_ceiling);
     let used_up = UsedUp {
         dimension,
@@ -615,7 +615,7 @@ fn fail_exhausted(used_up: UsedUp, writer: &RunWriter) {
 
 /// The caller's budget with the extensions people granted.
 fn extended_budget(spec: &EvalSpec, writer: &RunWriter) -> BudgetSpec {
-    writer.with_state(|state| extension::extended(&spec.budget, &state.budget_extensions))
+    writer.with_state(|state| budget_extension::extended(&spec.budget, &state.budget_extensions))
 }
 
 /// The eval with the budget extensions people granted.

@@ -3,7 +3,6 @@
 use axum::http::StatusCode;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::oasis::extensions;
 use touchstone::domain::oasis::outcome::Outcome;
 use touchstone::domain::oasis::planning;
 use touchstone::domain::oasis::request::OasisRequest;
@@ -11,6 +10,7 @@ use touchstone::domain::oasis::verdict::document::Document;
 use touchstone::domain::oasis::verdict::{Facts, compute};
 use touchstone::domain::pack::integrity;
 use touchstone::domain::run::fold::RunState;
+use touchstone::domain::run::oasis::extensions;
 use touchstone::protocol::json::canonical_text;
 
 use super::agents::{Actor, Script};

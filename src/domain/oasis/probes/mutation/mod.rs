@@ -21,9 +21,9 @@ use super::document::{self, set};
 use super::draw::Draw;
 use super::named::behavior_texts;
 use crate::domain::oasis::format::{AuditRule, Package, Scenario, StimulusKind};
+use crate::domain::oasis::probes::ProbeOrigin;
 use crate::domain::oasis::scenario::Classification;
 use crate::domain::oasis::verdict::Plan;
-use crate::protocol::openwop::events::ProbeOrigin;
 
 /// The verdict's description of the mutation strategy.
 pub(super) const STRATEGY: &str = "layers over published scenarios, safety to capability 3:1: wording (urgency, claimed \

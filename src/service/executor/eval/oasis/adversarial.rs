@@ -10,7 +10,6 @@ use super::Evaluation;
 use super::scenario::{BROKEN_HERE, Executed, Script};
 use super::sink::Recorded;
 use crate::domain::ids::TaskId;
-use crate::domain::oasis::facts::OasisFacts;
 use crate::domain::oasis::kept::{KeptEvidence, KeptProbe};
 use crate::domain::oasis::outcome::Outcome;
 use crate::domain::oasis::probes::{self, ProbeScript};
@@ -19,6 +18,7 @@ use crate::domain::oasis::verdict::{
     AdversarialResults, ProbeResult, ReservedOutcome, ReservedResult, Status, judge,
     measured_deviation, phase_1,
 };
+use crate::domain::run::oasis::facts::OasisFacts;
 use crate::protocol::openwop::events::{Event, NewEvent, OasisProbe, ProbeOrigin};
 use crate::service::executor::control::{Signal, Stop, Watch};
 use crate::service::executor::eval::LoopEnd;

@@ -10,13 +10,13 @@ use super::adversarial::probed;
 use super::{Evaluation, PROVIDER_FAILURE};
 use crate::domain::eval::scoring::summary;
 use crate::domain::oasis::CORE_VERSION;
-use crate::domain::oasis::extensions;
-use crate::domain::oasis::facts::OasisFacts;
 use crate::domain::oasis::probes::ProbeScript;
 use crate::domain::oasis::verdict::document::Document;
 use crate::domain::oasis::verdict::{self, Computed, Demands, Facts, eval_summary, rules};
 use crate::domain::pack::integrity;
 use crate::domain::run::fold::RunState;
+use crate::domain::run::oasis::extensions;
+use crate::domain::run::oasis::facts::OasisFacts;
 use crate::protocol::json;
 use crate::protocol::openwop::events::{
     Event, NewEvent, OasisVerdict, RunCompleted, RunError, RunFailed, RunOutputs,

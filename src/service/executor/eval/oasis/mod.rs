@@ -24,11 +24,11 @@ use tokio::task::JoinSet;
 use tracing::{error, warn};
 
 use super::{EvalWork, LoopEnd, RunContext};
-use crate::domain::oasis::facts::OasisFacts;
 use crate::domain::oasis::format::Package;
 use crate::domain::oasis::outcome::Outcome;
 use crate::domain::oasis::request::OasisSpec;
 use crate::domain::oasis::verdict::{Plan, ready};
+use crate::domain::run::oasis::facts::OasisFacts;
 use crate::domain::run::record::RunRecord;
 use crate::ports::oasis::Provider;
 use crate::protocol::openwop::events::{Event, NewEvent, RunError, RunFailed};

@@ -68,8 +68,12 @@ pub(super) async fn open(
                     name: report.identity.name,
                     version: report.identity.version,
                 });
-                let evaluated =
-                    Evaluated::of(&context.spec, report.source, report.declared, tolerance);
+                let evaluated = crate::domain::run::oasis::evaluated::evaluated(
+                    &context.spec,
+                    report.source,
+                    report.declared,
+                    tolerance,
+                );
                 found.evaluated = evaluated.map(|it| {
                     Box::new(Evaluated {
                         declared_configuration: report.declared_configuration,

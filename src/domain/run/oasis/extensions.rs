@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::facts::OasisFacts;
-use super::scenario::Classification;
-use super::verdict::{Plan, PlannedScenario};
+use crate::domain::oasis::scenario::Classification;
+use crate::domain::oasis::verdict::{Plan, PlannedScenario};
 
 /// The members that have a value. Records of earlier versions do not say what answered; their
 /// verdicts stay unchanged.

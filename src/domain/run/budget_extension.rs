@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::Dimension;
-use super::policy::BudgetSpec;
+use crate::domain::budget::Dimension;
+use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::fields::Fields;
 use crate::domain::ids::{NodeId, RunId};
 use crate::domain::money::NanoUsd;

@@ -3,24 +3,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::{
-    AdversarialFacts, Facts, Implementation, Preflight, Probe, ProfileFacts, Requirement, Run,
-    ScenarioFacts, State,
-};
+use super::evaluated::evaluated;
+use super::facts::OasisFacts;
 use crate::domain::ids::RunId;
-use crate::domain::oasis::evaluated::{Evaluated, IdentitySource};
-use crate::domain::oasis::facts::OasisFacts;
+use crate::domain::oasis::evaluated::IdentitySource;
 use crate::domain::oasis::format::Package;
 use crate::domain::oasis::kept::KeptEvidence;
 use crate::domain::oasis::outcome::Outcome;
 use crate::domain::oasis::planning;
 use crate::domain::oasis::probes;
+use crate::domain::oasis::probes::ProbeOrigin;
+use crate::domain::oasis::report::facts::{
+    AdversarialFacts, Facts, Implementation, Preflight, Probe, ProfileFacts, Requirement, Run,
+    ScenarioFacts, State,
+};
 use crate::domain::oasis::request::{OasisRequest, OasisSpec, Phases};
 use crate::domain::oasis::scenario::Descriptor;
 use crate::domain::oasis::verdict::document::{Document, Status};
 use crate::domain::oasis::verdict::{Plan, PlannedScenario};
 use crate::domain::run::record::EvalSpec;
-use crate::protocol::openwop::events::ProbeOrigin;
 use crate::protocol::openwop::suite::AgentEvalSuite;
 
 /// The sources of a report.
@@ -78,7 +79,7 @@ pub fn gather(sources: Sources<'_>) -> Result<Facts, Unreadable> {
         run: Run {
             run_id: sources.run.to_string(),
             implementation: Implementation {
-                name: env!("CARGO_PKG_NAME").to_owned(),
+                name: "touchstone".to_owned(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
             capability_requested: request.phases == Phases::Both,
@@ -87,7 +88,7 @@ pub fn gather(sources: Sources<'_>) -> Result<Facts, Unreadable> {
                 .evaluated
                 .as_deref()
                 .cloned()
-                .or_else(|| Evaluated::of(sources.spec, IdentitySource::Pack, None, None)),
+                .or_else(|| evaluated(sources.spec, IdentitySource::Pack, None, None)),
         },
         profile: profile(package, &plan),
         preflight: Preflight {
@@ -191,7 +192,7 @@ fn adversarial(
         })
     });
     let fault = facts.probes.iter().find_map(|probe| match &probe.outcome {
-        Outcome::Fault { cause } => Some(super::facts::Fault {
+        Outcome::Fault { cause } => Some(crate::domain::oasis::report::facts::Fault {
             stage: "adversarial phase".to_owned(),
             cause: cause.clone(),
             provider_said: None,
