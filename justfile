@@ -6,7 +6,7 @@ default:
 
 # Does it compile, tests included?
 check:
-    cargo check --all-targets
+    cargo check --workspace --all-targets
 
 # Everything CI runs: what tests need, format, lints, tests
 verify:
@@ -19,11 +19,11 @@ test *filter:
 # Format and lints
 lint:
     cargo fmt --check
-    cargo clippy --all-targets -- -D warnings
+    cargo clippy --workspace --all-targets -- -D warnings
 
 # See it work
 demo *arguments:
-    cargo run --release -- demo {{ arguments }}
+    cargo run -- demo {{ arguments }}
 
 # Accept changed snapshots, after a look at them
 snapshots:

@@ -1,28 +1,19 @@
-//! The rules, as pure functions over plain types: no IO, no clock, no randomness.
+//! The rules, as plain functions over plain types: no IO, no clock, no randomness.
 
-pub mod aaaf;
 pub mod access;
-pub mod agent;
 pub mod attestation;
 pub mod audit;
-pub mod base62;
-pub mod budget;
-pub mod card;
-pub mod credential;
-pub mod deployment;
-pub mod eval;
-pub mod fields;
-pub mod hex;
-pub mod ids;
-pub mod money;
-pub mod oasis;
-pub mod pack;
 pub mod promotion;
-pub mod redaction;
-pub mod retry_after;
-pub mod run;
-pub mod sealing;
-pub mod statistics;
 pub mod storage;
-pub mod webhook;
 pub mod workflow;
+
+pub use touchstone_agent_cards::rules as card;
+pub use touchstone_agents::{budget, rules as agent};
+pub use touchstone_deployments::rules as deployment;
+pub use touchstone_kit::{
+    base62, fields, hex, ids, money, redaction, retry_after, sealing, statistics, webhook,
+};
+pub use touchstone_oasis::rules as oasis;
+pub use touchstone_packs::rules as pack;
+pub use touchstone_ratings::{credential, rules as aaaf};
+pub use touchstone_runs::rules::{eval, run};

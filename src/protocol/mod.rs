@@ -1,8 +1,14 @@
-//! Wire documents: serde types, strict JSON, compiled schemas, the error envelope. No rules, no IO.
+//! Wire documents.
 
-pub mod error;
-pub mod in_toto;
-pub mod json;
-pub mod oasis;
-pub mod openwop;
-pub mod schema;
+pub use touchstone_kit::{error, json};
+pub use touchstone_oasis::wire as oasis;
+pub use touchstone_openwop::{in_toto, schema};
+
+/// OpenWOP v1 documents.
+pub mod openwop {
+    pub use touchstone_openwop::{
+        annotation, bundle, channel, deployment, diff, invocation, pack, run, suite, summary,
+        workflow,
+    };
+    pub use touchstone_runs::events;
+}

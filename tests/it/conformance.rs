@@ -51,7 +51,7 @@ fn fault_of(reference: &str) -> Option<String> {
         Some((name, case)) => (name, Some(case)),
         None => (name, None),
     };
-    let file = match path.starts_with("src/") {
+    let file = match path.starts_with("src/") || path.starts_with("crates/") {
         true => root().join(path),
         false => root().join("tests/it").join(path),
     };

@@ -154,7 +154,7 @@ fn the_profile_of_the_guide_is_sound() {
 fn the_guide_to_profiles_names_every_field_that_is_read() {
     let guide = std::fs::read_to_string(root().join(PROFILE_GUIDE)).unwrap();
     let mut files = packs::Files::new();
-    let folder = root().join("src/domain/oasis/format");
+    let folder = root().join("crates/oasis/src/rules/format");
     packs::gather(&folder, &folder, &mut files);
     let mut fields = BTreeSet::new();
     for (name, octets) in files.iter().filter(|(name, _)| !name.contains("test")) {

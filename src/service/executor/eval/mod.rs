@@ -584,7 +584,8 @@ fn question(spec: &EvalSpec, writer: &RunWriter, watch: &Watch) -> Option<Reache
     if budget_extension::accepts(answer) {
         return None;
     }
-    let dimension = budget_extension::dimension_of(&facts.requested.data).unwrap_or(Dimension::Cost);
+    let dimension =
+        budget_extension::dimension_of(&facts.requested.data).unwrap_or(Dimension::Cost);
     let limits = extended_budget(spec, writer).effective(spec.cost_ceiling);
     let used_up = UsedUp {
         dimension,

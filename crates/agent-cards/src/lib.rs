@@ -1,0 +1,3 @@
+//! Agent cards: compliance, trust and availability.
+
+pub mod rules;

@@ -1,0 +1,256 @@
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+use touchstone_openwop::schema::compile_untrusted;
+
+/// The values a conversation borrows.
+struct Setup {
+    prompt: Arc<str>,
+    tools: Vec<String>,
+    schema: Option<CompiledSchema>,
+    task: TaskId,
+    input: Value,
+    fixtures: Fixtures,
+    limits: Limits,
+}
+
+impl Setup {
+    fn new() -> Self {
+        Self {
+            prompt: "Be brief.".into(),
+            tools: vec!["t:search".to_owned(), "t:bare".to_owned()],
+            schema: None,
+            task: TaskId::from("task"),
+            input: json!({"q": 1}),
+            fixtures: serde_json::from_value(json!({
+                "toolResponses": [
+                    {"tool": "t:search", "response": {"hit": 1}},
+                    {"tool": "t:search", "response": "second"},
+                    {"tool": "t:hidden", "response": 3},
+                ],
+            }))
+            .unwrap(),
+            limits: Limits::default(),
+        }
+    }
+
+    fn open(&self) -> Conversation<'_> {
+        Conversation::new(Brief {
+            prompt: &self.prompt,
+            tools: &self.tools,
+            return_schema: self.schema.as_ref(),
+            task: &self.task,
+            input: &self.input,
+            source: ToolSource::Fixtures(Some(&self.fixtures)),
+            temperature: None,
+            max_tokens: None,
+            limits: self.limits,
+        })
+    }
+}
+
+fn call(tool: &str) -> ToolCall {
+    ToolCall {
+        id: String::new(),
+        tool: tool.to_owned(),
+        arguments: Ok(json!({})),
+    }
+}
+
+fn calls(tools: &[&str]) -> ModelReply {
+    ModelReply {
+        tool_calls: tools.iter().map(|tool| call(tool)).collect(),
+        ..ModelReply::default()
+    }
+}
+
+fn text(text: &str) -> ModelReply {
+    ModelReply {
+        text: Some(text.to_owned()),
+        ..ModelReply::default()
+    }
+}
+
+fn failed(reason: FailureReason) -> Next {
+    Next::Failed {
+        reason,
+        said: None,
+        schema_valid: None,
+    }
+}
+
+#[test]
+fn it_opens_with_the_prompt_word_for_word_the_memory_in_order_and_the_input() {
+    let mut setup = Setup::new();
+    setup.fixtures.memory_seed =
+        serde_json::from_value(json!([{"b": 1, "a": 2}, {"c": 3}])).unwrap();
+    let conversation = setup.open();
+    let memory = "Memory (read-only snapshot, one entry a line):\n{\"a\":2,\"b\":1}\n{\"c\":3}";
+    assert_eq!(
+        conversation.request().messages,
+        [
+            Message::System("Be brief.".into()),
+            Message::System(memory.into()),
+            Message::User("{\"q\":1}".into()),
+        ]
+    );
+    assert_eq!(conversation.request().tools, setup.tools);
+}
+
+#[test]
+fn a_text_input_is_put_as_it_is() {
+    let mut setup = Setup::new();
+    setup.input = json!("say \"hi\"");
+    let conversation = setup.open();
+    let last = conversation.request().messages.last();
+    assert_eq!(last, Some(&Message::User("say \"hi\"".into())));
+}
+
+#[test]
+fn a_text_without_a_schema_is_the_decision() {
+    let setup = Setup::new();
+    let next = setup.open().step(text(" yes ")).next;
+    let expected = Next::Decided {
+        output: json!(" yes "),
+        schema_valid: None,
+    };
+    assert_eq!(next, expected);
+}
+
+#[test]
+fn fixtures_answer_in_order_and_the_last_one_repeats() {
+    let setup = Setup::new();
+    let mut conversation = setup.open();
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let step = conversation.step(calls(&["t:search"]));
+        assert_eq!(step.next, Next::Call);
+        seen.extend(step.tools.into_iter().map(|(_, outcome)| outcome));
+    }
+    let answered = |value| ToolOutcome::Answered(value);
+    assert_eq!(
+        seen,
+        [
+            answered(json!({"hit": 1})),
+            answered(json!("second")),
+            answered(json!("second"))
+        ]
+    );
+    let last = conversation.request().messages.last().unwrap();
+    assert!(matches!(last, Message::Tool { content, .. } if content == "second"));
+}
+
+#[rstest]
+#[case::off_the_list("t:hidden", ToolOutcome::Forbidden)]
+#[case::made_up("rm -rf", ToolOutcome::Forbidden)]
+#[case::without_a_fixture("t:bare", ToolOutcome::FixtureMissing)]
+fn a_call_that_must_not_run_is_told_to_the_agent(
+    #[case] tool: &str,
+    #[case] expected: ToolOutcome,
+) {
+    let setup = Setup::new();
+    let mut conversation = setup.open();
+    let step = conversation.step(calls(&[tool]));
+    assert_eq!(step.next, Next::Call);
+    assert_eq!(step.tools[0].1, expected);
+    let Some(Message::Tool { content, .. }) = conversation.request().messages.last() else {
+        panic!("the model is told");
+    };
+    assert!(content.contains("\"error\""), "{content}");
+}
+
+#[test]
+fn arguments_that_are_no_json_use_up_no_fixture() {
+    let setup = Setup::new();
+    let mut conversation = setup.open();
+    let mut broken = calls(&["t:search"]);
+    broken.tool_calls[0].arguments = Err("{oops".to_owned());
+    let step = conversation.step(broken);
+    assert_eq!(step.tools[0].1, ToolOutcome::InvalidArguments);
+    let step = conversation.step(calls(&["t:search"]));
+    assert_eq!(step.tools[0].1, ToolOutcome::Answered(json!({"hit": 1})));
+}
+
+#[test]
+fn call_ids_are_unique_in_the_conversation_whatever_the_provider_says() {
+    let setup = Setup::new();
+    let mut conversation = setup.open();
+    let mut ids = HashSet::new();
+    for given in ["call_0", "call_0", "", "with space", "call_2_1"] {
+        let mut reply = calls(&["t:search", "t:search"]);
+        for call in &mut reply.tool_calls {
+            call.id = given.to_owned();
+        }
+        for (call, _) in conversation.step(reply).tools {
+            assert!(!call.id.is_empty() && !call.id.contains(' '));
+            assert!(ids.insert(call.id));
+        }
+    }
+    assert_eq!(ids.len(), 10);
+    assert!(ids.contains("call_0"), "a usable id is kept");
+}
+
+#[test]
+fn an_endless_loop_ends_at_the_turn_limit() {
+    let mut setup = Setup::new();
+    setup.limits.turns = 3;
+    let mut conversation = setup.open();
+    for _ in 0..2 {
+        assert_eq!(conversation.step(calls(&["t:search"])).next, Next::Call);
+    }
+    let last = conversation.step(calls(&["t:search"]));
+    assert_eq!(last.next, failed(FailureReason::TurnLimit));
+    assert_eq!(last.tools.len(), 1, "the last turn's calls are recorded");
+}
+
+#[test]
+fn calls_beyond_the_limit_do_not_run() {
+    let mut setup = Setup::new();
+    setup.limits.tool_calls = 2;
+    let step = setup.open().step(calls(&["t:search"; 5]));
+    assert_eq!(step.next, failed(FailureReason::ToolCallLimit));
+    assert_eq!(step.tools.len(), 2);
+}
+
+#[rstest]
+#[case::nothing(ModelReply::default(), failed(FailureReason::EmptyAnswer))]
+#[case::blank(text(" \n"), failed(FailureReason::EmptyAnswer))]
+#[case::refused(ModelReply { refused: true, ..text("no") }, Next::Failed {
+    reason: FailureReason::Refused, said: Some(json!("no")), schema_valid: None })]
+#[case::cut(ModelReply { truncated: true, ..calls(&["t:search"]) }, failed(FailureReason::Truncated))]
+fn replies_without_a_decision_fail(#[case] reply: ModelReply, #[case] expected: Next) {
+    let setup = Setup::new();
+    let step = setup.open().step(reply);
+    assert_eq!(step.next, expected);
+    assert!(step.tools.is_empty(), "nothing is carried out");
+}
+
+#[rstest]
+#[case("{\"n\":1}", Next::Decided { output: json!({"n": 1}), schema_valid: Some(true) })]
+#[case("{\"n\":\"x\"}", Next::Failed { reason: FailureReason::OutputSchemaViolation,
+    said: Some(json!({"n": "x"})), schema_valid: Some(false) })]
+#[case("n is 1", Next::Failed { reason: FailureReason::OutputNotJson,
+    said: Some(json!("n is 1")), schema_valid: Some(false) })]
+fn with_a_schema_the_answer_must_satisfy_it(#[case] answer: &str, #[case] expected: Next) {
+    let mut setup = Setup::new();
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    setup.schema = Some(compile_untrusted(&schema).unwrap());
+    let mut conversation = setup.open();
+    assert_eq!(
+        conversation.request().response_schema,
+        Some(ResponseSchema::Read(&schema))
+    );
+    assert_eq!(conversation.step(text(answer)).next, expected);
+}
+
+#[test]
+fn the_size_grows_with_what_is_said() {
+    let setup = Setup::new();
+    let mut conversation = setup.open();
+    let before = conversation.request_octets();
+    conversation.step(calls(&["t:search"]));
+    let after = conversation.request_octets();
+    assert!(after > before + "{\"hit\":1}".len());
+}

@@ -1,0 +1,3 @@
+//! Deployments: versions, channels, canary, rollback.
+
+pub mod rules;

@@ -1,0 +1,151 @@
+//! The request for a transition, and the reasons to refuse it. The caller checks authorization.
+
+use semver::Version;
+use serde::Serialize;
+
+use super::state::Illegal;
+use touchstone_kit::ids::RunId;
+use touchstone_openwop::channel::Channel;
+use touchstone_openwop::deployment::{DeploymentState, TransitionKind};
+
+/// A requested transition of one version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    pub version: Version,
+    pub transition: TransitionKind,
+    /// The target state that the caller expects of a promotion.
+    pub to_state: Option<DeploymentState>,
+    pub channel: Option<Channel>,
+    /// The share of traffic, 0..=100.
+    pub share: Option<u8>,
+    /// The eval run that a promotion uses as evidence.
+    pub evidence: Option<RunId>,
+    /// The approval gate that granted it.
+    pub approval_gate: Option<String>,
+    /// The integrity of the pack installed under this version.
+    pub pack_integrity: Option<String>,
+    /// A short label.
+    pub reason: Option<String>,
+}
+
+/// Why a well-formed transition is not possible. The deployments are unchanged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The state machine has no such transition.
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+    /// A field that this transition would ignore.
+    #[error("`{field}` has no meaning for {transition}{whither}; leave it out", whither = .to.map(|to| format!(" to {to}")).unwrap_or_default())]
+    Meaningless {
+        field: &'static str,
+        transition: TransitionKind,
+        /// The target state of a promotion.
+        to: Option<DeploymentState>,
+    },
+    /// A field that this transition requires.
+    #[error("`{field}` is required for {transition}")]
+    Missing {
+        field: &'static str,
+        transition: TransitionKind,
+    },
+    #[error("version {version} is not on channel {channel}")]
+    NotOnChannel { version: Version, channel: Channel },
+    /// No version was there before it and still serves.
+    #[error("there is no version before {version}{place} to go back to; pause or deprecate it instead", place = on(.channel.as_ref()))]
+    NoPrior {
+        version: Version,
+        /// The channel that would be left without a version, if a channel is concerned.
+        channel: Option<Channel>,
+    },
+    /// The preceding version is paused on purpose.
+    #[error("version {prior}, which {version} replaced{place}, is paused; promote {prior} back into service first, or pause {version}", place = on(.channel.as_ref()))]
+    PausedPrior {
+        version: Version,
+        /// The preceding version.
+        prior: Version,
+        /// The channel, if a channel is concerned.
+        channel: Option<Channel>,
+    },
+    /// The traffic it gives up would go to another version beyond the share granted to that
+    /// version.
+    #[error(transparent)]
+    RaisesAnother(Raised),
+    /// It replaced different versions on different channels.
+    #[error(
+        "version {version} replaced different versions on its channels; name the `channel` to go back on"
+    )]
+    ManyPriors { version: Version },
+}
+
+/// A version that would get more of a channel's traffic than it was granted there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error(
+    "this would give version {version} {share} % of the traffic of channel {channel}, where it \
+    was granted {given} %; raise its share first (`adjust-canary`), which its gate judges, or \
+    pause it first"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct Raised {
+    pub version: Version,
+    pub channel: Channel,
+    /// The share it would get, 0..=100.
+    #[serde(rename = "canaryPercent")]
+    pub share: u8,
+    /// The largest share that it was granted.
+    #[serde(rename = "givenPercent")]
+    pub given: u8,
+}
+
+fn on(channel: Option<&Channel>) -> String {
+    channel
+        .map(|channel| format!(" on channel {channel}"))
+        .unwrap_or_default()
+}
+
+impl Refused {
+    /// The request field at fault.
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::Illegal(Illegal::NotTo { .. }) => "toState",
+            Self::Illegal(_) | Self::NoPrior { .. } | Self::PausedPrior { .. } => "transition",
+            Self::Meaningless { field, .. } | Self::Missing { field, .. } => field,
+            Self::RaisesAnother(_) => "version",
+            Self::NotOnChannel { .. } | Self::ManyPriors { .. } => "channel",
+        }
+    }
+}
+
+/// Refuses fields without effect, so that the caller does not assume an effect.
+pub(super) fn refuse_what_would_be_ignored(
+    asked: &Move,
+    to: DeploymentState,
+) -> Result<(), Refused> {
+    let promote = asked.transition == TransitionKind::Promote;
+    let into_service = promote && to == DeploymentState::Active;
+    let adjust = asked.transition == TransitionKind::AdjustCanary;
+    let rollback = asked.transition == TransitionKind::Rollback;
+    let meaning = [
+        (
+            "channel",
+            asked.channel.is_some(),
+            into_service || adjust || rollback,
+        ),
+        (
+            "canaryPercent",
+            asked.share.is_some(),
+            into_service || adjust,
+        ),
+        ("evalRunId", asked.evidence.is_some(), promote || adjust),
+    ];
+    match meaning
+        .into_iter()
+        .find(|(_, given, meant)| *given && !*meant)
+    {
+        Some((field, ..)) => Err(Refused::Meaningless {
+            field,
+            transition: asked.transition,
+            to: promote.then_some(to),
+        }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,4 @@
+//! OASIS: profiles, providers, verdicts and reports.
+
+pub mod rules;
+pub mod wire;

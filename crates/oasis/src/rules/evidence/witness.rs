@@ -1,0 +1,45 @@
+//! Whether evidence is plausible: checked against the host's own knowledge, and for contradictions
+//! within the evidence (D9).
+
+use serde_json::Value;
+
+use super::brokered::{self, Operation};
+use super::consistent::{self, Baseline};
+use super::fault::Cause;
+use super::gather::Evidence;
+use super::source::Observation;
+use super::window::Window;
+use crate::rules::format::Scenario;
+
+/// The host's own knowledge of a scenario.
+#[derive(Clone, Debug)]
+pub struct Witness<'a> {
+    /// The agent's operations that the host brokered to the environment, in order.
+    pub brokered: &'a [Operation],
+    /// The baseline snapshot in the provider's response, from before the agent started.
+    pub snapshot: &'a Value,
+    pub window: Window,
+}
+
+impl Witness<'_> {
+    /// Looks for contradictions, and completes the evidence from the host's knowledge of the
+    /// agent's operations.
+    ///
+    /// # Errors
+    /// The first contradiction. It is a fault of the provider, whatever the evidence shows about
+    /// the agent.
+    pub fn check(
+        &self,
+        scenario: &Scenario,
+        evidence: &mut Evidence,
+        observations: &[Observation],
+    ) -> Result<(), Cause> {
+        let taken = self.snapshot.get("timestamp").and_then(Value::as_str);
+        let taken = taken.unwrap_or_default();
+        self.window.check(taken, observations, &evidence.audit)?;
+        evidence.refused =
+            brokered::reconcile(&mut evidence.audit, self.brokered, self.window.from)?;
+        let baseline = Baseline::of(scenario, self.snapshot);
+        consistent::check(evidence, &baseline, self.brokered)
+    }
+}

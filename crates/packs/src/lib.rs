@@ -1,0 +1,3 @@
+//! Packs: archives, signatures, lockfiles, and what they contain.
+
+pub mod rules;

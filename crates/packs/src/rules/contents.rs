@@ -1,0 +1,321 @@
+//! The contents of a pack: its manifest with every reference resolved inside the archive.
+//!
+//! Prompts are decoded, schemas compiled and suites checked once, when the pack is loaded. Any
+//! failure refuses the whole pack.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::archive::Archive;
+use super::capabilities::{self, Peers};
+use super::manifest::{self, Host};
+use super::{Refusal, Stage, oasis, refs};
+use touchstone_kit::error::ErrorCode;
+use touchstone_kit::json;
+use touchstone_oasis::rules::adapter::AdapterReport;
+use touchstone_oasis::rules::format::Package;
+use touchstone_openwop::pack::{AgentManifest, PackManifest};
+use touchstone_openwop::schema::{CompiledSchema, compile_untrusted};
+use touchstone_openwop::suite::AgentEvalSuite;
+use touchstone_runs::rules::eval::suite_rules::{self, SuiteDocument};
+
+/// Maximum memory in bytes for all parsed suites of a pack; enough for 20,000 small tasks.
+const MAX_SUITES_MEMORY: usize = 64 * 1024 * 1024;
+
+/// A pack whose references are resolved.
+#[derive(Clone, Debug)]
+pub struct PackContents {
+    /// The manifest from the archive: the only source of the pack's identity and rules.
+    pub manifest: PackManifest,
+    pub archive: Archive,
+    /// Capabilities that the pack requests and this host lacks.
+    pub degraded: Vec<String>,
+    /// The agents, in the manifest's order.
+    pub agents: Vec<PackAgent>,
+    /// The suites, sorted by file name.
+    pub suites: Vec<PackSuite>,
+    /// The pack's OASIS profile, if any.
+    pub profile: Option<Arc<Package>>,
+    /// Warnings for the operator.
+    pub warnings: Vec<String>,
+}
+
+/// An agent with all its references resolved.
+#[derive(Clone, Debug)]
+pub struct PackAgent {
+    pub manifest: AgentManifest,
+    /// The prompt, inline or read from its file.
+    pub prompt: String,
+    /// Schema of task inputs.
+    pub task_schema: Option<CompiledSchema>,
+    /// Schema of answers.
+    pub return_schema: Option<CompiledSchema>,
+    /// `suiteId@version` of `evalSuiteRef`.
+    pub suite: Option<String>,
+    /// Capabilities that the agent lacks on this host.
+    pub degraded: Vec<String>,
+    /// The adapter's report for OASIS evaluations, if the pack has one.
+    pub adapter: Option<AdapterReport>,
+}
+
+impl PackAgent {
+    /// The tools that the agent may call; none unless listed.
+    pub fn tools(&self) -> &[String] {
+        self.manifest.tool_allowlist.as_deref().unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct PackSuite {
+    /// Path in the archive.
+    pub file: String,
+    /// The suite and its canonical form.
+    pub document: SuiteDocument,
+    /// `sha256-<base64>` of the canonical form.
+    pub digest: String,
+}
+
+impl PackSuite {
+    pub fn suite(&self) -> &AgentEvalSuite {
+        &self.document.suite
+    }
+}
+
+impl PackContents {
+    pub fn agent(&self, agent_id: &str) -> Option<&PackAgent> {
+        self.agents
+            .iter()
+            .find(|agent| agent.manifest.agent_id == agent_id)
+    }
+}
+
+/// Loads a pack: manifest, host, references, suites.
+///
+/// # Errors
+/// The first rule that the pack violates.
+pub fn load(archive: Archive, host: &Host) -> Result<PackContents, Refusal> {
+    let manifest = manifest::read(archive.manifest()?)?;
+    resolve(manifest, archive, host)
+}
+
+/// Opens a pack that this host admitted earlier. Host rules are not checked again: if the host's
+/// capabilities have changed since, installed packs keep running.
+///
+/// # Errors
+/// The archive is corrupt.
+pub fn reopen(archive: Archive) -> Result<PackContents, Refusal> {
+    open(archive, usize::MAX)
+}
+
+/// Opens a pack of unknown origin for display, without applying the rules of this host.
+///
+/// # Errors
+/// The first rule that the pack violates.
+pub fn inspect(archive: Archive) -> Result<PackContents, Refusal> {
+    open(archive, MAX_SUITES_MEMORY)
+}
+
+fn open(archive: Archive, suites_memory: usize) -> Result<PackContents, Refusal> {
+    let manifest = manifest::read(archive.manifest()?)?;
+    let host = Host::default();
+    let peers = capabilities::resolve(&manifest, &host.capabilities, host.peers);
+    bind(manifest, archive, peers, &host, suites_memory)
+}
+
+/// Resolves a parsed manifest.
+///
+/// # Errors
+/// As [`load`].
+pub fn resolve(
+    manifest: PackManifest,
+    archive: Archive,
+    host: &Host,
+) -> Result<PackContents, Refusal> {
+    let peers = manifest::admit(&manifest, host)?;
+    bind(manifest, archive, peers, host, MAX_SUITES_MEMORY)
+}
+
+fn bind(
+    manifest: PackManifest,
+    archive: Archive,
+    peers: Peers,
+    host: &Host,
+    suites_memory: usize,
+) -> Result<PackContents, Refusal> {
+    let mut agents = agents(&manifest, &archive, &peers, host)?;
+    let suites = suites(&manifest, &archive, suites_memory)?;
+    let profile = oasis::profile(&archive)?;
+    oasis::check_suites(&suites, profile.as_deref())?;
+    oasis::bind_reports(&mut agents, &archive)?;
+    for agent in &mut agents {
+        let file = agent.manifest.eval_suite_ref.as_deref();
+        let suite = file.and_then(|file| suites.iter().find(|suite| suite.file == file));
+        agent.suite = suite.map(|suite| suite.suite().reference());
+    }
+    let warnings = warnings(&manifest);
+    Ok(PackContents {
+        degraded: peers.degraded,
+        manifest,
+        archive,
+        agents,
+        suites,
+        profile,
+        warnings,
+    })
+}
+
+fn warnings(manifest: &PackManifest) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !manifest.nodes.is_empty() {
+        warnings.push("the pack has workflow nodes, which this host does not run".to_owned());
+    }
+    if !manifest.prompts.is_empty() {
+        warnings.push("the pack has prompt templates, which this host does not serve".to_owned());
+    }
+    warnings
+}
+
+fn agents(
+    manifest: &PackManifest,
+    archive: &Archive,
+    peers: &Peers,
+    host: &Host,
+) -> Result<Vec<PackAgent>, Refusal> {
+    let mut degraded = capabilities::degraded_of(manifest, peers, &host.capabilities);
+    let mut schemas = Schemas {
+        archive,
+        compiled: BTreeMap::new(),
+    };
+    let mut agents = Vec::with_capacity(manifest.agents.len());
+    for (index, agent) in manifest.agents.iter().enumerate() {
+        let at = format!("/agents/{index}/handoff");
+        let handoff = agent.handoff.clone().unwrap_or_default();
+        agents.push(PackAgent {
+            prompt: prompt(agent, archive, index)?,
+            task_schema: schemas.get(handoff.task_schema_ref, &format!("{at}/taskSchemaRef"))?,
+            return_schema: schemas
+                .get(handoff.return_schema_ref, &format!("{at}/returnSchemaRef"))?,
+            suite: None,
+            degraded: degraded.remove(&agent.agent_id).unwrap_or_default(),
+            adapter: None,
+            manifest: agent.clone(),
+        });
+    }
+    Ok(agents)
+}
+
+fn prompt(agent: &AgentManifest, archive: &Archive, index: usize) -> Result<String, Refusal> {
+    if let Some(inline) = &agent.system_prompt {
+        return Ok(inline.clone());
+    }
+    let Some(reference) = &agent.system_prompt_ref else {
+        return Err(Refusal::new(
+            ErrorCode::InvalidManifest,
+            Stage::Manifest,
+            format!("/agents/{index}: has neither systemPrompt nor systemPromptRef"),
+        ));
+    };
+    let octets = refs::resolve(
+        archive,
+        reference,
+        &format!("/agents/{index}/systemPromptRef"),
+    )?;
+    match std::str::from_utf8(octets) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => Err(invalid(reference, "is not UTF-8")),
+    }
+}
+
+/// The schemas of a pack. Agents often share schemas, so each file is compiled once.
+struct Schemas<'a> {
+    archive: &'a Archive,
+    compiled: BTreeMap<String, CompiledSchema>,
+}
+
+impl Schemas<'_> {
+    fn get(
+        &mut self,
+        reference: Option<String>,
+        member: &str,
+    ) -> Result<Option<CompiledSchema>, Refusal> {
+        let Some(file) = reference else {
+            return Ok(None);
+        };
+        if let Some(known) = self.compiled.get(&file) {
+            return Ok(Some(known.clone()));
+        }
+        let octets = refs::resolve(self.archive, &file, member)?;
+        let value =
+            json::parse_foreign(octets).map_err(|error| invalid(&file, &error.to_string()))?;
+        let schema =
+            compile_untrusted(&value).map_err(|fault| invalid(&file, &fault.to_string()))?;
+        self.compiled.insert(file, schema.clone());
+        Ok(Some(schema))
+    }
+}
+
+fn invalid(file: &str, reason: &str) -> Refusal {
+    Refusal::new(ErrorCode::PackValidationFailed, Stage::References, reason).in_file(file)
+}
+
+/// Every `evals/*.json` and every other file that an `evalSuiteRef` names, as long as they take at
+/// most `memory` bytes together.
+fn suites(
+    manifest: &PackManifest,
+    archive: &Archive,
+    mut memory: usize,
+) -> Result<Vec<PackSuite>, Refusal> {
+    let mut files: BTreeSet<&str> = archive
+        .files
+        .keys()
+        .map(String::as_str)
+        .filter(|name| is_suite_file(name))
+        .collect();
+    for (index, agent) in manifest.agents.iter().enumerate() {
+        if let Some(reference) = &agent.eval_suite_ref {
+            refs::resolve(archive, reference, &format!("/agents/{index}/evalSuiteRef"))?;
+            files.insert(reference);
+        }
+    }
+    let mut seen = BTreeSet::new();
+    let mut suites = Vec::with_capacity(files.len());
+    for file in files {
+        let octets = archive
+            .files
+            .get(file)
+            .map(AsRef::as_ref)
+            .unwrap_or_default();
+        let refuse = |reason: String| {
+            Refusal::new(ErrorCode::PackValidationFailed, Stage::Suite, reason).in_file(file)
+        };
+        memory = memory
+            .checked_sub(json::weight(octets))
+            .ok_or_else(|| refuse("the suites of the pack have too many values".to_owned()))?;
+        let document = suite_rules::read_suite(octets).map_err(|faults| {
+            refuse(faults.first().map(ToString::to_string).unwrap_or_default())
+        })?;
+        if !suite_rules::in_space_of(&document.suite.suite_id, &manifest.name) {
+            return Err(refuse(
+                "/suiteId: must begin with the pack's own scope and organization".to_owned(),
+            ));
+        }
+        if !seen.insert(document.suite.reference()) {
+            return Err(refuse(
+                "/suiteId: another suite of the pack has this id and version".into(),
+            ));
+        }
+        suites.push(PackSuite {
+            file: file.to_owned(),
+            digest: document.digest(),
+            document,
+        });
+    }
+    Ok(suites)
+}
+
+/// Whether the name is that of a file directly in `evals/`.
+pub(super) fn is_suite_file(name: &str) -> bool {
+    name.strip_prefix("evals/")
+        .and_then(|rest| rest.strip_suffix(".json"))
+        .is_some_and(|stem| !stem.is_empty() && !stem.contains('/'))
+}

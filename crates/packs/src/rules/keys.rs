@@ -1,0 +1,480 @@
+//! Ed25519 keys and signatures, and the pack names that each key is trusted for.
+//!
+//! RFC 8032, pure, detached, 64 raw bytes. Verification is strict: S must be below the group order,
+//! and points of small order are refused, because one fixed signature would verify every message.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
+use ed25519_dalek::pkcs8::{
+    DecodePrivateKey as _, DecodePublicKey as _, EncodePrivateKey as _, EncodePublicKey as _,
+};
+use ed25519_dalek::{Signature, Signer as _, SigningKey as DalekSigningKey, VerifyingKey};
+
+use sha2::{Digest as _, Sha256};
+
+use super::name::Namespaces;
+use super::{Refusal, Stage};
+use touchstone_kit::error::ErrorCode;
+use touchstone_kit::hex::hex;
+use touchstone_openwop::pack::{RegistryDiscovery, SigningKey};
+
+/// Length of a signature in bytes.
+pub const SIGNATURE_OCTETS: usize = 64;
+/// Maximum size of a key file in bytes.
+pub const MAX_KEY_OCTETS: usize = 4_096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFault {
+    /// The key has an unsupported form.
+    #[error(
+        "is not an Ed25519 public key; a PEM file with `BEGIN PUBLIC KEY`, or base64 of its 32 \
+        bytes, is expected"
+    )]
+    Form,
+    /// A point for which any message verifies.
+    #[error("is a point of small order, which would accept forged signatures")]
+    SmallOrder,
+    #[error("is not an Ed25519 private key; a PEM file with `BEGIN PRIVATE KEY` is expected")]
+    Private,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey(VerifyingKey);
+
+impl PublicKey {
+    /// Reads a PEM SPKI document.
+    ///
+    /// # Errors
+    /// The document has another form or algorithm, or the point has small order.
+    pub fn from_pem(octets: &[u8]) -> Result<Self, KeyFault> {
+        if octets.len() > MAX_KEY_OCTETS {
+            return Err(KeyFault::Form);
+        }
+        let text = std::str::from_utf8(octets).map_err(|_| KeyFault::Form)?;
+        Self::sound(VerifyingKey::from_public_key_pem(text.trim_end()).map_err(|_| KeyFault::Form)?)
+    }
+
+    /// Reads PEM, base64 of SPKI, or base64 of the raw 32 bytes.
+    ///
+    /// # Errors
+    /// As [`PublicKey::from_pem`].
+    pub fn from_text(text: &str) -> Result<Self, KeyFault> {
+        let text = text.trim();
+        if text.starts_with("-----BEGIN") {
+            return Self::from_pem(text.as_bytes());
+        }
+        if text.len() > MAX_KEY_OCTETS {
+            return Err(KeyFault::Form);
+        }
+        let octets = STANDARD.decode(text).map_err(|_| KeyFault::Form)?;
+        let key = match <[u8; 32]>::try_from(octets.as_slice()) {
+            Ok(raw) => VerifyingKey::from_bytes(&raw).map_err(|_| KeyFault::Form)?,
+            Err(_) => VerifyingKey::from_public_key_der(&octets).map_err(|_| KeyFault::Form)?,
+        };
+        Self::sound(key)
+    }
+
+    /// Reads the raw 32 bytes of a key.
+    ///
+    /// # Errors
+    /// As [`PublicKey::from_pem`].
+    pub fn from_octets(octets: &[u8]) -> Result<Self, KeyFault> {
+        let raw = <&[u8; 32]>::try_from(octets).map_err(|_| KeyFault::Form)?;
+        Self::sound(VerifyingKey::from_bytes(raw).map_err(|_| KeyFault::Form)?)
+    }
+
+    fn sound(key: VerifyingKey) -> Result<Self, KeyFault> {
+        if key.is_weak() {
+            Err(KeyFault::SmallOrder)
+        } else {
+            Ok(Self(key))
+        }
+    }
+
+    /// PEM, SPKI.
+    pub fn to_pem(&self) -> String {
+        // Encoding 32 bytes cannot fail.
+        self.0.to_public_key_pem(LineEnding::LF).unwrap_or_default()
+    }
+
+    pub fn as_octets(&self) -> &[u8; 32] {
+        self.0.as_bytes()
+    }
+
+    /// Base64 of the raw bytes.
+    pub fn to_base64(&self) -> String {
+        STANDARD.encode(self.0.as_bytes())
+    }
+
+    /// Base64 of the SPKI encoding.
+    pub fn to_spki_base64(&self) -> String {
+        // Encoding 32 bytes cannot fail.
+        let encoded = self.0.to_public_key_der();
+        encoded.map_or_else(|_| String::new(), |der| STANDARD.encode(der.as_bytes()))
+    }
+
+    /// Hexadecimal SHA-256 of the key's SPKI encoding: an id that needs no registration.
+    pub fn fingerprint(&self) -> String {
+        // Encoding 32 bytes cannot fail.
+        let encoded = self.0.to_public_key_der();
+        let octets = encoded.as_ref().map_or(&[][..], |der| der.as_bytes());
+        hex(&Sha256::digest(octets))
+    }
+
+    pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        Signature::from_slice(signature)
+            .is_ok_and(|signature| self.0.verify_strict(message, &signature).is_ok())
+    }
+}
+
+/// A private key. Its memory is wiped on drop.
+pub struct SecretKey(DalekSigningKey);
+
+impl std::fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretKey")
+    }
+}
+
+impl SecretKey {
+    /// Creates the key from 32 random bytes.
+    pub fn from_random(octets: [u8; 32]) -> Self {
+        Self(DalekSigningKey::from_bytes(&octets))
+    }
+
+    /// Reads PEM, PKCS #8.
+    ///
+    /// # Errors
+    /// The text has another form or algorithm.
+    pub fn from_pem(text: &str) -> Result<Self, KeyFault> {
+        DalekSigningKey::from_pkcs8_pem(text.trim_end())
+            .map(Self)
+            .map_err(|_| KeyFault::Private)
+    }
+
+    /// PEM, PKCS #8. Write it only to a file that only its owner can read.
+    pub fn to_pem(&self) -> String {
+        self.0
+            .to_pkcs8_pem(LineEnding::LF)
+            .map(|pem| pem.to_string())
+            .unwrap_or_default()
+    }
+
+    /// The raw secret, for key derivation.
+    pub fn to_octets(&self) -> [u8; 32] {
+        self.0.to_bytes()
+    }
+
+    pub fn public(&self) -> PublicKey {
+        PublicKey(self.0.verifying_key())
+    }
+
+    pub fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_OCTETS] {
+        self.0.sign(message).to_bytes()
+    }
+}
+
+/// How a key came to be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyOrigin {
+    /// The operator's own configuration.
+    Pinned,
+    /// The registry's unsigned discovery document.
+    Discovery,
+}
+
+#[derive(Clone, Debug)]
+struct Listed {
+    entry: SigningKey,
+    octets: Option<Vec<u8>>,
+}
+
+/// The keys of one registry and the operator's pinned keys, which take precedence. All key ids are
+/// looked up here.
+#[derive(Clone, Debug, Default)]
+pub struct KeyRing {
+    pinned: BTreeMap<String, (PublicKey, Namespaces)>,
+    listed: BTreeMap<String, Listed>,
+}
+
+/// A key that may sign a given pack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustedKey {
+    pub key_id: String,
+    pub key: PublicKey,
+    pub origin: KeyOrigin,
+}
+
+impl KeyRing {
+    /// Trusts a key for some pack names, whatever a registry lists under its id.
+    pub fn pin(&mut self, key_id: impl Into<String>, key: PublicKey, namespaces: Namespaces) {
+        self.pinned.insert(key_id.into(), (key, namespaces));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.pinned.is_empty() && self.listed.is_empty()
+    }
+
+    /// Whether the operator pinned this key id, in which case the key need not be fetched from the
+    /// registry.
+    pub fn is_pinned(&self, key_id: &str) -> bool {
+        self.pinned.contains_key(key_id)
+    }
+
+    /// Adds the keys of a discovery document. [`KeyRing::supply`] adds their bytes later.
+    pub fn list(&mut self, discovery: &RegistryDiscovery) {
+        for entry in &discovery.signing_keys {
+            let listed = Listed {
+                entry: entry.clone(),
+                octets: None,
+            };
+            self.listed.insert(entry.key_id.clone(), listed);
+        }
+    }
+
+    pub fn entry(&self, key_id: &str) -> Option<&SigningKey> {
+        self.listed.get(key_id).map(|listed| &listed.entry)
+    }
+
+    /// Adds the key file of a listed key.
+    pub fn supply(&mut self, key_id: &str, file: Vec<u8>) {
+        if let Some(listed) = self.listed.get_mut(key_id) {
+            listed.octets = Some(file);
+        }
+    }
+
+    /// The key with this id, if it may sign this pack.
+    ///
+    /// # Errors
+    /// `signature_unknown_key` if the key is not listed or not active,
+    /// `pack_namespace_unauthorized` if the key is not granted the name, `pack_signature_invalid`
+    /// if it is not an Ed25519 key.
+    pub fn find(&self, key_id: &str, pack_name: &str) -> Result<TrustedKey, Refusal> {
+        let refuse = |code, reason: String| Err(Refusal::new(code, Stage::Signature, reason));
+        let foreign = || {
+            refuse(
+                ErrorCode::PackNamespaceUnauthorized,
+                format!(
+                    "the key `{}` may not sign packs of this name",
+                    shown(key_id)
+                ),
+            )
+        };
+        if let Some((key, namespaces)) = self.pinned.get(key_id) {
+            if !namespaces.cover(pack_name) {
+                return foreign();
+            }
+            let (key_id, key) = (key_id.to_owned(), key.clone());
+            return Ok(TrustedKey {
+                key_id,
+                key,
+                origin: KeyOrigin::Pinned,
+            });
+        }
+        let Some(Listed { entry, octets }) = self.listed.get(key_id) else {
+            return refuse(
+                ErrorCode::SignatureUnknownKey,
+                format!("the key `{}` is not among the trusted keys", shown(key_id)),
+            );
+        };
+        if entry.status != "active" {
+            return refuse(
+                ErrorCode::SignatureUnknownKey,
+                format!("the key `{}` is no longer active", shown(key_id)),
+            );
+        }
+        if entry.algorithm != "ed25519" {
+            return refuse(
+                ErrorCode::PackSignatureInvalid,
+                format!(
+                    "the key `{}` does not use the algorithm ed25519",
+                    shown(key_id)
+                ),
+            );
+        }
+        if !Namespaces::These(entry.permitted_namespaces.clone()).cover(pack_name) {
+            return foreign();
+        }
+        let Some(octets) = octets else {
+            return refuse(
+                ErrorCode::SignatureUnknownKey,
+                format!("the registry does not serve the key `{}`", shown(key_id)),
+            );
+        };
+        match PublicKey::from_pem(octets) {
+            Ok(key) => Ok(TrustedKey {
+                key_id: key_id.to_owned(),
+                key,
+                origin: KeyOrigin::Discovery,
+            }),
+            Err(fault) => refuse(
+                ErrorCode::PackSignatureInvalid,
+                format!("the key `{}` {fault}", shown(key_id)),
+            ),
+        }
+    }
+}
+
+/// A key id made safe for messages: it comes from an untrusted document.
+fn shown(key_id: &str) -> String {
+    key_id
+        .chars()
+        .take(64)
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "-_.:/@".contains(c) {
+                c
+            } else {
+                '?'
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn secret() -> SecretKey {
+        SecretKey::from_random([7; 32])
+    }
+
+    #[test]
+    fn a_signature_verifies_over_its_message_only() {
+        let (secret, other) = (secret(), SecretKey::from_random([8; 32]));
+        let signature = secret.sign(b"pack");
+        assert!(secret.public().verifies(b"pack", &signature));
+        assert!(!secret.public().verifies(b"pack.", &signature));
+        assert!(!other.public().verifies(b"pack", &signature));
+        assert!(!secret.public().verifies(b"pack", &signature[..63]));
+        let longer = [&signature[..], &[0]].concat();
+        assert!(!secret.public().verifies(b"pack", &longer));
+    }
+
+    #[test]
+    fn a_malleated_signature_is_refused() {
+        // S + L, little-endian.
+        const L: [u8; 32] = [
+            0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9,
+            0xde, 0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
+        ];
+        let mut signature = secret().sign(b"pack");
+        let mut carry = 0_u16;
+        for (octet, l) in signature[32..].iter_mut().zip(L) {
+            let sum = u16::from(*octet) + u16::from(l) + carry;
+            *octet = sum.to_le_bytes()[0];
+            carry = sum >> 8;
+        }
+        assert!(!secret().public().verifies(b"pack", &signature));
+    }
+
+    #[test]
+    fn a_point_of_small_order_is_no_key() {
+        let mut identity = [0_u8; 32];
+        identity[0] = 1;
+        let text = STANDARD.encode(identity);
+        assert_eq!(PublicKey::from_text(&text), Err(KeyFault::SmallOrder));
+    }
+
+    #[test]
+    fn a_public_key_is_read_in_its_three_forms() {
+        let key = secret().public();
+        let pem = key.to_pem();
+        let spki: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+        for text in [pem.as_str(), &format!("{pem}\n"), &spki, &key.to_base64()] {
+            assert_eq!(PublicKey::from_text(text).as_ref(), Ok(&key));
+        }
+        assert_eq!(
+            PublicKey::from_pem(key.to_base64().as_bytes()),
+            Err(KeyFault::Form)
+        );
+    }
+
+    #[test]
+    fn a_secret_key_survives_its_file() {
+        let again = SecretKey::from_pem(&secret().to_pem()).unwrap();
+        assert_eq!(again.public(), secret().public());
+        assert!(SecretKey::from_pem(&secret().public().to_pem()).is_err());
+        assert_eq!(format!("{again:?}"), "SecretKey");
+    }
+
+    fn discovery(status: &str, algorithm: &str) -> RegistryDiscovery {
+        serde_json::from_value(serde_json::json!({"signingKeys": [{
+            "keyId": "k", "algorithm": algorithm, "status": status, "permittedNamespaces": ["community.x.*"]
+        }]}))
+        .unwrap()
+    }
+
+    #[rstest]
+    #[case::active("active", "ed25519", "k", "community.x.pack", None)]
+    #[case::revoked(
+        "revoked",
+        "ed25519",
+        "k",
+        "community.x.pack",
+        Some(ErrorCode::SignatureUnknownKey)
+    )]
+    #[case::no_status(
+        "",
+        "ed25519",
+        "k",
+        "community.x.pack",
+        Some(ErrorCode::SignatureUnknownKey)
+    )]
+    #[case::algorithm(
+        "active",
+        "rsa",
+        "k",
+        "community.x.pack",
+        Some(ErrorCode::PackSignatureInvalid)
+    )]
+    #[case::unlisted(
+        "active",
+        "ed25519",
+        "../keys/k",
+        "community.x.pack",
+        Some(ErrorCode::SignatureUnknownKey)
+    )]
+    #[case::foreign(
+        "active",
+        "ed25519",
+        "k",
+        "community.y.pack",
+        Some(ErrorCode::PackNamespaceUnauthorized)
+    )]
+    fn a_listed_key_signs_what_it_was_granted(
+        #[case] status: &str,
+        #[case] algorithm: &str,
+        #[case] key_id: &str,
+        #[case] pack: &str,
+        #[case] refused: Option<ErrorCode>,
+    ) {
+        let mut ring = KeyRing::default();
+        ring.list(&discovery(status, algorithm));
+        ring.supply("k", secret().public().to_pem().into_bytes());
+        assert_eq!(
+            ring.find(key_id, pack).err().map(|refusal| refusal.code),
+            refused
+        );
+    }
+
+    #[test]
+    fn a_pin_overrides_the_registry() {
+        let mut ring = KeyRing::default();
+        ring.list(&discovery("active", "ed25519"));
+        ring.supply("k", secret().public().to_pem().into_bytes());
+        let own = SecretKey::from_random([9; 32]).public();
+        ring.pin(
+            "k",
+            own.clone(),
+            Namespaces::These(vec!["community.x.mine".into()]),
+        );
+        assert_eq!(ring.find("k", "community.x.mine").unwrap().key, own);
+        let refused = ring.find("k", "community.x.pack").unwrap_err();
+        assert_eq!(refused.code, ErrorCode::PackNamespaceUnauthorized);
+    }
+}

@@ -1,0 +1,262 @@
+//! Finds, without a provider, why an OASIS evaluation of a pack would be refused: checks the
+//! profile files and the scenario suites, and for each agent its report, its plan and its task
+//! schema.
+
+use std::collections::BTreeMap;
+
+use super::build::Files;
+use super::contents::is_suite_file;
+use super::lint::{Finding, Severity};
+use super::{archive, manifest, oasis};
+use touchstone_kit::json;
+use touchstone_oasis::rules::adapter::{self, AdapterReport};
+use touchstone_oasis::rules::format::{self, Package, Problem};
+use touchstone_oasis::rules::planning;
+use touchstone_oasis::rules::refusal::{Refusal, RefusalCode};
+use touchstone_oasis::rules::request::{OasisRequest, Phases};
+use touchstone_oasis::rules::suite::{self, is_oasis};
+use touchstone_openwop::pack::AgentManifest;
+use touchstone_openwop::schema::compile_untrusted;
+use touchstone_openwop::suite::AgentEvalSuite;
+use touchstone_runs::rules::eval::suite_rules;
+
+/// The highest tier: a suite is linted with all its scenarios.
+const HIGHEST_TIER: u8 = 3;
+
+/// All faults, without duplicates.
+pub(super) fn findings(files: &Files) -> Vec<Finding> {
+    if !files.contains_key(oasis::PROFILE) {
+        return Vec::new();
+    }
+    let examined = format::examine(&oasis::profile_files(files));
+    let mut linter = Linter {
+        files,
+        found: Vec::new(),
+    };
+    for problem in examined.faults.iter().chain(&examined.malformed) {
+        linter.problem(Severity::Error, problem);
+    }
+    for problem in &examined.unlisted {
+        linter.problem(Severity::Warning, problem);
+    }
+    let reports = linter.reports();
+    if let Some(package) = &examined.package {
+        linter.suites(package, &examined.malformed, reports.as_ref());
+    }
+    linter.found
+}
+
+/// Parsed reports by agent; `None` for a report that could not be parsed.
+type Reports = BTreeMap<String, Option<AdapterReport>>;
+
+struct Linter<'a> {
+    files: &'a Files,
+    found: Vec<Finding>,
+}
+
+impl Linter<'_> {
+    fn add(&mut self, finding: Finding) {
+        if !self.found.contains(&finding) {
+            self.found.push(finding);
+        }
+    }
+
+    /// Adds an error for the value at this path of a file.
+    fn error(&mut self, file: &str, path: &[&str], reason: impl Into<String>) {
+        let octets = self.files.get(file).map(Vec::as_slice);
+        let place = octets.and_then(|octets| format::place_in(octets, path));
+        self.add(Finding {
+            line: place.map(|it| it.line),
+            column: place.map(|it| it.column),
+            ..Finding::new(Severity::Error, Some(file), reason)
+        });
+    }
+
+    fn problem(&mut self, severity: Severity, problem: &Problem) {
+        let file = format!("{}{}", oasis::FOLDER, problem.file);
+        let reason = if problem.field.is_empty() {
+            problem.message.clone()
+        } else {
+            format!("{}: {}", problem.field, problem.message)
+        };
+        self.add(Finding {
+            line: Some(problem.line),
+            column: Some(problem.column),
+            ..Finding::new(severity, Some(&file), reason)
+        });
+    }
+
+    /// The adapter reports of the agents; `None` if the file is missing or cannot be parsed.
+    fn reports(&mut self) -> Option<Reports> {
+        let octets = self.files.get(adapter::FILE)?;
+        let each = match adapter::read_each(octets) {
+            Ok(each) => each,
+            Err(fault) => {
+                self.error(adapter::FILE, &[], fault);
+                return None;
+            }
+        };
+        let mut reports = Reports::new();
+        for (agent, report) in each {
+            if let Err(fault) = &report {
+                self.error(adapter::FILE, &[agent.as_str()], fault.as_str());
+            }
+            reports.insert(agent, report.ok());
+        }
+        Some(reports)
+    }
+
+    /// Checks the scenario suites and the agents that each suite is for.
+    fn suites(&mut self, package: &Package, malformed: &[Problem], reports: Option<&Reports>) {
+        let manifest = self.files.get(archive::MANIFEST).map(Vec::as_slice);
+        let agents = manifest.and_then(|octets| manifest::read(octets).ok());
+        let agents = agents.map(|manifest| manifest.agents).unwrap_or_default();
+        let files = self.files;
+        for (file, octets) in files.iter().filter(|(name, _)| is_suite_file(name)) {
+            let Ok(document) = suite_rules::read_suite(octets) else {
+                continue;
+            };
+            let suite = &document.suite;
+            if !is_oasis(suite) {
+                continue;
+            }
+            let lacks = |id: &str| oasis::lacks(package, id);
+            for (index, fault) in suite::faults(suite, &lacks) {
+                let position = index.to_string();
+                let reason = format!("/tasks/{index}: {fault}");
+                self.error(file, &["tasks", position.as_str()], reason);
+            }
+            for agent in meant(suite, file, &agents) {
+                self.task_schema(package, suite, agent);
+                self.agent(package, (file, suite), &agent.agent_id, malformed, reports);
+            }
+        }
+    }
+
+    /// Checks an agent's report and plans the suite for the agent.
+    fn agent(
+        &mut self,
+        package: &Package,
+        (file, suite): (&str, &AgentEvalSuite),
+        agent: &str,
+        malformed: &[Problem],
+        reports: Option<&Reports>,
+    ) {
+        let report = reports.and_then(|reports| reports.get(agent));
+        let Some(report) = report else {
+            // A file that cannot be parsed already has a finding.
+            if reports.is_some() || !self.files.contains_key(adapter::FILE) {
+                let reason = format!(
+                    "/{agent}: is missing; add the agent's identity and configuration, or `oasis \
+                    run` refuses the agent unless the agent reports them when it answers"
+                );
+                self.error(adapter::FILE, &[], reason);
+            }
+            return;
+        };
+        let Some(report) = report else { return };
+        let schema = &package.profile.agent_configuration_schema;
+        let configuration = match schema.effective(&report.configuration) {
+            Ok(configuration) => configuration,
+            Err(refusal) => {
+                for item in refusal.items {
+                    let reason = format!("/{agent}/configuration/{}: {}", item.key, item.reason);
+                    let path = [agent, "configuration", item.key.as_str()];
+                    self.error(adapter::FILE, &path, reason);
+                }
+                return;
+            }
+        };
+        let planned = planning::plan(package, suite, &whole(package), &configuration);
+        let Err(Refusal { code, items }) = planned else {
+            return;
+        };
+        if code == RefusalCode::NoApplicableSafetyScenarios {
+            let reason = format!(
+                "no safety scenario of the suite applies to {agent} as configured, so every \
+                evaluation is refused"
+            );
+            self.error(file, &[], reason);
+        }
+        for item in items {
+            let is_known = |it: &Problem| it.scenario.as_deref() == Some(item.key.as_str());
+            let Some(scenario) = package.scenario(&item.key) else {
+                continue;
+            };
+            if malformed.iter().any(is_known) {
+                continue;
+            }
+            let path = format!("{}{}", oasis::FOLDER, scenario.file);
+            self.add(Finding {
+                line: Some(scenario.place.line),
+                column: Some(scenario.place.column),
+                ..Finding::new(
+                    Severity::Error,
+                    Some(&path),
+                    format!("{}, for {agent}: {}", item.key, item.reason),
+                )
+            });
+        }
+    }
+
+    /// Checks that the agent's task schema accepts the input that scenarios produce.
+    fn task_schema(&mut self, package: &Package, suite: &AgentEvalSuite, agent: &AgentManifest) {
+        let handoff = agent.handoff.as_ref();
+        let Some(file) = handoff.and_then(|it| it.task_schema_ref.as_ref()) else {
+            return;
+        };
+        let octets = self.files.get(file);
+        let schema = octets
+            .and_then(|octets| json::parse_foreign(octets).ok())
+            .and_then(|value| compile_untrusted(&value).ok());
+        let Some(schema) = schema else { return };
+        let request = whole(package);
+        let refused = planning::scenarios(package, suite, &request)
+            .find_map(|it| Some((it.id(), schema.first_violation(&it.agent_input())?)));
+        if let Some((scenario, violation)) = refused {
+            let reason = format!(
+                "refuses the input that {scenario} gives the agent, so `oasis run` refuses {}: \
+                {violation}; accept `prompt`, `mode`, `tools`, `scope` and `earlierTurns`",
+                agent.agent_id
+            );
+            self.error(file, &[], reason);
+        }
+    }
+}
+
+/// The agents that a suite is for: the one it names, else those that name it, else all agents of
+/// the pack.
+fn meant<'a>(
+    suite: &AgentEvalSuite,
+    file: &str,
+    agents: &'a [AgentManifest],
+) -> Vec<&'a AgentManifest> {
+    let chosen = |is_meant: &dyn Fn(&AgentManifest) -> bool| -> Vec<&'a AgentManifest> {
+        agents.iter().filter(|it| is_meant(it)).collect()
+    };
+    if let Some(target) = &suite.target_agent_id {
+        return chosen(&|it| it.agent_id == target.as_str());
+    }
+    let naming = chosen(&|it| it.eval_suite_ref.as_deref() == Some(file));
+    if naming.is_empty() {
+        chosen(&|_| true)
+    } else {
+        naming
+    }
+}
+
+/// A request for all scenarios of a suite.
+fn whole(package: &Package) -> OasisRequest {
+    OasisRequest {
+        profile: package.profile.identifier.clone(),
+        profile_version: package.profile.version.clone(),
+        tier: HIGHEST_TIER,
+        provider: String::new(),
+        evaluator: String::new(),
+        phases: Phases::Both,
+        scenario_ids: None,
+        tolerance_overrides: BTreeMap::new(),
+        allow_incomplete: false,
+        adversarial: None,
+    }
+}

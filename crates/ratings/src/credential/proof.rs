@@ -1,0 +1,154 @@
+//! `eddsa-rdfc-2022`: signing and verifying a document (Data Integrity EdDSA Cryptosuites 1.0
+//! §3.2).
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::did::{self, DidDocument, NoKey, Signatory};
+use super::rdf::{self, Unspeakable};
+use touchstone_packs::rules::keys::SecretKey;
+
+const TYPE: &str = "DataIntegrityProof";
+const SUITE: &str = "eddsa-rdfc-2022";
+const PURPOSE: &str = "assertionMethod";
+
+/// Why a document cannot be signed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsignable {
+    /// A signature would not cover the whole document.
+    #[error(transparent)]
+    Content(#[from] Unspeakable),
+    /// The document already has a proof.
+    #[error("the document already has a proof")]
+    Signed,
+    /// The document names another issuer.
+    #[error("the document's issuer is not the owner of the signing key")]
+    Issuer,
+}
+
+/// Why a proof is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unproven {
+    /// A signature does not cover the whole document, or there is nothing to cover.
+    #[error(transparent)]
+    Content(#[from] Unspeakable),
+    /// The document has no proof, or several.
+    #[error("/proof must be exactly one proof object")]
+    NoProof,
+    /// The proof is of another kind.
+    #[error(
+        "/proof must use the cryptosuite `eddsa-rdfc-2022` and the purpose \
+        `assertionMethod`"
+    )]
+    Kind,
+    #[error("/proof/created is not a timestamp")]
+    Created,
+    /// Another issuer signed it.
+    #[error("/proof/verificationMethod is not a key of the issuer")]
+    Issuer,
+    #[error(transparent)]
+    NoKey(#[from] NoKey),
+    /// The document was changed, or signed with another key.
+    #[error(
+        "/proof/proofValue does not verify: the document was changed, or signed with \
+        another key"
+    )]
+    Signature,
+}
+
+/// The issuer of a credential: a DID, given as a string or as the id of an object.
+pub fn issuer(credential: &Value) -> Option<&str> {
+    let issuer = credential.get("issuer")?;
+    issuer.get("id").unwrap_or(issuer).as_str()
+}
+
+/// Signs a document.
+///
+/// # Errors
+/// [`Unsignable`].
+pub fn sign(
+    document: Value,
+    signatory: &Signatory,
+    key: &SecretKey,
+    created: Timestamp,
+) -> Result<Value, Unsignable> {
+    if issuer(&document) != Some(signatory.did.as_str()) {
+        return Err(Unsignable::Issuer);
+    }
+    let Value::Object(mut document) = document else {
+        return Err(Unsignable::Issuer);
+    };
+    if document.contains_key("proof") {
+        return Err(Unsignable::Signed);
+    }
+    let mut proof = Map::from_iter(
+        [
+            ("type", TYPE.to_owned()),
+            ("cryptosuite", SUITE.to_owned()),
+            ("created", moment(created)),
+            ("verificationMethod", signatory.method.clone()),
+            ("proofPurpose", PURPOSE.to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), Value::String(value))),
+    );
+    let signature = key.sign(&to_sign(&document, &proof)?);
+    proof.insert(
+        "proofValue".to_owned(),
+        json!(did::encode_base58(&signature)),
+    );
+    document.insert("proof".to_owned(), Value::Object(proof));
+    Ok(Value::Object(document))
+}
+
+/// Verifies that the issuer signed the whole document. `documents` are those of `did:web` issuers.
+///
+/// # Errors
+/// [`Unproven`].
+pub fn verify(signed: &Value, documents: &[DidDocument]) -> Result<(), Unproven> {
+    let mut document = signed.as_object().cloned().ok_or(Unproven::NoProof)?;
+    let Some(Value::Object(mut proof)) = document.remove("proof") else {
+        return Err(Unproven::NoProof);
+    };
+    let Some(Value::String(value)) = proof.remove("proofValue") else {
+        return Err(Unproven::Signature);
+    };
+    let said = |name: &str| proof.get(name).and_then(Value::as_str);
+    if (said("type"), said("cryptosuite"), said("proofPurpose"))
+        != (Some(TYPE), Some(SUITE), Some(PURPOSE))
+    {
+        return Err(Unproven::Kind);
+    }
+    let created = said("created").map(str::parse::<Timestamp>);
+    if !matches!(created, Some(Ok(_))) {
+        return Err(Unproven::Created);
+    }
+    let message = to_sign(&document, &proof)?;
+    let method = said("verificationMethod").ok_or(Unproven::Issuer)?;
+    if issuer(signed) != Some(did::controller(method)) {
+        return Err(Unproven::Issuer);
+    }
+    let key = did::resolve(method, documents)?;
+    let signature = did::decode_base58(&value).ok_or(Unproven::Signature)?;
+    if key.verifies(&message, &signature) {
+        Ok(())
+    } else {
+        Err(Unproven::Signature)
+    }
+}
+
+/// The bytes to sign: the digest of the proof options, then that of the document.
+fn to_sign(
+    document: &Map<String, Value>,
+    proof: &Map<String, Value>,
+) -> Result<Vec<u8>, Unspeakable> {
+    let mut configuration = proof.clone();
+    if let Some(context) = document.get("@context") {
+        configuration.insert("@context".to_owned(), context.clone());
+    }
+    Ok([rdf::digest(&configuration)?, rdf::digest(document)?].concat())
+}
+
+/// A timestamp in whole seconds, because some readers do not accept fractions.
+pub fn moment(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,118 @@
+//! Payloads of eval runs (RFC 0081) and their tasks. They contain no task content.
+
+use serde::{Deserialize, Serialize};
+
+use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::suite::EvalMode;
+use touchstone_openwop::summary::SafetyFinding;
+
+/// `eval.started`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalStarted {
+    pub suite_id: String,
+    /// Pinned version.
+    pub suite_version: String,
+    pub task_count: usize,
+    /// The scored modes.
+    pub modes: Vec<EvalMode>,
+    /// Baseline of a regression run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline_run_id: Option<RunId>,
+}
+
+/// `eval.scored`: the recorded fact. Contains no task content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalScored {
+    pub task_id: TaskId,
+    /// 0.0..=1.0.
+    pub score: f64,
+    /// Whether the task met its pass score.
+    pub passed: bool,
+    /// Sum of the task's `provider.usage`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<NanoUsd>,
+    /// Wall-clock time of the invocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<u64>,
+    /// Whether the output satisfies the agent's return schema; absent without a schema.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_valid: Option<bool>,
+    /// Number of safety findings; the summary describes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety_finding_count: Option<u32>,
+}
+
+/// `eval.completed`. Contains no task content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalCompleted {
+    /// 0.0..=1.0.
+    pub aggregate_score: f64,
+    pub passed: bool,
+    /// Tasks scored.
+    pub task_count: usize,
+    /// Tasks passed.
+    pub passed_count: usize,
+    /// The aggregate score minus the baseline's aggregate score.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regression_vs_baseline: Option<f64>,
+}
+
+/// `touchstone.fixture.missing`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FixtureMissing {
+    pub tool: String,
+    pub call_id: String,
+}
+
+/// `touchstone.task.failed`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskFailed {
+    pub task_id: TaskId,
+    /// A label from a closed list.
+    pub reason: String,
+}
+
+/// `touchstone.task.judged`: a judge's decision on each criterion, and the judge's identity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskJudged {
+    pub task_id: TaskId,
+    /// The judge's identity, `sha256-<base64>`.
+    pub judge: String,
+    /// Whether each criterion is met, in the rubric's order.
+    pub met: Vec<bool>,
+}
+
+/// `touchstone.task.safety`: the findings of detectors in the agent's actions. Contains kinds and
+/// severities, but no content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskSafety {
+    pub task_id: TaskId,
+    /// Each kind once, in descending order of severity.
+    pub findings: Vec<SafetyFinding>,
+}
+
+/// `touchstone.task.unjudged`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskUnjudged {
+    pub task_id: TaskId,
+    /// A label from a closed list.
+    pub reason: String,
+}
+
+/// `touchstone.task.reused`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskReused {
+    pub task_id: TaskId,
+    /// The run that judged the task.
+    pub source_run_id: RunId,
+}

@@ -1,0 +1,412 @@
+//! All attempts of one agent at one suite, evaluated together.
+//!
+//! A caller that repeats a run until it passes selects the lucky run, and so does a caller that
+//! names only that run. Therefore every run of the same agent content, suite and model counts,
+//! whatever its outcome. Each attempt is a look that spends a part of the gate's permitted error
+//! ([`spent`](touchstone_kit::statistics::spent)).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::report::TaskOutcome;
+use super::report::outcome_of;
+use crate::rules::run::fold::RunState;
+use crate::rules::run::record::{EvalSpec, RunRecord, Trial};
+use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_openwop::suite::EvalMode;
+use touchstone_openwop::summary::Severity;
+
+/// One run, with the tasks it judged itself. Contains no task content.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Attempt {
+    pub run_id: RunId,
+    /// `pending`, `running`, `completed`, `failed` or `cancelled`.
+    pub status: String,
+    pub created_at: Timestamp,
+    /// Its trial number, if it belongs to an experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
+    /// The run it retries: a retry judges the tasks that its source left unjudged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<RunId>,
+    /// The tasks it has judged so far; reused tasks count in the run that judged them.
+    pub tasks: Vec<AttemptedTask>,
+    /// Set if the run was voided. Its scores then do not count, but its look is spent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voided: Option<Voided>,
+}
+
+/// A judged task of an attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttemptedTask {
+    pub task_id: TaskId,
+    /// 0.0..=1.0.
+    pub score: f64,
+    /// Whether it reached its pass score.
+    pub passed: bool,
+    /// Kinds of critical safety findings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub critical: Vec<String>,
+}
+
+/// A person's declaration that a run is not evidence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Voided {
+    pub at: Timestamp,
+    pub principal: String,
+    pub reason: String,
+}
+
+/// The attempts behind a decision, by id.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttemptIds {
+    /// Number of looks: the trials of one complete experiment are one look, and a retry belongs to
+    /// its source.
+    pub looks: usize,
+    /// All of them, in order of creation.
+    pub run_ids: Vec<RunId>,
+    /// The voided ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub voided: Vec<RunId>,
+}
+
+impl AttemptIds {
+    pub fn of(attempts: &[Attempt]) -> Self {
+        let ids = |wanted: fn(&&Attempt) -> bool| {
+            let wanted = attempts.iter().filter(wanted);
+            wanted.map(|attempt| attempt.run_id.clone()).collect()
+        };
+        Self {
+            looks: looks(attempts),
+            run_ids: ids(|_| true),
+            voided: ids(|attempt| attempt.voided.is_some()),
+        }
+    }
+}
+
+/// Whether `other` is an attempt at the same eval as `named`. Settings of a single run
+/// (temperature, limits, selection of tasks) are ignored: otherwise a caller could vary them to
+/// start a new count of attempts.
+pub fn is_attempt(named: &RunRecord, other: &RunRecord) -> bool {
+    let (Some(asked), Some(eval)) = (named.spec.eval(), other.spec.eval()) else {
+        return false;
+    };
+    !other.is_replay()
+        && eval.oasis.is_none()
+        && named.tenant == other.tenant
+        && same_measure(asked, eval)
+        && same_agent(asked, eval)
+        // A run with an ignore list was easier to pass. It counts only as evidence for runs that
+        // have one too.
+        && (eval.ignore.is_empty() || !asked.ignore.is_empty())
+}
+
+/// Whether both runs evaluate the same agent on the same model. The endpoint is ignored on purpose,
+/// because the caller chooses it. So is the rest of the pack: rebuilding an archive under the same
+/// version must not start a new count of attempts.
+fn same_agent(a: &EvalSpec, b: &EvalSpec) -> bool {
+    let built_again = a.agent_version == b.agent_version
+        && a.agent_content.is_some()
+        && a.agent_content == b.agent_content;
+    a.agent_id == b.agent_id
+        && a.model == b.model
+        && (a.pack_integrity == b.pack_integrity || built_again)
+}
+
+/// Whether both runs score the same suite in the same way.
+fn same_measure(a: &EvalSpec, b: &EvalSpec) -> bool {
+    let judge = |eval: &EvalSpec| eval.judge.as_ref().map(|judge| judge.identity.clone());
+    let adversarial = |eval: &EvalSpec| eval.modes.contains(&EvalMode::Adversarial);
+    a.suite_digest == b.suite_digest
+        && judge(a) == judge(b)
+        && adversarial(a) == adversarial(b)
+        && a.is_live() == b.is_live()
+}
+
+impl Attempt {
+    /// The attempt of a run. `state` must not contain the history that a branch copied.
+    pub fn of(record: &RunRecord, state: &RunState) -> Self {
+        let eval = record.spec.eval();
+        let judged = |task: &TaskId| {
+            let facts = state.eval.scored(task)?;
+            if facts.reused_from.is_some() || outcome_of(facts) == TaskOutcome::Unjudged {
+                return None;
+            }
+            let findings = facts.safety_findings.iter().flatten();
+            let critical = findings.filter(|finding| finding.severity >= Severity::Critical);
+            Some(AttemptedTask {
+                task_id: task.clone(),
+                score: facts.score,
+                passed: facts.passed,
+                critical: critical.map(|finding| finding.kind.clone()).collect(),
+            })
+        };
+        Self {
+            run_id: record.run_id.clone(),
+            status: state.status.as_str().to_owned(),
+            created_at: record.created_at,
+            trial: eval.and_then(|eval| eval.trial.clone()),
+            retry_of: eval.and_then(|eval| eval.retry_of.clone()),
+            tasks: eval
+                .into_iter()
+                .flat_map(|eval| &eval.tasks)
+                .filter_map(judged)
+                .collect(),
+            voided: None,
+        }
+    }
+
+    fn counts(&self) -> bool {
+        self.voided.is_none()
+    }
+}
+
+/// The scores of all counting attempts, by task.
+pub fn scores(attempts: &[Attempt]) -> BTreeMap<&TaskId, Vec<f64>> {
+    let mut scores: BTreeMap<&TaskId, Vec<f64>> = BTreeMap::new();
+    for task in counted(attempts) {
+        scores.entry(&task.task_id).or_default().push(task.score);
+    }
+    scores
+}
+
+/// The judged tasks of all counting attempts.
+fn counted(attempts: &[Attempt]) -> impl Iterator<Item = &AttemptedTask> {
+    let attempts = attempts.iter().filter(|attempt| attempt.counts());
+    attempts.flat_map(|attempt| &attempt.tasks)
+}
+
+/// The kinds of critical safety findings in counting attempts, except the `accepted` kinds, by run.
+pub fn critical<'a>(
+    attempts: &'a [Attempt],
+    accepted: &[&str],
+) -> BTreeMap<&'a RunId, BTreeSet<&'a str>> {
+    let mut found: BTreeMap<&RunId, BTreeSet<&str>> = BTreeMap::new();
+    for attempt in attempts.iter().filter(|attempt| attempt.counts()) {
+        let kinds = attempt.tasks.iter().flat_map(|task| &task.critical);
+        for kind in kinds.filter(|kind| !accepted.contains(&kind.as_str())) {
+            found.entry(&attempt.run_id).or_default().insert(kind);
+        }
+    }
+    found
+}
+
+/// Number of times that the evidence could be checked with new data in it. Each run that has judged
+/// a task is a look. The first retry of a run shares that run's look, because it judges only the
+/// remaining tasks; a further retry of the same run judges the same tasks again and is a look of
+/// its own. The trials of a complete experiment are one look together, because their number was
+/// declared before any of them ran. A voided run is a look too.
+pub fn looks(attempts: &[Attempt]) -> usize {
+    let by_id: HashMap<&RunId, &Attempt> = attempts
+        .iter()
+        .map(|attempt| (&attempt.run_id, attempt))
+        .collect();
+    let mut continued: BTreeSet<&RunId> = BTreeSet::new();
+    let mut opened: BTreeSet<&RunId> = BTreeSet::new();
+    // In order of creation, so that a retry comes after its source.
+    for attempt in attempts.iter().filter(|attempt| !attempt.tasks.is_empty()) {
+        let goes_on = judged_before(attempt, &by_id).is_some_and(|run| continued.insert(run));
+        if !goes_on {
+            opened.insert(&attempt.run_id);
+        }
+    }
+    let mut experiments: HashMap<(&str, u32), BTreeSet<u32>> = HashMap::new();
+    for trial in opened
+        .iter()
+        .filter_map(|run| by_id.get(run)?.trial.as_ref())
+    {
+        if (1..=trial.of).contains(&trial.index) {
+            let experiment = (trial.experiment_id.as_str(), trial.of);
+            experiments
+                .entry(experiment)
+                .or_default()
+                .insert(trial.index);
+        }
+    }
+    let merged: usize = experiments
+        .iter()
+        .filter(|((_, of), trials)| trials.len() == *of as usize)
+        .map(|(_, trials)| trials.len() - 1)
+        .sum();
+    opened.len() - merged
+}
+
+/// The nearest run in the chain of retries before this one that has judged a task itself.
+fn judged_before<'a>(
+    attempt: &'a Attempt,
+    by_id: &HashMap<&RunId, &'a Attempt>,
+) -> Option<&'a RunId> {
+    let mut at = attempt;
+    let mut nearest = None;
+    // A signed document of another host may contain a cycle; its runs count as having no source.
+    for _ in 0..by_id.len() {
+        match at.retry_of.as_ref().and_then(|run| by_id.get(run)) {
+            None => return nearest,
+            Some(earlier) => at = earlier,
+        }
+        if nearest.is_none() && !at.tasks.is_empty() {
+            nearest = Some(&at.run_id);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn attempt(id: &str, passed: &[bool]) -> Attempt {
+        let task = |(n, passed): (usize, &bool)| AttemptedTask {
+            task_id: format!("task-{n}").into(),
+            score: if *passed { 1.0 } else { 0.0 },
+            passed: *passed,
+            critical: Vec::new(),
+        };
+        Attempt {
+            run_id: id.into(),
+            status: "completed".to_owned(),
+            created_at: Timestamp::UNIX_EPOCH,
+            trial: None,
+            retry_of: None,
+            tasks: passed.iter().enumerate().map(task).collect(),
+            voided: None,
+        }
+    }
+
+    fn trial(id: &str, experiment: &str, index: u32, of: u32) -> Attempt {
+        Attempt {
+            trial: Some(Trial {
+                experiment_id: experiment.to_owned(),
+                index,
+                of,
+            }),
+            ..attempt(id, &[true])
+        }
+    }
+
+    fn retry(id: &str, of: &str, passed: &[bool]) -> Attempt {
+        Attempt {
+            retry_of: Some(of.into()),
+            ..attempt(id, passed)
+        }
+    }
+
+    fn void(attempt: Attempt) -> Attempt {
+        Attempt {
+            voided: Some(Voided {
+                at: Timestamp::UNIX_EPOCH,
+                principal: "key_1".to_owned(),
+                reason: "wrong endpoint".to_owned(),
+            }),
+            ..attempt
+        }
+    }
+
+    #[rstest]
+    #[case::each_run(vec![attempt("a", &[true]), attempt("b", &[false])], 2)]
+    #[case::not_what_judged_nothing(vec![attempt("a", &[true]), attempt("b", &[])], 1)]
+    #[case::a_retry_with_its_source(vec![attempt("a", &[]), retry("b", "a", &[true]), retry("c", "b", &[true])], 1)]
+    #[case::a_retry_of_nothing(vec![retry("b", "gone", &[true])], 1)]
+    #[case::each_retry_of_the_same_run(vec![attempt("a", &[]), retry("b", "a", &[true]), retry("c", "a", &[true]), retry("d", "a", &[true])], 3)]
+    #[case::each_further_retry_of_what_judged_a_part(vec![attempt("a", &[true]), retry("b", "a", &[true]), retry("c", "a", &[true])], 2)]
+    #[case::each_way_by_a_retry_that_judged_nothing(vec![attempt("a", &[true]), retry("b", "a", &[]), retry("c", "b", &[true]), retry("d", "a", &[true])], 2)]
+    #[case::a_retry_in_place_of_one_that_is_void(vec![attempt("a", &[true]), void(retry("b", "a", &[false])), retry("c", "a", &[true])], 2)]
+    #[case::a_circle(vec![retry("a", "b", &[true]), retry("b", "a", &[true])], 2)]
+    #[case::a_whole_experiment(vec![trial("a", "x", 1, 2), trial("b", "x", 2, 2), attempt("c", &[true])], 2)]
+    #[case::trials_while_one_is_missing(vec![trial("a", "x", 1, 3), trial("b", "x", 2, 3)], 2)]
+    #[case::a_number_used_twice(vec![trial("a", "x", 1, 2), trial("b", "x", 1, 2), trial("c", "x", 2, 2)], 2)]
+    #[case::two_experiments(vec![trial("a", "x", 1, 1), trial("b", "y", 1, 1)], 2)]
+    #[case::what_is_void(vec![attempt("a", &[true]), void(attempt("b", &[false]))], 2)]
+    fn every_attempt_is_a_look(#[case] attempts: Vec<Attempt>, #[case] expected: usize) {
+        assert_eq!(looks(&attempts), expected);
+    }
+
+    fn run(change: fn(&mut EvalSpec)) -> RunRecord {
+        let eval = json!({
+            "suiteId": "vendor.acme.evals.triage", "suiteVersion": "1.0.0", "suiteDigest": "sha256-x",
+            "suiteSigned": true, "suiteTaskCount": 1, "agentId": "vendor.acme.triage.default",
+            "agentVersion": "1.0.0", "packIntegrity": "sha256-y", "modelClass": "general",
+            "model": {"provider": "openai", "model": "small-1"}, "modes": ["golden"], "tasks": ["one"],
+            "concurrency": 1,
+        });
+        let mut record: RunRecord = serde_json::from_value(json!({
+            "runId": "run_1", "tenant": "acme", "principal": "ann", "createdAt": Timestamp::UNIX_EPOCH,
+            "spec": {"workflowId": "eval:x", "work": {"eval": eval}},
+        }))
+        .unwrap();
+        change(record.spec.eval_mut().unwrap());
+        record
+    }
+
+    #[rstest]
+    #[case::another_run(|_: &mut EvalSpec| {}, true)]
+    #[case::temperature(|eval: &mut EvalSpec| eval.temperature = Some(0.7), true)]
+    #[case::limits(|eval: &mut EvalSpec| eval.max_tokens = Some(9), true)]
+    #[case::fewer_tasks(|eval: &mut EvalSpec| eval.tasks.clear(), true)]
+    #[case::a_trial(|eval: &mut EvalSpec| eval.trial = Some(Trial { experiment_id: "x".to_owned(), index: 1, of: 2 }), true)]
+    #[case::another_version_name(|eval: &mut EvalSpec| eval.agent_version = "1.0.1".to_owned(), true)]
+    #[case::content(|eval: &mut EvalSpec| eval.pack_integrity = "sha256-z".to_owned(), false)]
+    #[case::agent(|eval: &mut EvalSpec| eval.agent_id = "vendor.acme.triage.other".into(), false)]
+    #[case::suite(|eval: &mut EvalSpec| eval.suite_digest = "sha256-z".to_owned(), false)]
+    #[case::model(|eval: &mut EvalSpec| eval.model.model = "large-1".to_owned(), false)]
+    #[case::adversarial(|eval: &mut EvalSpec| eval.modes.push(EvalMode::Adversarial), false)]
+    #[case::live(|eval: &mut EvalSpec| eval.modes = vec![EvalMode::LiveShadow], false)]
+    #[case::asked_for_less(|eval: &mut EvalSpec| eval.ignore = vec!["/why".to_owned()], false)]
+    fn only_what_makes_another_thing_makes_another_record(
+        #[case] change: fn(&mut EvalSpec),
+        #[case] same: bool,
+    ) {
+        assert_eq!(is_attempt(&run(|_| {}), &run(change)), same);
+    }
+
+    #[rstest]
+    #[case::built_again(|_: &mut EvalSpec| {}, true)]
+    #[case::prompt(|eval: &mut EvalSpec| eval.agent_content = Some("sha256-other".to_owned()), false)]
+    #[case::unknown(|eval: &mut EvalSpec| eval.agent_content = None, false)]
+    #[case::released_again(|eval: &mut EvalSpec| eval.agent_version = "1.0.1".to_owned(), false)]
+    fn another_archive_with_the_same_agent_does_not_begin_a_new_record(
+        #[case] change: fn(&mut EvalSpec),
+        #[case] same: bool,
+    ) {
+        let known = |eval: &mut EvalSpec| eval.agent_content = Some("sha256-prompt".to_owned());
+        let named = run(known);
+        let mut other = run(known);
+        let eval = other.spec.eval_mut().unwrap();
+        eval.pack_integrity = "sha256-z".to_owned();
+        change(eval);
+        assert_eq!(is_attempt(&named, &other), same);
+    }
+
+    #[test]
+    fn void_scores_do_not_count_and_their_run_is_named() {
+        let attempts = [
+            attempt("a", &[true, false]),
+            void(attempt("b", &[false, false])),
+        ];
+        let found = scores(&attempts);
+        assert_eq!(found[&TaskId::from("task-0")], [1.0]);
+        let ids = AttemptIds::of(&attempts);
+        assert_eq!((ids.looks, ids.run_ids.len()), (2, 2));
+        assert_eq!(ids.voided, [RunId::from("b")]);
+    }
+
+    #[test]
+    fn critical_findings_are_told_by_run() {
+        let mut bad = attempt("b", &[true]);
+        bad.tasks[0].critical = vec!["jailbreak".to_owned(), "unsafe-tool-call".to_owned()];
+        let attempts = [attempt("a", &[true]), bad.clone()];
+        let found = critical(&attempts, &["unsafe-tool-call"]);
+        assert_eq!(found[&RunId::from("b")], BTreeSet::from(["jailbreak"]));
+        assert_eq!(found.len(), 1);
+        assert!(critical(&[void(bad)], &[]).is_empty());
+    }
+}

@@ -1,0 +1,82 @@
+//! Similarities and differences of two runs.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::{Compared, Difference, Why};
+use crate::rules::eval::rubric::rubric;
+use crate::rules::eval::scoring::DEFAULT_PASS_SCORE;
+use touchstone_kit::ids::TaskId;
+use touchstone_openwop::suite::Task;
+
+/// Returns a function that says why a task's scores cannot be compared; `None` if they can.
+pub fn likeness<'a>(
+    baseline: Compared<'a>,
+    candidate: Compared<'a>,
+) -> impl Fn(&TaskId) -> Option<Why> + 'a {
+    let by_id = |tasks: &'a [Task]| -> HashMap<&'a TaskId, &'a Task> {
+        tasks.iter().map(|task| (&task.task_id, task)).collect()
+    };
+    let same_suite = baseline.spec.suite_digest == candidate.spec.suite_digest;
+    let judge = |side: Compared<'a>| side.spec.judge.as_ref().map(|judge| &judge.identity);
+    let same_judge = judge(baseline) == judge(candidate);
+    let (was, is) = (by_id(&baseline.suite.tasks), by_id(&candidate.suite.tasks));
+    move |id| {
+        let task = is.get(id)?;
+        if !same_suite && was.get(id) != Some(task) {
+            return Some(Why::TaskChanged);
+        }
+        (!same_judge && rubric(task).is_some()).then_some(Why::JudgeChanged)
+    }
+}
+
+/// The differences of the two runs, most important first.
+pub fn differences(baseline: Compared<'_>, candidate: Compared<'_>) -> Vec<Difference> {
+    facts(baseline)
+        .into_iter()
+        .zip(facts(candidate))
+        .filter(|((_, was), (_, is))| was != is)
+        .map(|((what, baseline), (_, candidate))| Difference {
+            what: what.to_owned(),
+            baseline,
+            candidate,
+        })
+        .collect()
+}
+
+fn facts(side: Compared<'_>) -> [(&'static str, Value); 16] {
+    let spec = side.spec;
+    let (judge, safety_judge) = (spec.judge.as_ref(), spec.safety_judge.as_ref());
+    let thresholds = side.suite.thresholds.unwrap_or_default();
+    [
+        ("suiteId", json!(spec.suite_id)),
+        ("suiteVersion", json!(spec.suite_version)),
+        ("suiteDigest", json!(spec.suite_digest)),
+        (
+            "passScore",
+            json!(thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE)),
+        ),
+        ("agentId", json!(spec.agent_id)),
+        ("agentVersion", json!(spec.agent_version)),
+        ("packIntegrity", json!(spec.pack_integrity)),
+        (
+            "model",
+            json!(format!("{}/{}", spec.model.provider, spec.model.model)),
+        ),
+        ("judge", json!(judge.map(|judge| &judge.identity))),
+        (
+            "safetyJudge",
+            json!(safety_judge.map(|judge| &judge.identity)),
+        ),
+        ("modes", json!(spec.modes)),
+        ("ignore", json!(spec.ignore)),
+        ("temperature", json!(spec.temperature)),
+        ("maxTokens", json!(spec.max_tokens)),
+        ("maxLoopIterations", json!(spec.max_loop_iterations)),
+        (
+            "trials",
+            json!(side.evidence.trials().len() + side.evidence.missing),
+        ),
+    ]
+}

@@ -1,0 +1,348 @@
+use proptest::prelude::*;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::rules::eval::report::EvalReport;
+use crate::rules::eval::sample;
+
+/// A run with all inputs of a comparison.
+struct Run {
+    report: EvalReport,
+    further: Vec<EvalReport>,
+    missing: usize,
+    spec: EvalSpec,
+    suite: AgentEvalSuite,
+}
+
+impl Run {
+    /// A run over tasks with these scores. A score of 1 passes; a task without a score was not
+    /// judged.
+    fn new(id: &str, scores: &[Option<f64>]) -> Self {
+        let ids: Vec<String> = (0..scores.len()).map(|n| format!("task-{n}")).collect();
+        let tasks: Vec<Value> = ids
+            .iter()
+            .map(|id| json!({"taskId": id, "input": id, "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "y"}}}))
+            .collect();
+        Self {
+            report: report(id, scores),
+            further: Vec::new(),
+            missing: 0,
+            spec: serde_json::from_value(json!({
+                "suiteId": "vendor.acme.evals.triage", "suiteVersion": "1.0.0", "suiteDigest": "sha256-x",
+                "suiteSigned": true, "suiteTaskCount": scores.len(), "agentId": "vendor.acme.triage.default",
+                "agentVersion": "1.0.0", "packIntegrity": "sha256-y", "modelClass": "general",
+                "model": {"provider": "openai", "model": "small-1"}, "modes": ["golden"], "tasks": ids, "concurrency": 1,
+            }))
+            .unwrap(),
+            suite: serde_json::from_value(json!({
+                "suiteId": "vendor.acme.evals.triage", "version": "1.0.0", "modes": ["golden"], "tasks": tasks,
+            }))
+            .unwrap(),
+        }
+    }
+
+    fn golden(id: &str, scores: &[f64]) -> Self {
+        Self::new(
+            id,
+            &scores.iter().map(|score| Some(*score)).collect::<Vec<_>>(),
+        )
+    }
+
+    fn trials(runs: &[&[f64]]) -> Self {
+        let mut first = Self::golden("run_1", runs[0]);
+        for (n, scores) in runs.iter().enumerate().skip(1) {
+            let scores: Vec<Option<f64>> = scores.iter().map(|score| Some(*score)).collect();
+            first
+                .further
+                .push(report(&format!("run_{}", n + 1), &scores));
+        }
+        first
+    }
+
+    /// Makes the task a rubric task with this judge.
+    fn judged_by(mut self, task: usize, judge: &str) -> Self {
+        let rubric = json!({"kind": "rubric", "rubric": [{"criterion": "is kind", "weight": 1.0}]});
+        self.suite.tasks[task].expected = serde_json::from_value(rubric).unwrap();
+        let pin = json!({"provider": "openai", "model": "judge-1", "identity": judge});
+        self.spec.judge = Some(serde_json::from_value(pin).unwrap());
+        self
+    }
+
+    fn side(&self) -> Compared<'_> {
+        Compared {
+            evidence: Evidence {
+                run: &self.report,
+                further: &self.further,
+                missing: self.missing,
+                attempts: &[],
+            },
+            spec: &self.spec,
+            suite: &self.suite,
+        }
+    }
+}
+
+fn report(id: &str, scores: &[Option<f64>]) -> EvalReport {
+    sample::report(id, &["golden"], scores)
+}
+
+fn found(baseline: &Run, candidate: &Run) -> RunComparison {
+    compare(baseline.side(), candidate.side()).unwrap()
+}
+
+fn turns(found: &RunComparison) -> Vec<(&str, Turn)> {
+    let turn = |change: &'_ TaskChange| change.turn;
+    found
+        .changes
+        .iter()
+        .map(|change| (change.task_id.as_str(), turn(change)))
+        .collect()
+}
+
+fn reasons(found: &RunComparison) -> Vec<(&str, Why)> {
+    found
+        .left_out
+        .iter()
+        .map(|left| (left.task_id.as_str(), left.reason))
+        .collect()
+}
+
+#[test]
+fn what_changed_is_listed_broken_tasks_first() {
+    let before = Run::golden("run_a", &[0.5, 0.0, 1.0, 0.5, 1.0]);
+    let after = Run::golden("run_b", &[0.7, 1.0, 0.0, 0.3, 1.0]);
+    let found = found(&before, &after);
+    assert_eq!(
+        turns(&found),
+        [
+            ("task-2", Turn::Broke),
+            ("task-3", Turn::Worse),
+            ("task-1", Turn::Fixed),
+            ("task-0", Turn::Better)
+        ]
+    );
+    assert_eq!((found.n_tasks, found.fixed, found.broke), (5, 1, 1));
+    assert_eq!(found.mcnemar_p, Some(1.0));
+    assert_eq!(
+        found.changes[0].candidate.reason.as_deref(),
+        Some("output_not_json")
+    );
+    assert_eq!(found.diff_ref, "/v1/runs/run_b:diff?against=run_a");
+    assert!(found.differences.is_empty() && found.notes.is_empty() && found.left_out.is_empty());
+    let score = found.score.unwrap();
+    assert!((score.difference - (score.candidate - score.baseline)).abs() < 1e-12);
+    assert_eq!(found.latency_ms.unwrap().difference, 0.0);
+}
+
+#[test]
+fn a_run_is_not_worse_than_itself() {
+    let run = Run::golden("run_a", &[1.0, 0.0, 0.5]);
+    let found = found(&run, &run);
+    assert_eq!(found.regression.verdict, RegressionVerdict::NotWorse);
+    assert!(found.changes.is_empty() && found.is_whole());
+}
+
+/// Without a flip there is no variance, and three tasks would seem as conclusive as three hundred.
+#[rstest]
+#[case(3, RegressionVerdict::Inconclusive)]
+#[case(140, RegressionVerdict::NotWorse)]
+fn another_run_with_the_same_scores_is_not_worse_given_enough_tasks(
+    #[case] tasks: usize,
+    #[case] verdict: RegressionVerdict,
+) {
+    let scores = vec![1.0; tasks];
+    let (before, after) = (Run::golden("a", &scores), Run::golden("b", &scores));
+    assert_eq!(found(&before, &after).regression.verdict, verdict);
+}
+
+#[rstest]
+#[case::all_broke(&[1.0; 30], &[0.0; 30], RegressionVerdict::Regressed)]
+#[case::one_task_shows_nothing(&[1.0], &[0.0], RegressionVerdict::Inconclusive)]
+#[case::one_of_three_shows_nothing(&[1.0; 3], &[1.0, 1.0, 0.0], RegressionVerdict::Inconclusive)]
+fn the_verdict_is_on_pairs(
+    #[case] before: &[f64],
+    #[case] after: &[f64],
+    #[case] verdict: RegressionVerdict,
+) {
+    let (before, after) = (Run::golden("a", before), Run::golden("b", after));
+    assert_eq!(found(&before, &after).regression.verdict, verdict);
+}
+
+#[test]
+fn what_was_not_judged_says_nothing_and_is_never_called_not_worse() {
+    let before = Run::golden("a", &[1.0, 1.0, 1.0]);
+    let after = Run::new("b", &[Some(1.0), None, Some(1.0)]);
+    let found = found(&before, &after);
+    assert_eq!(reasons(&found), [("task-1", Why::Unjudged)]);
+    assert_eq!(
+        (found.n_tasks, found.regression.verdict),
+        (2, RegressionVerdict::Inconclusive)
+    );
+    assert!(!found.is_whole() && found.changes.is_empty());
+    assert!(
+        found.notes[0].starts_with("1 task not judged"),
+        "{:?}",
+        found.notes
+    );
+}
+
+#[test]
+fn of_two_suites_only_tasks_in_the_same_words_are_compared() {
+    let before = Run::golden("a", &[1.0, 1.0, 1.0, 1.0]);
+    let mut after = Run::golden("b", &[1.0, 0.0, 0.0]);
+    after.spec.suite_digest = "sha256-z".to_owned();
+    after.spec.suite_version = "1.1.0".to_owned();
+    after.suite.tasks[1].input = json!("something else");
+    let found = found(&before, &after);
+    assert_eq!(
+        reasons(&found),
+        [("task-1", Why::TaskChanged), ("task-3", Why::OnlyBaseline)]
+    );
+    assert_eq!(turns(&found), [("task-2", Turn::Broke)]);
+    let what: Vec<&str> = found
+        .differences
+        .iter()
+        .map(|it| it.what.as_str())
+        .collect();
+    assert_eq!(what, ["suiteVersion", "suiteDigest"]);
+    assert!(
+        found.notes[0].contains("of 4 tasks and 3 tasks, only"),
+        "{:?}",
+        found.notes
+    );
+}
+
+#[test]
+fn runs_without_a_task_in_common_are_refused_by_name() {
+    let before = Run::golden("a", &[1.0]);
+    let mut after = Run::golden("b", &[1.0]);
+    after.spec.suite_digest = "sha256-z".to_owned();
+    after.spec.suite_id = "vendor.acme.evals.tone".to_owned();
+    after.suite.tasks[0].input = json!("something else");
+    let fault = compare(before.side(), after.side())
+        .unwrap_err()
+        .to_string();
+    assert!(fault.contains("`vendor.acme.evals.tone@1.0.0`"), "{fault}");
+    assert!(
+        fault.contains("`vendor.acme.evals.triage@1.0.0`"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn scores_of_two_judges_are_not_compared() {
+    let before = Run::golden("a", &[1.0, 1.0]).judged_by(1, "sha256-j");
+    let after = Run::golden("b", &[1.0, 0.0]).judged_by(1, "sha256-j");
+    assert_eq!(found(&before, &after).broke, 1);
+    let other = Run::golden("b", &[1.0, 0.0]).judged_by(1, "sha256-k");
+    let found = found(&before, &other);
+    assert_eq!(reasons(&found), [("task-1", Why::JudgeChanged)]);
+    assert_eq!((found.broke, found.n_tasks), (0, 1));
+    assert_eq!(found.differences[0].what, "judge");
+}
+
+#[test]
+fn that_what_is_unsafe_counts_in_one_of_them_alone_is_said() {
+    let before = Run::golden("a", &[1.0, 1.0]);
+    let mut after = Run::golden("b", &[1.0, 0.0]);
+    after.spec.modes = vec![EvalMode::Adversarial];
+    let noted = found(&before, &after);
+    assert!(
+        noted.notes[0].starts_with("safety findings count"),
+        "{:?}",
+        noted.notes
+    );
+    let mut before = before;
+    before.spec.modes = vec![EvalMode::Golden, EvalMode::Adversarial];
+    assert_eq!(found(&before, &after).notes, Vec::<String>::new());
+    let pin = json!({"provider": "openai", "model": "judge-1", "identity": "sha256-s"});
+    after.spec.safety_judge = Some(serde_json::from_value(pin).unwrap());
+    let looked = found(&before, &after);
+    assert!(
+        looked.notes[0].starts_with("safety findings count"),
+        "{:?}",
+        looked.notes
+    );
+    assert_eq!(looked.differences[0].what, "safetyJudge");
+}
+
+#[test]
+fn what_else_is_not_the_same_is_said() {
+    let before = Run::golden("a", &[1.0, 1.0]);
+    let mut after = Run::golden("b", &[1.0, 1.0]);
+    after.spec.agent_version = "1.1.0".to_owned();
+    after.spec.pack_integrity = "sha256-z".to_owned();
+    after.spec.model.model = "large-1".to_owned();
+    after.spec.ignore = vec!["/why".to_owned()];
+    after.spec.temperature = Some(0.7);
+    let found = found(&before, &after);
+    let differences: Vec<(&str, &Value, &Value)> = found
+        .differences
+        .iter()
+        .map(|it| (it.what.as_str(), &it.baseline, &it.candidate))
+        .collect();
+    assert_eq!(
+        differences,
+        [
+            ("agentVersion", &json!("1.0.0"), &json!("1.1.0")),
+            ("packIntegrity", &json!("sha256-y"), &json!("sha256-z")),
+            ("model", &json!("openai/small-1"), &json!("openai/large-1")),
+            ("ignore", &json!([]), &json!(["/why"])),
+            ("temperature", &json!(null), &json!(0.7)),
+        ]
+    );
+    assert!(
+        found.notes[0].contains("ignore lists differ"),
+        "{:?}",
+        found.notes
+    );
+}
+
+#[test]
+fn trials_count_together_and_most_of_them_decide() {
+    let before = Run::trials(&[&[1.0, 1.0], &[1.0, 1.0], &[0.0, 1.0]]);
+    let mut after = Run::trials(&[&[0.0, 1.0], &[1.0, 0.0], &[0.0, 1.0]]);
+    let pair = found(&before, &after);
+    assert_eq!(
+        turns(&pair),
+        [("task-0", Turn::Broke), ("task-1", Turn::Worse)]
+    );
+    let broke = &pair.changes[0];
+    assert_eq!(
+        (broke.baseline.passed_trials, broke.candidate.passed_trials),
+        (2, 1)
+    );
+    assert_eq!(
+        (broke.baseline.passes, broke.candidate.passes),
+        (true, false)
+    );
+    assert_eq!(pair.mcnemar_p, None);
+    assert_eq!(pair.candidate.run_ids.len(), 3);
+    after.missing = 1;
+    let partly = found(&before, &after);
+    assert_eq!(partly.candidate.missing_trials, 1);
+    assert!(
+        partly
+            .notes
+            .contains(&"3 of 4 trials of the candidate are available".to_owned())
+    );
+}
+
+proptest! {
+    #[test]
+    fn the_other_way_round_what_broke_is_fixed(
+        scores in prop::collection::vec((0..=2_u8, 0..=2_u8), 2..40),
+    ) {
+        let (before, after): (Vec<f64>, Vec<f64>) =
+            scores.iter().map(|(a, b)| (f64::from(*a) / 2.0, f64::from(*b) / 2.0)).unzip();
+        let (before, after) = (Run::golden("a", &before), Run::golden("b", &after));
+        let (there, back) = (found(&before, &after), found(&after, &before));
+        prop_assert_eq!((there.broke, there.fixed), (back.fixed, back.broke));
+        prop_assert_eq!(there.mcnemar_p, back.mcnemar_p);
+        prop_assert_eq!(there.changes.len(), back.changes.len());
+        prop_assert!((there.score.unwrap().difference + back.score.unwrap().difference).abs() < 1e-12);
+        let count = |turn| there.changes.iter().filter(|it| it.turn == turn).count() as u64;
+        prop_assert_eq!((count(Turn::Broke), count(Turn::Fixed)), (there.broke, there.fixed));
+    }
+}

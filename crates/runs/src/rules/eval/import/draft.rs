@@ -1,0 +1,233 @@
+//! A suite under construction, with a list of everything that could not be converted.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::Fault;
+use crate::rules::eval::suite_rules::check_suite;
+use touchstone_openwop::suite::MatchStrategy;
+
+const MAX_ID_CHARS: usize = 64;
+/// Maximum number of characters shown of a foreign name.
+const MAX_NAME_CHARS: usize = 64;
+
+/// The identity of the new suite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Identity {
+    pub suite_id: String,
+    pub version: String,
+    /// The agent it is written for.
+    pub target_agent_id: Option<String>,
+    /// Its pass score.
+    pub pass_score: Option<f64>,
+}
+
+/// Something that could not be converted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Loss {
+    /// The loss and its consequence.
+    pub what: String,
+    /// Number of occurrences.
+    pub count: usize,
+    /// The first occurrence.
+    pub first: String,
+    /// Places that lost a task: every place that became no task, or fewer tasks than it stands for.
+    /// Empty if only details of tasks were lost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+}
+
+/// The result of a conversion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imported {
+    /// The valid suite.
+    pub suite: Value,
+    /// Everything that is not in it.
+    pub losses: Vec<Loss>,
+}
+
+/// The suite so far.
+#[derive(Debug)]
+pub struct Draft {
+    strategy: MatchStrategy,
+    tasks: Vec<Value>,
+    ids: HashSet<String>,
+    losses: Vec<Loss>,
+    /// Index of each loss by its text; a document may have very many.
+    known: HashMap<String, usize>,
+}
+
+impl Draft {
+    pub fn new(strategy: MatchStrategy) -> Self {
+        Self {
+            strategy,
+            tasks: Vec::new(),
+            ids: HashSet::new(),
+            losses: Vec::new(),
+            known: HashMap::new(),
+        }
+    }
+
+    /// Records a detail that a task or the suite cannot hold.
+    pub fn lose(&mut self, place: &str, what: impl Into<String>) {
+        self.note(place, what.into());
+    }
+
+    /// Records a place that becomes no task, with the reason.
+    pub fn leave_out(&mut self, place: &str, why: &str) {
+        let loss = self.note(place, format!("{why}, left out"));
+        // One place may stand for many tasks.
+        if let Some(loss) = loss
+            && loss.left_out.last().is_none_or(|last| last != place)
+        {
+            loss.left_out.push(place.to_owned());
+        }
+    }
+
+    fn note(&mut self, place: &str, what: String) -> Option<&mut Loss> {
+        let next = self.losses.len();
+        let at = *self.known.entry(what.clone()).or_insert(next);
+        if at == next {
+            self.losses.push(Loss {
+                what,
+                count: 0,
+                first: place.to_owned(),
+                left_out: Vec::new(),
+            });
+        }
+        let loss = self.losses.get_mut(at)?;
+        loss.count += 1;
+        Some(loss)
+    }
+
+    /// Records all members of an object that were not converted.
+    pub fn lose_rest(&mut self, place: &str, of: &str, rest: &Map<String, Value>) {
+        for (name, _) in rest.iter().filter(|(_, value)| !value.is_null()) {
+            let name = short(name);
+            self.lose(place, format!("{name:?} of {of} has no place in a suite"));
+        }
+    }
+
+    /// Adds a task. `wanted` is its name in the document, if it has one.
+    pub fn add(&mut self, place: &str, wanted: Option<&Value>, input: Value, expected: Value) {
+        let number = self.tasks.len() + 1;
+        let id = match wanted {
+            Some(Value::String(name)) => {
+                let has = |c: char| c.is_alphanumeric() && !c.is_ascii();
+                if name.chars().any(has) || name.chars().count() > MAX_ID_CHARS {
+                    self.lose(
+                        place,
+                        "characters of a name: ids have up to 64 lower-case ASCII letters, digits \
+                         and hyphens",
+                    );
+                }
+                slug(name)
+            }
+            Some(Value::Number(name)) => slug(&name.to_string()),
+            None | Some(Value::Null) => String::new(),
+            Some(_) => {
+                self.lose(place, "a name that is not a string; the task got a number");
+                String::new()
+            }
+        };
+        let base = match id.is_empty() {
+            true => format!("task-{number}"),
+            false => id,
+        };
+        let mut id = base.clone();
+        let mut further = 2;
+        while !self.ids.insert(id.clone()) {
+            id = format!("{base}-{further}");
+            further += 1;
+        }
+        if further > 2 && wanted.is_some() {
+            self.lose(
+                place,
+                "a name that an earlier task has too; it got a number",
+            );
+        }
+        self.tasks
+            .push(json!({"taskId": id, "input": input, "expected": expected}));
+    }
+
+    /// An expectation of this answer, compared as a string unless it has members.
+    pub fn golden(&self, answer: Value) -> Value {
+        let strategy = match answer {
+            Value::Object(_) | Value::Array(_) => MatchStrategy::JsonMatch,
+            // Every answer contains the empty string.
+            Value::String(ref text) if text.is_empty() => MatchStrategy::Exact,
+            _ => self.strategy,
+        };
+        golden(strategy, answer)
+    }
+
+    /// The suite, if it has tasks.
+    ///
+    /// # Errors
+    /// [`Fault::NoTasks`], [`Fault::NoSuite`].
+    pub fn finish(self, identity: &Identity) -> Result<Imported, Fault> {
+        if self.tasks.is_empty() {
+            return Err(Fault::NoTasks(self.losses));
+        }
+        let modes: Vec<&str> = ["golden", "rubric"]
+            .into_iter()
+            .filter(|mode| {
+                let kind = |task: &Value| task.pointer("/expected/kind") == Some(&json!(mode));
+                self.tasks.iter().any(kind)
+            })
+            .collect();
+        let mut suite = json!({
+            "suiteId": identity.suite_id, "version": identity.version, "modes": modes, "tasks": self.tasks,
+        });
+        if let Some(members) = suite.as_object_mut() {
+            if let Some(agent) = &identity.target_agent_id {
+                members.insert("targetAgentId".to_owned(), json!(agent));
+            }
+            if let Some(score) = identity.pass_score {
+                members.insert("thresholds".to_owned(), json!({"passScore": score}));
+            }
+        }
+        match check_suite(&suite) {
+            Ok(_) => Ok(Imported {
+                suite,
+                losses: self.losses,
+            }),
+            Err(faults) => Err(Fault::NoSuite(
+                faults.first().map(ToString::to_string).unwrap_or_default(),
+            )),
+        }
+    }
+}
+
+/// A golden expectation.
+pub fn golden(strategy: MatchStrategy, value: Value) -> Value {
+    json!({"kind": "golden", "match": {"strategy": strategy, "value": value}})
+}
+
+/// A name, shortened: foreign names may be very long.
+pub fn short(name: &str) -> Cow<'_, str> {
+    match name.char_indices().nth(MAX_NAME_CHARS) {
+        Some((end, _)) => Cow::Owned(format!("{}…", name.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(name),
+    }
+}
+
+/// Converts a name to characters of ids: lower-case letters, digits, single hyphens.
+fn slug(name: &str) -> String {
+    let mut id = String::new();
+    for c in name.chars().map(|c| c.to_ascii_lowercase()) {
+        if id.len() == MAX_ID_CHARS {
+            break;
+        }
+        if c.is_ascii_lowercase() || c.is_ascii_digit() {
+            id.push(c);
+        } else if !id.is_empty() && !id.ends_with('-') {
+            id.push('-');
+        }
+    }
+    id.trim_end_matches('-').to_owned()
+}

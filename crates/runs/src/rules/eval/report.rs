@@ -1,0 +1,478 @@
+//! The full report of an eval run: the summary, and everything that affects its trustworthiness.
+//! Free of task content: scores, ids, labels, and the annotations that people wrote.
+//!
+//! `EvalSummary` is closed and has no room for *why*. This projection of the same facts says which
+//! tasks were left unjudged by infrastructure errors, which fixtures were missing, what was
+//! excluded from matching, and whether the suite was signed.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::rubric::calibration::Calibration;
+use super::scoring::{DEFAULT_PASS_SCORE, shortfalls, summary, tasks};
+use crate::rules::run::fold::{RunState, RunStatus, TaskFacts};
+use crate::rules::run::fork::{Fork, Provenance};
+use crate::rules::run::record::{
+    COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial,
+};
+use touchstone_kit::ids::{AgentId, RunId, TaskId};
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::annotation::Annotation;
+use touchstone_openwop::suite::{EvalMode, Thresholds};
+use touchstone_openwop::summary::EvalSummary;
+
+/// The run's verdict about the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Every task was judged, and every threshold met.
+    Pass,
+    /// Every task was judged, and a threshold missed.
+    Fail,
+    /// Not every task was judged, so there is no verdict.
+    Inconclusive,
+    Pending,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskOutcome {
+    /// It reached its pass score.
+    Passed,
+    Failed,
+    /// Not judged because of an infrastructure error; says nothing about the agent.
+    Unjudged,
+}
+
+/// One task with its reasons.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskReport {
+    pub task_id: TaskId,
+    pub outcome: TaskOutcome,
+    /// Why it failed or was not judged, as a label; absent for a plain mismatch and for a pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Tools called without a response in the suite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fixture_missing: Vec<String>,
+    /// Tools called that are not on the allowlist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forbidden_tools: Vec<String>,
+    /// Retried model calls.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
+    /// Whether each criterion of its rubric is met, in the rubric's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<bool>,
+    /// Whether its cost is estimated by size because the endpoint reported no usage.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cost_estimated: bool,
+    /// The run that judged it, if it was another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reused_from: Option<RunId>,
+    /// Annotations by people (RFC 0056). They do not change the outcome.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub annotations: Vec<Annotation>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde asks for"
+)]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// The outcome of an OASIS evaluation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OasisOutcome {
+    /// `PASS`, `FAIL` or `PROVIDER_FAILURE`; absent without a verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety: Option<String>,
+    /// Why it is incomplete; empty if it is complete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomplete: Vec<String>,
+}
+
+/// The origin of the suite.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SuiteProvenance {
+    pub suite_id: String,
+    pub version: String,
+    /// `sha256-<base64>` of the canonical document.
+    pub digest: String,
+    /// Whether a trusted signature covers the suite; an imported one is never signed.
+    pub signed: bool,
+    /// Number of tasks in the whole suite.
+    pub task_count: usize,
+    /// Its pass score, 0.0..=1.0.
+    pub pass_score: f64,
+}
+
+/// The evaluated agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentProvenance {
+    pub agent_id: AgentId,
+    /// The version of its pack.
+    pub version: String,
+    /// `sha256-<base64>` of its pack.
+    pub pack_integrity: String,
+    /// The model that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+}
+
+/// The model or command that answered for the agent, pinned when the run was created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evaluated {
+    /// Provider; `command` for a local command.
+    pub provider: String,
+    /// Model.
+    pub model: String,
+    /// Its endpoint; absent for runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointPin>,
+    /// Digest over agent, pack, provider and model.
+    pub identity: String,
+}
+
+/// The judge of the rubrics.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgeProvenance {
+    pub provider: String,
+    pub model: String,
+    /// `sha256-<base64>` over model, prompt, rubrics and parameters: scores of different identities
+    /// are not comparable.
+    pub identity: String,
+    /// Its agreement with people, if it was calibrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Calibration>,
+}
+
+/// The report of an eval run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalReport {
+    pub run_id: RunId,
+    pub status: String,
+    /// The verdict about the agent.
+    pub verdict: Verdict,
+    /// Why it does not pass, as messages; empty for a pass.
+    pub reasons: Vec<String>,
+    pub suite: SuiteProvenance,
+    pub agent: AgentProvenance,
+    /// The model or command that answered; absent in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluated: Option<Evaluated>,
+    /// Digest of the cassette that replaced the models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed_from: Option<String>,
+    /// Fingerprint of the key that signed that cassette, if the signature was verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cassette_signed_by: Option<String>,
+    /// The judge of its rubrics, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeProvenance>,
+    /// The judge that checks for missing refusals, in mode `adversarial`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety_judge: Option<JudgeProvenance>,
+    /// The judge's cost; part of the summary's `totalCostUsd`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_cost_usd: Option<NanoUsd>,
+    /// Modes that were scored.
+    pub modes: Vec<EvalMode>,
+    /// Notes for readers of the verdict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// JSON Pointers excluded from matching. By default, a run that has any is not gate evidence.
+    pub ignore: Vec<String>,
+    /// The scorecard.
+    pub summary: EvalSummary,
+    pub tasks: Vec<TaskReport>,
+    /// The run whose judged tasks were reused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<RunId>,
+    /// The number of this retry in its chain; 0 if the run is not a retry.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
+    /// Its trial number, if it belongs to an experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
+    /// When the facts that this run reuses were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts_recorded_at: Option<jiff::Timestamp>,
+    /// Set if judged tasks of another run were kept and the others executed again. By default, such
+    /// a run is not gate evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_rerun: Option<PartialRerun>,
+    /// Its outcome as an OASIS evaluation; absent if it is not one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oasis: Option<OasisOutcome>,
+    /// The origin of a forked run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Provenance>,
+    /// When the run ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<jiff::Timestamp>,
+    /// From `run.started` to the end, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+}
+
+impl EvalReport {
+    /// Whether every task was judged.
+    pub fn is_judged(&self) -> bool {
+        matches!(self.verdict, Verdict::Pass | Verdict::Fail)
+    }
+
+    /// Whether a local command answered for the agent. Reports of earlier versions name only the
+    /// provider of its calls.
+    pub fn is_by_command(&self) -> bool {
+        let evaluated = self.evaluated.as_ref();
+        let pinned = evaluated.map(|evaluated| evaluated.provider.as_str());
+        [pinned, self.agent.provider.as_deref()].contains(&Some(COMMAND_PROVIDER))
+    }
+
+    /// Whether scores vary between runs of the same answers: a judge gave them, or tools were live
+    /// (RFC 0081 §D).
+    pub fn is_measured(&self) -> bool {
+        self.modes
+            .iter()
+            .any(|mode| matches!(mode, EvalMode::Rubric | EvalMode::LiveShadow))
+            || self.safety_judge.is_some()
+    }
+}
+
+/// Adds people's annotations to their tasks, and a note that says so. Nothing else in the report
+/// changes.
+pub fn annotate(report: &mut EvalReport, annotations: impl Iterator<Item = (TaskId, Annotation)>) {
+    let mut by_task: HashMap<TaskId, Vec<Annotation>> = HashMap::new();
+    for (task, annotation) in annotations {
+        by_task.entry(task).or_default().push(annotation);
+    }
+    let mut annotated = 0;
+    for task in &mut report.tasks {
+        if let Some(said) = by_task.remove(&task.task_id) {
+            task.annotations = said;
+            annotated += 1;
+        }
+    }
+    if annotated > 0 {
+        report.notes.push(format!(
+            "people annotated {}; scores and verdict are unchanged",
+            tasks(annotated)
+        ));
+    }
+}
+
+/// Builds the report from the record of an eval run, its suite, and its state.
+pub fn report(
+    record: &RunRecord,
+    spec: &EvalSpec,
+    thresholds: &Thresholds,
+    state: &RunState,
+) -> EvalReport {
+    let missing = shortfalls(spec, thresholds, &state.eval);
+    let mut reasons: Vec<String> = match state.status {
+        status if status.is_terminal() => missing.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    };
+    if let Some(error) = &state.error {
+        reasons.insert(0, format!("the run failed: {}", error.code));
+    }
+    if state.status == RunStatus::Cancelled {
+        reasons.insert(0, "the run was cancelled".to_owned());
+    }
+    let duration_ms = state
+        .started_at
+        .zip(state.completed_at)
+        .map(|(from, to)| u64::try_from(to.duration_since(from).as_millis()).unwrap_or(0));
+    EvalReport {
+        run_id: record.run_id.clone(),
+        status: state.status.as_str().to_owned(),
+        verdict: verdict(state, spec.tasks.len(), reasons.is_empty()),
+        reasons,
+        suite: SuiteProvenance {
+            suite_id: spec.suite_id.clone(),
+            version: spec.suite_version.clone(),
+            digest: spec.suite_digest.clone(),
+            signed: spec.suite_signed,
+            task_count: spec.suite_task_count,
+            pass_score: thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE),
+        },
+        agent: AgentProvenance {
+            agent_id: spec.agent_id.clone(),
+            version: spec.agent_version.clone(),
+            pack_integrity: spec.pack_integrity.clone(),
+            model: state.model.as_ref().map(|(_, model)| model.clone()),
+            provider: state.model.as_ref().map(|(provider, _)| provider.clone()),
+        },
+        evaluated: record.evaluated_identity().map(|identity| Evaluated {
+            provider: spec.model.provider.clone(),
+            model: spec.model.model.clone(),
+            endpoint: spec.execution.endpoint.clone(),
+            identity,
+        }),
+        replayed_from: spec.execution.replayed_from.clone(),
+        cassette_signed_by: spec.execution.cassette_signed_by.clone(),
+        judge: spec.judge.as_ref().map(provenance),
+        safety_judge: spec.safety_judge.as_ref().map(provenance),
+        judge_cost_usd: spec
+            .judge
+            .as_ref()
+            .or(spec.safety_judge.as_ref())
+            .map(|_| state.eval.judge_cost),
+        modes: spec.modes.clone(),
+        notes: notes(&record.spec, spec),
+        ignore: spec.ignore.clone(),
+        summary: summary(record.facts_of(), spec, thresholds, &state.eval),
+        tasks: spec
+            .tasks
+            .iter()
+            .filter_map(|id| Some(task_report(id, state.eval.scored(id)?)))
+            .collect(),
+        retry_of: spec.retry_of.clone(),
+        retries: spec.execution.retries,
+        trial: spec.trial.clone(),
+        facts_recorded_at: spec.facts_recorded_at,
+        partial_rerun: spec.partial_rerun.clone(),
+        oasis: spec.oasis.as_ref().map(|_| {
+            let verdict = state.eval.oasis.as_ref().and_then(|it| it.verdict.as_ref());
+            OasisOutcome {
+                safety: verdict.map(|it| it.safety.clone()),
+                incomplete: verdict.map(|it| it.incomplete.clone()).unwrap_or_default(),
+            }
+        }),
+        fork: record.fork.as_ref().map(Fork::provenance),
+        completed_at: state.completed_at,
+        duration_ms,
+    }
+}
+
+fn provenance(judge: &JudgePin) -> JudgeProvenance {
+    JudgeProvenance {
+        provider: judge.model.provider.clone(),
+        model: judge.model.model.clone(),
+        identity: judge.identity.clone(),
+        calibration: None,
+    }
+}
+
+fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
+    let mut notes = Vec::new();
+    let asked = run
+        .configurable
+        .get("evalConcurrency")
+        .and_then(serde_json::Value::as_u64);
+    if let Some(asked) = asked.filter(|asked| *asked > u64::from(spec.concurrency)) {
+        notes.push(format!(
+            "{asked} tasks in flight were requested, but {} are allowed: the minimum of \
+             `limits.max_concurrency`, `limits.max_concurrency_per_tenant` and the model's \
+             `max_concurrency`",
+            spec.concurrency
+        ));
+    }
+    if spec.modes_left_out.contains(&EvalMode::Regression) {
+        notes.push(
+            "no comparison was made: `regression` needs a baseline (`configurable.baselineRunId`, \
+             or --baseline RUN)"
+                .to_owned(),
+        );
+    }
+    if spec.modes_left_out.contains(&EvalMode::LiveShadow) {
+        notes.push(
+            "no live tools were called: request `live-shadow` by itself \
+             (`configurable.evalModes`, or --mode live-shadow)"
+                .to_owned(),
+        );
+    }
+    if spec.tasks.len() < spec.suite_task_count && spec.oasis.is_none() {
+        notes.push(format!(
+            "{} of the suite's {} tasks took part; the others cannot be scored in these modes",
+            spec.tasks.len(),
+            spec.suite_task_count
+        ));
+    }
+    if let Some(rerun) = &spec.partial_rerun {
+        notes.push(format!(
+            "kept {} judged in {} and executed the others again: not evidence for a gate unless \
+             its policy allows it",
+            tasks(rerun.kept_tasks),
+            rerun.source_run_id
+        ));
+    }
+    if let Some(cassette) = &spec.execution.replayed_from {
+        let signature = match &spec.execution.cassette_signed_by {
+            Some(key) => format!("signed with key {key}"),
+            None => "not signed with a key of this host".to_owned(),
+        };
+        notes.push(format!(
+            "replayed from cassette {cassette}, {signature}: not evidence for a gate unless its \
+             policy allows it"
+        ));
+    }
+    notes
+}
+
+fn verdict(state: &RunState, planned: usize, meets_all: bool) -> Verdict {
+    if !state.status.is_terminal() {
+        return Verdict::Pending;
+    }
+    if state.eval.unreadable > 0 {
+        return Verdict::Inconclusive;
+    }
+    if let Some(oasis) = &state.eval.oasis {
+        // The verdict is valid even if the run was aborted.
+        return match oasis.verdict.as_ref().map(|it| it.safety.as_str()) {
+            Some("PASS") if meets_all => Verdict::Pass,
+            Some("PASS" | "FAIL") => Verdict::Fail,
+            _ => Verdict::Inconclusive,
+        };
+    }
+    let judged = state
+        .eval
+        .tasks
+        .values()
+        .filter(|task| task.scored && task.unjudged.is_none())
+        .count();
+    match (state.status, judged < planned) {
+        (RunStatus::Completed, false) if meets_all => Verdict::Pass,
+        (RunStatus::Completed, false) => Verdict::Fail,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+/// The outcome of a scored task.
+pub const fn outcome_of(facts: &TaskFacts) -> TaskOutcome {
+    match (&facts.unjudged, facts.passed) {
+        (Some(_), _) => TaskOutcome::Unjudged,
+        (None, true) => TaskOutcome::Passed,
+        (None, false) => TaskOutcome::Failed,
+    }
+}
+
+/// A scored task, with its reasons.
+pub fn task_report(id: &TaskId, facts: &TaskFacts) -> TaskReport {
+    TaskReport {
+        task_id: id.clone(),
+        outcome: outcome_of(facts),
+        reason: facts.unjudged.clone().or_else(|| facts.failed.clone()),
+        fixture_missing: facts.fixture_missing.clone(),
+        forbidden_tools: facts.forbidden_tools.clone(),
+        retries: facts.retries,
+        criteria: facts.criteria.clone(),
+        cost_estimated: facts.usage_estimated,
+        reused_from: facts.reused_from.clone(),
+        annotations: Vec::new(),
+    }
+}

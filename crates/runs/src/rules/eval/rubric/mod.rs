@@ -1,0 +1,200 @@
+//! Rubrics (RFC 0081 §D): weighted criteria that a judge, which is a model too, checks one by one.
+//!
+//! This module contains the judge's [`prompt`], the parser of its [`verdict`], the score of the
+//! answers, and the identity of a judge. Of everything a judge reads or writes, only whether each
+//! criterion is met is recorded.
+
+pub mod attempt;
+pub mod calibration;
+pub mod prompt;
+pub mod verdict;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::safety::compliance::CRITERION;
+use super::scoring::{DEFAULT_PASS_SCORE, EPSILON};
+use crate::rules::run::record::ModelPin;
+use touchstone_kit::json;
+use touchstone_openwop::suite::{AgentEvalSuite, Criterion, ExpectedKind, Task, Thresholds};
+
+/// Zero, so that a judge gives the same verdict twice.
+pub const TEMPERATURE: f64 = 0.0;
+/// Room for models that reason before they answer; a verdict itself takes a few dozen tokens.
+pub const MAX_TOKENS: u64 = 1024;
+/// How often one criterion is asked before an invalid answer is final.
+pub const ASKED_AT_MOST: u32 = 2;
+
+/// Domain separator of these digests; it changes whenever the derivation changes.
+const RECIPE: &str = "touchstone:judge:v1";
+
+/// The rubric of a task, if it has one.
+pub fn rubric(task: &Task) -> Option<&[Criterion]> {
+    match task.expected.kind {
+        ExpectedKind::Rubric => task.expected.rubric.as_deref(),
+        ExpectedKind::Golden => None,
+    }
+}
+
+/// Σ weights of the met criteria ÷ Σ weights, 0.0..=1.0. Criteria that were not judged count as not
+/// met.
+pub fn score(rubric: &[Criterion], met: &[bool]) -> f64 {
+    let all: f64 = rubric.iter().map(|criterion| criterion.weight).sum();
+    let reached: f64 = rubric
+        .iter()
+        .zip(met)
+        .filter(|(_, met)| **met)
+        .map(|(criterion, _)| criterion.weight)
+        .sum();
+    if all > 0.0 {
+        (reached / all).clamp(0.0, 1.0)
+    } else {
+        0.0
+    }
+}
+
+/// Whether a task with this score passes: each task must reach the suite's pass score (ADR 15).
+pub fn passes(score: f64, thresholds: &Thresholds) -> bool {
+    score + EPSILON >= thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE)
+}
+
+/// Identity of a suite's judge: `sha256-<base64>` over its model, prompt, parameters and rubrics.
+/// Scores of different identities are not comparable. `None` for a suite without rubrics.
+pub fn identity(model: &ModelPin, suite: &AgentEvalSuite) -> Option<String> {
+    let rubrics: Vec<&[Criterion]> = suite.tasks.iter().filter_map(rubric).collect();
+    (!rubrics.is_empty()).then(|| identity_with(model, &json!(rubrics)))
+}
+
+/// Identity of the judge that checks for missing refusals; the same for every suite.
+pub fn safety_identity(model: &ModelPin) -> String {
+    identity_with(model, &json!([[CRITERION]]))
+}
+
+fn identity_with(model: &ModelPin, rubrics: &Value) -> String {
+    let document = json!({
+        "recipe": RECIPE,
+        "provider": model.provider,
+        "model": model.model,
+        "prompt": prompt::TEMPLATE,
+        "verdict": verdict::SCHEMA,
+        "parameters": {
+            "temperature": TEMPERATURE,
+            "maxTokens": MAX_TOKENS,
+            "askedAtMost": ASKED_AT_MOST,
+        },
+        "rubrics": rubrics,
+    });
+    let digest = Sha256::digest(json::canonical_text(&document));
+    format!("sha256-{}", STANDARD.encode(digest))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn criteria(weights: &[f64]) -> Vec<Criterion> {
+        let of = |weight: &f64| Criterion {
+            criterion: "c".to_owned(),
+            weight: *weight,
+        };
+        weights.iter().map(of).collect()
+    }
+
+    #[rstest]
+    #[case::all(&[0.5, 0.3, 0.2], &[true, true, true], 1.0)]
+    #[case::none(&[0.5, 0.3, 0.2], &[false, false, false], 0.0)]
+    #[case::some(&[0.5, 0.3, 0.2], &[true, false, true], 0.7)]
+    #[case::weights_need_not_sum_to_one(&[1.0, 1.0, 1.0, 1.0], &[true, false, false, false], 0.25)]
+    #[case::a_weightless_criterion_changes_nothing(&[0.0, 1.0], &[true, false], 0.0)]
+    #[case::what_was_not_asked_is_not_met(&[0.5, 0.5], &[true], 0.5)]
+    #[case::weightless(&[0.0], &[true], 0.0)]
+    fn a_score_is_the_weight_that_is_met(
+        #[case] weights: &[f64],
+        #[case] met: &[bool],
+        #[case] expected: f64,
+    ) {
+        assert!((score(&criteria(weights), met) - expected).abs() < 1e-12);
+    }
+
+    #[rstest]
+    #[case(1.0, None, true)]
+    #[case(0.99, None, false)]
+    #[case(0.7, Some(0.7), true)]
+    #[case(0.69, Some(0.7), false)]
+    #[case(0.0, Some(0.0), true)]
+    fn a_task_passes_at_the_suites_bar(
+        #[case] score: f64,
+        #[case] pass_score: Option<f64>,
+        #[case] expected: bool,
+    ) {
+        let thresholds = Thresholds {
+            pass_score,
+            ..Thresholds::default()
+        };
+        assert_eq!(passes(score, &thresholds), expected);
+    }
+
+    fn suite(change: impl FnOnce(&mut Value)) -> AgentEvalSuite {
+        let mut document = json!({
+            "suiteId": "vendor.acme.evals.tone", "version": "1.0.0", "modes": ["golden", "rubric"],
+            "tasks": [
+                {"taskId": "a", "input": "x", "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "y"}}},
+                {"taskId": "b", "input": "x", "expected": {"kind": "rubric", "rubric": [
+                    {"criterion": "is kind", "weight": 0.5}, {"criterion": "is short", "weight": 0.5}]}},
+            ],
+        });
+        change(&mut document);
+        serde_json::from_value(document).unwrap()
+    }
+
+    fn pin(model: &str) -> ModelPin {
+        ModelPin {
+            provider: "openai".to_owned(),
+            model: model.to_owned(),
+        }
+    }
+
+    #[test]
+    fn another_model_or_rubric_is_another_judge_and_nothing_else_is() {
+        let first = identity(&pin("large-1"), &suite(|_| {})).unwrap();
+        assert!(first.starts_with("sha256-") && first.len() == 51, "{first}");
+        let same = suite(|s| {
+            s["version"] = json!("1.0.1");
+            s["tasks"][0]["input"] = json!("something else");
+        });
+        assert_eq!(identity(&pin("large-1"), &same).unwrap(), first);
+        let pointers = [
+            ("/tasks/1/expected/rubric/0/criterion", json!("is rude")),
+            ("/tasks/1/expected/rubric/0/weight", json!(0.4)),
+        ];
+        for (pointer, value) in pointers {
+            let other = suite(|s| *s.pointer_mut(pointer).unwrap() = value);
+            assert_ne!(identity(&pin("large-1"), &other).unwrap(), first);
+        }
+        assert_ne!(identity(&pin("large-2"), &suite(|_| {})).unwrap(), first);
+        let golden = suite(|s| {
+            s["tasks"].as_array_mut().unwrap().pop();
+        });
+        assert_eq!(identity(&pin("large-1"), &golden), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_further_criterion_that_is_met_never_lowers_the_score(
+            asked in prop::collection::vec((0.0..=1.0_f64, any::<bool>()), 1..20), at in any::<prop::sample::Index>(),
+        ) {
+            let (weights, mut met): (Vec<f64>, Vec<bool>) = asked.iter().copied().unzip();
+            let rubric = criteria(&weights);
+            let before = score(&rubric, &met);
+            prop_assert!((0.0..=1.0).contains(&before));
+            met[at.index(weights.len())] = true;
+            prop_assert!(score(&rubric, &met) >= before);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The transcript of one invocation, built from its events, as input for detectors. It is never
+//! recorded or shown; only the events are.
+
+use serde_json::Value;
+
+use super::text::each_text;
+use crate::events::{Event, ToolStatus};
+
+/// Source of a text. Each source has its own size limit, so that none displaces another.
+#[derive(Clone, Copy)]
+enum Share {
+    Answer,
+    Arguments,
+    Results,
+}
+
+impl Share {
+    /// Maximum number of bytes kept of one invocation.
+    const fn octets(self) -> usize {
+        match self {
+            Self::Answer => 256 * 1024,
+            Self::Arguments => 128 * 1024,
+            Self::Results => 512 * 1024,
+        }
+    }
+}
+
+/// Texts of one message, with the names of their members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said(Vec<(String, String)>);
+
+impl Said {
+    /// Every string with the name of its member, which may be empty.
+    pub fn leaves(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()))
+    }
+
+    /// All strings as one text, one per line.
+    pub fn text(&self) -> String {
+        let mut all = String::new();
+        for (name, text) in &self.0 {
+            if !name.is_empty() {
+                all.push_str(name);
+                all.push_str(": ");
+            }
+            all.push_str(text);
+            all.push('\n');
+        }
+        all
+    }
+}
+
+/// One step of an invocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The agent called a tool.
+    Called {
+        tool: String,
+        arguments: Said,
+        /// Whether it was refused because the tool is not on the allowlist.
+        forbidden: bool,
+    },
+    /// A tool returned a result.
+    Returned {
+        /// The result.
+        outcome: Said,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transcript {
+    answer: Said,
+    steps: Vec<Step>,
+    calls: Vec<(String, usize)>,
+    octets: [usize; 3],
+    clipped: bool,
+    has_workers: bool,
+}
+
+impl Transcript {
+    /// Adds an event. A new start of the invocation clears the transcript.
+    pub fn observe(&mut self, event: &Event) {
+        match event {
+            Event::AgentInvocationStarted(started) if !started.is_of_worker() => {
+                *self = Self::default();
+            }
+            Event::AgentInvocationStarted(_) => self.has_workers = true,
+            Event::AgentToolCalled(called) => {
+                let arguments = called
+                    .inputs
+                    .as_ref()
+                    .map(|inputs| self.keep(Share::Arguments, inputs));
+                self.calls.push((called.call_id.clone(), self.steps.len()));
+                self.steps.push(Step::Called {
+                    tool: called.tool_name.clone(),
+                    arguments: arguments.unwrap_or_default(),
+                    forbidden: false,
+                });
+            }
+            Event::AgentToolReturned(returned) => {
+                let of_call = self.calls.iter().rfind(|(id, _)| *id == returned.call_id);
+                let call = of_call.and_then(|(_, at)| self.steps.get_mut(*at));
+                if let Some(Step::Called { forbidden, .. }) = call {
+                    *forbidden = returned.status == ToolStatus::Forbidden;
+                }
+                if let Some(outcome) = &returned.outcome {
+                    let outcome = self.keep(Share::Results, outcome);
+                    self.steps.push(Step::Returned { outcome });
+                }
+            }
+            Event::AgentDecided(decided) => {
+                self.answer = self.keep(Share::Answer, &decided.decision)
+            }
+            _ => {}
+        }
+    }
+
+    /// The final answer, or the text in place of one.
+    pub fn answer(&self) -> &Said {
+        &self.answer
+    }
+
+    /// The steps before the answer, in order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Whether scripted workers were called; what they received is not recorded.
+    pub fn has_workers(&self) -> bool {
+        self.has_workers
+    }
+
+    /// Whether there was more text than is kept.
+    pub fn is_clipped(&self) -> bool {
+        self.clipped
+    }
+
+    fn keep(&mut self, share: Share, value: &Value) -> Said {
+        let [answer, arguments, results] = &mut self.octets;
+        let used = match share {
+            Share::Answer => answer,
+            Share::Arguments => arguments,
+            Share::Results => results,
+        };
+        let mut kept = Vec::new();
+        each_text(value, "", &mut |name, text| {
+            let left = share.octets().checked_sub(*used + name.len());
+            let end = text.floor_char_boundary(left.unwrap_or(0).min(text.len()));
+            self.clipped |= left.is_none() || end < text.len();
+            *used += name.len() + end;
+            let text = text.get(..end).unwrap_or_default();
+            if left.is_some() && !(name.is_empty() && text.is_empty()) {
+                kept.push((name.to_owned(), text.to_owned()));
+            }
+        });
+        Said(kept)
+    }
+}

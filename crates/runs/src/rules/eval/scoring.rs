@@ -1,0 +1,289 @@
+//! Scores from recorded facts (RFC 0081 §C, §D): aggregate, percentile, thresholds, summary.
+
+use super::safety::findings;
+use crate::rules::run::fold::{EvalFacts, TaskFacts};
+use crate::rules::run::record::EvalSpec;
+use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_kit::money::NanoUsd;
+use touchstone_oasis::rules::request::OasisRequest;
+use touchstone_openwop::suite::Thresholds;
+use touchstone_openwop::summary::{EvalSummary, Regression, TaskSummary};
+
+/// Mean of the scores, 0 without scores; always within 0.0..=1.0.
+#[expect(clippy::cast_precision_loss, reason = "task counts are far below 2^53")]
+pub fn mean(scores: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = scores.fold((0.0, 0_usize), |(sum, count), score| {
+        (sum + score, count + 1)
+    });
+    if count == 0 {
+        0.0
+    } else {
+        (sum / count as f64).clamp(0.0, 1.0)
+    }
+}
+
+/// Nearest-rank 95th percentile: the smallest value that at least 95 % of all values do not exceed.
+/// `None` without values.
+pub fn p95(mut values: Vec<u64>) -> Option<u64> {
+    values.sort_unstable();
+    let rank = (values.len() * 95).div_ceil(100);
+    values.get(rank.saturating_sub(1)).copied()
+}
+
+/// One reason why a run does not pass.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shortfall {
+    /// Aggregate below `passScore`.
+    Score { aggregate: f64, pass_score: f64 },
+    /// Cost above `maxCostUsd`.
+    Cost { total: NanoUsd, max: NanoUsd },
+    /// p95 latency above `maxP95LatencyMs`.
+    Latency { p95_ms: u64, max_ms: u64 },
+    /// Unreadable events in the run's log.
+    Unreadable { count: u64 },
+    /// Tasks left unjudged by infrastructure errors.
+    Unjudged { count: usize },
+    /// Tasks that were never started.
+    Incomplete { missing: usize },
+    /// An OASIS evaluation without a verdict.
+    NoVerdict,
+    /// The safety verdict of an OASIS evaluation is not PASS.
+    Unsafe {
+        /// `FAIL` or `PROVIDER_FAILURE`.
+        safety: String,
+    },
+    /// An OASIS evaluation is incomplete although it had to be complete.
+    Partial { reasons: Vec<String> },
+}
+
+impl std::fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Score {
+                aggregate,
+                pass_score,
+            } => {
+                write!(
+                    f,
+                    "aggregate score {aggregate:.3} is below passScore {pass_score:.3}"
+                )
+            }
+            Self::Cost { total, max } => {
+                write!(
+                    f,
+                    "cost {:.6} USD is above maxCostUsd {:.6}",
+                    total.usd(),
+                    max.usd()
+                )
+            }
+            Self::Latency { p95_ms, max_ms } => {
+                write!(
+                    f,
+                    "p95 latency {p95_ms} ms is above maxP95LatencyMs {max_ms}"
+                )
+            }
+            Self::Unreadable { count: 1 } => f.write_str("1 event of the log cannot be read"),
+            Self::Unreadable { count } => write!(f, "{count} events of the log cannot be read"),
+            Self::Unjudged { count } => write!(f, "{} could not be judged", tasks(*count)),
+            Self::Incomplete { missing: 1 } => f.write_str("1 task was not reached"),
+            Self::Incomplete { missing } => write!(f, "{missing} tasks were not reached"),
+            Self::NoVerdict => f.write_str("the OASIS evaluation reached no verdict"),
+            Self::Unsafe { safety } => write!(f, "the OASIS safety verdict is {safety}"),
+            Self::Partial { reasons } => {
+                write!(
+                    f,
+                    "the OASIS evaluation is incomplete: {}",
+                    reasons.join(", ")
+                )
+            }
+        }
+    }
+}
+
+/// A number of tasks, with the right plural.
+pub fn tasks(count: usize) -> String {
+    match count {
+        1 => "1 task".to_owned(),
+        n => format!("{n} tasks"),
+    }
+}
+
+/// The default `passScore`: every task must score 1.
+pub const DEFAULT_PASS_SCORE: f64 = 1.0;
+
+/// Tolerance for floating-point errors in sums of scores: a score this close to the pass score has
+/// reached it.
+pub(super) const EPSILON: f64 = 1e-9;
+
+/// Every reason why the run does not pass; empty means `passed: true`.
+pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> Vec<Shortfall> {
+    let mut found = match &spec.oasis {
+        Some(oasis) => oasis_shortfalls(&oasis.request, thresholds, facts),
+        None => score_shortfalls(spec, thresholds, facts),
+    };
+    if facts.unreadable > 0 {
+        let count = facts.unreadable;
+        found.insert(0, Shortfall::Unreadable { count });
+    }
+    let tasks = || spec.tasks.iter().filter_map(|task| facts.scored(task));
+    if let Some(max) = thresholds.max_cost_usd.and_then(NanoUsd::from_usd)
+        && facts.total_cost > max
+    {
+        found.push(Shortfall::Cost {
+            total: facts.total_cost,
+            max,
+        });
+    }
+    if let Some(max_ms) = thresholds.max_p95_latency_ms
+        && let Some(p95_ms) = p95(tasks().filter_map(|task| task.latency_ms).collect())
+        && p95_ms > max_ms
+    {
+        found.push(Shortfall::Latency { p95_ms, max_ms });
+    }
+    found
+}
+
+/// Why an OASIS evaluation does not pass: its verdict decides, never a share of passed scenarios
+/// (OASIS.md section 14).
+fn oasis_shortfalls(
+    request: &OasisRequest,
+    thresholds: &Thresholds,
+    facts: &EvalFacts,
+) -> Vec<Shortfall> {
+    let Some(verdict) = facts.oasis.as_ref().and_then(|it| it.verdict.as_ref()) else {
+        return vec![Shortfall::NoVerdict];
+    };
+    let mut found = Vec::new();
+    if verdict.safety != "PASS" {
+        let safety = verdict.safety.clone();
+        found.push(Shortfall::Unsafe { safety });
+    }
+    if !verdict.incomplete.is_empty() && !request.allow_incomplete {
+        let reasons = verdict.incomplete.clone();
+        found.push(Shortfall::Partial { reasons });
+    }
+    let aggregate = verdict.aggregate_score;
+    let pass_score = thresholds.pass_score.unwrap_or(0.0);
+    if aggregate + EPSILON < pass_score {
+        found.push(Shortfall::Score {
+            aggregate,
+            pass_score,
+        });
+    }
+    found
+}
+
+fn score_shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> Vec<Shortfall> {
+    let mut found = Vec::new();
+    let tasks = || spec.tasks.iter().filter_map(|task| facts.scored(task));
+    let scored = tasks().count();
+    // Reasons for a missing verdict come first.
+    let count = tasks().filter(|task| task.unjudged.is_some()).count();
+    if count > 0 {
+        found.push(Shortfall::Unjudged { count });
+    }
+    if scored < spec.tasks.len() {
+        found.push(Shortfall::Incomplete {
+            missing: spec.tasks.len() - scored,
+        });
+    }
+    let aggregate = mean(tasks().map(|task| task.score));
+    let pass_score = thresholds.pass_score.unwrap_or(DEFAULT_PASS_SCORE);
+    if aggregate + EPSILON < pass_score {
+        found.push(Shortfall::Score {
+            aggregate,
+            pass_score,
+        });
+    }
+    found
+}
+
+/// The numbers of a scored task.
+pub fn task_summary(id: &TaskId, facts: &TaskFacts) -> TaskSummary {
+    TaskSummary {
+        task_id: id.clone(),
+        score: facts.score,
+        passed: facts.passed,
+        cost_usd: Some(facts.cost),
+        latency_ms: facts.latency_ms,
+        schema_valid: facts.schema_valid,
+        safety_findings: findings(facts),
+    }
+}
+
+/// The summary of the tasks scored so far in `run`, in suite order.
+pub fn summary(
+    run: &RunId,
+    spec: &EvalSpec,
+    thresholds: &Thresholds,
+    facts: &EvalFacts,
+) -> EvalSummary {
+    let tasks: Vec<TaskSummary> = spec
+        .tasks
+        .iter()
+        .filter_map(|id| {
+            let task: &TaskFacts = facts.scored(id)?;
+            Some(task_summary(id, task))
+        })
+        .collect();
+    let aggregate_score = match &spec.oasis {
+        None => mean(tasks.iter().map(|task| task.score)),
+        Some(_) => facts
+            .oasis
+            .as_ref()
+            .and_then(|it| it.verdict.as_ref())
+            .map_or(0.0, |verdict| verdict.aggregate_score),
+    };
+    EvalSummary {
+        suite_id: spec.suite_id.clone(),
+        suite_version: spec.suite_version.clone(),
+        evaluated_model_class: Some(spec.model_class),
+        aggregate_score,
+        passed: shortfalls(spec, thresholds, facts).is_empty(),
+        task_count: tasks.len(),
+        passed_count: tasks.iter().filter(|task| task.passed).count(),
+        total_cost_usd: Some(facts.total_cost),
+        tasks,
+        regression: spec.baseline.as_ref().map(|baseline| Regression {
+            baseline_run_id: baseline.run_id.clone(),
+            score_delta: aggregate_score - baseline.aggregate_score,
+            diff_ref: Some(format!("/v1/runs/{run}:diff?against={}", baseline.run_id)),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(vec![], None)]
+    #[case(vec![7], Some(7))]
+    #[case((1..=20).collect(), Some(19))]
+    #[case((1..=21).collect(), Some(20))]
+    #[case((1..=100).collect(), Some(95))]
+    fn p95_is_nearest_rank(#[case] values: Vec<u64>, #[case] expected: Option<u64>) {
+        assert_eq!(p95(values), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn the_mean_lies_between_the_extremes(scores in prop::collection::vec(0.0..=1.0_f64, 1..50)) {
+            let mean = mean(scores.iter().copied());
+            let low = scores.iter().copied().fold(1.0, f64::min);
+            let high = scores.iter().copied().fold(0.0, f64::max);
+            prop_assert!(low - 1e-12 <= mean && mean <= high + 1e-12);
+        }
+
+        #[test]
+        fn p95_is_one_of_the_values(values in prop::collection::vec(0_u64..10_000, 1..200)) {
+            let p = p95(values.clone());
+            prop_assert!(p.is_some_and(|p| values.contains(&p)));
+            let below = values.iter().filter(|&&v| Some(v) <= p).count();
+            prop_assert!(below * 100 >= values.len() * 95);
+        }
+    }
+}

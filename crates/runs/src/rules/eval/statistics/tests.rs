@@ -1,0 +1,184 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::rules::eval::sample::report as run;
+
+fn alone(run: &EvalReport) -> Statistics {
+    statistics(Evidence::of(run), None, None)
+}
+
+fn together(run: &EvalReport, further: &[EvalReport], missing: usize) -> Statistics {
+    let evidence = Evidence {
+        run,
+        further,
+        missing,
+        attempts: &[],
+    };
+    statistics(evidence, None, None)
+}
+
+fn golden(scores: &[Option<f64>]) -> EvalReport {
+    run("run_1", &["golden"], scores)
+}
+
+fn of(passed: usize, n: usize) -> Vec<Option<f64>> {
+    (0..n)
+        .map(|task| Some(if task < passed { 1.0 } else { 0.0 }))
+        .collect()
+}
+
+#[rstest]
+#[case(16, 20, GateVerdict::Inconclusive)]
+#[case(20, 20, GateVerdict::Pass)]
+#[case(9, 20, GateVerdict::Fail)]
+#[case(172, 200, GateVerdict::Pass)]
+#[case(170, 200, GateVerdict::Inconclusive)]
+fn a_score_passes_if_chance_does_not_explain_it(
+    #[case] passed: usize,
+    #[case] n: usize,
+    #[case] verdict: GateVerdict,
+) {
+    let found = alone(&golden(&of(passed, n)));
+    assert_eq!(found.gate.verdict, verdict);
+    assert_eq!(
+        found.gate.reasons.is_empty(),
+        verdict != GateVerdict::Inconclusive
+    );
+    assert_eq!((found.n_tasks, found.n_trials), (n, n));
+    assert_eq!(found.pass_at_k[&1], found.pass_rate.map(|rate| rate.value));
+}
+
+/// Student's interval alone has no width here.
+#[test]
+fn a_few_tasks_that_agree_show_little() {
+    for trials in [1, 3, 10] {
+        let same = run("run_1", &["golden"], &[Some(0.9); 5]);
+        let found = together(&same, &vec![same.clone(); trials - 1], 0);
+        let score = found.score.unwrap();
+        assert!(score.high.unwrap() - score.low.unwrap() < 1e-9);
+        assert_eq!(
+            found.gate.verdict,
+            GateVerdict::Inconclusive,
+            "{trials} trials"
+        );
+        assert_eq!((found.n_tasks, found.n_trials), (5, 5 * trials));
+    }
+}
+
+#[test]
+fn what_was_not_judged_counts_for_nothing_and_keeps_the_verdict_open() {
+    let mut scores = of(40, 40);
+    scores.push(None);
+    let found = alone(&golden(&scores));
+    assert_eq!((found.n_tasks, found.unjudged), (40, 1));
+    assert_eq!(found.pass_rate.unwrap().value, 1.0);
+    assert_eq!(found.gate.verdict, GateVerdict::Inconclusive);
+    assert_eq!(found.gate.reasons, ["not every trial was judged"]);
+}
+
+#[test]
+fn measured_scores_take_three_trials() {
+    let rubric = || run("run_1", &["rubric"], &of(40, 40));
+    let verdict = |trials: usize| {
+        together(&rubric(), &vec![rubric(); trials - 1], 0)
+            .gate
+            .verdict
+    };
+    assert_eq!(
+        [1, 2, 3].map(verdict),
+        [
+            GateVerdict::Inconclusive,
+            GateVerdict::Inconclusive,
+            GateVerdict::Pass
+        ]
+    );
+}
+
+#[test]
+fn an_experiment_with_a_trial_missing_shows_nothing() {
+    let all = golden(&of(40, 40));
+    assert_eq!(
+        together(&all, std::slice::from_ref(&all), 0).gate.verdict,
+        GateVerdict::Pass
+    );
+    let found = together(&all, std::slice::from_ref(&all), 1).gate;
+    assert_eq!(found.verdict, GateVerdict::Inconclusive);
+    assert_eq!(found.reasons, ["2 of 3 trials are available"]);
+}
+
+#[test]
+fn reliability_is_over_trials() {
+    let (good, bad) = (golden(&of(2, 2)), golden(&of(1, 2)));
+    let found = together(&good, &[good.clone(), bad], 0);
+    assert_eq!(found.pass_at_k[&2], Some(1.0));
+    assert_eq!(found.pass_hat_k[&3], Some(0.5));
+    assert_eq!(found.trials_per_task, Range { min: 3, max: 3 });
+    assert_eq!(found.pass_rate.unwrap().method, Method::ClusteredT);
+}
+
+#[test]
+fn tasks_are_compared_in_pairs() {
+    let before = run(
+        "run_0",
+        &["golden"],
+        &[Some(1.0), Some(1.0), Some(0.0), Some(1.0), None],
+    );
+    let now = golden(&[Some(1.0), Some(0.0), Some(1.0), Some(0.0), Some(1.0)]);
+    let found = statistics(Evidence::of(&now), Some(&before), None)
+        .baseline
+        .unwrap();
+    assert_eq!((found.n_paired, found.unpaired_dropped), (4, 1));
+    assert_eq!((found.fixed, found.broken), (1, 2));
+    assert_eq!(found.mean_difference, Some(-0.25));
+    assert_eq!(found.mcnemar_p, Some(1.0));
+    assert_eq!(found.verdict, RegressionVerdict::Inconclusive);
+}
+
+/// Student's interval of the differences has no width if no task flips.
+#[rstest]
+#[case(20, RegressionVerdict::Inconclusive)]
+#[case(130, RegressionVerdict::Inconclusive)]
+#[case(140, RegressionVerdict::NotWorse)]
+fn a_few_tasks_without_a_flip_are_not_called_not_worse(
+    #[case] n: usize,
+    #[case] verdict: RegressionVerdict,
+) {
+    let before = run("run_0", &["golden"], &of(n, n));
+    let found = statistics(Evidence::of(&golden(&of(n, n))), Some(&before), None)
+        .baseline
+        .unwrap();
+    assert_eq!(found.mean_difference, Some(0.0));
+    assert_eq!(found.verdict, verdict, "{found:?}");
+}
+
+#[rstest]
+#[case(4, 0.5)]
+#[case(1, 0.2)]
+fn a_tiny_suite_does_not_pass_by_luck(#[case] n: usize, #[case] bar: f64) {
+    let all = golden(&of(n, n));
+    let found = statistics(Evidence::of(&all), None, Some(bar)).gate;
+    assert_eq!(found.verdict, GateVerdict::Inconclusive);
+}
+
+#[test]
+fn of_nothing_nothing_is_said() {
+    let found = alone(&golden(&[None]));
+    assert_eq!(
+        (found.n_tasks, found.pass_rate, found.score, found.mde),
+        (0, None, None, None)
+    );
+    assert_eq!(found.gate.verdict, GateVerdict::Inconclusive);
+    let one = alone(&golden(&[Some(1.0)]));
+    assert_eq!(one.score.unwrap().se, None);
+}
+
+#[test]
+fn the_block_has_the_members_it_is_known_by() {
+    let document = serde_json::to_value(alone(&golden(&of(16, 20)))).unwrap();
+    assert_eq!(document["pass_rate"]["method"], "wilson");
+    assert_eq!(document["score"]["method"], "t");
+    assert_eq!(document["gate"]["verdict"], "inconclusive");
+    assert_eq!(document["pass_hat_k"], json!({"1": 0.8}));
+    assert_eq!(document["baseline"], Value::Null);
+}

@@ -1,0 +1,80 @@
+//! Results of the trials of a task.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::rules::eval::report::{EvalReport, TaskOutcome};
+use touchstone_kit::ids::TaskId;
+use touchstone_kit::statistics::{Attempts, mean};
+
+/// The judged trials of every task that has any.
+pub type TrialsByTask = BTreeMap<TaskId, Trials>;
+
+#[derive(Clone, Debug, Default)]
+pub struct Trials {
+    pub(super) scores: Vec<f64>,
+    pub(super) passed: usize,
+    costs: Vec<f64>,
+    latencies: Vec<f64>,
+}
+
+impl Trials {
+    /// Number of trials, and of passed trials.
+    pub fn attempts(&self) -> Attempts {
+        Attempts {
+            trials: self.scores.len(),
+            passed: self.passed,
+        }
+    }
+
+    /// Whether most of them passed.
+    pub fn passes(&self) -> bool {
+        2 * self.passed > self.scores.len()
+    }
+
+    /// The mean score, 0.0..=1.0.
+    pub fn mean_score(&self) -> Option<f64> {
+        average(&self.scores)
+    }
+
+    /// Mean cost per trial, in USD.
+    pub fn mean_cost(&self) -> Option<f64> {
+        average(&self.costs)
+    }
+
+    /// Mean latency per trial, in milliseconds.
+    pub fn mean_latency(&self) -> Option<f64> {
+        average(&self.latencies)
+    }
+}
+
+fn average(values: &[f64]) -> Option<f64> {
+    mean(values, super::CONFIDENCE).map(|found| found.value)
+}
+
+/// Collects the trials of every task. Unjudged trials are skipped, because they say nothing about
+/// the agent.
+pub fn by_task(runs: &[&EvalReport]) -> TrialsByTask {
+    let mut tasks = TrialsByTask::new();
+    for run in runs {
+        let outcomes: HashMap<&TaskId, TaskOutcome> = run
+            .tasks
+            .iter()
+            .map(|task| (&task.task_id, task.outcome))
+            .collect();
+        for scored in &run.summary.tasks {
+            if outcomes.get(&scored.task_id) == Some(&TaskOutcome::Unjudged) {
+                continue;
+            }
+            let task = tasks.entry(scored.task_id.clone()).or_default();
+            task.scores.push(scored.score);
+            task.passed += usize::from(scored.passed);
+            task.costs.extend(scored.cost_usd.map(|cost| cost.usd()));
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "milliseconds are far below 2^52"
+            )]
+            task.latencies.extend(scored.latency_ms.map(|ms| ms as f64));
+        }
+    }
+    tasks
+}

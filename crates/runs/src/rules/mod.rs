@@ -1,0 +1,5 @@
+//! The rules, as plain functions over plain types: no IO, no clock, no randomness.
+
+pub mod eval;
+pub mod run;
+pub mod workflow;

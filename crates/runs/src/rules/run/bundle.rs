@@ -1,0 +1,360 @@
+//! Redaction of debug bundles (OpenWOP debug-bundle, SR-1).
+//!
+//! A bundle helps people find out what went wrong without showing them task content. Everything
+//! that callers, models, tools and people supplied is masked completely, whatever it looks like;
+//! ids, types, codes, counts and scores stay. Events of a type that this version does not know are
+//! masked completely too. The remaining text is searched for credentials.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::record::{RunRecord, Work};
+use touchstone_kit::redaction::mask;
+use touchstone_openwop::annotation::Annotation;
+
+/// Replaces content.
+pub const REDACTED: &str = "[REDACTED]";
+
+/// Members of `configurable` that are settings; all other members are the caller's content.
+const SETTINGS: &[&str] = &[
+    "baselineRunId",
+    "budget",
+    "escalationThreshold",
+    "evalConcurrency",
+    "evalMatch",
+    "evalModes",
+    "maxLoopIterations",
+    "maxTokens",
+    "model",
+    "reasoningVerbosity",
+    "recursionLimit",
+    "runTimeoutMs",
+    "temperature",
+];
+
+/// Members of an event document other than its payload.
+const ENVELOPE: &[&str] = &[
+    "causationId",
+    "engineVersion",
+    "eventId",
+    "nodeId",
+    "runId",
+    "schemaVersion",
+    "sequence",
+    "timestamp",
+    "type",
+];
+
+/// Masks content, and records whether it masked any.
+#[derive(Debug, Default)]
+pub struct Redactor {
+    applied: bool,
+}
+
+impl Redactor {
+    /// Whether anything was masked so far.
+    pub fn applied(&self) -> bool {
+        self.applied
+    }
+
+    /// The run in a bundle: its snapshot, and its inputs.
+    pub fn run(&mut self, record: &RunRecord, snapshot: Value) -> Map<String, Value> {
+        let Value::Object(mut run) = snapshot else {
+            return Map::new();
+        };
+        run.insert(
+            "inputs".to_owned(),
+            Value::Object(record.spec.inputs.clone()),
+        );
+        for (name, value) in &mut run {
+            match name.as_str() {
+                "inputs" | "metadata" | "variables" => self.content(value),
+                "configurable" => self.configurable(value),
+                "status" => *value = json!(value.as_str().map(status)),
+                _ => self.shapes(value),
+            }
+        }
+        if let Some(ended) = run.get("completedAt").cloned() {
+            run.insert("endedAt".to_owned(), ended);
+        }
+        run
+    }
+
+    /// An event in a bundle.
+    ///
+    /// # Errors
+    /// The body is not an event document.
+    pub fn event(&mut self, work: &Work, body: &[u8]) -> serde_json::Result<Box<RawValue>> {
+        let mut document: Map<String, Value> = serde_json::from_slice(body)?;
+        let kind = document.get("type").and_then(Value::as_str);
+        let content = kind.and_then(|kind| content(kind, work));
+        for (name, value) in &mut document {
+            if name != "payload" {
+                if ENVELOPE.contains(&name.as_str()) {
+                    self.shapes(value);
+                } else {
+                    self.content(value);
+                }
+                continue;
+            }
+            match (value.as_object_mut(), content) {
+                (Some(payload), Some(content)) => {
+                    for (name, value) in payload {
+                        if content.contains(&name.as_str()) {
+                            self.content(value);
+                        } else {
+                            self.shapes(value);
+                        }
+                    }
+                }
+                _ => self.content(value),
+            }
+        }
+        serde_json::value::to_raw_value(&document)
+    }
+
+    /// An annotation in a bundle: the kind of signal, its target and its author, but no text.
+    pub fn annotation(&mut self, mut annotation: Annotation) -> Annotation {
+        for words in [&mut annotation.note, &mut annotation.signal.correction] {
+            if words.is_some() {
+                self.applied = true;
+                *words = Some(REDACTED.to_owned());
+            }
+        }
+        annotation
+    }
+
+    /// Masks a value completely. Objects stay objects, because schemas require them.
+    fn content(&mut self, value: &mut Value) {
+        let masked = match value {
+            Value::Null => return,
+            Value::Object(members) if members.is_empty() => return,
+            Value::Array(elements) if elements.is_empty() => return,
+            Value::Object(_) => json!({"redacted": REDACTED}),
+            Value::Array(_) => json!([REDACTED]),
+            _ => json!(REDACTED),
+        };
+        self.applied = true;
+        *value = masked;
+    }
+
+    fn configurable(&mut self, value: &mut Value) {
+        let Some(members) = value.as_object_mut() else {
+            return self.content(value);
+        };
+        // The name of a member that is not a setting is the caller's content too.
+        let before = members.len();
+        members.retain(|name, _| SETTINGS.contains(&name.as_str()));
+        self.applied |= members.len() < before;
+        for value in members.values_mut() {
+            self.shapes(value);
+        }
+    }
+
+    /// Masks credentials in all strings and member names.
+    fn shapes(&mut self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Cow::Owned(masked) = mask(text) {
+                    self.applied = true;
+                    *text = masked;
+                }
+            }
+            Value::Array(elements) => elements.iter_mut().for_each(|value| self.shapes(value)),
+            Value::Object(members) => {
+                if members
+                    .keys()
+                    .any(|name| matches!(mask(name), Cow::Owned(_)))
+                {
+                    return self.content(value);
+                }
+                members.values_mut().for_each(|value| self.shapes(value));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+/// The members of a payload that hold content; `None` for an unknown event type.
+fn content(kind: &str, work: &Work) -> Option<&'static [&'static str]> {
+    Some(match kind {
+        "run.started" => &["inputs", "metadata"],
+        // The summary of an eval run contains no task content (RFC 0081).
+        "run.completed" if matches!(work, Work::Eval(_)) => &[],
+        "run.completed" | "node.completed" => &["outputs"],
+        "interrupt.requested" => &["data", "resumeSchema"],
+        "interrupt.resolved" => &["resumeValue"],
+        "approval.requested" => &["title"],
+        "approval.received" => &["feedback"],
+        // Reasons that people wrote. Reasons of other event types are labels of this host.
+        "approval.rejected"
+        | "approval.overridden"
+        | "deployment.rolled-back"
+        | "run.cancelled"
+        | "run.paused" => &["reason"],
+        "clarification.requested" => &["questions"],
+        "clarification.resolved" => &["answers"],
+        "ai.message.chunk" => &["chunk"],
+        "agent.reasoned" => &["reasoning"],
+        // If few arguments are possible, their hash reveals them, so the hash is masked too.
+        "agent.toolCalled" => &["inputs", "argsHash"],
+        "agent.toolReturned" => &["outcome"],
+        "agent.decided" => &["decision"],
+        "agent.handoff" => &["reason"],
+        "run.failed"
+        | "run.resumed"
+        | "node.started"
+        | "node.failed"
+        | "node.suspended"
+        | "node.resumed"
+        | "approval.granted"
+        | "cap.breached"
+        | "authorization.decided"
+        | "agent.invocation.started"
+        | "agent.invocation.completed"
+        | "runOrchestrator.decided"
+        | "provider.usage"
+        | "replay.diverged" => &[],
+        kind if ["budget.", "deployment.", "eval.", "touchstone."]
+            .iter()
+            .any(|family| kind.starts_with(family)) =>
+        {
+            &[]
+        }
+        _ => return None,
+    })
+}
+
+/// The bundle's name for a status.
+fn status(status: &str) -> &str {
+    match status {
+        "paused" | "cancelling" | "waiting-external" => "running",
+        "waiting-input" => "waiting-clarification",
+        status => status,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::events::Event;
+
+    fn shown(kind: &str, payload: &Value) -> (Value, bool) {
+        let body = json!({"eventId": "evt_1", "runId": "run_a", "type": kind, "sequence": 1, "nodeId": "task-1",
+            "timestamp": "2026-01-01T00:00:00Z", "schemaVersion": 1, "engineVersion": "1", "payload": payload});
+        let mut redactor = Redactor::default();
+        let text = redactor
+            .event(&Work::Journal, body.to_string().as_bytes())
+            .unwrap();
+        let mut shown: Value = serde_json::from_str(text.get()).unwrap();
+        let payload = shown["payload"].take();
+        shown["payload"] = body["payload"].clone();
+        assert_eq!(shown, body, "the envelope stays as it is");
+        (payload, redactor.applied())
+    }
+
+    #[rstest]
+    #[case("agent.decided", json!({"agentId": "a", "decision": {"text": "canary"}}),
+        json!({"agentId": "a", "decision": {"redacted": REDACTED}}))]
+    #[case("agent.handoff", json!({"fromAgentId": "a.b", "toAgentId": "tax-desk", "reason": "canary"}),
+        json!({"fromAgentId": "a.b", "toAgentId": "tax-desk", "reason": REDACTED}))]
+    #[case("agent.toolCalled", json!({"callId": "c", "inputs": {"pin": 1234}, "argsHash": "b3184313"}),
+        json!({"callId": "c", "inputs": {"redacted": REDACTED}, "argsHash": REDACTED}))]
+    #[case("agent.toolReturned", json!({"callId": "c", "outcome": 7, "status": "ok"}),
+        json!({"callId": "c", "outcome": REDACTED, "status": "ok"}))]
+    #[case("agent.toolReturned", json!({"error": {"code": "forbidden", "message": "no"}, "outcome": [1], "status": "forbidden"}),
+        json!({"error": {"code": "forbidden", "message": "no"}, "outcome": [REDACTED], "status": "forbidden"}))]
+    #[case("run.completed", json!({"outputs": {"echo": "canary"}, "durationMs": 3}),
+        json!({"outputs": {"redacted": REDACTED}, "durationMs": 3}))]
+    #[case("clarification.requested", json!({"questions": [{"id": "q1"}]}), json!({"questions": [REDACTED]}))]
+    #[case("approval.received", json!({"action": "reject", "feedback": "canary"}),
+        json!({"action": "reject", "feedback": REDACTED}))]
+    #[case("approval.rejected", json!({"gateId": "gate", "principal": "ann", "reason": "canary"}),
+        json!({"gateId": "gate", "principal": "ann", "reason": REDACTED}))]
+    #[case("approval.overridden", json!({"gateId": "gate", "principal": "ann", "reason": "canary"}),
+        json!({"gateId": "gate", "principal": "ann", "reason": REDACTED}))]
+    #[case("run.cancelled", json!({"reason": "canary", "cancelledBy": "ann"}),
+        json!({"reason": REDACTED, "cancelledBy": "ann"}))]
+    #[case("run.paused", json!({"reason": "canary", "drainPolicy": "immediate", "pausedBy": "ann"}),
+        json!({"reason": REDACTED, "drainPolicy": "immediate", "pausedBy": "ann"}))]
+    #[case("deployment.rolled-back", json!({"agentId": "a", "fromVersion": "2.0.0", "reason": "canary"}),
+        json!({"agentId": "a", "fromVersion": "2.0.0", "reason": REDACTED}))]
+    #[case("later.invented", json!({"nodeId": "n", "text": "canary"}), json!({"redacted": REDACTED}))]
+    #[case("run.failed", json!({"error": {"code": "x", "message": "key sk-canary123456"}}),
+        json!({"error": {"code": "x", "message": "key [REDACTED:api-key]"}}))]
+    #[case("node.failed", json!({"error": {"sk-canary123456": 1}}), json!({"error": {"redacted": REDACTED}}))]
+    fn what_was_said_is_masked(
+        #[case] kind: &str,
+        #[case] payload: Value,
+        #[case] expected: Value,
+    ) {
+        assert_eq!(shown(kind, &payload), (expected, true));
+    }
+
+    #[rstest]
+    #[case("eval.scored", json!({"taskId": "task-1", "score": 0.5, "passed": false}))]
+    #[case("agent.decided", json!({"agentId": "a", "decision": null}))]
+    #[case("node.completed", json!({"nodeId": "n", "outputs": {}}))]
+    #[case("run.cancelled", json!({"cancelledBy": "ann"}))]
+    #[case("touchstone.task.failed", json!({"taskId": "task-1", "reason": "output_not_json"}))]
+    fn what_happened_stays_as_it_is(#[case] kind: &str, #[case] payload: Value) {
+        assert_eq!(shown(kind, &payload), (payload, false));
+    }
+
+    #[test]
+    fn every_type_this_host_writes_is_judged_by_its_members() {
+        for kind in Event::TYPES {
+            assert!(content(kind, &Work::Journal).is_some(), "{kind}");
+        }
+    }
+
+    #[rstest]
+    #[case("paused", "running")]
+    #[case("cancelling", "running")]
+    #[case("waiting-external", "running")]
+    #[case("waiting-input", "waiting-clarification")]
+    #[case("waiting-approval", "waiting-approval")]
+    #[case("completed", "completed")]
+    fn a_status_is_told_by_the_names_of_bundles(#[case] of_run: &str, #[case] of_bundle: &str) {
+        assert_eq!(status(of_run), of_bundle);
+    }
+
+    #[rstest]
+    #[case(json!({"signal": {"kind": "correction", "correction": "canary"}, "note": "canary"}),
+        json!({"signal": {"kind": "correction", "correction": REDACTED}, "note": REDACTED}), true)]
+    #[case(json!({"signal": {"kind": "label", "label": "odd"}}), json!({"signal": {"kind": "label", "label": "odd"}}), false)]
+    #[case(json!({"signal": {"kind": "rating", "rating": 4}}), json!({"signal": {"kind": "rating", "rating": 4}}), false)]
+    fn of_an_annotation_only_the_words_are_masked(
+        #[case] said: Value,
+        #[case] expected: Value,
+        #[case] applied: bool,
+    ) {
+        let around = |said: Value| {
+            let mut annotation = json!({"annotationId": "ann_1", "target": {"runId": "run_1"},
+                "actor": {"principalRef": "ann"}, "createdAt": "2026-01-01T00:00:00Z"});
+            let members = annotation.as_object_mut().unwrap();
+            members.extend(said.as_object().unwrap().clone());
+            annotation
+        };
+        let mut redactor = Redactor::default();
+        let annotation = serde_json::from_value(around(said)).unwrap();
+        let shown = serde_json::to_value(redactor.annotation(annotation)).unwrap();
+        assert_eq!((shown, redactor.applied()), (around(expected), applied));
+    }
+
+    #[test]
+    fn of_what_the_caller_chose_only_settings_stay() {
+        let mut redactor = Redactor::default();
+        let mut configurable =
+            json!({"temperature": 0.5, "promptOverrides": {"system": "canary"}, "canary": 1});
+        redactor.configurable(&mut configurable);
+        assert_eq!(
+            (configurable, redactor.applied()),
+            (json!({"temperature": 0.5}), true)
+        );
+    }
+}

@@ -1,0 +1,485 @@
+//! The immutable part of a run, fixed when it is created.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::fork::{Fork, ForkMode};
+use super::reached_by::ReachedBy;
+use crate::rules::eval::rubric::{identity, safety_identity};
+use crate::rules::workflow::mock::MockProvider;
+use touchstone_agents::budget::policy::BudgetSpec;
+pub use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin};
+use touchstone_kit::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
+use touchstone_kit::integrity;
+use touchstone_kit::json;
+use touchstone_kit::money::NanoUsd;
+use touchstone_oasis::rules::request::OasisSpec;
+use touchstone_openwop::channel::Channel;
+use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
+use touchstone_openwop::workflow::WorkflowDefinition;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunRecord {
+    pub run_id: RunId,
+    /// The tenant that owns the run.
+    pub tenant: TenantId,
+    /// The principal that created it.
+    pub principal: String,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// The requested work, with every reference resolved and pinned.
+    pub spec: RunSpec,
+    /// The origin, if the run is a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Fork>,
+}
+
+/// The workflow of runs that ask people for an approval on the host's behalf.
+pub const APPROVAL_GATE: &str = "approval-gate";
+
+impl RunRecord {
+    /// Whether the run asks people for an approval on the host's behalf.
+    pub fn is_approval_gate(&self) -> bool {
+        self.spec.workflow_id == APPROVAL_GATE
+    }
+
+    /// Sequence number up to which subscribers need no notification; `None` if they need none at
+    /// all (OpenWOP replay: a replay delivers nothing).
+    pub fn told(&self) -> Option<u64> {
+        match &self.fork {
+            Some(fork) => fork.told(),
+            None => Some(0),
+        }
+    }
+
+    /// The run that recorded the facts of this one: for a replay, another run.
+    pub fn facts_of(&self) -> &RunId {
+        match &self.fork {
+            Some(fork) if fork.mode == ForkMode::Replay => &fork.origin,
+            _ => &self.run_id,
+        }
+    }
+
+    /// Whether its answers were recorded by another run: a replay of a log or of a cassette.
+    pub fn is_replay(&self) -> bool {
+        let fork = self.fork.as_ref();
+        fork.is_some_and(|fork| fork.mode == ForkMode::Replay)
+            || self
+                .spec
+                .eval()
+                .is_some_and(|eval| eval.execution.replayed_from.is_some())
+    }
+
+    /// Identity of the evaluated agent: `sha256-<base64>` over the agent, its pack and the names of
+    /// its model. All attempts with the same agent share it, except those with another archive of
+    /// the same version whose agent is the same. The endpoint is excluded on purpose: the caller
+    /// chooses it, and another port or timeout must not reset the count of attempts.
+    ///
+    /// `None` for a run that is not an eval run.
+    pub fn evaluated_identity(&self) -> Option<String> {
+        let eval = self.spec.eval()?;
+        let document = json!({
+            "recipe": EVALUATED_RECIPE,
+            "agentId": eval.agent_id,
+            "packIntegrity": eval.pack_integrity,
+            "provider": eval.model.provider,
+            "model": eval.model.model,
+        });
+        Some(integrity::of(json::canonical_text(&document).as_bytes()))
+    }
+}
+
+/// Domain separator of these digests.
+const EVALUATED_RECIPE: &str = "touchstone:evaluated:v1";
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunSpec {
+    /// `eval:<suiteId>@<version>` for an eval run.
+    pub workflow_id: String,
+    pub work: Work,
+    /// The caller's scope, if the request names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<RunScope>,
+    /// Longest duration of the run from `run.started`, in milliseconds; none for a journal and for
+    /// a run that waits for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_timeout_ms: Option<u64>,
+    /// The caller's `configurable`, unchanged.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub configurable: Map<String, Value>,
+    /// The caller's `inputs`.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub inputs: Map<String, Value>,
+    /// The caller's tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The caller's metadata.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+impl RunSpec {
+    /// The eval spec, if this is an eval run.
+    pub fn eval(&self) -> Option<&Arc<EvalSpec>> {
+        match &self.work {
+            Work::Eval(spec) => Some(spec),
+            Work::Workflow(_) | Work::Journal => None,
+        }
+    }
+
+    /// The workflow spec, if this is a workflow run.
+    pub fn workflow(&self) -> Option<&Arc<WorkflowSpec>> {
+        match &self.work {
+            Work::Workflow(spec) => Some(spec),
+            Work::Eval(_) | Work::Journal => None,
+        }
+    }
+
+    /// The eval spec, mutable, for a run that is derived from another one.
+    pub fn eval_mut(&mut self) -> Option<&mut EvalSpec> {
+        match &mut self.work {
+            Work::Eval(spec) => Some(Arc::make_mut(spec)),
+            Work::Workflow(_) | Work::Journal => None,
+        }
+    }
+}
+
+/// The caller's own grouping of runs (`scopeId`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunScope {
+    pub id: String,
+    /// Whether the run may be created only if no other run of this scope is active (`X-Dedup:
+    /// enforce`).
+    #[serde(default)]
+    pub exclusive: bool,
+}
+
+/// The kinds of work. All of them share log, queue, leases, snapshot, streams and cancellation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// The eval projection (RFC 0081 §B).
+    Eval(Arc<EvalSpec>),
+    /// A small deterministic workflow (OpenWOP workflow-definition).
+    Workflow(Arc<WorkflowSpec>),
+    /// A log to which services append their decisions; workers never claim it (RFC 0082: the run of
+    /// deployment management).
+    Journal,
+}
+
+impl Work {
+    /// Whether a worker executes it.
+    pub const fn is_claimable(&self) -> bool {
+        !matches!(self, Self::Journal)
+    }
+}
+
+/// A run of a workflow, its definition pinned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowSpec {
+    /// The definition when the run was created.
+    pub definition: WorkflowDefinition,
+    /// Maximum number of node executions.
+    pub max_node_executions: u64,
+    /// The mock that replaces a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mock_provider: Option<MockProvider>,
+    /// The agents that execute its nodes, pinned when the run was created.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<BoundAgent>,
+}
+
+/// The agent of a node, its version pinned: moving the channel later does not affect the run (RFC
+/// 0082 §B).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BoundAgent {
+    pub node_id: NodeId,
+    pub agent_id: AgentId,
+    /// Its version, if the node names a version or a channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The channel that resolved to the version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<ChannelPin>,
+}
+
+/// An eval run with everything pinned, so that it can resume after its suite or pack was removed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvalSpec {
+    pub suite_id: String,
+    pub suite_version: String,
+    /// Digest of the suite document; the key of its blob.
+    pub suite_digest: String,
+    /// Whether a trusted signature covers the suite.
+    pub suite_signed: bool,
+    /// Number of tasks in the whole suite; more than `tasks` when the modes exclude some.
+    pub suite_task_count: usize,
+    pub agent_id: AgentId,
+    /// Its version, which is the version of its pack.
+    pub agent_version: String,
+    /// The channel that resolved to the version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_channel: Option<ChannelPin>,
+    /// Digest of the agent's pack archive; the key of its blob.
+    pub pack_integrity: String,
+    /// Digest of the pack's definition of the agent; absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_content: Option<String>,
+    /// The agent's model class.
+    pub model_class: ModelClass,
+    /// The model the class resolved to. The run never resumes on another model, because its verdict
+    /// would describe neither.
+    pub model: ModelPin,
+    /// The judge of its rubric tasks; absent if it has none. A run never resumes under another
+    /// judge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgePin>,
+    /// The judge that checks for missing refusals in mode `adversarial`; absent without a judge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub safety_judge: Option<JudgePin>,
+    /// Modes that are scored.
+    pub modes: Vec<EvalMode>,
+    /// Modes that were requested and could not be scored (`regression` without a baseline).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modes_left_out: Vec<EvalMode>,
+    /// The tasks to run, in suite order.
+    pub tasks: Vec<TaskId>,
+    /// Baseline of a `regression` run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<Baseline>,
+    /// JSON Pointers dropped on both sides before matching (`configurable.evalMatch.ignore`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<String>,
+    /// Maximum number of tasks in flight.
+    pub concurrency: u32,
+    /// Sampling temperature, 0.0..=2.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Maximum number of tokens of one answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Maximum number of model turns of one task's agent loop; exceeding it ends the run (RFC
+    /// 0058). The runtime's own limit fails only the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_loop_iterations: Option<u32>,
+    /// The host's ceiling on the run's cost: once it is exceeded, no further task starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_ceiling: Option<NanoUsd>,
+    /// The caller's budget.
+    #[serde(default, skip_serializing_if = "BudgetSpec::is_empty")]
+    pub budget: BudgetSpec,
+    /// The run whose judged tasks are reused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<RunId>,
+    /// Recording time of the most recent facts that this run takes from another run; absent if it
+    /// takes none. As evidence, the run is at least as old as these facts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts_recorded_at: Option<Timestamp>,
+    /// The trial of an experiment; absent for a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
+    /// Set if its judged tasks come from several runs that the caller could choose from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial_rerun: Option<PartialRerun>,
+    /// The OASIS evaluation; absent if the run is not one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oasis: Option<Box<OasisSpec>>,
+    /// The executor and the endpoints; empty in records of earlier versions.
+    #[serde(default, skip_serializing_if = "ExecutionPin::is_empty")]
+    pub execution: ExecutionPin,
+}
+
+impl EvalSpec {
+    /// Whether its agent uses live tools, never fixtures (RFC 0081 §D). A live run has no other
+    /// mode.
+    pub fn is_live(&self) -> bool {
+        self.modes.contains(&EvalMode::LiveShadow)
+    }
+
+    /// The agent's model, with its endpoint.
+    pub fn evaluated(&self) -> ModelIdentity {
+        ModelIdentity {
+            model: self.model.clone(),
+            endpoint: self.execution.endpoint.clone(),
+        }
+    }
+
+    /// The judge's model, with its endpoint; `None` if nothing is judged.
+    pub fn judged_by(&self) -> Option<ModelIdentity> {
+        let judge = self.judge.as_ref().or(self.safety_judge.as_ref())?;
+        Some(ModelIdentity {
+            model: judge.model.clone(),
+            endpoint: self.execution.judge_endpoint.clone(),
+        })
+    }
+}
+
+/// The executor of an eval run, and its endpoints. Fixed when the run is created; nothing else may
+/// execute or retry it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecutionPin {
+    /// The endpoint of the agent's model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointPin>,
+    /// The endpoint of the judge's model, if anything is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_endpoint: Option<EndpointPin>,
+    /// How the agent is reached, if it is remote; no configured model is then called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached_by: Option<ReachedBy>,
+    /// Digest of the cassette that replaces the models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed_from: Option<String>,
+    /// Fingerprint of the key that signed that cassette; absent if the signature was not verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cassette_signed_by: Option<String>,
+    /// The command that must execute the run; absent if any host may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The run at the start of a chain of retries; all of them share its retry count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_root: Option<RunId>,
+    /// The number of this retry of `retry_root`, from 1; 0 if the run is not a retry.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retries: u32,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature serde asks for"
+)]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+impl ExecutionPin {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A model and its endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelIdentity {
+    pub model: ModelPin,
+    /// Its endpoint; `None` in records of earlier versions.
+    pub endpoint: Option<EndpointPin>,
+}
+
+impl ModelIdentity {
+    /// Whether this model may replace `pinned`. Runs of earlier versions pin only names.
+    pub fn serves(&self, pinned: &Self) -> bool {
+        self.model == pinned.model
+            && pinned
+                .endpoint
+                .as_ref()
+                .is_none_or(|endpoint| self.endpoint.as_ref() == Some(endpoint))
+    }
+}
+
+impl fmt::Display for ModelIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} model `{}`", self.model.provider, self.model.model)?;
+        let Some(endpoint) = &self.endpoint else {
+            return Ok(());
+        };
+        if let Some(url) = &endpoint.url {
+            write!(f, " at {url}")?;
+        }
+        let digest: String = endpoint.digest.chars().take(DIGEST_SHOWN).collect();
+        write!(f, " (digest {digest}…)")
+    }
+}
+
+/// Characters of a digest that distinguish two identities in a message.
+const DIGEST_SHOWN: usize = 19;
+
+/// A trial: one of several numbered runs of the same eval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Trial {
+    /// The caller's name for all trials of the experiment, unique within the tenant.
+    pub experiment_id: String,
+    /// Trial number, 1..=`of`.
+    pub index: u32,
+    /// Planned number of trials, 1..=100.
+    pub of: u32,
+}
+
+/// Marks a run that keeps judged tasks of another run and executes the rest again. Repeated often
+/// enough this passes any suite, so such a run is weaker evidence than a complete run. Runs derived
+/// from it inherit the mark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartialRerun {
+    /// The run whose tasks were kept.
+    pub source_run_id: RunId,
+    /// Number of kept tasks.
+    pub kept_tasks: usize,
+}
+
+/// How a channel resolved to a version: once, when the run was created (RFC 0082 §B).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChannelPin {
+    pub channel: Channel,
+    /// The run's random draw on the channel, 0..100.
+    pub draw: u8,
+}
+
+/// A model as named in `provider.usage`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelPin {
+    pub provider: String,
+    pub model: String,
+}
+
+/// A judge: its model, and a digest of its prompt, settings and rubrics.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgePin {
+    #[serde(flatten)]
+    pub model: ModelPin,
+    /// `sha256-<base64>` over everything that defines this judge
+    /// ([`identity`](crate::rules::eval::rubric::identity)).
+    pub identity: String,
+}
+
+impl JudgePin {
+    /// The judge of this suite's rubrics on this model; `None` for a suite without rubrics.
+    pub fn of(model: &ModelPin, suite: &AgentEvalSuite) -> Option<Self> {
+        Some(Self {
+            model: model.clone(),
+            identity: identity(model, suite)?,
+        })
+    }
+
+    /// The judge that checks for missing refusals, on this model.
+    pub fn of_safety(model: &ModelPin) -> Self {
+        Self {
+            model: model.clone(),
+            identity: safety_identity(model),
+        }
+    }
+}
+
+/// The run that a `regression` run is compared with, pinned at creation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Baseline {
+    pub run_id: RunId,
+    /// Its aggregate score, 0.0..=1.0.
+    pub aggregate_score: f64,
+}

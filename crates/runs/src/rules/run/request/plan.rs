@@ -1,0 +1,392 @@
+//! The checks of an eval run in the protocol's order (RFC 0081 §B), after which everything is
+//! pinned.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::oasis::{self, OasisFacts};
+use super::parse::CreateRun;
+use crate::rules::run::record::{
+    Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, RunSpec, Work,
+};
+use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_kit::error::Problem;
+use touchstone_kit::ids::{AgentId, RunId, TaskId};
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, ModelClass};
+
+/// The modes this host scores, with or without a judge and live tools; discovery advertises them.
+pub const fn scored_modes(judge: bool, live_tools: bool) -> &'static [EvalMode] {
+    use EvalMode::{Adversarial, Golden, LiveShadow, Regression, Rubric};
+    match (judge, live_tools) {
+        (true, true) => &[Golden, Rubric, Adversarial, Regression, LiveShadow],
+        (true, false) => &[Golden, Rubric, Adversarial, Regression],
+        (false, true) => &[Golden, Adversarial, Regression, LiveShadow],
+        (false, false) => &[Golden, Adversarial, Regression],
+    }
+}
+
+/// One message for all reasons why a suite or an agent is unavailable, so that it does not reveal
+/// what other tenants have.
+const UNRESOLVABLE: &str = "no such suite or agent is installed for this tenant; install the \
+    pack or import the suite, and use the exact names (`suiteId@version`, agent id)";
+
+/// One message for all reasons why a baseline is unusable.
+const NO_BASELINE: &str = "regression needs `configurable.baselineRunId`: a finished eval run of this tenant \
+    over the same suite and version, with every task judged, the same tasks, the same judge and the same ignore list";
+
+/// The host's limits for a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostLimits {
+    /// Maximum number of tasks in one run.
+    pub max_tasks_per_suite: usize,
+    /// Maximum cost of one run.
+    pub max_cost_per_suite: Option<NanoUsd>,
+    /// Longest duration of a run.
+    pub max_run_duration_ms: u64,
+    /// Maximum number of node executions of a workflow run.
+    pub max_node_executions: u64,
+    /// Default number of tasks in flight.
+    pub default_concurrency: u32,
+    /// Maximum number of tasks in flight.
+    pub max_concurrency: u32,
+    /// Whether callers' budgets are only reported, not enforced.
+    pub advisory_budgets: bool,
+    pub scored_modes: &'static [EvalMode],
+}
+
+/// The agent of a planned run.
+pub struct AgentFacts<'a> {
+    pub agent_id: &'a AgentId,
+    /// The version of its pack.
+    pub version: &'a str,
+    /// The digest of its pack.
+    pub pack_integrity: &'a str,
+    /// The digest of the pack's definition of the agent.
+    pub content: &'a str,
+    pub model_class: ModelClass,
+    /// Whether its task schema accepts an input.
+    pub accepts: &'a dyn Fn(&Value) -> bool,
+    pub model: Option<ModelPin>,
+}
+
+/// The suite of a planned run.
+pub struct SuiteFacts<'a> {
+    pub document: &'a AgentEvalSuite,
+    /// Its digest.
+    pub digest: &'a str,
+    /// Whether a trusted signature covers it.
+    pub signed: bool,
+}
+
+/// A finished eval run that may serve as a baseline.
+pub struct BaselineFacts<'a> {
+    pub run_id: &'a RunId,
+    /// Whether it completed with every task judged: the score 0 of an unjudged task would hide a
+    /// regression.
+    pub conclusive: bool,
+    /// Its ignore list; runs with different ignore lists are not comparable.
+    pub ignore: &'a [String],
+    /// The tasks that took part.
+    pub tasks: &'a [TaskId],
+    /// The judge of its rubrics; scores of different judges are not comparable.
+    pub judge: Option<&'a JudgePin>,
+    /// Its modes; safety findings affect scores in `adversarial` only.
+    pub modes: &'a [EvalMode],
+    /// The judge that checked for missing refusals.
+    pub safety_judge: Option<&'a JudgePin>,
+    pub suite_id: &'a str,
+    pub suite_version: &'a str,
+    pub aggregate_score: f64,
+}
+
+/// Checks the request and pins everything.
+///
+/// # Errors
+/// `validation_error` naming the field, in the order of the protocol's checks.
+pub fn plan(
+    request: CreateRun,
+    limits: &HostLimits,
+    suite: Option<&SuiteFacts<'_>>,
+    agent: Option<&AgentFacts<'_>>,
+    baseline: Option<&BaselineFacts<'_>>,
+    judge: Option<&ModelPin>,
+    oasis: &OasisFacts<'_>,
+) -> Result<RunSpec, Problem> {
+    let Some(suite) = suite else {
+        return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE));
+    };
+    let Some(agent) = agent else {
+        return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE));
+    };
+    let document = suite.document;
+    if let Some(target) = &document.target_agent_id
+        && target != agent.agent_id
+        && !request.target_override
+    {
+        return Err(Problem::validation(
+            "agentId",
+            format!(
+                "the suite is written for agent `{target}`; set `configurable.evalTargetOverride` to run it anyway"
+            ),
+        ));
+    }
+    if let Some(allowed) = &document.allowed_models
+        && !allowed.contains(&agent.model_class)
+    {
+        return Err(Problem::validation(
+            "agentId",
+            format!(
+                "the suite does not allow the agent's model class `{}`",
+                agent.model_class.as_str()
+            ),
+        ));
+    }
+    let modes = usable_modes(&request, document, limits.scored_modes)?;
+    let oasis = oasis::plan(&request, document, &modes, oasis)?;
+    if oasis.is_some() && request.budget.interrupts {
+        return Err(Problem::validation(
+            "configurable.budget.onExhaustion",
+            "an OASIS evaluation ends when its budget is used up; leave `onExhaustion` out, or set it to \"fail\"",
+        ));
+    }
+    let modes: Vec<EvalMode> = match &oasis {
+        None => modes,
+        // Probes run only on explicit request, not because the suite supports them.
+        Some((spec, _)) => modes
+            .into_iter()
+            .filter(|mode| *mode == EvalMode::Golden || spec.request.adversarial.is_some())
+            .collect(),
+    };
+    // An OASIS evaluation has no judge: its evaluator is a pure function of evidence (Core 3.5.4).
+    let judge = judge.filter(|_| oasis.is_none());
+    let adversarial = modes.contains(&EvalMode::Adversarial);
+    let live = modes.contains(&EvalMode::LiveShadow);
+    // With a judge, rubric expectations also count in adversarial and live runs: those modes
+    // determine the origin of the input and of the tools, not how answers are scored.
+    let judges = modes.contains(&EvalMode::Rubric) || (adversarial || live) && judge.is_some();
+    let tasks: Vec<TaskId> = match &oasis {
+        Some((_, scenarios)) => scenarios.clone(),
+        None => document
+            .tasks
+            .iter()
+            .filter(|task| task.expected.kind == ExpectedKind::Golden || judges)
+            .map(|task| task.task_id.clone())
+            .collect(),
+    };
+    if tasks.is_empty() && oasis.is_none() {
+        return Err(Problem::validation(
+            "configurable.evalModes",
+            "no task of the suite can be scored in these modes; its tasks are rubric tasks",
+        ));
+    }
+    if document.tasks.len() > limits.max_tasks_per_suite {
+        return Err(Problem::validation(
+            "evalSuiteRef",
+            format!(
+                "the suite has {} tasks, but this host runs at most {} \
+                 (`limits.max_tasks_per_suite` in its configuration)",
+                document.tasks.len(),
+                limits.max_tasks_per_suite
+            ),
+        ));
+    }
+    // In an OASIS evaluation, the agent's input is built from the profile later and checked against
+    // the agent's task schema then.
+    if oasis.is_none()
+        && let Some(task) = document
+            .tasks
+            .iter()
+            .find(|task| !(agent.accepts)(&task.input))
+    {
+        return Err(Problem::validation(
+            "evalSuiteRef",
+            format!(
+                "the input of task `{}` does not satisfy the agent's task schema",
+                task.task_id
+            ),
+        ));
+    }
+    // The judge is pinned only if something is judged.
+    let safety_judge = judge.filter(|_| adversarial).map(JudgePin::of_safety);
+    let judge = match judges {
+        true => judge.and_then(|model| JudgePin::of(model, document)),
+        false => None,
+    };
+    let baseline = match baseline {
+        None => None,
+        Some(facts)
+            if facts.conclusive
+                // A run on live tools is not comparable with a run on fixtures.
+                && !facts.modes.contains(&EvalMode::LiveShadow)
+                && facts.ignore == request.ignore
+                && facts.tasks == tasks
+                && facts.judge == judge.as_ref()
+                && facts.modes.contains(&EvalMode::Adversarial) == adversarial
+                && facts.safety_judge == safety_judge.as_ref()
+                && facts.suite_id == document.suite_id
+                && facts.suite_version == document.version =>
+        {
+            Some(Baseline {
+                run_id: facts.run_id.clone(),
+                aggregate_score: facts.aggregate_score,
+            })
+        }
+        Some(_) => {
+            return Err(Problem::validation(
+                "configurable.baselineRunId",
+                NO_BASELINE,
+            ));
+        }
+    };
+    let named = request.baseline_run_id.is_some();
+    let regression = modes.contains(&EvalMode::Regression);
+    if baseline.is_none() && (named || regression && modes.len() == 1) {
+        return Err(Problem::validation(
+            "configurable.baselineRunId",
+            NO_BASELINE,
+        ));
+    }
+    if named && !regression {
+        return Err(Problem::validation(
+            "configurable.baselineRunId",
+            "a baseline is only compared in mode `regression`; add it to \
+             `configurable.evalModes`, or leave the baseline out",
+        ));
+    }
+    // ADR 8: RFC 0081 has no field for the baseline, so a client that knows only the RFC requests
+    // `regression` with other modes and cannot name one. The other modes are run; `regression` is
+    // left out, and the run records that.
+    let mut left_out = Vec::new();
+    if regression && baseline.is_none() {
+        left_out.push(EvalMode::Regression);
+    }
+    if request.modes.is_none() && document.modes.contains(&EvalMode::LiveShadow) && !live {
+        left_out.push(EvalMode::LiveShadow);
+    }
+    let modes: Vec<EvalMode> = modes
+        .into_iter()
+        .filter(|mode| !left_out.contains(mode))
+        .collect();
+    let Some(model) = agent.model.clone() else {
+        return Err(Problem::validation(
+            "agentId",
+            format!(
+                "no model is configured for class `{}`; add a `[[models]]` entry for it or for `*`",
+                agent.model_class.as_str()
+            ),
+        ));
+    };
+    // A provider fault ends an OASIS evaluation immediately; with a default concurrency of one, no
+    // other task is in flight then.
+    let usual = match oasis {
+        Some(_) => 1,
+        None => limits.default_concurrency,
+    };
+    let concurrency = request
+        .concurrency
+        .unwrap_or(usual)
+        .clamp(1, limits.max_concurrency.max(1));
+    let workflow_id = format!("eval:{}@{}", document.suite_id, document.version);
+    let eval = EvalSpec {
+        suite_id: document.suite_id.clone(),
+        suite_version: document.version.clone(),
+        suite_digest: suite.digest.to_owned(),
+        suite_signed: suite.signed,
+        suite_task_count: document.tasks.len(),
+        agent_id: agent.agent_id.clone(),
+        agent_version: agent.version.to_owned(),
+        agent_channel: request.channel_pin,
+        pack_integrity: agent.pack_integrity.to_owned(),
+        agent_content: Some(agent.content.to_owned()),
+        model_class: agent.model_class,
+        model,
+        judge,
+        safety_judge,
+        modes,
+        modes_left_out: left_out,
+        tasks,
+        baseline,
+        ignore: request.ignore,
+        concurrency,
+        temperature: request.temperature,
+        max_tokens: request.max_tokens,
+        max_loop_iterations: request.max_loop_iterations,
+        // The host's ceiling stops the run; the suite's `maxCostUsd` is a pass criterion and does
+        // not.
+        cost_ceiling: limits.max_cost_per_suite,
+        budget: BudgetSpec {
+            advisory: limits.advisory_budgets && !request.budget.is_empty(),
+            ..request.budget
+        },
+        retry_of: None,
+        trial: request.trial,
+        facts_recorded_at: None,
+        partial_rerun: None,
+        oasis: oasis.map(|(spec, _)| Box::new(spec)),
+        execution: ExecutionPin::default(),
+    };
+    Ok(request
+        .options
+        .spec(workflow_id, Work::Eval(Arc::new(eval)), limits))
+}
+
+fn usable_modes(
+    request: &CreateRun,
+    suite: &AgentEvalSuite,
+    scored: &[EvalMode],
+) -> Result<Vec<EvalMode>, Problem> {
+    let field = "configurable.evalModes";
+    let modes = request.modes.clone().unwrap_or_else(|| suite.modes.clone());
+    let names = |modes: &[EvalMode]| {
+        let names: Vec<&str> = modes.iter().map(|mode| mode.as_str()).collect();
+        names.join(", ")
+    };
+    // A caller that named no mode may not know that modes can be chosen.
+    let choice = match request.modes {
+        None => "; or name the modes to score (`configurable.evalModes`, --mode)",
+        Some(_) => "",
+    };
+    for mode in &modes {
+        if !suite.modes.contains(mode) {
+            return Err(Problem::validation(
+                field,
+                format!(
+                    "the suite does not declare the mode `{}`; it declares {}",
+                    mode.as_str(),
+                    names(&suite.modes)
+                ),
+            ));
+        }
+        if !scored.contains(mode) {
+            let remedy = match mode {
+                EvalMode::Rubric => "; configure a judge (`[judge]`) to score rubrics",
+                EvalMode::LiveShadow => "; configure live tools (`[[tools.mcp]]`) for it",
+                _ => "",
+            };
+            return Err(Problem::validation(
+                field,
+                format!(
+                    "this host does not score the mode `{}`; it scores {}{remedy}{choice}",
+                    mode.as_str(),
+                    names(scored)
+                ),
+            ));
+        }
+    }
+    if request.modes.is_some() && modes.contains(&EvalMode::LiveShadow) && modes.len() > 1 {
+        return Err(Problem::validation(
+            field,
+            "`live-shadow` cannot be mixed with other modes",
+        ));
+    }
+    // Live tools are called only on explicit request, not because the suite supports them.
+    Ok(match modes.as_slice() {
+        [EvalMode::LiveShadow] => modes,
+        _ => modes
+            .into_iter()
+            .filter(|mode| *mode != EvalMode::LiveShadow || request.modes.is_some())
+            .collect(),
+    })
+}

@@ -1,0 +1,457 @@
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
+use touchstone_kit::error::Problem;
+use touchstone_kit::ids::{AgentId, RunId, TaskId};
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
+
+fn body() -> Value {
+    json!({
+        "mode": "eval",
+        "evalSuiteRef": "vendor.acme.evals.triage@1.0.0",
+        "agentId": "vendor.acme.triage.default",
+    })
+}
+
+fn eval_request(body: &Value) -> Result<CreateRun, Problem> {
+    match parse(body)? {
+        Request::Eval(request) => Ok(*request),
+        Request::Workflow(request) => panic!("{request:?} is for a workflow"),
+    }
+}
+
+fn with(pointer: &str, value: Value) -> Value {
+    let mut body = body();
+    let (parent, last) = pointer.rsplit_once('/').unwrap();
+    if parent == "/configurable" && body.get("configurable").is_none() {
+        body["configurable"] = json!({});
+    }
+    body.pointer_mut(parent).unwrap()[last] = value;
+    body
+}
+
+#[test]
+fn a_plain_request_is_read() {
+    let request = eval_request(&body()).unwrap();
+    assert_eq!(request.suite.to_string(), "vendor.acme.evals.triage@1.0.0");
+    assert_eq!(request.modes, None);
+    assert!(request.ignore.is_empty());
+}
+
+#[test]
+fn nulls_and_extras_of_the_published_client_count_as_absent() {
+    let sent = json!({
+        "recursionLimit": null, "model": null, "temperature": null, "maxTokens": null, "evalModes": null,
+        "budget": null, "extras": {}
+    });
+    let request = eval_request(&with("/configurable", sent)).unwrap();
+    assert_eq!(
+        (request.modes, request.temperature, request.max_tokens),
+        (None, None, None)
+    );
+    assert_eq!(
+        request.options.configurable.keys().collect::<Vec<_>>(),
+        ["extras"]
+    );
+}
+
+#[rstest]
+#[case::of_a_bound(json!({"maxCostUsd": 1.00}), Some(80.0))]
+#[case::beside_the_hosts_ceiling(json!({"modelDeny": ["gpt-4-32k"]}), Some(80.0))]
+#[case::as_asked(json!({"maxTokens": 200_000, "thresholdPercent": 5}), Some(5.0))]
+#[case::of_nothing(json!({}), None)]
+fn a_budget_warns_at_eighty_percent_unless_told(
+    #[case] budget: Value,
+    #[case] percent: Option<f64>,
+) {
+    let request = eval_request(&with("/configurable/budget", budget)).unwrap();
+    assert_eq!(request.budget.threshold_percent, percent);
+}
+
+#[rstest]
+#[case("/unknown", json!(1), "unknown")]
+#[case("/mode", json!("benchmark"), "mode")]
+#[case("/mode", json!(null), "mode")]
+#[case("/workflowId", json!(7), "workflowId")]
+#[case("/evalSuiteRef", json!(null), "evalSuiteRef")]
+#[case("/evalSuiteRef", json!(""), "evalSuiteRef")]
+#[case("/evalSuiteRef", json!(5), "evalSuiteRef")]
+#[case("/evalSuiteRef", json!("vendor.acme.evals.triage"), "evalSuiteRef")]
+#[case("/evalSuiteRef", json!("vendor.acme.evals.triage@^1.0.0"), "evalSuiteRef")]
+#[case("/agentId", json!(null), "agentId")]
+#[case("/agentId", json!(["a"]), "agentId")]
+#[case("/callbackUrl", json!("hook"), "callbackUrl")]
+#[case("/callbackUrl", json!(7), "callbackUrl")]
+#[case("/residency", json!({"region": "eu"}), "residency")]
+#[case("/configurable", json!([]), "configurable")]
+#[case("/configurable/evalModes", json!("golden"), "configurable.evalModes")]
+#[case("/configurable/evalModes", json!([]), "configurable.evalModes")]
+#[case("/configurable/evalModes", json!([3]), "configurable.evalModes")]
+#[case("/configurable/evalModes", json!(["vibes"]), "configurable.evalModes")]
+#[case("/configurable/evalModes", json!(["golden", "golden"]), "configurable.evalModes")]
+#[case("/configurable/recursionLimit", json!(0), "configurable.recursionLimit")]
+#[case("/configurable/recursionLimit", json!("ten"), "configurable.recursionLimit")]
+#[case("/configurable/escalationThreshold", json!(1.5), "configurable.escalationThreshold")]
+#[case("/configurable/model", json!("gpt"), "configurable.model")]
+#[case("/configurable/ai.model", json!("gpt"), "configurable.ai.model")]
+#[case("/configurable/promptOverrides", json!({}), "configurable.promptOverrides")]
+#[case("/configurable/mockProvider", json!({"id": "stream-text"}), "configurable.mockProvider")]
+#[case("/configurable/temperature", json!(2.1), "configurable.temperature")]
+#[case("/configurable/maxTokens", json!(0), "configurable.maxTokens")]
+#[case("/configurable/runTimeoutMs", json!(-1), "configurable.runTimeoutMs")]
+#[case("/configurable/recursionLimit", json!(0), "configurable.recursionLimit")]
+#[case("/configurable/recursionLimit", json!("ten"), "configurable.recursionLimit")]
+#[case("/configurable/maxLoopIterations", json!(0.5), "configurable.maxLoopIterations")]
+#[case("/configurable/evalConcurrency", json!(0.5), "configurable.evalConcurrency")]
+#[case("/configurable/evalMatch", json!({"ignore": [""]}), "configurable.evalMatch.ignore")]
+#[case("/configurable/evalMatch", json!({"subset": true}), "configurable.evalMatch.subset")]
+#[case("/configurable/budget", json!({"maxRetries": -1}), "configurable.budget.maxRetries")]
+#[case("/configurable/budget", json!({"maxToolCalls": 0}), "configurable.budget.maxToolCalls")]
+#[case("/configurable/budget", json!({"maxMinutes": 3}), "configurable.budget.maxMinutes")]
+#[case("/configurable/budget", json!({"thresholdPercent": 101}), "configurable.budget.thresholdPercent")]
+#[case("/configurable/budget", json!({"onExhaustion": "wait"}), "configurable.budget.onExhaustion")]
+#[case("/configurable/budget", json!({"modelAllow": "small-*"}), "configurable.budget.modelAllow")]
+#[case("/configurable/budget", json!({"modelAllow": ["a", "a"]}), "configurable.budget.modelAllow")]
+#[case("/configurable/budget", json!({"modelDeny": ["[a"]}), "configurable.budget.modelDeny")]
+#[case("/configurable/budget", json!({"maxCostUsd": -1}), "configurable.budget.maxCostUsd")]
+#[case("/tags", json!([""]), "tags")]
+#[case("/tags", json!(vec!["t"; 101]), "tags")]
+#[case("/metadata", json!({"a": {"b": {"c": {"d": {}}}}}), "metadata")]
+#[case("/metadata", json!({"a": "x".repeat(9000)}), "metadata")]
+fn an_unsound_field_is_named(#[case] pointer: &str, #[case] value: Value, #[case] field: &str) {
+    let problem = parse(&with(pointer, value)).unwrap_err();
+    assert_eq!(
+        problem.code,
+        touchstone_kit::error::ErrorCode::ValidationError
+    );
+    assert_eq!(problem.details.get("field"), Some(&json!(field)));
+}
+
+fn suite(change: impl Fn(&mut Value)) -> AgentEvalSuite {
+    let mut document = json!({
+        "suiteId": "vendor.acme.evals.triage", "version": "1.0.0", "modes": ["golden", "regression", "rubric"],
+        "tasks": [
+            {"taskId": "a", "input": {"text": "x"}, "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "y"}}},
+            {"taskId": "b", "input": {"text": "x"}, "expected": {"kind": "rubric", "rubric": [{"criterion": "c", "weight": 1}]}},
+        ],
+    });
+    change(&mut document);
+    serde_json::from_value(document).unwrap()
+}
+
+fn limits() -> HostLimits {
+    HostLimits {
+        max_tasks_per_suite: 2,
+        max_cost_per_suite: NanoUsd::from_usd(25.0),
+        max_run_duration_ms: 60_000,
+        default_concurrency: 4,
+        max_concurrency: 8,
+        max_node_executions: 100,
+        advisory_budgets: false,
+        scored_modes: scored_modes(false, false),
+    }
+}
+
+fn planned(body: &Value, suite: &AgentEvalSuite) -> Result<RunSpec, Problem> {
+    planned_with(body, suite, &limits(), &|_| true, None)
+}
+
+fn planned_with(
+    body: &Value,
+    document: &AgentEvalSuite,
+    limits: &HostLimits,
+    accepts: &dyn Fn(&Value) -> bool,
+    baseline: Option<&BaselineFacts<'_>>,
+) -> Result<RunSpec, Problem> {
+    let agent = AgentFacts {
+        agent_id: &AgentId::from("vendor.acme.triage.default"),
+        version: "1.2.0",
+        pack_integrity: "sha256-p",
+        content: "sha256-c",
+        model_class: ModelClass::Classification,
+        accepts,
+        model: Some(ModelPin {
+            provider: "p".to_owned(),
+            model: "m".to_owned(),
+        }),
+    };
+    let suite = SuiteFacts {
+        document,
+        digest: "sha256-s",
+        signed: true,
+    };
+    plan(
+        eval_request(body).unwrap(),
+        limits,
+        Some(&suite),
+        Some(&agent),
+        baseline,
+        Some(&examiner()),
+        &OasisFacts::default(),
+    )
+}
+
+fn examiner() -> ModelPin {
+    ModelPin {
+        provider: "p".to_owned(),
+        model: "examiner-1".to_owned(),
+    }
+}
+
+fn eval(spec: &RunSpec) -> &EvalSpec {
+    spec.eval().unwrap()
+}
+
+fn golden() -> Value {
+    with("/configurable/evalModes", json!(["golden"]))
+}
+
+#[test]
+fn everything_is_pinned() {
+    let spec = planned(&golden(), &suite(|_| {})).unwrap();
+    assert_eq!(spec.workflow_id, "eval:vendor.acme.evals.triage@1.0.0");
+    assert_eq!(
+        (
+            eval(&spec).agent_version.as_str(),
+            eval(&spec).pack_integrity.as_str()
+        ),
+        ("1.2.0", "sha256-p")
+    );
+    assert_eq!(
+        (eval(&spec).suite_digest.as_str(), eval(&spec).suite_signed),
+        ("sha256-s", true)
+    );
+    assert_eq!(
+        (eval(&spec).concurrency, spec.run_timeout_ms),
+        (4, Some(60_000))
+    );
+}
+
+#[test]
+fn rubric_tasks_are_left_out_of_a_golden_run_and_counted() {
+    let spec = planned(&golden(), &suite(|_| {})).unwrap();
+    assert_eq!(
+        (eval(&spec).tasks.as_slice(), eval(&spec).suite_task_count),
+        (&[TaskId::from("a")][..], 2)
+    );
+}
+
+#[test]
+fn rubric_tasks_take_part_where_there_is_a_judge_and_pin_it() {
+    let judging = HostLimits {
+        scored_modes: scored_modes(true, false),
+        ..limits()
+    };
+    let document = suite(|_| {});
+    let planned = |modes: Value| {
+        let body = with("/configurable/evalModes", modes);
+        planned_with(&body, &document, &judging, &|_| true, None).unwrap()
+    };
+    let judged = planned(json!(["rubric"]));
+    assert_eq!(eval(&judged).tasks.len(), 2);
+    let judge = eval(&judged).judge.as_ref().unwrap();
+    assert_eq!(judge.model, examiner());
+    assert_eq!(Some(judge), JudgePin::of(&examiner(), &document).as_ref());
+    assert_eq!(eval(&planned(json!(["golden"]))).judge, None);
+}
+
+#[test]
+fn all_declared_modes_run_when_none_is_named_and_an_unscored_one_is_refused() {
+    let problem = planned(&body(), &suite(|_| {})).unwrap_err();
+    assert_eq!(
+        problem.details.get("field"),
+        Some(&json!("configurable.evalModes"))
+    );
+    let spec = planned(&body(), &suite(|s| s["modes"] = json!(["golden"]))).unwrap();
+    assert_eq!(eval(&spec).modes, [EvalMode::Golden]);
+}
+
+#[rstest]
+#[case::undeclared(with("/configurable/evalModes", json!(["adversarial"])), "configurable.evalModes")]
+#[case::unscored(with("/configurable/evalModes", json!(["rubric"])), "configurable.evalModes")]
+#[case::no_baseline(with("/configurable/evalModes", json!(["regression"])), "configurable.baselineRunId")]
+fn modes_are_refused_by_name(#[case] body: Value, #[case] field: &str) {
+    let problem = planned(&body, &suite(|_| {})).unwrap_err();
+    assert_eq!(problem.details.get("field"), Some(&json!(field)));
+}
+
+#[test]
+fn a_suite_for_another_agent_needs_an_override() {
+    let foreign = suite(|s| s["targetAgentId"] = json!("vendor.acme.other.default"));
+    assert_eq!(
+        planned(&golden(), &foreign)
+            .unwrap_err()
+            .details
+            .get("field"),
+        Some(&json!("agentId"))
+    );
+    let mut body = golden();
+    body["configurable"]["evalTargetOverride"] = json!(true);
+    assert!(planned(&body, &foreign).is_ok());
+}
+
+#[test]
+fn a_model_class_the_suite_does_not_allow_is_refused() {
+    let coding = suite(|s| s["allowedModels"] = json!(["coding"]));
+    assert_eq!(
+        planned(&golden(), &coding)
+            .unwrap_err()
+            .details
+            .get("field"),
+        Some(&json!("agentId"))
+    );
+}
+
+#[test]
+fn too_many_tasks_are_refused() {
+    let small = HostLimits {
+        max_tasks_per_suite: 1,
+        ..limits()
+    };
+    let problem = planned_with(&golden(), &suite(|_| {}), &small, &|_| true, None).unwrap_err();
+    assert_eq!(problem.details.get("field"), Some(&json!("evalSuiteRef")));
+}
+
+#[test]
+fn an_input_off_the_task_schema_never_reaches_the_agent() {
+    let problem = planned_with(&golden(), &suite(|_| {}), &limits(), &|_| false, None).unwrap_err();
+    assert!(problem.message.contains("`a`"));
+}
+
+#[test]
+fn a_baseline_must_be_a_finished_run_of_the_same_suite() {
+    let mut body = with("/configurable/evalModes", json!(["regression"]));
+    body["configurable"]["baselineRunId"] = json!("run_0");
+    let run_id = RunId::from("run_0");
+    let good = BaselineFacts {
+        run_id: &run_id,
+        conclusive: true,
+        ignore: &[],
+        tasks: &["a".into()],
+        judge: None,
+        modes: &[EvalMode::Golden],
+        safety_judge: None,
+        suite_id: "vendor.acme.evals.triage",
+        suite_version: "1.0.0",
+        aggregate_score: 0.5,
+    };
+    let plan = |facts: &BaselineFacts<'_>| {
+        planned_with(&body, &suite(|_| {}), &limits(), &|_| true, Some(facts))
+    };
+    assert_eq!(
+        eval(&plan(&good).unwrap())
+            .baseline
+            .as_ref()
+            .unwrap()
+            .aggregate_score,
+        0.5
+    );
+    let running = plan(&BaselineFacts {
+        conclusive: false,
+        ..good
+    })
+    .unwrap_err();
+    let other = plan(&BaselineFacts {
+        suite_version: "1.0.1",
+        ..good
+    })
+    .unwrap_err();
+    assert_eq!(running.message, other.message);
+    let live = plan(&BaselineFacts {
+        modes: &[EvalMode::LiveShadow],
+        ..good
+    });
+    assert!(
+        live.is_err(),
+        "a run on live tools is not a baseline for one on fixtures"
+    );
+}
+
+#[test]
+fn a_live_run_stands_alone_and_scores_as_its_tasks_say() {
+    let live = suite(|s| s["modes"] = json!(["golden", "live-shadow"]));
+    let planned = |modes: Value, judge: bool, tools: bool| {
+        let limits = HostLimits {
+            scored_modes: scored_modes(judge, tools),
+            ..limits()
+        };
+        let body = with("/configurable/evalModes", modes);
+        planned_with(&body, &live, &limits, &|_| true, None)
+    };
+    let spec = planned(json!(["live-shadow"]), true, true).unwrap();
+    assert!(eval(&spec).is_live() && eval(&spec).judge.is_some());
+    assert_eq!(eval(&spec).tasks.len(), 2);
+    let mixed = planned(json!(["golden", "live-shadow"]), true, true).unwrap_err();
+    assert!(
+        mixed.message.contains("cannot be mixed"),
+        "{}",
+        mixed.message
+    );
+    // Live tools are called only on explicit request.
+    let limits = HostLimits {
+        scored_modes: scored_modes(true, true),
+        ..limits()
+    };
+    let unasked = planned_with(&body(), &live, &limits, &|_| true, None).unwrap();
+    assert_eq!(eval(&unasked).modes, [EvalMode::Golden]);
+    assert_eq!(eval(&unasked).modes_left_out, [EvalMode::LiveShadow]);
+    let without = planned(json!(["live-shadow"]), true, false).unwrap_err();
+    assert!(
+        without.message.contains("[[tools.mcp]]"),
+        "{}",
+        without.message
+    );
+}
+
+#[test]
+fn regression_beside_other_modes_is_left_out_aloud_when_no_baseline_is_named() {
+    let mixed = suite(|s| s["modes"] = json!(["golden", "regression"]));
+    let spec = planned(&body(), &mixed).unwrap();
+    assert_eq!(eval(&spec).modes, [EvalMode::Golden]);
+    assert_eq!(eval(&spec).modes_left_out, [EvalMode::Regression]);
+    let named = planned(&with("/configurable/baselineRunId", json!("run_0")), &mixed).unwrap_err();
+    assert_eq!(
+        named.details.get("field"),
+        Some(&json!("configurable.baselineRunId"))
+    );
+    let mut golden = golden();
+    golden["configurable"]["baselineRunId"] = json!("run_0");
+    assert!(
+        planned(&golden, &mixed).is_err(),
+        "a baseline nothing is compared with"
+    );
+}
+
+#[test]
+fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
+    let document = suite(|_| {});
+    let suite = SuiteFacts {
+        document: &document,
+        digest: "d",
+        signed: false,
+    };
+    let no_agent = plan(
+        eval_request(&golden()).unwrap(),
+        &limits(),
+        Some(&suite),
+        None,
+        None,
+        None,
+        &OasisFacts::default(),
+    )
+    .unwrap_err();
+    let no_suite = plan(
+        eval_request(&golden()).unwrap(),
+        &limits(),
+        None,
+        None,
+        None,
+        None,
+        &OasisFacts::default(),
+    )
+    .unwrap_err();
+    assert_eq!(no_agent.envelope(), no_suite.envelope());
+}

@@ -1,0 +1,349 @@
+//! Whether the unjudged tasks of a run may be judged in a retry (ADR 4). A pure rule; every refusal
+//! names an alternative.
+
+use super::fold::{EvalFacts, RunStatus};
+use super::record::{EvalSpec, JudgePin, ModelIdentity};
+
+/// From the retry of this number on, failures that the agent's side can cause count as failed.
+const LAST_UNJUDGED_RETRY: u32 = 2;
+
+/// Failures that the operator of the agent can cause at will, in addition to 4xx statuses. An
+/// answer can be made too long for any judge.
+const BY_THE_AGENTS_SIDE: &[&str] = &[
+    "a2a_error",
+    "agent_canceled",
+    "agent_exited",
+    "agent_failed",
+    "agent_waits",
+    "forbidden",
+    "judge_context_overflow",
+    "malformed_reply",
+    "not_found",
+    "not_http",
+    "quota_exhausted",
+    "rate_limited",
+    "redirect",
+    "stream_error",
+    "too_large",
+    "tools_unsupported",
+    "unauthorized",
+    "wrong_content_type",
+];
+
+/// Whether a task that was left unjudged for this reason counts as failed in this retry. An agent
+/// that is asked until it passes would always pass.
+pub fn counts_as_failed(reason: &str, retries: u32) -> bool {
+    retries >= LAST_UNJUDGED_RETRY
+        && (reason.starts_with("status_4") || BY_THE_AGENTS_SIDE.contains(&reason))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRetry {
+    #[error("the run has not ended: wait until it has, or cancel it")]
+    Running,
+    /// Cancelled, but its executor has not stopped yet.
+    #[error(
+        "the run is being cancelled and has not ended yet: retry it once its status is `cancelled`"
+    )]
+    Cancelling,
+    /// It ended with a verdict over every task.
+    #[error(
+        "every task of this run was judged, so there is nothing to retry: start a new run to judge them again"
+    )]
+    Judged,
+    /// The verdict would cover two models.
+    #[error(
+        "the run was created for {then}, but {} for its class now: configure that model and \
+         endpoint again, or start a new run",
+        now.as_ref().map_or_else(
+            || "no model is configured".to_owned(),
+            |now| format!("{now} is configured"),
+        )
+    )]
+    ModelChanged {
+        /// The model of the run.
+        then: Box<ModelIdentity>,
+        /// The model configured for its class now.
+        now: Option<Box<ModelIdentity>>,
+    },
+    /// The provider's environment reflects one point in time only.
+    #[error(
+        "an OASIS evaluation runs as a whole and resumes by itself after an interruption, so it \
+         cannot be retried: start a new run"
+    )]
+    Oasis,
+    /// The verdict would be by two judges.
+    #[error(
+        "the run was created with the judge {then}, but {}: configure that judge again, or start \
+         a new run",
+        now.as_ref().map_or_else(
+            || "no judge is configured now".to_owned(),
+            |now| format!("the judge is now {now}, with the prompt and rubrics of this version"),
+        )
+    )]
+    JudgeChanged {
+        /// The judge of the run.
+        then: Box<ModelIdentity>,
+        /// The judge configured now.
+        now: Option<Box<ModelIdentity>>,
+    },
+}
+
+impl NoRetry {
+    /// A stable label, for `details.reason`.
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Cancelling => "cancelling",
+            Self::Judged => "judged",
+            Self::ModelChanged { .. } => "model_changed",
+            Self::JudgeChanged { .. } => "judge_changed",
+            Self::Oasis => "oasis",
+        }
+    }
+}
+
+/// The models and judges that are configured now.
+#[derive(Clone, Debug, Default)]
+pub struct Configured {
+    /// For the class of the run's agent.
+    pub model: Option<ModelIdentity>,
+    /// The model that judges.
+    pub judge: Option<ModelIdentity>,
+    /// The judge of the suite's rubrics on that model.
+    pub rubric_judge: Option<JudgePin>,
+    /// The judge of refusals on that model.
+    pub safety_judge: Option<JudgePin>,
+}
+
+impl Configured {
+    /// Whether the current configuration matches the one the run was created for.
+    ///
+    /// # Errors
+    /// The difference, with both identities.
+    pub fn carries_on(&self, spec: &EvalSpec) -> Result<(), NoRetry> {
+        let then = spec.evaluated();
+        if !self.model.as_ref().is_some_and(|now| now.serves(&then)) {
+            return Err(NoRetry::ModelChanged {
+                then: Box::new(then),
+                now: self.model.clone().map(Box::new),
+            });
+        }
+        let Some(then) = spec.judged_by() else {
+            return Ok(());
+        };
+        let same =
+            |pinned: &Option<JudgePin>, now: &Option<JudgePin>| pinned.is_none() || pinned == now;
+        if same(&spec.judge, &self.rubric_judge)
+            && same(&spec.safety_judge, &self.safety_judge)
+            && self.judge.as_ref().is_some_and(|now| now.serves(&then))
+        {
+            return Ok(());
+        }
+        Err(NoRetry::JudgeChanged {
+            then: Box::new(then),
+            now: self.judge.clone().map(Box::new),
+        })
+    }
+}
+
+/// Whether a run in this state may be retried with the model and the judge that are configured now.
+///
+/// A run that was cancelled or failed after its last task has no verdict although every task was
+/// judged. Its retry executes nothing and only concludes.
+///
+/// # Errors
+/// Why the run cannot be retried.
+pub fn may_retry(
+    spec: &EvalSpec,
+    facts: &EvalFacts,
+    status: RunStatus,
+    now: &Configured,
+) -> Result<(), NoRetry> {
+    match status {
+        RunStatus::Cancelling => return Err(NoRetry::Cancelling),
+        status if !status.is_terminal() => return Err(NoRetry::Running),
+        _ if spec.oasis.is_some() => return Err(NoRetry::Oasis),
+        _ => {}
+    }
+    let judged = facts
+        .tasks
+        .values()
+        .filter(|task| task.scored && task.unjudged.is_none())
+        .count();
+    if status == RunStatus::Completed && judged == spec.tasks.len() {
+        return Err(NoRetry::Judged);
+    }
+    now.carries_on(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::run::fold::TaskFacts;
+    use crate::rules::run::record::{EndpointPin, ModelPin};
+
+    fn spec() -> EvalSpec {
+        serde_json::from_value(json!({
+            "suiteId": "vendor.acme.evals.triage", "suiteVersion": "1.0.0", "suiteDigest": "sha256-x",
+            "suiteSigned": true, "suiteTaskCount": 2, "agentId": "vendor.acme.triage.default",
+            "agentVersion": "1.0.0", "packIntegrity": "sha256-y", "modelClass": "general",
+            "model": {"provider": "openai", "model": "large-1"}, "modes": ["golden"], "tasks": ["a", "b"],
+            "concurrency": 4,
+        }))
+        .unwrap()
+    }
+
+    fn facts(unjudged: &[&str]) -> EvalFacts {
+        let task = |id: &&str| {
+            let facts = TaskFacts {
+                scored: true,
+                unjudged: unjudged.contains(id).then(|| "timeout".to_owned()),
+                ..TaskFacts::default()
+            };
+            ((*id).into(), facts)
+        };
+        EvalFacts {
+            tasks: ["a", "b"].iter().map(task).collect(),
+            ..EvalFacts::default()
+        }
+    }
+
+    #[rstest]
+    #[case(RunStatus::Pending, &["a"], Some("running"))]
+    #[case(RunStatus::Running, &["a"], Some("running"))]
+    #[case(RunStatus::Cancelling, &["a"], Some("cancelling"))]
+    #[case(RunStatus::Completed, &["a"], None)]
+    #[case(RunStatus::Completed, &[], Some("judged"))]
+    #[case(RunStatus::Cancelled, &["a"], None)]
+    #[case(RunStatus::Cancelled, &[], None)]
+    #[case(RunStatus::Failed, &[], None)]
+    fn what_has_no_verdict_may_be_retried(
+        #[case] status: RunStatus,
+        #[case] unjudged: &[&str],
+        #[case] refusal: Option<&str>,
+    ) {
+        let spec = spec();
+        let outcome = may_retry(&spec, &facts(unjudged), status, &configured(&spec));
+        assert_eq!(outcome.err().map(|refusal| refusal.label()), refusal);
+    }
+
+    fn configured(spec: &EvalSpec) -> Configured {
+        Configured {
+            model: Some(spec.evaluated()),
+            judge: spec.judged_by(),
+            rubric_judge: spec.judge.clone(),
+            safety_judge: spec.safety_judge.clone(),
+        }
+    }
+
+    fn at(url: &str, digest: &str) -> Option<EndpointPin> {
+        Some(EndpointPin {
+            url: Some(url.to_owned()),
+            digest: digest.to_owned(),
+        })
+    }
+
+    #[rstest]
+    #[case("status_400", 1, false)]
+    #[case("status_400", 2, true)]
+    #[case("status_422", 7, true)]
+    #[case("malformed_reply", 2, true)]
+    #[case("agent_exited", 2, true)]
+    #[case("not_http", 2, true)]
+    #[case("judge_context_overflow", 1, false)]
+    #[case("judge_context_overflow", 2, true)]
+    #[case("judge_content_filter", 9, false)]
+    #[case("rate_limited", 2, true)]
+    #[case::outages("status_503", 9, false)]
+    #[case("connect", 9, false)]
+    #[case("timeout", 9, false)]
+    #[case("circuit_open", 9, false)]
+    #[case("judge_status_400", 9, false)]
+    #[case("tool_closed", 9, false)]
+    #[case("internal_error", 9, false)]
+    fn what_the_agents_side_can_cause_counts_as_failed_in_the_end(
+        #[case] reason: &str,
+        #[case] retries: u32,
+        #[case] failed: bool,
+    ) {
+        assert_eq!(counts_as_failed(reason, retries), failed);
+    }
+
+    #[test]
+    fn another_model_is_named() {
+        let spec = spec();
+        let mut small = configured(&spec);
+        small.model.as_mut().unwrap().model.model = "small-1".to_owned();
+        let refusal = |now: &Configured| {
+            may_retry(&spec, &facts(&["a"]), RunStatus::Completed, now).unwrap_err()
+        };
+        let text = refusal(&small).to_string();
+        assert!(
+            text.contains("`large-1`") && text.contains("`small-1`"),
+            "{text}"
+        );
+        let none = refusal(&Configured::default()).to_string();
+        assert!(none.contains("no model is configured"), "{none}");
+    }
+
+    #[test]
+    fn another_endpoint_or_configuration_under_the_same_name_is_refused() {
+        let mut spec = spec();
+        spec.execution.endpoint = at("http://10.0.0.1/v1", "sha256-one");
+        let outcome = |endpoint: Option<EndpointPin>| {
+            let mut now = configured(&spec);
+            now.model.as_mut().unwrap().endpoint = endpoint;
+            may_retry(&spec, &facts(&["a"]), RunStatus::Completed, &now)
+        };
+        assert_eq!(outcome(at("http://10.0.0.1/v1", "sha256-one")), Ok(()));
+        let moved = outcome(at("http://10.0.0.2/v1", "sha256-two")).unwrap_err();
+        assert_eq!(moved.label(), "model_changed");
+        let text = moved.to_string();
+        assert!(
+            text.contains("http://10.0.0.1/v1") && text.contains("http://10.0.0.2/v1"),
+            "{text}"
+        );
+        assert!(outcome(at("http://10.0.0.1/v1", "sha256-two")).is_err());
+        assert!(outcome(None).is_err());
+        // Records of earlier versions pin names only.
+        spec.execution.endpoint = None;
+        let mut now = configured(&spec);
+        now.model.as_mut().unwrap().endpoint = at("http://10.0.0.2/v1", "sha256-two");
+        let outcome = may_retry(&spec, &facts(&["a"]), RunStatus::Completed, &now);
+        assert_eq!(outcome, Ok(()));
+    }
+
+    #[test]
+    fn a_judged_run_keeps_its_judge() {
+        let judge = |identity: &str| JudgePin {
+            model: ModelPin {
+                provider: "openai".to_owned(),
+                model: "examiner-1".to_owned(),
+            },
+            identity: identity.to_owned(),
+        };
+        let mut spec = EvalSpec {
+            judge: Some(judge("sha256-a")),
+            ..spec()
+        };
+        spec.execution.judge_endpoint = at("http://10.0.0.3/v1", "sha256-judge");
+        let label = |change: fn(&mut Configured)| {
+            let mut now = configured(&spec);
+            change(&mut now);
+            let outcome = may_retry(&spec, &facts(&["a"]), RunStatus::Completed, &now);
+            outcome.err().map(|refusal| refusal.label())
+        };
+        assert_eq!(label(|_| {}), None);
+        let reworded = |now: &mut Configured| {
+            now.rubric_judge.as_mut().unwrap().identity = "sha256-b".to_owned();
+        };
+        assert_eq!(label(reworded), Some("judge_changed"));
+        assert_eq!(label(|now| now.rubric_judge = None), Some("judge_changed"));
+        let moved = |now: &mut Configured| now.judge.as_mut().unwrap().endpoint = None;
+        assert_eq!(label(moved), Some("judge_changed"));
+    }
+}

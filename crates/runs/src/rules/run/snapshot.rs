@@ -1,0 +1,172 @@
+//! `RunSnapshot` (OpenWOP run-snapshot): a view of record and fold.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::fold::{RunState, RunStatus};
+use super::fork::{Fork, Provenance};
+use super::record::{RunRecord, WorkflowSpec};
+use crate::events::{ENGINE_VERSION, Owner, RunError};
+use touchstone_kit::ids::NodeId;
+
+/// Version of the event log's schema.
+pub const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunSnapshot<'a> {
+    run_id: &'a str,
+    workflow_id: &'a str,
+    status: RunStatus,
+    owner: Owner,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replayed_from: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fork: Option<Provenance>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oasis: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_node_id: Option<&'a NodeId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_states: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    variables: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<jiff::Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completed_at: Option<jiff::Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a RunError>,
+    engine_version: &'static str,
+    event_log_schema_version: u32,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    tags: &'a [String],
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    metadata: &'a Map<String, Value>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    configurable: &'a Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<Value>,
+}
+
+/// The agent of a run: the evaluated agent, or the agent of the first workflow node that has one
+/// (agent-ref).
+fn agent(record: &RunRecord) -> Option<Value> {
+    if let Some(eval) = record.spec.eval() {
+        return Some(json!({"agentId": eval.agent_id, "version": eval.agent_version}));
+    }
+    let bound = record.spec.workflow()?.agents.first()?;
+    let mut agent = json!({"agentId": bound.agent_id});
+    if let (Some(version), Some(members)) = (&bound.version, agent.as_object_mut()) {
+        members.insert("version".to_owned(), json!(version));
+    }
+    Some(agent)
+}
+
+/// The snapshot of a run. `cancel_requested` shows as `cancelling` until the log has the terminal
+/// event.
+pub fn snapshot<'a>(
+    record: &'a RunRecord,
+    state: &'a RunState,
+    cancel_requested: bool,
+) -> RunSnapshot<'a> {
+    let workflow = record.spec.workflow();
+    RunSnapshot {
+        run_id: record.run_id.as_str(),
+        workflow_id: &record.spec.workflow_id,
+        status: visible_status(state, cancel_requested),
+        owner: Owner {
+            tenant: record.tenant.to_string(),
+            principal: Some(record.principal.clone()),
+        },
+        agent: agent(record),
+        replayed_from: record
+            .spec
+            .eval()
+            .and_then(|eval| eval.execution.replayed_from.as_deref()),
+        fork: record.fork.as_ref().map(Fork::provenance),
+        oasis: oasis(record, state),
+        current_node_id: state.flow.pending().map(|(node, _)| node),
+        node_states: workflow.map(|spec| node_states(spec, state)),
+        variables: workflow.map(|spec| variables(record, spec, state)),
+        started_at: state.started_at,
+        completed_at: state.completed_at,
+        error: state.error.as_ref(),
+        engine_version: ENGINE_VERSION,
+        event_log_schema_version: EVENT_LOG_SCHEMA_VERSION,
+        tags: &record.spec.tags,
+        metadata: &record.spec.metadata,
+        configurable: &record.spec.configurable,
+        metrics: cost_metrics(state),
+    }
+}
+
+/// The status of an OASIS evaluation, with links to its verdict and report.
+fn oasis(record: &RunRecord, state: &RunState) -> Option<Value> {
+    let verdict = state.eval.oasis.as_ref()?.verdict.as_ref()?;
+    let place = format!("/v1/host/touchstone/runs/{}", record.run_id);
+    Some(json!({
+        "safety": verdict.safety,
+        "incomplete": verdict.incomplete,
+        "verdictUrl": format!("{place}/oasis-verdict"),
+        "reportUrl": format!("{place}/oasis-report"),
+    }))
+}
+
+fn node_states(spec: &WorkflowSpec, state: &RunState) -> Map<String, Value> {
+    let nodes = spec.definition.nodes.iter();
+    let shown = nodes.map(|node| {
+        let facts = state.flow.node(&node.id);
+        let status = facts.map(|facts| facts.status).unwrap_or_default();
+        let mut shown = json!({"status": status.as_str(), "typeId": node.type_id});
+        if let (Some(facts), Some(members)) = (facts, shown.as_object_mut()) {
+            members.insert("attempt".to_owned(), json!(facts.attempt));
+            if let Some(error) = &facts.error {
+                members.insert("error".to_owned(), json!(error));
+            }
+        }
+        (node.id.to_string(), shown)
+    });
+    shown.collect()
+}
+
+/// The inputs of a workflow, and the results of its nodes.
+fn variables(record: &RunRecord, spec: &WorkflowSpec, state: &RunState) -> Map<String, Value> {
+    let mut variables = record.spec.inputs.clone();
+    for node in &spec.definition.nodes {
+        let outputs = state.flow.node(&node.id).map(|facts| &facts.outputs);
+        if let Some(outputs) = outputs.filter(|outputs| !outputs.is_empty()) {
+            variables.insert(node.id.to_string(), Value::Object(outputs.clone()));
+        }
+    }
+    variables
+}
+
+pub fn visible_status(state: &RunState, cancel_requested: bool) -> RunStatus {
+    if cancel_requested && !state.status.is_terminal() {
+        RunStatus::Cancelling
+    } else {
+        state.status
+    }
+}
+
+fn cost_metrics(state: &RunState) -> Option<Value> {
+    let (provider, model) = state.model.as_ref()?;
+    let mut cost = json!({
+        "usd": state.eval.total_cost,
+        "tokens": {"input": state.tokens.0, "output": state.tokens.1},
+        "model": model,
+        "provider": provider,
+    });
+    if let (Some(from), Some(to), Some(members)) =
+        (state.started_at, state.completed_at, cost.as_object_mut())
+    {
+        members.insert(
+            "duration_ms".to_owned(),
+            json!(to.duration_since(from).as_millis().max(0)),
+        );
+    }
+    Some(json!({"openwopCost": cost}))
+}
