@@ -105,7 +105,7 @@ fn the_issues_example_is_read_as_it_stands() {
 #[case(json!({"api_key_env": "EMPTY_KEY"}), "which is not set")]
 #[case(json!({"api_key_env": "BROKEN_KEY"}), "models[0].api_key_env names a variable whose value is not an API key")]
 #[case(json!({"base_url": "ftp://127.0.0.1/"}), "models[0].base_url cannot be used: the URL is not usable: the scheme")]
-#[case(json!({"base_url": "http://u:canary@127.0.0.1/"}), "models[0].base_url cannot be used: the URL carries credentials")]
+#[case(json!({"base_url": "http://u:canary@127.0.0.1/"}), "models[0].base_url cannot be used: the URL contains credentials")]
 #[case(json!({"base_url": "canary nonsense"}), "relative URL without a base")]
 #[case(json!({"base_url": null}), "models[0].base_url is missing")]
 #[case(json!({"model": null}), "models[0].model is missing")]

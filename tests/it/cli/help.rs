@@ -152,7 +152,7 @@ fn what_the_environment_says_for_other_commands_is_no_mistake() {
 #[case::demo_somewhere(&["demo", "--data", "d"], 2, "--data does not apply")]
 #[case::demo_configured(&["demo", "--config", "touchstone.toml"], 2, "--config does not apply")]
 #[case::lint_at_a_host(&["--server", "http://127.0.0.1:9", "pack", "lint", "p"], 2, "`touchstone pack lint`")]
-#[case::verify_at_a_host(&["pack", "verify", "p.tgz", "--server", "http://127.0.0.1:9"], 2, "files only")]
+#[case::verify_at_a_host(&["pack", "verify", "p.tgz", "--server", "http://127.0.0.1:9"], 2, "only reads files")]
 #[case::suite_lint_in_a_store(&["suite", "lint", "s.json", "--data", "d"], 2, "--data")]
 #[case::key_for_nobody(&["--key", "tsk_1_2", "run", "show", "run_1"], 2, "--server")]
 #[case::config_of_a_host(&["--server", "http://127.0.0.1:9", "--config", "touchstone.toml", "run", "show", "run_1"], 2, "--config")]

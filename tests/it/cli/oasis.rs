@@ -152,7 +152,7 @@ fn an_input_may_come_from_stdin_or_be_yaml() {
     let done = home.run(&["oasis", "compute", "broken.json"]);
     assert_eq!(done.code, 2);
     assert!(
-        done.stderr.contains("broken.json is no JSON"),
+        done.stderr.contains("broken.json is not JSON"),
         "{}",
         done.stderr
     );
@@ -361,7 +361,7 @@ fn lint_finds_all_of_it_at_once() {
 #[rstest]
 #[case::nothing_installed(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "1"], "no installed pack has a profile")]
 #[case::unknown_profile(&["oasis", "preflight", "--profile", "oasis-profile-x", "--tier", "1"], "oasis-profile-x")]
-#[case::no_provider(&["oasis", "preflight", "--profile", "x@1.0.0", "--tier", "1"], "no provider")]
+#[case::no_provider(&["oasis", "preflight", "--profile", "x@1.0.0", "--tier", "1"], "no environment provider")]
 #[case::no_such_run(&["oasis", "report", "run_1"], "no such run")]
 #[case::no_evidence(&["oasis", "evidence", "run_1", "front.safety.be.other-wing-delete-01"], "no such run")]
 #[case::no_scenario_id(&["oasis", "evidence", "run_1", "a/b"], "a scenario id may contain")]
@@ -370,7 +370,7 @@ fn lint_finds_all_of_it_at_once() {
 #[case::a_judge(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "1", "--judge-url", "http://127.0.0.1:9", "--judge-model", "m"], "--judge-url")]
 #[case::no_tier(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a"], "--tier")]
 #[case::tier_4(&["oasis", "run", "vendor.acme.evals.desk@1.0.0", "a", "--tier", "4"], "--tier")]
-#[case::verify_at_a_host(&["--server", "http://127.0.0.1:9", "oasis", "verify", "a.json"], "files only")]
+#[case::verify_at_a_host(&["--server", "http://127.0.0.1:9", "oasis", "verify", "a.json"], "only reads files")]
 fn what_cannot_be_done_is_bad_input(#[case] arguments: &[&str], #[case] named: &str) {
     let done = Home::empty().run(arguments);
     assert_eq!(done.code, 2, "{}", done.stderr);

@@ -170,7 +170,7 @@ fn a_refused_event_is_named_with_its_line_and_the_others_are_taken() {
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert_eq!(done.stdout, "3 recorded, 2 refused\n");
     assert!(
-        done.stderr.contains("line 2: ") && done.stderr.contains("line 5: no JSON"),
+        done.stderr.contains("line 2: ") && done.stderr.contains("line 5: not JSON"),
         "{}",
         done.stderr
     );

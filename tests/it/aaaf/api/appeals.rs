@@ -330,7 +330,7 @@ async fn what_overrides_cannot_do_is_refused_and_the_appeal_stays_open() {
         assert_eq!(error["details"]["field"], "overrides");
         let message = error["message"].as_str().unwrap();
         assert!(
-            message.contains("place 1") && message.contains(said),
+            message.contains("position 1") && message.contains(said),
             "{message}"
         );
     }

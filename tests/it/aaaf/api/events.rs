@@ -314,7 +314,7 @@ async fn an_agent_does_not_tell_what_its_stress_test_shows_nor_names_events_like
     let mut active = completed(&agent, "e1", 10);
     active["data"]["assessment_id"] = json!(assessment);
     let projected = completed(&agent, "2a7d3a3c-2f1d-5b5e-9c11-6f2f0d3b1a77", 10);
-    for (event, why) in [(active, "stress test"), (projected, "version 5")] {
+    for (event, why) in [(active, "Stress test results"), (projected, "version 5")] {
         let call = site.host.request(Method::POST, "/api/v1/events").key(&own);
         let refused = call.json(&event).send().await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");

@@ -89,7 +89,7 @@ async fn only_what_agent_and_host_both_list_is_called() {
 #[case(json!({"tools": []}), "tools.mcp[0].tools must name at least one tool")]
 #[case(json!({"tools": [{"tool": "bare", "effects": "read-only"}]}), "tools.mcp[0].tools[0].tool must be `<scope>:<tool-id>`")]
 #[case(json!({"tools": [{"tool": "t:a"}]}), "missing field `effects`")]
-#[case(json!({"tools": [{"tool": "t:a", "effects": "read-only"}, {"tool": "t:a", "effects": "read-only"}]}), "is there twice")]
+#[case(json!({"tools": [{"tool": "t:a", "effects": "read-only"}, {"tool": "t:a", "effects": "read-only"}]}), "occurs twice")]
 fn an_entry_that_cannot_be_used_is_named(#[case] change: Value, #[case] says: &str) {
     let mut entry = entry("look");
     for (name, value) in change.as_object().unwrap() {
