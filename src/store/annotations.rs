@@ -1,4 +1,4 @@
-//! Annotations, beside the log.
+//! Annotations of runs, stored outside the run's log.
 
 use async_trait::async_trait;
 use tokio::sync::broadcast;
@@ -14,7 +14,8 @@ use crate::ports::{
 };
 use crate::protocol::openwop::annotation::Annotation;
 
-/// The end of the tenant's audit chain is held, so that numbers are given one after the other.
+/// The caller locks the head of the tenant's audit chain first, so numbers are assigned one at a
+/// time.
 const ADD: &str = "INSERT INTO annotation (run_number, number, task, document)
     SELECT run.number, COALESCE((SELECT MAX(given.number) FROM annotation given
         WHERE given.run_number = run.number), 0) + 1, $3, $4

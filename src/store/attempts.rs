@@ -1,4 +1,4 @@
-//! The eval runs of one version of an agent, and those declared void.
+//! The eval runs of one agent version, and those that were voided.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,8 @@ use crate::ports::{Attempts, IdempotencyCompletion, StoreError, StoredEvent};
 const EVALS: &str = "SELECT number, record FROM run JOIN run_record ON run_number = number
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND number > $4
     ORDER BY number LIMIT $5";
-/// An invocation that begins anew takes back what was said about the one before it.
+/// `agent.invocation.started` is included because a repeated invocation discards the verdict of the
+/// previous one.
 const VERDICTS: &str = "SELECT sequence, kind, body FROM event
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2
     AND kind IN ('run.started', 'run.completed', 'run.failed', 'run.cancelled', 'agent.invocation.started', 'eval.scored',

@@ -10,8 +10,8 @@ use crate::domain::audit::{ChainHead, Decision, GENESIS, Link};
 use crate::domain::ids::TenantId;
 use crate::ports::{AuditLog, StoreError};
 
-/// Reads the end of a chain and holds it until the transaction ends, also when there was none: whoever appends comes one
-/// after the other.
+/// Reads the head of a chain and locks it until the transaction ends, so appends are serialized. A
+/// missing head is created, so that it can be locked too.
 const HOLD: &str = "INSERT INTO audit_head (tenant, sequence, hash) VALUES ($1, 0, $2)
     ON CONFLICT (tenant) DO UPDATE SET tenant = excluded.tenant RETURNING sequence, hash";
 const ADD: &str = "INSERT INTO audit_entry (tenant, sequence, body, hash) VALUES ($1, $2, $3, $4)";
@@ -63,7 +63,6 @@ fn checkpoint_of(row: CheckpointRow) -> Result<Checkpoint, StoreError> {
     })
 }
 
-/// Adds a decision within a transaction.
 pub(super) async fn record(
     transaction: &mut Transaction,
     tenant: &TenantId,

@@ -1,4 +1,4 @@
-//! Content-addressed octets.
+//! Content-addressed blobs.
 
 use async_trait::async_trait;
 use bytes::Bytes;

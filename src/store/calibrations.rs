@@ -1,4 +1,4 @@
-//! Judges compared with people, and the attempts at it.
+//! Judge calibrations and their attempts.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ const LOOK_AGAIN: &str = "DELETE FROM aaaf_gathered WHERE left_out = 'uncalibrat
 const OF_JUDGE: &str = "SELECT document FROM calibration WHERE tenant = $1 AND identity = $2";
 const ALL: &str = "SELECT document FROM calibration WHERE tenant = $1 ORDER BY identity";
 
-/// Attempts of a tenant that can still be looked at.
+/// Attempts kept per tenant.
 const ATTEMPTS: i64 = 100;
 const FORGET: &str = "DELETE FROM calibration_attempt WHERE tenant = $1 AND ended AND calibration_id NOT IN
     (SELECT calibration_id FROM calibration_attempt WHERE tenant = $1 ORDER BY began_at DESC, calibration_id DESC LIMIT $2)";
 
-/// What leases of attempts are held under, with the process where leases name it.
+/// Owner of the leases on attempts; on SQLite the process id is appended.
 const HOLDER: &str = "calibration";
 
 const DOCUMENT: Column = column("calibration_attempt", "document");
@@ -36,19 +36,20 @@ fn read(document: &str) -> Result<Calibration, StoreError> {
 }
 
 impl Database {
-    /// What was cut off makes room; what it had recorded stays.
+    /// Ends attempts whose lease has expired, so that a new attempt can start. Their documents are
+    /// kept.
     const LET_GO: &str = "UPDATE calibration_attempt SET ended = TRUE
         WHERE tenant = $1 AND NOT ended AND lease_until <= COALESCE($2, {now})";
     const BEGIN: &str = "INSERT INTO calibration_attempt (tenant, calibration_id, began_at, lease_owner, lease_until, document)
         VALUES ($1, $2, $3, $6, COALESCE($7, {now}) + $4, $5) ON CONFLICT DO NOTHING";
-    /// One that ends needs no lease any more.
+    /// Ending an attempt sets a lease of zero.
     const GO_ON: &str = "UPDATE calibration_attempt SET document = $3, ended = $5, lease_until = COALESCE($6, {now}) + $4
         WHERE tenant = $1 AND calibration_id = $2 AND NOT ended AND lease_until > COALESCE($6, {now})";
     const ATTEMPT: &str =
         "SELECT document, NOT ended AND lease_until > COALESCE($3, {now}) FROM calibration_attempt
         WHERE tenant = $1 AND calibration_id = $2";
 
-    /// Records an attempt that is still held.
+    /// Updates an attempt whose lease has not expired; [`StoreError::Fenced`] otherwise.
     async fn go_on(
         &self,
         transaction: &mut Transaction,
@@ -143,7 +144,7 @@ impl Calibrations for Database {
                 .bind(document)
                 .execute(&mut transaction)
                 .await?;
-            // What it has scored may count from now on.
+            // Eval runs scored by this judge may now count as evidence, so they are gathered again.
             query(LOOK_AGAIN)
                 .bind(tenant.as_str())
                 .execute(&mut transaction)

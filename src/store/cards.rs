@@ -1,4 +1,4 @@
-//! Looks at agent cards, and which are watched.
+//! Scored agent cards and the list of watched cards.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -11,14 +11,14 @@ use crate::domain::card::history::Look;
 use crate::domain::ids::TenantId;
 use crate::ports::{CardLooks, CardWatch, DueCard, StoreError, Telling};
 
-/// Looks at one card that are kept.
+/// Records kept per card.
 const OF_A_CARD: i64 = 100;
-/// Looks of one tenant that are kept.
+/// Records kept per tenant.
 const OF_A_TENANT: i64 = 10_000;
 
 const KEEP: &str = "INSERT INTO card_look (tenant, url, id, looked_at, scored, asked, document)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
-/// The newest, the newest with scores, the newest that asked.
+/// The newest record, the newest with scores, and the newest that was requested.
 const EARLIER: &str = "SELECT document FROM card_look WHERE number IN (
         (SELECT MAX(number) FROM card_look WHERE tenant = $1 AND url = $2),
         (SELECT MAX(number) FROM card_look WHERE tenant = $1 AND url = $2 AND scored),

@@ -1,4 +1,5 @@
-//! Between our types and what columns hold: times as microseconds UTC, numbers as BIGINT, documents as JSON text.
+//! Conversions between domain types and columns: times as microseconds UTC, numbers as BIGINT,
+//! documents as JSON text.
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use sqlx::sqlite::SqliteError;
 
 use crate::ports::{Head, Outage, StoreError, StoredEvent, Unstorable};
 
-/// A database error. Its text names tables and constraints, never values.
+/// A database error. Its message contains names of tables and constraints, never values.
 pub(super) fn backend(cause: impl Error + Send + Sync + 'static) -> StoreError {
     let cause: Box<dyn Error + Send + Sync> = Box::new(cause);
     if cause.downcast_ref().is_some_and(will_pass) {
@@ -24,7 +25,7 @@ pub(super) fn backend(cause: impl Error + Send + Sync + 'static) -> StoreError {
     }
 }
 
-/// Whether a text was bound that PostgreSQL has no way to hold: one with U+0000.
+/// Whether the error is about a string that PostgreSQL cannot store: one that contains U+0000.
 fn is_unstorable(cause: &sqlx::Error) -> bool {
     const CHARACTER_NOT_IN_REPERTOIRE: &str = "22021";
     let refusal = match cause {
@@ -34,10 +35,10 @@ fn is_unstorable(cause: &sqlx::Error) -> bool {
     refusal.is_some_and(|refusal| refusal.code() == CHARACTER_NOT_IN_REPERTOIRE)
 }
 
-/// Whether it is about the moment and not about what was asked.
+/// Whether the error is temporary, so that the same statement may succeed later.
 fn will_pass(cause: &sqlx::Error) -> bool {
     match cause {
-        // A proxy whose server restarts answers with protocol errors of many kinds.
+        // A proxy whose server restarts responds with various protocol errors.
         sqlx::Error::Io(_)
         | sqlx::Error::Tls(_)
         | sqlx::Error::Protocol(_)
@@ -56,10 +57,11 @@ fn will_pass(cause: &sqlx::Error) -> bool {
 }
 
 fn passes_on_postgres(code: &str) -> bool {
-    /// What a server answers after a failover made it a standby, or while its operator protects a disk that is nearly full.
+    /// Reported after a failover turned the server into a standby, and while the operator protects
+    /// a nearly full disk.
     const READ_ONLY_SQL_TRANSACTION: &str = "25006";
-    // Connection exceptions, transactions that collided, insufficient resources (a full disk among them), a server that
-    // shuts down or starts, errors of its disks.
+    // Connection exceptions, conflicting transactions, insufficient resources (including a full
+    // disk), server shutdown and startup, and disk errors.
     let classes = ["08", "40", "53", "57P", "58"];
     code == READ_ONLY_SQL_TRANSACTION || classes.iter().any(|class| code.starts_with(class))
 }
@@ -75,27 +77,26 @@ fn passes_on_sqlite(code: Option<&str>) -> bool {
     const LOCK_PROTOCOL: u32 = 15;
 
     let code = code.and_then(|code| code.parse::<u32>().ok());
-    // The lower byte has the error, the others its reason.
+    // The low byte is the error code, the other bytes the extended code.
     matches!(
         code.map(|code| code & 0xff),
         Some(BUSY | LOCKED | NO_MEMORY | READ_ONLY | IO_ERROR | FULL | CANNOT_OPEN | LOCK_PROTOCOL)
     )
 }
 
-/// A place in the database, for errors.
+/// A column, for errors.
 #[derive(Clone, Copy)]
 pub(super) struct Column {
     table: &'static str,
     column: &'static str,
 }
 
-/// Names a column.
 pub(super) const fn column(table: &'static str, column: &'static str) -> Column {
     Column { table, column }
 }
 
 impl Column {
-    /// What is found there, our own code cannot have written.
+    /// The error for a value that this program cannot have written.
     pub(super) fn inconsistent(self) -> StoreError {
         StoreError::Inconsistent {
             table: self.table,
@@ -103,58 +104,54 @@ impl Column {
         }
     }
 
-    /// A number of another width.
     pub(super) fn number<F, T: TryFrom<F>>(self, value: F) -> Result<T, StoreError> {
         T::try_from(value).map_err(|_| self.inconsistent())
     }
 
-    /// A time.
     pub(super) fn time(self, micros: i64) -> Result<Timestamp, StoreError> {
         Timestamp::from_microsecond(micros).map_err(|_| self.inconsistent())
     }
 
-    /// A document.
     pub(super) fn document<T: DeserializeOwned>(self, text: &str) -> Result<T, StoreError> {
         serde_json::from_str(text).map_err(|_| self.inconsistent())
     }
 
-    /// A document as text.
     pub(super) fn text<T: Serialize>(self, document: &T) -> Result<String, StoreError> {
         serde_json::to_string(document).map_err(|_| self.inconsistent())
     }
 }
 
-/// A span in microseconds; one that does not fit is as good as for ever.
+/// A duration in microseconds. A duration that does not fit becomes a practically infinite one.
 pub(super) fn micros(span: Duration) -> i64 {
-    // Half the range, so that the sum with any real time fits.
+    // Half the range, so that adding it to a real time cannot overflow.
     i64::try_from(span.as_micros())
         .unwrap_or(i64::MAX)
         .min(i64::MAX / 2)
 }
 
-/// `lease_until` of a run that nobody is to claim: no clock gets there.
+/// `lease_until` of a run that no worker may claim: no clock reaches this value.
 pub(super) const NEVER: i64 = i64::MAX;
 
-/// The columns `head` and `ended`.
+/// Reads the columns `head` and `ended`.
 pub(super) fn head_of((sequence, ended): (i64, bool)) -> Result<Head, StoreError> {
     let sequence = column("run", "head").number(sequence)?;
     Ok(Head { sequence, ended })
 }
 
-/// A checked batch: consecutive events with bodies that are text.
+/// A validated batch: consecutive events whose bodies are UTF-8.
 pub(super) struct Batch<'a> {
-    /// The head the log must have now.
+    /// The head that the log must have before the append.
     pub(super) before: i64,
-    /// The head it has then.
+    /// The head of the log after the append.
     pub(super) head: i64,
-    /// Bytes of all bodies together.
+    /// Total size of the bodies in bytes.
     pub(super) bytes: i64,
-    /// Kind and body of each.
+    /// Kind and body of each event.
     pub(super) rows: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Batch<'a> {
-    /// `None` for no events at all.
+    /// `None` if there are no events.
     pub(super) fn check(events: &'a [StoredEvent]) -> Result<Option<Self>, StoreError> {
         const SEQUENCE: Column = column("event", "sequence");
         const BODY: Column = column("event", "body");

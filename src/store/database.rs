@@ -1,4 +1,4 @@
-//! The database, on one of two engines.
+//! The database on either engine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::sqlite::Sqlite;
 use crate::domain::ids::{RunId, TenantId};
 use crate::ports::{Fence, Head, HostKeys, RunLog as _, Signals, StoreError};
 
-/// The store: a file of its own, or a PostgreSQL server that replicas share.
+/// The store: an SQLite file, or a PostgreSQL server that several replicas share.
 pub struct Database {
     engine: Engine,
     health: WriteHealth,
@@ -29,23 +29,26 @@ enum Engine {
 }
 
 impl Database {
-    /// Opens the file, creates it if need be, and brings its tables up to date. Secrets are encrypted with `keys`.
+    /// Opens the file, creates it if it does not exist, and migrates its tables. Secrets are
+    /// encrypted with `keys`.
     ///
     /// # Errors
-    /// [`StoreError::Backend`] when the file cannot be opened or is not a database of ours.
+    /// [`StoreError::Backend`] if the file cannot be opened or is not a Touchstone database.
     pub async fn sqlite(path: &Path, keys: Arc<dyn HostKeys>) -> Result<Self, StoreError> {
         let database = Self::on(Engine::Sqlite(Sqlite::open(path).await?), keys);
-        // A store that cannot be written to now (locked, full) is opened all the same; workers try again.
+        // A store that cannot be written to at the moment (locked, disk full) is opened anyway;
+        // workers retry.
         if let Err(cause) = database.release_dead().await {
             tracing::warn!(%cause, "the leases of processes that have ended could not be released yet");
         }
         Ok(database)
     }
 
-    /// Connects and brings the tables up to date. Secrets are encrypted with `keys`.
+    /// Connects and migrates the tables. Secrets are encrypted with `keys`.
     ///
     /// # Errors
-    /// [`StoreError::Backend`] when the URL is malformed, the server cannot be reached, or the tables are not ours.
+    /// [`StoreError::Backend`] if the URL is malformed, the server cannot be reached, or the tables
+    /// are not Touchstone's.
     pub async fn postgres(url: &str, keys: Arc<dyn HostKeys>) -> Result<Self, StoreError> {
         Ok(Self::on(Engine::Postgres(Postgres::open(url).await?), keys))
     }
@@ -58,7 +61,7 @@ impl Database {
         }
     }
 
-    /// Closes all connections. Without it nothing is lost either.
+    /// Closes all connections. No data is lost if this is not called.
     pub async fn close(&self) {
         match &self.engine {
             Engine::Sqlite(engine) => engine.close().await,
@@ -82,7 +85,8 @@ impl Database {
     }
 
     /// # Errors
-    /// [`StoreError::Unavailable`] when SQLite's file or its log was deleted or replaced: what is written then would be lost.
+    /// [`StoreError::Unavailable`] if SQLite's file or its log was deleted or replaced: further
+    /// writes would be lost.
     pub(super) fn writer(&self) -> Result<Pool<'_>, StoreError> {
         Ok(match &self.engine {
             Engine::Sqlite(engine) => Pool::Sqlite(engine.writer()?),
@@ -90,7 +94,6 @@ impl Database {
         })
     }
 
-    /// A transaction that writes.
     pub(super) async fn begin_write(&self) -> Result<Transaction, StoreError> {
         Ok(match &self.engine {
             Engine::Sqlite(engine) => Transaction::Sqlite(engine.begin().await?),
@@ -98,13 +101,14 @@ impl Database {
         })
     }
 
-    /// A transaction of which there is one at a time for a scope: of two runs at once, the second one sees the first.
+    /// A write transaction that is exclusive within a scope: of two concurrent ones, the second
+    /// sees the first one's run.
     pub(super) async fn begin_scope(
         &self,
         tenant: &TenantId,
         scope: &str,
     ) -> Result<Transaction, StoreError> {
-        // Apart from the locks of the inventory: the seed is another one.
+        // The seed keeps these locks distinct from those of `begin_inventory`.
         self.begin_locked(
             "SELECT pg_advisory_xact_lock(hashtextextended($2, hashtextextended($1, 1)))",
             &[tenant.as_str(), scope],
@@ -112,7 +116,8 @@ impl Database {
         .await
     }
 
-    /// A transaction of which there is one at a time for a tenant: two installations would not see each other's suites.
+    /// A write transaction that is exclusive within a tenant: concurrent installations would not
+    /// see each other's suites.
     pub(super) async fn begin_inventory(
         &self,
         tenant: &TenantId,
@@ -124,14 +129,14 @@ impl Database {
         .await
     }
 
-    /// Waits for those who are creating runs and keeps others from it until the end: a run that is created while a
-    /// subscription is, each transaction not seeing the other's, would not be followed. Appends wait too, for the few
-    /// milliseconds a registration takes.
+    /// A write transaction that excludes the creation of runs. Otherwise a run and a subscription
+    /// created at the same time would not see each other, and the run would not be followed.
+    /// Appends wait too, for the few milliseconds that a registration takes.
     pub(super) async fn begin_registration(&self) -> Result<Transaction, StoreError> {
         self.begin_locked("LOCK TABLE run IN SHARE MODE", &[]).await
     }
 
-    /// SQLite has one writer at a time anyway.
+    /// Runs `lock` on PostgreSQL. SQLite allows only one writer anyway.
     async fn begin_locked(
         &self,
         lock: &'static str,
@@ -161,7 +166,7 @@ impl Database {
         }
     }
 
-    /// Runs a pragma on SQLite.
+    /// Runs a pragma; a no-op on PostgreSQL.
     pub(super) async fn pragma(&self, pragma: &'static str) -> Result<(), StoreError> {
         if let Engine::Sqlite(_) = &self.engine {
             query(pragma).execute(self.writer()?).await?;
@@ -169,7 +174,8 @@ impl Database {
         Ok(())
     }
 
-    /// An owner as leases name it. On PostgreSQL the server cannot tell whether a process elsewhere is alive.
+    /// The lease owner as stored. On SQLite it includes the process id; a PostgreSQL server cannot
+    /// check whether a process on another machine is alive.
     pub(super) fn holder(&self, owner: &str) -> String {
         match &self.engine {
             Engine::Sqlite(engine) => engine.process().holder(owner),
@@ -177,7 +183,8 @@ impl Database {
         }
     }
 
-    /// The clock of leases: that of the machine on SQLite, `None` for that of the server on PostgreSQL.
+    /// The clock that leases use: on SQLite that of the machine; `None` on PostgreSQL, which uses
+    /// the server's clock.
     pub(super) fn lease_clock(&self) -> Option<i64> {
         match &self.engine {
             Engine::Sqlite(_) => Some(super::sqlite::lease_clock()),
@@ -185,7 +192,8 @@ impl Database {
         }
     }
 
-    /// Releases the leases of processes that are dead; `true` if there were any. On PostgreSQL they run out.
+    /// Releases the leases of dead processes; `true` if there were any. On PostgreSQL leases expire
+    /// instead.
     pub(super) async fn release_dead(&self) -> Result<bool, StoreError> {
         match &self.engine {
             Engine::Sqlite(engine) => engine.release_dead().await,
@@ -216,7 +224,6 @@ impl Database {
     }
 }
 
-/// Appends a batch within a transaction.
 pub(super) async fn append_within(
     transaction: &mut Transaction,
     run: &RunId,

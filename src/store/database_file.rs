@@ -1,27 +1,27 @@
-//! The file of the embedded database, as it was when the host opened it.
+//! Detects that the embedded database's file was deleted or replaced while the host has it open.
 //!
-//! A process that has a file open goes on writing into it after somebody deleted or replaced it; everything it acknowledges
-//! from then on is gone when it ends.
+//! A process keeps writing to an open file after the file was deleted or replaced. Everything that
+//! the process acknowledges from then on is lost when it exits.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A file that must stay the same one.
+/// A file that must not be deleted or replaced.
 pub(super) struct DatabaseFile {
     path: PathBuf,
     identity: Identity,
 }
 
-/// Device and inode. A file that is open keeps its inode, so no other file gets it.
+/// Device and inode. An open file keeps its inode, so no other file can receive the same one.
 #[cfg(unix)]
 type Identity = (u64, u64);
 #[cfg(not(unix))]
 type Identity = ();
 
 impl DatabaseFile {
-    /// The file at this path.
+    /// Remembers the file at this path.
     pub fn opened(path: &Path) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -29,7 +29,7 @@ impl DatabaseFile {
         })
     }
 
-    /// Checks that the path still leads to the same file.
+    /// Checks that the path still refers to the same file.
     pub fn check(&self) -> io::Result<()> {
         let problem = match identity(&self.path) {
             Ok(found) if found == self.identity => return Ok(()),
@@ -43,18 +43,18 @@ impl DatabaseFile {
     }
 }
 
-/// The write-ahead log beside the database. It has what was committed and not yet copied into the database, and stays the same
-/// file while a connection is open.
+/// The write-ahead log next to the database. It contains commits that have not yet been copied into
+/// the database, and remains the same file while a connection is open.
 pub(super) struct LogFile {
     path: PathBuf,
-    /// `None` while it is not known.
+    /// `None` until a connection has been opened.
     identity: Mutex<Option<Identity>>,
 }
 
 impl LogFile {
-    /// That of the database at this path, not known yet.
+    /// The log of the database at this path.
     pub fn of(database: &Path) -> Self {
-        // The database keeps it beside the file that a link leads to.
+        // SQLite creates the log next to the file that a symbolic link points to.
         let database = fs::canonicalize(database).unwrap_or_else(|_| database.to_owned());
         let mut path = database.into_os_string();
         path.push("-wal");
@@ -64,12 +64,12 @@ impl LogFile {
         }
     }
 
-    /// A connection has been opened: it is the file that is there now.
+    /// Remembers the current file; called when a connection has been opened.
     pub fn opened(&self) {
         *self.known() = identity(&self.path).ok();
     }
 
-    /// Checks that it is still the same file; only while a connection is open.
+    /// Checks that the log is still the same file. Valid only while a connection is open.
     pub fn check(&self) -> io::Result<()> {
         let Some(known) = *self.known() else {
             return Ok(());

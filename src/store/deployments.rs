@@ -1,4 +1,4 @@
-//! Deployments and the policies of their gates.
+//! Deployments and promotion policies.
 
 use async_trait::async_trait;
 
@@ -14,7 +14,7 @@ use crate::domain::promotion::{PolicyScope, ScopedPolicy};
 use crate::ports::{DeploymentCommit, Deployments, Revision, StoreError};
 
 const ONE: &str = "SELECT revision, document FROM deployment WHERE tenant = $1 AND agent_id = $2";
-/// The lock keeps a pack from being removed before the deployments that put it into service are there.
+/// Locks the pack, so that it cannot be removed before the deployments that use it are stored.
 const HOLD_PACK: Sql = Sql {
     sqlite: "SELECT version FROM pack WHERE tenant = $1 AND integrity = $2",
     postgres: "SELECT version FROM pack WHERE tenant = $1 AND integrity = $2 FOR KEY SHARE",
@@ -24,7 +24,7 @@ const FIRST: &str = "INSERT INTO deployment (tenant, agent_id, revision, documen
 const NEXT: &str = "UPDATE deployment SET revision = $3, document = $4
     WHERE tenant = $1 AND agent_id = $2 AND revision = $5";
 
-/// A run that has ended when it is written: no worker will ever look at it.
+/// The run is stored as ended, so no worker claims it.
 const END: &str = "UPDATE run SET head = $2, ended = TRUE WHERE number = $1";
 const EVENT: &str = "INSERT INTO event (run_number, sequence, kind, body) VALUES ($1, $2, $3, $4)";
 

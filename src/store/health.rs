@@ -1,4 +1,4 @@
-//! Checks with a real write whether the database takes writes.
+//! Checks whether the database accepts writes, by writing to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,20 +12,21 @@ use super::Database;
 use super::sql::query;
 use crate::ports::{Health, Outage, StoreError};
 
-/// How long the result of a check is shared, so that frequent readiness checks do not cause frequent writes.
+/// How long the result of a check is reused, so that frequent readiness checks do not cause
+/// frequent writes.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// How long one check may take.
+/// Time limit of one check.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Bytes that must fit on the disk to end an outage. Without a reserve, small writes would succeed on a disk that is still
-/// full, and work would start whose results cannot be written.
+/// Bytes that must fit on the disk to end an outage. Without this reserve, small writes would
+/// succeed on a disk that is still full, and work would start whose results cannot be stored.
 const RESERVE: usize = 64 * 1024;
 
-/// The outcome of the last check, and whether a write has failed since.
+/// The result of the last check, and whether a write has failed since.
 #[derive(Default)]
 pub(super) struct WriteHealth {
-    /// How many failed writes were reported, and how many of them lie before the last check that succeeded.
+    /// The number of failed writes, and how many of them precede the last successful check.
     reported: AtomicU64,
     settled: AtomicU64,
     last: Mutex<Option<Checked>>,
@@ -54,7 +55,7 @@ impl WriteHealth {
         F: Future<Output = Result<(), StoreError>> + Send,
     {
         let mut last = self.last.lock().await;
-        // What is reported while the probe is under way is not settled by it.
+        // A failure that is reported during the probe must not count as resolved by it.
         let reported = self.reported.load(Ordering::Acquire);
         let outage = self.in_outage();
         if let Some(checked) = last.as_ref().filter(|it| it.at.elapsed() < FRESH) {
@@ -71,7 +72,7 @@ impl WriteHealth {
         match &failure {
             Some(cause) => {
                 self.report();
-                // Once for each outage: checks go on every second.
+                // Log once per outage; checks repeat every second.
                 if last.as_ref().is_none_or(|it| it.failure.is_none()) {
                     warn!(cause, "the database does not take writes");
                 }

@@ -1,4 +1,4 @@
-//! The secrets a host makes for itself, the same for all replicas.
+//! Secrets that the host generates for itself; all replicas share them.
 
 use async_trait::async_trait;
 
@@ -14,7 +14,7 @@ const ADD_SECRET: &str =
 pub(super) const SECRET: &str = "SELECT secret FROM host_secret WHERE name = $1";
 pub(super) const REPLACE_SECRET: &str =
     "UPDATE host_secret SET secret = $2 WHERE name = $1 AND secret = $3";
-/// Bytes of a secret, as earlier versions stored them: in plaintext.
+/// Size of a secret as earlier versions stored it, in plaintext.
 pub(super) const PLAIN_BYTES: usize = 32;
 
 fn secret_of(cipher: &Cipher, name: &str, stored: Vec<u8>) -> Result<[u8; 32], StoreError> {
@@ -27,7 +27,7 @@ fn secret_of(cipher: &Cipher, name: &str, stored: Vec<u8>) -> Result<[u8; 32], S
 #[async_trait]
 impl HostSecrets for Database {
     async fn host_secret(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32], StoreError> {
-        // Whoever asks with a token need not have one: that must not cost a write.
+        // Unauthenticated requests reach this function, so the common case must not write.
         let known: Option<Vec<u8>> = query(SECRET)
             .bind(name)
             .fetch_optional(self.readers())
@@ -40,7 +40,8 @@ impl HostSecrets for Database {
         };
         let sealed = self.cipher().seal(&owner::host_secret(name), &fresh)?;
         let write = match &plain {
-            // Copies of the database know it: it is replaced rather than encrypted.
+            // Copies of the database contain the plaintext, so the secret is replaced instead of
+            // encrypted.
             Some(plain) => query(REPLACE_SECRET)
                 .bind(name)
                 .bind(sealed.as_bytes())
@@ -48,7 +49,7 @@ impl HostSecrets for Database {
             None => query(ADD_SECRET).bind(name).bind(sealed.as_bytes()),
         };
         write.execute(self.writer()?).await?;
-        // Another replica may have been faster.
+        // Another replica may have written first.
         let secret = query(SECRET).bind(name).fetch_one(self.writer()?).await?;
         secret_of(self.cipher(), name, secret)
     }

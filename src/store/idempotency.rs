@@ -1,4 +1,5 @@
-//! Idempotency records (OpenWOP idempotency, layer 1): a lock with a lease, then the answer.
+//! Idempotency records (OpenWOP idempotency, layer 1): first a lock with a lease, then the
+//! response.
 
 use std::time::Duration;
 
@@ -21,15 +22,16 @@ const COMPLETE: &str = "UPDATE idempotency SET status = $5, body = $6, sealed = 
 const ABANDON: &str = "DELETE FROM idempotency
     WHERE tenant = $1 AND endpoint = $2 AND key_hash = $3 AND owner = $4 AND status IS NULL";
 
-/// Digest, status, body, whether the body is encrypted, and how much of the lease is left.
+/// Digest, status, body, whether the body is encrypted, and the remaining lease time.
 type AnswerRow = (Vec<u8>, Option<i64>, Option<Vec<u8>>, bool, i64);
 
-/// What the kept answer of a claim is encrypted for.
+/// The owner that a claim's stored response is encrypted for.
 fn owner_of(claim: &IdempotencyClaim) -> String {
     owner::idempotent_answer(claim.tenant.as_str(), &claim.endpoint, &claim.key_hash)
 }
 
-/// The kept answer. It may hold a secret that is shown once: no answer is stored in plaintext.
+/// Decrypts a stored response. A response may contain a secret that is shown only once, so new ones
+/// are never stored in plaintext.
 fn opened(
     cipher: &Cipher,
     claim: &IdempotencyClaim,
@@ -44,8 +46,8 @@ fn opened(
     Ok(cipher.open("idempotency", &owner_of(claim), &text)?.into())
 }
 
-/// What the row of a key that could not be taken means. A row that went away meanwhile was abandoned: whoever held it is
-/// done, but this request has lost the race and comes again.
+/// Interprets the row of a key that could not be taken. If the row has disappeared, the other
+/// request abandoned the key; this request lost the race and must be retried.
 fn judge(
     cipher: &Cipher,
     claim: &IdempotencyClaim,
@@ -53,7 +55,7 @@ fn judge(
     row: Option<AnswerRow>,
 ) -> Result<IdempotencyBegin, StoreError> {
     Ok(match row {
-        // Earlier versions stored the digest as it is.
+        // Earlier versions stored the digest without keying it.
         Some((digest, ..)) if digest != keyed && digest != claim.digest => {
             IdempotencyBegin::Mismatch
         }
@@ -72,8 +74,8 @@ fn judge(
 }
 
 impl Database {
-    /// A fresh key, or the compare-and-swap that takes over a lease which is over: of several that try, one changes
-    /// the row and the others no longer find the lease they saw.
+    /// Inserts a new key, or takes over an expired lease by compare-and-swap: of several concurrent
+    /// requests, one changes the row and the others no longer find the lease that they saw.
     const TAKE: &str = "INSERT INTO idempotency (tenant, endpoint, key_hash, digest, owner, lease_until, created_at)
         VALUES ($1, $2, $3, $4, $5, COALESCE($8, {now}) + $6, $7)
         ON CONFLICT (tenant, endpoint, key_hash)
@@ -111,7 +113,8 @@ impl Database {
         Ok(taken > 0)
     }
 
-    /// Keeps the answer within a transaction; [`StoreError::Fenced`] when somebody else holds the key by now.
+    /// Stores the response within a transaction; [`StoreError::Fenced`] if another request holds
+    /// the key.
     pub(super) async fn complete_within(
         &self,
         transaction: &mut Transaction,

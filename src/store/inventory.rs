@@ -28,7 +28,7 @@ const OTHER_CONTENT: &str = "SELECT COUNT(*) FROM suite
 const REMOVE_PACK_SUITES: &str = "DELETE FROM suite WHERE tenant = $1 AND pack = $2";
 const REMOVE_IMPORT: &str =
     "DELETE FROM suite WHERE tenant = $1 AND suite_id = $2 AND version = $3 AND pack = ''";
-/// The same content may have come several ways: the best signed one stands first, then the oldest.
+/// The same content may have been added several ways: signed before unsigned, then oldest first.
 const ONE_SUITE: &str =
     "SELECT tenant, suite_id, version, pack, digest, task_count, signed, added_at
     FROM suite WHERE tenant = $1 AND suite_id = $2 AND version = $3
@@ -65,7 +65,7 @@ fn suite_of(row: SuiteRow) -> Result<SuiteRecord, StoreError> {
     })
 }
 
-/// `1.10.0` comes after `1.9.0`.
+/// Compares semantic versions: `1.10.0` comes after `1.9.0`.
 fn by_version(a: &str, b: &str) -> Ordering {
     match (Version::parse(a), Version::parse(b)) {
         (Ok(a), Ok(b)) => a.cmp(&b),
@@ -73,7 +73,6 @@ fn by_version(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Adds one suite within a transaction.
 async fn add_suite(transaction: &mut Transaction, suite: &SuiteRecord) -> Result<(), StoreError> {
     let other: i64 = query(OTHER_CONTENT)
         .bind(suite.tenant.as_str())
@@ -151,7 +150,8 @@ impl Inventory for Database {
             .bind(version)
             .execute(&mut transaction)
             .await?;
-        // Only now: whatever put it into service has ended, and nothing more will.
+        // Checked after the removal: transactions that deployed the pack have ended by now, and new
+        // ones cannot find it.
         for (agent, seen) in seen {
             let revision: Option<i64> = query(REVISION)
                 .bind(tenant.as_str())

@@ -23,7 +23,7 @@ macro_rules! select {
     };
 }
 const ONE: &str = select!("WHERE id = $1");
-/// Two looks at an index each; a condition with OR would be a look at every key.
+/// Two index lookups; a condition with OR would scan all keys.
 const BY_HASH: &str = concat!(
     select!("WHERE whole AND secret_hash = $1"),
     " UNION ALL ",
@@ -31,14 +31,15 @@ const BY_HASH: &str = concat!(
 );
 const ALL: &str = select!("ORDER BY created_at, id");
 const OF_TENANT: &str = select!("WHERE tenant = $1 ORDER BY created_at, id");
-/// The replaced secret is the one that is there at this moment: of two rotations at once, neither loses the other's.
+/// Moves the current secret within the statement, so that of two concurrent rotations neither loses
+/// the other's secret.
 const ROTATE: &str =
     "UPDATE api_key SET previous_hash = secret_hash, previous_until = $3, secret_hash = $2,
         expires_at = COALESCE($4, expires_at)
     WHERE id = $1 AND revoked_at IS NULL";
 const REVOKE: &str = "UPDATE api_key SET revoked_at = COALESCE(revoked_at, $2) WHERE id = $1";
 
-/// The columns in the order of `select!`.
+/// In the order of `select!`.
 type KeyRow = (
     String,
     String,
@@ -83,7 +84,7 @@ fn key_of(row: KeyRow) -> Result<KeyRecord, StoreError> {
     })
 }
 
-/// Adds a key over a connection or within a transaction.
+/// Adds a key on a connection or within a transaction.
 pub(super) async fn add_key(on: impl Into<Target<'_>>, key: &KeyRecord) -> Result<(), StoreError> {
     let previous = key.previous.as_ref();
     let micros = Timestamp::as_microsecond;

@@ -1,9 +1,8 @@
-//! The tables of each engine, embedded.
+//! The embedded migrations of each engine.
 
 use sqlx::SqlStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 
-/// The tables on SQLite.
 pub(super) fn sqlite() -> Migrator {
     migrator(&[
         (1, "core", include_str!("migrations/sqlite/0001_core.sql")),
@@ -170,7 +169,6 @@ pub(super) fn sqlite() -> Migrator {
     ])
 }
 
-/// The tables on PostgreSQL.
 pub(super) fn postgres() -> Migrator {
     migrator(&[
         (1, "core", include_str!("migrations/postgres/0001_core.sql")),

@@ -1,8 +1,9 @@
 //! Event log, work queue and records on SQLite and PostgreSQL.
 //!
-//! [`Database`] runs statements on either engine through [`sql`]. Statements that both engines accept are written once; what
-//! differs by nature (connections, the append of a batch, signals between replicas) is in [`sqlite`] and [`postgres`]. One
-//! contract suite runs every statement on both.
+//! [`Database`] runs statements on either engine through [`sql`]. Statements that both engines
+//! accept are written once. What differs fundamentally (connections, batch appends, signals between
+//! replicas) is in [`sqlite`] and [`postgres`]. One contract test suite runs every statement on
+//! both engines.
 
 mod aaaf;
 mod annotations;
@@ -38,12 +39,12 @@ pub use database::Database;
 
 use crate::ports::{HostKeys, Store, StoreError};
 
-/// Opens the store that `location` names, and brings its tables up to date: `postgres://…`, `sqlite:PATH` or a path. Secrets
-/// are encrypted with `keys`.
+/// Opens the store at `location` and migrates its tables. Accepts `postgres://…`, `sqlite:PATH` or
+/// a path. Secrets are encrypted with `keys`.
 ///
 /// # Errors
-/// [`StoreError::Backend`] when the database cannot be reached, opened or migrated. The location, which may hold a
-/// password, is not part of the error.
+/// [`StoreError::Backend`] if the database cannot be reached, opened or migrated. The error does
+/// not contain the location, because that may include a password.
 pub async fn open(location: &str, keys: Arc<dyn HostKeys>) -> Result<Arc<dyn Store>, StoreError> {
     if location.starts_with("postgres://") || location.starts_with("postgresql://") {
         return Ok(Arc::new(Database::postgres(location, keys).await?));

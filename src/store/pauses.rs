@@ -1,4 +1,4 @@
-//! Pause requests, beside the runs they are for.
+//! Pause requests for runs.
 
 use async_trait::async_trait;
 

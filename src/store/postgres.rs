@@ -1,8 +1,8 @@
 //! The engine for several replicas.
 //!
-//! An append is one statement: the update that checks fence and head hands the run's number to the insert, and both
-//! happen or neither. Claims pass over rows that others are claiming (`SKIP LOCKED`). Replicas wake each other through
-//! [`broadcast`].
+//! An append is one statement: the update that checks fence and head passes the run's number to the
+//! insert, and both happen or neither. Claims skip rows that another replica is claiming (`SKIP
+//! LOCKED`). Replicas wake each other through [`broadcast`].
 
 mod broadcast;
 
@@ -20,17 +20,18 @@ use super::signals::LocalSignals;
 use crate::domain::ids::RunId;
 use crate::ports::{Fence, StoreError};
 
-/// Connections of one replica, besides the two for signals.
+/// Connections per replica, in addition to the two for signals.
 const CONNECTIONS: u32 = 10;
 
-/// How long a caller waits for a connection before it is told to come again; a server that is there needs far less.
+/// How long a caller waits for a connection before it gets [`StoreError::Unavailable`]. A healthy
+/// server needs far less.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How old a connection to a read-only server gets before it is made again: after a failover, the same address may lead to a
-/// server that takes writes.
+/// Maximum age of a connection to a read-only server: after a failover, the same address may lead
+/// to a server that accepts writes.
 const READ_ONLY_RECONNECT: Duration = Duration::from_secs(1);
 
-/// The sequences follow from the old head and the order of the arrays.
+/// Sequences are derived from the old head and the order of the arrays.
 const APPEND: &str = "WITH advanced AS (
         UPDATE run SET head = $4, ended = $5, bytes = bytes + $8
         WHERE run_id = $1 AND fence = $2 AND head = $3 AND NOT ended RETURNING number
@@ -39,7 +40,6 @@ const APPEND: &str = "WITH advanced AS (
     SELECT advanced.number, $3 + item.place, item.kind, item.body
     FROM advanced, UNNEST($6::text[], $7::text[]) WITH ORDINALITY AS item (kind, body, place)";
 
-/// The connections to a server.
 pub(super) struct Postgres {
     pool: PgPool,
     signals: Arc<LocalSignals>,
@@ -47,20 +47,22 @@ pub(super) struct Postgres {
 }
 
 impl Postgres {
-    /// Connects and brings the tables up to date.
+    /// Connects and migrates the tables.
     ///
     /// # Errors
-    /// [`StoreError::Backend`] when the URL is none, the server cannot be reached, or the tables are not ours.
+    /// [`StoreError::Backend`] if the URL is malformed, the server cannot be reached, or the tables
+    /// are not Touchstone's.
     pub(super) async fn open(url: &str) -> Result<Self, StoreError> {
         let options = PgConnectOptions::from_str(url).map_err(backend)?;
         let options = options.application_name("touchstone");
-        // The pool alone would go on knocking for long where there is no server.
+        // Without this attempt, the pool would keep retrying an unreachable server for a long time.
         let first = PgConnection::connect_with(&options).await;
         first.map_err(backend)?.close().await.map_err(backend)?;
         let pool = PgPoolOptions::new()
             .max_connections(CONNECTIONS)
             .acquire_timeout(PATIENCE)
-            // The query below tells as much as the ping that it replaces, at the same cost.
+            // The query below detects a broken connection as well as the ping does, at the same
+            // cost.
             .test_before_acquire(false)
             .before_acquire(|connection, meta| {
                 Box::pin(async move {
@@ -83,7 +85,7 @@ impl Postgres {
         })
     }
 
-    /// Closes the connections in an orderly way. Without it nothing is lost either.
+    /// Closes the connections cleanly. No data is lost if this is not called.
     pub(super) async fn close(&self) {
         self.pool.close().await;
     }
@@ -116,7 +118,6 @@ impl Postgres {
     }
 }
 
-/// Appends a batch in one statement.
 pub(super) async fn append_within(
     connection: &mut PgConnection,
     run: &RunId,

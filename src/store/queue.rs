@@ -1,4 +1,4 @@
-//! Which replica works on which run: leases, fences and cancel requests, one row update each.
+//! The work queue: leases, fencing tokens and cancel requests, one row update each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,9 @@ fn cancel_of(text: &str) -> Result<CancelRequest, StoreError> {
     column("run", "cancel").document(text)
 }
 
-/// What a claim changed: number, id, fence, head, ended, active time.
+/// The row that a claim returns: number, id, fence, head, ended, active time.
 type ClaimedRow = (i64, String, i64, i64, bool, i64);
 
-/// A claim as it is handed out, if its rows are sound.
 fn claim_of(row: ClaimedRow, record: Option<&str>) -> Result<Claim, StoreError> {
     const RECORD: Column = column("run_record", "record");
 
@@ -42,7 +41,7 @@ fn claim_of(row: ClaimedRow, record: Option<&str>) -> Result<Claim, StoreError> 
 }
 
 impl Database {
-    // Without an owner, `lease_until` says by the wall clock when a run may be claimed next.
+    // Without an owner, `lease_until` is the wall-clock time at which the run can next be claimed.
     const CLAIM: &str = "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($5, {now}) + $2,
             active_us = active_us + CASE WHEN lease_owner IS NULL THEN CASE WHEN active_since < COALESCE($5, {now})
                 THEN COALESCE($5, {now}) - active_since ELSE 0 END ELSE 0 END,
@@ -81,7 +80,7 @@ impl Database {
             active_us = active_us + CASE WHEN active_since < COALESCE($3, {now})
                 THEN COALESCE($3, {now}) - active_since ELSE 0 END, active_since = NULL
         WHERE run_id = $1 AND fence = $2";
-    // While a run waits, time still counts.
+    // Waiting counts as active time.
     const PARK: &str = "UPDATE run SET lease_owner = NULL,
             lease_until = CASE WHEN cancel IS NULL AND (pause IS NULL OR $4) THEN $3 ELSE 0 END,
             active_us = active_us + CASE WHEN active_since < COALESCE($5, {now})
@@ -103,10 +102,10 @@ impl WorkQueue for Database {
             Claimable::All | Claimable::Cancelled => (Self::CLAIM, json!([])),
             Claimable::Named(runs) => (Self::CLAIM_NAMED, json!(runs)),
         };
-        // The lease stands before the record is read, so every turn leases one more run, and this ends.
+        // Each iteration leases another run before it reads the record, so the loop ends.
         loop {
-            // All rows, here and wherever a single statement writes: the database commits after the last one, and a
-            // commit that fails must not look like a claim.
+            // Fetch all rows, here and wherever a single statement writes: the database commits
+            // after the last row, and a failed commit must not look like a claim.
             let claimed: Option<ClaimedRow> = query(statement)
                 .bind(self.holder(owner))
                 .bind(micros(ttl))
@@ -154,7 +153,7 @@ impl WorkQueue for Database {
                 .fetch_optional(&mut transaction)
                 .await?;
             if let Some(cancel) = row {
-                // One request that cannot be read must not cost all the other leases.
+                // One unreadable request must not cost the other leases.
                 let cancel = cancel.as_deref().map(cancel_of).transpose();
                 let cancel = cancel.unwrap_or_else(|cause| {
                     error!(run_id = %run, %cause, "a cancel request cannot be read");
@@ -192,7 +191,7 @@ impl WorkQueue for Database {
             .bind(row.0)
             .fetch_optional(&mut transaction)
             .await?;
-        // Whoever asked is told; a claim of nothing is not left behind.
+        // On an error the transaction rolls back, so an unreadable run is not left claimed.
         let claim = claim_of(row, record.as_deref())?;
         transaction.commit().await?;
         Ok(Some(claim))

@@ -37,7 +37,7 @@ const NEWEST_OASIS: &str = "SELECT run_id FROM run
 const TRIALS: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE tenant = $1 AND experiment = $2 ORDER BY number LIMIT $3";
 const RETRIES: &str = "SELECT MAX(retry_number) FROM run WHERE tenant = $1 AND retry_root = $2";
-/// Events whose text has an id in it.
+/// Events whose body contains an id.
 const MENTIONS: Sql = Sql {
     sqlite: "SELECT sequence, body FROM event
         WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND instr(body, $2) > 0
@@ -46,7 +46,7 @@ const MENTIONS: Sql = Sql {
         WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND strpos(body, $2) > 0
         ORDER BY sequence",
 };
-/// The lock keeps a subscription from going before the row that follows for it is there.
+/// Locks the subscriptions, so that none is deleted before its row for this run is written.
 const FOLLOW_RUN: Sql = Sql {
     sqlite: "INSERT INTO webhook_run (webhook_number, run_number, sequence)
         SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following AND run_number IS NULL",
@@ -54,7 +54,8 @@ const FOLLOW_RUN: Sql = Sql {
         SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following AND run_number IS NULL FOR KEY SHARE",
 };
 const HEAD: &str = "SELECT head, ended FROM run WHERE run_id = $1";
-// Where the documents come to $4 bytes is found by their lengths alone; neither engine loads a document for its length.
+// The point where the bodies reach $4 bytes is found from their lengths alone; neither engine loads
+// a body to get its length.
 const READ: &str = "SELECT sequence, kind, body FROM event
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2
       AND sequence <= COALESCE((
@@ -65,7 +66,7 @@ const READ: &str = "SELECT sequence, kind, body FROM event
         WHERE total >= $4), 9223372036854775807)
     ORDER BY sequence LIMIT $3";
 
-/// OpenWOP run-event: `eventId` has at most this many characters.
+/// OpenWOP run-event: maximum length of `eventId`, in characters.
 const EVENT_ID_MAX: usize = 128;
 
 pub(super) fn run_of(record: &str) -> Result<RunRecord, StoreError> {
@@ -82,8 +83,8 @@ pub(super) fn event_of(
     })
 }
 
-/// Whether this is the event of that id, and not only one that mentions it. An event that cannot be read is none that is
-/// looked for.
+/// Whether the event has this id, rather than only mentioning it. An unreadable event does not
+/// match.
 fn is_named(body: &[u8], event_id: &str) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -94,7 +95,7 @@ fn is_named(body: &[u8], event_id: &str) -> bool {
     serde_json::from_slice(body).is_ok_and(|named: Named<'_>| named.event_id == event_id)
 }
 
-/// Records a run without a log within a transaction; gives its number.
+/// Stores a run without events within a transaction; returns its number.
 pub(super) async fn begin(
     transaction: &mut Transaction,
     run: &RunRecord,
@@ -104,7 +105,7 @@ pub(super) async fn begin(
         false => NEVER,
     };
     let eval = run.spec.eval();
-    // A fork shows which retry its source was, and is none itself.
+    // A fork of a retry is not itself a retry.
     let retry = eval
         .map(|eval| &eval.execution)
         .filter(|retry| run.fork.is_none() && retry.retries > 0);
@@ -122,7 +123,7 @@ pub(super) async fn begin(
                 .map(|trial| trial.experiment_id.as_str()),
         )
         .bind(
-            // A replay is no evaluation: it would make an old one the newest.
+            // A replay is not a new evaluation: it would make an old result the newest.
             eval.filter(|_| run.fork.is_none())
                 .and_then(|eval| eval.oasis.as_ref())
                 .map(|oasis| oasis.request.profile.as_str()),
@@ -139,7 +140,7 @@ pub(super) async fn begin(
         .bind(record)
         .execute(&mut *transaction)
         .await?;
-    // The subscriptions of its tenant follow it.
+    // The tenant's subscriptions follow the run.
     if let Some(told) = run.told() {
         query(FOLLOW_RUN)
             .bind(number)
@@ -152,7 +153,7 @@ pub(super) async fn begin(
 }
 
 impl Database {
-    /// Records a new run, with a subscription of its own if it has one.
+    /// Stores a new run, with its callback subscription if it has one.
     pub(super) async fn create_run(
         &self,
         run: &RunRecord,

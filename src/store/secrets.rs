@@ -1,4 +1,5 @@
-//! Secrets in tables: encrypted with the host's key before they are written, and encrypted again when that key changes.
+//! Secrets in tables. They are encrypted with the host's key before they are written, and
+//! re-encrypted when that key changes.
 
 use std::sync::Arc;
 
@@ -14,15 +15,15 @@ use crate::ports::{
     AUDIT_CHECKPOINTS, HostKeys, IDEMPOTENCY_DIGESTS, Reencrypt, SecretsAtRest, StoreError,
 };
 
-/// Rows of one transaction.
+/// Rows per transaction.
 const BATCH: i64 = 200;
-/// The key that hosts without a key file used to keep in the database.
+/// Name of the encryption key that earlier versions without a key file stored in the database.
 const KEY_IN_DATABASE: &str = "sealing";
 
-/// Encrypts and decrypts what a store keeps.
+/// Encrypts and decrypts stored secrets.
 pub(super) struct Cipher {
     keys: Arc<dyn HostKeys>,
-    /// What digests of idempotent requests are keyed with, once it was read.
+    /// The key for digests of idempotent requests, once it has been read.
     digests: OnceCell<[u8; 32]>,
 }
 
@@ -38,7 +39,7 @@ impl Cipher {
         self.keys.ring().map_err(StoreError::HostKey)
     }
 
-    /// The digest of a request as it is stored, keyed with the secret that `read` gives.
+    /// The digest of a request as it is stored, keyed with the secret that `read` returns.
     pub(super) async fn keyed(
         &self,
         digest: &[u8; 32],
@@ -49,7 +50,7 @@ impl Cipher {
             .ok_or_else(|| StoreError::Backend("the digest could not be keyed".into()))
     }
 
-    /// Encrypts a secret of `owner`.
+    /// Encrypts a secret for `owner`.
     pub(super) fn seal(&self, owner: &str, secret: &[u8]) -> Result<String, StoreError> {
         seal(&*self.ring()?, owner, secret)
     }
@@ -83,9 +84,9 @@ fn open(
 /// A table of rows with a number, an owner, and one or two secrets.
 struct Numbered {
     name: &'static str,
-    /// Number, owner's id, secret, previous secret, and whether both are encrypted.
+    /// Columns: number, owner id, secret, previous secret, and whether both are encrypted.
     select: &'static str,
-    /// The same of rows in plaintext, where there can be any.
+    /// Selects rows that are still in plaintext; `None` if the table cannot have any.
     select_plain: Option<&'static str>,
     update: &'static str,
     owner: fn(&str) -> String,
@@ -127,7 +128,7 @@ const NUMBERED: &[Numbered] = &[
 
 type NumberedRow = (i64, String, String, Option<String>, bool);
 
-/// What is written in the place of a row's secrets; `None` if they are encrypted with the current key.
+/// A row's re-encrypted secrets; `None` if they are already encrypted with the current key.
 fn rewritten(
     ring: &HostKeyRing,
     table: &Numbered,
@@ -162,7 +163,8 @@ const REPLACE_ANSWER: &str = "UPDATE idempotency SET body = $4, sealed = TRUE
 
 type AnswerRow = (String, String, Vec<u8>, Vec<u8>, bool);
 
-/// The body that is written in the place of a kept answer; `None` if it is encrypted with the current key.
+/// The re-encrypted body of a stored response; `None` if it is already encrypted with the current
+/// key.
 fn rewritten_answer(
     ring: &HostKeyRing,
     (tenant, endpoint, key_hash, body, sealed): &AnswerRow,
@@ -257,8 +259,8 @@ impl Database {
         }
     }
 
-    /// Replaces the secrets the host made for itself: whoever had the old key may know them. What digests are keyed
-    /// with and what checkpoints are signed with is encrypted again.
+    /// Replaces the secrets that the host generated for itself, because a holder of the old key may
+    /// know them. The keys for idempotency digests and audit checkpoints are re-encrypted instead.
     async fn replace_host_secrets(&self, ring: &HostKeyRing) -> Result<u64, StoreError> {
         let rows: Vec<(String, Vec<u8>)> = query(HOST_SECRETS).fetch_all(self.readers()).await?;
         let mut changed = 0;
@@ -284,7 +286,8 @@ impl Database {
         Ok(changed)
     }
 
-    /// Encrypts with the host's key what was encrypted with a key in the database, and deletes that key.
+    /// Re-encrypts with the host's key everything encrypted with a key in the database, and deletes
+    /// that key.
     async fn leave_key_in_database(&self, ring: &HostKeyRing) -> Result<u64, StoreError> {
         let stored: Option<Vec<u8>> = query(SECRET)
             .bind(KEY_IN_DATABASE)
@@ -347,8 +350,8 @@ impl SecretsAtRest for Database {
 }
 
 impl Database {
-    /// Has SQLite overwrite pages that become free with zeros, or only what is replaced within a page. PostgreSQL's own vacuum
-    /// clears what was replaced.
+    /// Makes SQLite overwrite deleted content with zeros: freed pages too, or only content replaced
+    /// within a page. On PostgreSQL, vacuum removes replaced content.
     async fn clear_old_content(&self, free_pages_too: bool) -> Result<(), StoreError> {
         self.pragma(match free_pages_too {
             true => "PRAGMA secure_delete = ON",
@@ -357,8 +360,8 @@ impl Database {
         .await
     }
 
-    /// Folds SQLite's write-ahead log into the file and empties it: it holds pages as they were before. A reader that is under
-    /// way may put that off to the next time.
+    /// Checkpoints and truncates SQLite's write-ahead log, which contains earlier versions of
+    /// pages. An active reader may postpone this to the next call.
     async fn fold_log(&self) -> Result<(), StoreError> {
         self.pragma("PRAGMA wal_checkpoint(TRUNCATE)").await
     }

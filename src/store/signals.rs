@@ -1,7 +1,8 @@
-//! Wake-ups within this process: one watched head a run, and a bell for work.
+//! Wake-ups within this process: one watched head per run, and a notification for new work.
 //!
-//! A head here may lag behind the log, never run ahead of it. Runs that nobody waits for are forgotten once there are
-//! many; a waiter that comes to a forgotten run looks at the log once, so that a signal sent in between is not missed.
+//! A head here may lag behind the log but is never ahead of it. When there are many runs, those
+//! without waiters are forgotten. A waiter for a forgotten run reads the log once, so that it does
+//! not miss a signal sent in between.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,16 +14,15 @@ use tokio::time::timeout;
 use crate::domain::ids::RunId;
 use crate::ports::Head;
 
-/// This many runs are kept in mind although nobody waits for them.
+/// Number of runs at which runs without waiters are first forgotten.
 const REMEMBERED: usize = 1024;
 
-/// Annotations a listener may lag behind; one that lags further looks at the store.
+/// Annotations that a listener may lag behind; a listener that lags further reads the store.
 const ANNOTATED: usize = 64;
 
-/// The signals of one process.
 pub(super) struct LocalSignals {
     runs: Mutex<Runs>,
-    /// Rung whenever any log may have grown.
+    /// Notified whenever any log may have grown.
     grown: Notify,
     work: Notify,
     annotated: broadcast::Sender<Option<RunId>>,
@@ -30,23 +30,22 @@ pub(super) struct LocalSignals {
 
 struct Runs {
     heads: HashMap<RunId, watch::Sender<Head>>,
-    /// Reaching this size sets off the next sweep: each one is paid for by as many insertions.
+    /// Size at which the next sweep runs. The cost of a sweep is spread over as many insertions.
     sweep_at: usize,
 }
 
-/// A place in the queue of those who wait for a run.
 pub(super) struct Waiter {
     heads: watch::Receiver<Head>,
-    /// Whether nothing was known here of the run: the caller looks at the log and [raises](LocalSignals::raise) what it
-    /// finds.
+    /// Whether the run was unknown here. If so, the caller reads the log and
+    /// [raises](LocalSignals::raise) the head that it finds.
     pub(super) first: bool,
 }
 
 impl Waiter {
-    /// Waits until the head is beyond `known`, or the run is touched, or `at_most` has passed.
+    /// Waits until the head is beyond `known`, the run is touched, or `at_most` has passed.
     pub(super) async fn changed(mut self, known: Head, at_most: Duration) {
         if !is_beyond(*self.heads.borrow_and_update(), known) {
-            // Neither a timeout nor a closed store needs an answer: the caller looks at the log.
+            // Neither a timeout nor a closed store needs handling: the caller reads the log.
             let _ = timeout(at_most, self.heads.changed()).await;
         }
     }
@@ -66,18 +65,18 @@ impl LocalSignals {
         }
     }
 
-    /// A run has a new annotation; of `None`, nobody knows.
+    /// Signals a new annotation; `None` if the run is unknown.
     pub(super) fn annotate(&self, run: Option<RunId>) {
-        // Nobody may listen.
+        // Sending fails if there are no listeners.
         let _ = self.annotated.send(run);
     }
 
-    /// Runs that are annotated from now on.
+    /// Runs that are annotated from now on; `None` if annotations may have been missed.
     pub(super) fn annotated(&self) -> broadcast::Receiver<Option<RunId>> {
         self.annotated.subscribe()
     }
 
-    /// Starts to wait for `run`: from now on, no signal is missed.
+    /// Starts waiting for `run`: from now on, no signal is missed.
     pub(super) fn wait(&self, run: &RunId) -> Waiter {
         let mut runs = self.lock();
         if let Some(sender) = runs.heads.get(run) {
@@ -90,7 +89,7 @@ impl LocalSignals {
         Waiter { heads, first: true }
     }
 
-    /// The log of `run` reaches `head`.
+    /// Signals that the log of `run` has reached `head`.
     pub(super) fn raise(&self, run: &RunId, head: Head) {
         let mut runs = self.lock();
         match runs.heads.get(run) {
@@ -111,14 +110,14 @@ impl LocalSignals {
         self.grown.notify_one();
     }
 
-    /// Something else about `run` changed.
+    /// Signals another change to `run`.
     pub(super) fn touch(&self, run: &RunId) {
         if let Some(sender) = self.lock().heads.get(run) {
             sender.send_modify(|_| {});
         }
     }
 
-    /// Signals may have been missed: everybody looks for himself, and nothing remembered is trusted.
+    /// Wakes all waiters because signals may have been missed, and forgets runs without waiters.
     pub(super) fn touch_all(&self) {
         let mut runs = self.lock();
         runs.sweep();
@@ -131,21 +130,22 @@ impl LocalSignals {
         self.ring();
     }
 
-    /// Waits until any log may have grown. One waiter a process: whoever comes late finds the bell still ringing, once.
+    /// Waits until any log may have grown. At most one waiter per process; a signal sent while it
+    /// is not waiting wakes it once.
     pub(super) async fn any_run(&self, at_most: Duration) {
-        // A timeout needs no answer: the caller looks at the store.
+        // A timeout needs no handling: the caller reads the store.
         let _ = timeout(at_most, self.grown.notified()).await;
     }
 
-    /// Work waits. Whoever is about to wait finds the bell still ringing, once.
+    /// Signals new work. A worker that is about to wait is woken too.
     pub(super) fn ring(&self) {
         self.work.notify_waiters();
         self.work.notify_one();
     }
 
-    /// Waits for the bell.
+    /// Waits for new work.
     pub(super) async fn work(&self, at_most: Duration) {
-        // A timeout needs no answer: the caller looks at the queue.
+        // A timeout needs no handling: the caller reads the queue.
         let _ = timeout(at_most, self.work.notified()).await;
     }
 

@@ -1,12 +1,12 @@
-//! One way to run a statement on either engine: the statement, its parameters, and rows as tuples.
+//! Runs a statement on either engine: the statement, its parameters, and rows as tuples.
 //!
-//! Both engines number their parameters (`$1`). Three placeholders stand for what they spell differently:
+//! Both engines use numbered parameters (`$1`). Three placeholders cover syntax that differs:
 //!
 //! - `{now}`: the database's clock in microseconds UTC, constant within a statement;
 //! - `{each $2}`: a query of the strings in a JSON array;
-//! - `{skip locked}`: passes over rows that another transaction is claiming.
+//! - `{skip locked}`: skips rows that another transaction is claiming.
 //!
-//! A statement that differs otherwise is a [`Sql`] with two texts.
+//! A statement that differs in other ways is an [`Sql`] with two texts.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ use sqlx::{
 use super::convert::backend;
 use crate::ports::StoreError;
 
-/// The text of a statement on each engine.
+/// The text of a statement for each engine.
 #[derive(Clone, Copy)]
 pub(crate) struct Sql {
     pub(crate) sqlite: &'static str,
@@ -38,7 +38,7 @@ impl From<&'static str> for Sql {
     }
 }
 
-/// A parameter. `None` keeps its type, which PostgreSQL wants to know.
+/// A parameter. `None` keeps its type, which PostgreSQL requires.
 pub(crate) enum Value<'q> {
     Integer(Option<i64>),
     Real(Option<f64>),
@@ -79,7 +79,7 @@ value! {
     Vec<u8> => Bytes(Cow::Owned);
 }
 
-/// Where a statement runs.
+/// Where a statement runs: on a pool or within a transaction.
 pub(crate) enum Target<'c> {
     SqlitePool(&'c SqlitePool),
     PostgresPool(&'c PgPool),
@@ -87,14 +87,13 @@ pub(crate) enum Target<'c> {
     Postgres(&'c mut PgConnection),
 }
 
-/// The connections of an engine.
 #[derive(Clone, Copy)]
 pub(crate) enum Pool<'c> {
     Sqlite(&'c SqlitePool),
     Postgres(&'c PgPool),
 }
 
-/// A transaction. It is rolled back unless it is committed.
+/// A transaction. Rolls back unless it is committed.
 pub(crate) enum Transaction {
     Sqlite(sqlx::Transaction<'static, Sqlite>),
     Postgres(sqlx::Transaction<'static, Postgres>),
@@ -136,13 +135,11 @@ impl<'c> From<&'c mut Transaction> for Target<'c> {
     }
 }
 
-/// A statement with its parameters so far.
 pub(crate) struct Query<'q> {
     sql: Sql,
     values: Vec<Value<'q>>,
 }
 
-/// Starts a statement.
 pub(crate) fn query<'q>(sql: impl Into<Sql>) -> Query<'q> {
     Query {
         sql: sql.into(),
@@ -150,7 +147,7 @@ pub(crate) fn query<'q>(sql: impl Into<Sql>) -> Query<'q> {
     }
 }
 
-/// What the placeholders of a statement stand for.
+/// The replacements for the placeholders.
 struct Dialect {
     now: &'static str,
     skip_locked: &'static str,
@@ -159,7 +156,7 @@ struct Dialect {
 
 const SQLITE: Dialect = Dialect {
     now: "CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)",
-    // There is one writer at a time anyway.
+    // SQLite allows only one writer anyway.
     skip_locked: "",
     each: ["SELECT value FROM json_each(", ")"],
 };
@@ -173,7 +170,8 @@ type SqliteQuery<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
 type PostgresQuery<'q> = sqlx::query::Query<'q, Postgres, PgArguments>;
 
 impl Dialect {
-    /// The statement as the engine reads it. The same constant gives the same text each time, so it is prepared once.
+    /// The statement with placeholders replaced. The same constant always gives the same text, so
+    /// it is prepared once.
     fn text(&self, sql: &'static str) -> AssertSqlSafe<Cow<'static, str>> {
         AssertSqlSafe(match sql.contains('{') {
             true => Cow::Owned(
@@ -205,7 +203,6 @@ macro_rules! bound {
 }
 
 impl<'q> Query<'q> {
-    /// Adds the next parameter.
     pub(crate) fn bind(mut self, value: impl Into<Value<'q>>) -> Self {
         self.values.push(value.into());
         self
@@ -224,7 +221,7 @@ impl<'q> Query<'q> {
         ))
     }
 
-    /// Runs the statement; gives the number of rows it changed.
+    /// Runs the statement; returns the number of affected rows.
     pub(crate) async fn execute(self, on: impl Into<Target<'_>>) -> Result<u64, StoreError> {
         match on.into() {
             Target::SqlitePool(pool) => pool
@@ -247,7 +244,6 @@ impl<'q> Query<'q> {
         .map_err(backend)
     }
 
-    /// All rows.
     pub(crate) async fn fetch_all<R: FromRow>(
         self,
         on: impl Into<Target<'_>>,
@@ -271,7 +267,6 @@ impl<'q> Query<'q> {
         .map_err(backend)
     }
 
-    /// The first row, if there is one.
     pub(crate) async fn fetch_optional<R: FromRow>(
         self,
         on: impl Into<Target<'_>>,
@@ -295,7 +290,7 @@ impl<'q> Query<'q> {
     /// The first row.
     ///
     /// # Errors
-    /// [`StoreError::Backend`] if there is none.
+    /// [`StoreError::Backend`] if the result is empty.
     pub(crate) async fn fetch_one<R: FromRow>(
         self,
         on: impl Into<Target<'_>>,
@@ -305,7 +300,7 @@ impl<'q> Query<'q> {
             .ok_or_else(|| backend(sqlx::Error::RowNotFound))
     }
 
-    /// Rows as they arrive.
+    /// Streams the rows.
     pub(crate) fn fetch<'c, R: FromRow + Send + 'static>(
         self,
         on: Pool<'c>,
@@ -325,18 +320,16 @@ impl<'q> Query<'q> {
     }
 }
 
-/// A row of either engine.
 pub(crate) enum Row<'r> {
     Sqlite(&'r SqliteRow),
     Postgres(&'r PgRow),
 }
 
-/// The value of one column.
 pub(crate) trait FromColumn: Sized {
     fn from_column(row: &Row<'_>, index: usize) -> Result<Self, sqlx::Error>;
 }
 
-/// A tuple of columns, or a single one.
+/// A tuple of columns, or a single column.
 pub(crate) trait FromRow: Sized {
     fn from_row(row: &Row<'_>) -> Result<Self, sqlx::Error>;
 }

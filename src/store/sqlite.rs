@@ -1,8 +1,9 @@
-//! The embedded engine: one file, no service.
+//! The embedded engine: one file, no server.
 //!
-//! All writes go over one connection, so they queue here and not in SQLite's busy loop; readers have connections of their
-//! own and are never blocked (write-ahead log). A commit is on disk when it returns (`synchronous=FULL`). Other processes
-//! may open the same file: each write takes the lock before it reads (`BEGIN IMMEDIATE`) and waits its turn.
+//! All writes use one connection, so they queue here rather than in SQLite's busy loop. Readers
+//! have separate connections and are never blocked (write-ahead log). A commit is on disk when it
+//! returns (`synchronous=FULL`). Other processes may open the same file: each write takes the lock
+//! before it reads (`BEGIN IMMEDIATE`) and waits for its turn.
 
 mod owner;
 
@@ -28,22 +29,23 @@ use crate::system::private_files;
 /// Connections for reading.
 const READERS: u32 = 4;
 
-/// How long a statement waits for another process that writes.
+/// How long a statement waits for another writing process.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// How long a caller waits for a connection before it is told to come again; a slow disk needs less.
+/// How long a caller waits for a connection before it gets [`StoreError::Unavailable`]. Even a slow
+/// disk needs less.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Most rows of an insert.
+/// Maximum number of rows per insert.
 const MOST_ROWS: usize = 1024;
 
-/// Inserts of up to as many rows, each of them prepared once. A batch is one statement, because each statement waits for
-/// the thread of the connection.
+/// Inserts for batches of up to this many rows, each prepared once. A batch is one statement
+/// because each statement waits for the connection's thread.
 static INSERTS: LazyLock<[(usize, Arc<str>); 5]> =
     LazyLock::new(|| [1, 4, 16, 64, 256].map(|rows| (rows, insert(rows).into())));
 static LARGEST_INSERT: LazyLock<Arc<str>> = LazyLock::new(|| insert(MOST_ROWS).into());
 
-/// Rows that are not bound are left out. Parameters have no names: SQLite looks named ones up one by one.
+/// Unbound rows are skipped. Parameters have no names because SQLite looks names up one by one.
 fn insert(rows: usize) -> String {
     let values = vec!["(?, ?, ?, ?)"; rows].join(", ");
     format!(
@@ -52,11 +54,11 @@ fn insert(rows: usize) -> String {
     )
 }
 
-/// The check of fence and head is the update itself: it changes no row when either is not what the caller thinks.
+/// The update itself checks fence and head: it changes no row if either differs from what the
+/// caller expects.
 const ADVANCE: &str = "UPDATE run SET head = $4, ended = $5, bytes = bytes + $6
     WHERE run_id = $1 AND fence = $2 AND head = $3 AND NOT ended RETURNING number";
 
-/// The connections to a file.
 pub(super) struct Sqlite {
     writer: SqlitePool,
     readers: SqlitePool,
@@ -67,10 +69,10 @@ pub(super) struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the file, creates it if need be, and brings its tables up to date.
+    /// Opens the file, creates it if it does not exist, and migrates its tables.
     ///
     /// # Errors
-    /// [`StoreError::Backend`] when the file cannot be opened or is no database of ours.
+    /// [`StoreError::Backend`] if the file cannot be opened or is not a Touchstone database.
     pub(super) async fn open(path: &Path) -> Result<Self, StoreError> {
         private_files::create_private(path);
         let options = SqliteConnectOptions::new()
@@ -82,9 +84,9 @@ impl Sqlite {
             .foreign_keys(true);
         let writer_options = options
             .clone()
-            // 16 MiB of log before it is folded into the file: pages written again and again are copied once.
+            // 16 MiB of log per checkpoint: pages that are written repeatedly are copied once.
             .pragma("wal_autocheckpoint", "4000")
-            // After a long reader has held that up, the log shrinks again.
+            // Shrinks the log again after a long reader has delayed checkpoints.
             .pragma("journal_size_limit", "67108864")
             .pragma("secure_delete", "FAST")
             .pragma("cache_size", "-8000");
@@ -94,21 +96,22 @@ impl Sqlite {
             .max_connections(1)
             .acquire_timeout(PATIENCE)
             .test_before_acquire(false)
-            // A full disk or an I/O error makes SQLite roll back by itself. sqlx still counts that transaction, because its
-            // own ROLLBACK fails, and would refuse every later one.
+            // A full disk or an I/O error makes SQLite roll back by itself. sqlx still counts that
+            // transaction, because its own ROLLBACK fails, and would refuse every later one.
             .before_acquire(|connection, _| {
                 let settled = !connection.is_in_transaction();
                 Box::pin(async move { Ok(settled) })
             })
-            // The last connection that is closed removes the log, and the next one makes another.
+            // Closing the last connection removes the log, and the next connection creates a new
+            // one.
             .after_connect(move |_, _| {
                 same_log.opened();
                 Box::pin(async { Ok(()) })
             })
             .idle_timeout(None)
             .max_lifetime(None);
-        // Two processes that create the same file at once get in each other's way; the one that comes second finds the
-        // work done.
+        // Two processes that create the same file at once conflict; the second one retries and
+        // finds the tables migrated.
         let open = || async {
             let writer = writer.clone().connect_with(writer_options.clone()).await?;
             migrations::sqlite().run(&writer).await?;
@@ -124,9 +127,9 @@ impl Sqlite {
             .when(is_contention)
             .await
             .map_err(backend)?;
-        // A file that was deleted while the host serves must not come back empty.
+        // A file that is deleted while the host runs must not be recreated empty.
         writer.set_connect_options(writer_options.create_if_missing(false));
-        // A database that was created just now had no log when it was connected to.
+        // A newly created database had no log when the connection was opened.
         log.opened();
         let file = DatabaseFile::opened(path).map_err(|cause| backend(sqlx::Error::Io(cause)))?;
         let file = Arc::new(file);
@@ -150,7 +153,7 @@ impl Sqlite {
         })
     }
 
-    /// Closes the file in an orderly way. Without it nothing is lost either.
+    /// Closes the file cleanly. No data is lost if this is not called.
     pub(super) async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;
@@ -161,10 +164,11 @@ impl Sqlite {
     }
 
     /// # Errors
-    /// [`StoreError::Unavailable`] when the file or its log was deleted or replaced: what is written then would be lost.
+    /// [`StoreError::Unavailable`] if the file or its log was deleted or replaced: further writes
+    /// would be lost.
     pub(super) fn writer(&self) -> Result<&SqlitePool, StoreError> {
         let mut checked = self.file.check();
-        // A writer that is being replaced may take the log with it.
+        // While the writer is being replaced, the log may legitimately disappear.
         if checked.is_ok() && self.writer.num_idle() > 0 {
             checked = self.log.check();
         }
@@ -180,7 +184,8 @@ impl Sqlite {
         &self.process
     }
 
-    /// A transaction that holds the write lock from the start: one that read first could find the lock gone.
+    /// A transaction that holds the write lock from the start: one that reads first may fail to get
+    /// the lock later.
     pub(super) async fn begin(&self) -> Result<Transaction<'static, sqlx::Sqlite>, StoreError> {
         self.writer()?
             .begin_with("BEGIN IMMEDIATE")
@@ -201,7 +206,6 @@ impl Sqlite {
     }
 }
 
-/// Appends a batch within a transaction.
 pub(super) async fn append_within(
     transaction: &mut SqliteConnection,
     run: &RunId,
@@ -234,8 +238,8 @@ pub(super) async fn append_within(
     Ok(())
 }
 
-/// Whether another process may have been at the same work: a table or column that is there already looks like any other
-/// statement that failed, so those are all tried again.
+/// Whether another process may be running the same migration. A table or column that already exists
+/// is reported as a generic error, so all generic errors are retried.
 fn is_contention(error: &sqlx::Error) -> bool {
     const BUSY: i32 = 5;
     const LOCKED: i32 = 6;
@@ -247,7 +251,7 @@ fn is_contention(error: &sqlx::Error) -> bool {
         sqlx::Error::Database(error) => error
             .code()
             .and_then(|code| code.parse::<i32>().ok())
-            // The lower byte says what, the others more closely why.
+            // The low byte is the error code, the other bytes the extended code.
             .is_some_and(|code| matches!(code & 0xff, BUSY | LOCKED)),
         _ => false,
     }
@@ -263,7 +267,7 @@ mod tests {
     async fn the_host_writes_again_after_its_disk_was_full() {
         let dir = tempfile::tempdir().unwrap();
         let store = Sqlite::open(&dir.path().join("test.db")).await.unwrap();
-        // Only the connection that is open now has the limit.
+        // The limit applies only to the connection that is currently open.
         sqlx::query("PRAGMA max_page_count = 1")
             .execute(&store.writer)
             .await

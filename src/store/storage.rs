@@ -1,4 +1,4 @@
-//! What tenants store: usage, deletion of runs, legal holds.
+//! Tenant storage: usage, deletion of runs, legal holds.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -20,7 +20,7 @@ const USAGE: &str = "SELECT
     CAST((SELECT COALESCE(SUM(bytes), 0) FROM run WHERE tenant = $1) AS BIGINT)
         + CAST((SELECT COALESCE(SUM(OCTET_LENGTH(octets)), 0) FROM blob WHERE digest IN (
             SELECT integrity FROM pack WHERE tenant = $1 UNION SELECT digest FROM suite WHERE tenant = $1)) AS BIGINT)";
-/// The update holds the row, so that a hold and a deletion come one after the other.
+/// The update locks the row, so that a legal hold and a deletion are serialized.
 const LOOK: &str =
     "UPDATE run SET tenant = tenant WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL
     RETURNING number, ended, legal_hold";
@@ -43,18 +43,19 @@ const HELD: &str =
 const DELETABLE: &str = "SELECT r.number, d.record FROM run r JOIN run_record d ON d.run_number = r.number
     WHERE r.ended AND r.deleted_at IS NULL AND r.legal_hold IS NULL AND r.created_at < $1 AND r.number > $2
     ORDER BY r.number LIMIT $3";
-/// A transaction that stores the same bytes waits until it is known whether these are deleted.
+/// Makes a transaction that stores the same bytes wait until this one has decided whether to delete
+/// them.
 const LOCK_BLOB: Sql = Sql {
     sqlite: "SELECT digest FROM blob WHERE digest = $1",
     postgres: "SELECT digest FROM blob WHERE digest = $1 FOR UPDATE",
 };
-/// A record names the suite and the packs that its run needs when it is resumed, retried or forked.
+/// A run record names the suite and packs that are needed to resume, retry or fork the run.
 const DROP_BLOB: &str = "DELETE FROM blob WHERE digest = $1
     AND NOT EXISTS (SELECT 1 FROM pack WHERE integrity = $1)
     AND NOT EXISTS (SELECT 1 FROM suite WHERE digest = $1)
     AND NOT EXISTS (SELECT 1 FROM run_record WHERE record LIKE '%' || $1 || '%')";
 
-/// What hangs on a run. The callback subscription of a run is its own.
+/// Rows that depend on a run. A callback subscription belongs to its run.
 const DEPENDENTS: [&str; 3] = [
     "DELETE FROM annotation WHERE run_number = $1",
     "DELETE FROM webhook_run WHERE run_number = $1",

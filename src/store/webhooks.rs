@@ -1,4 +1,4 @@
-//! Webhook subscriptions and how far each has been served.
+//! Webhook subscriptions and their delivery positions.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ const CLAIMED: &str =
     FROM webhook WHERE id = $1";
 const REMOVE: &str = "DELETE FROM webhook WHERE tenant = $1 AND id = $2 AND run_number IS NULL";
 const STORED: &str = "SELECT secret, sealed FROM webhook WHERE tenant = $1 AND id = $2";
-/// Only of the row that was read: whoever changed it meanwhile has changed the encrypted text too.
+/// Matches only the row that was read: a concurrent rotation has changed the encrypted text.
 const ROTATE: &str =
     "UPDATE webhook SET secret = $4, previous_secret = $5, previous_until = $6, sealed = TRUE
     WHERE tenant = $1 AND id = $2 AND secret = $3";
@@ -54,7 +54,7 @@ const SERVED: &str = "UPDATE webhook_run SET sequence = $3
 const DONE: &str = "DELETE FROM webhook_run
     WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2
         AND ended AND head <= webhook_run.sequence)";
-/// The subscription of a single run has nothing left to wait for.
+/// A run's callback subscription is deleted when nothing is left to deliver.
 const GONE: &str = "DELETE FROM webhook WHERE number = $1 AND run_number IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM webhook_run WHERE webhook_number = $1)";
 const PASS_OVER: &str =
@@ -65,7 +65,7 @@ const ALL_DONE: &str = "DELETE FROM webhook_run WHERE webhook_number = $1 AND EX
 const UNFOLLOW: &str = "DELETE FROM webhook_run
     WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2)";
 const UNFOLLOW_ALL: &str = "DELETE FROM webhook_run WHERE webhook_number = $1";
-/// On PostgreSQL, claims pass over subscriptions that another replica is claiming.
+/// On PostgreSQL, claims skip subscriptions that another replica is claiming.
 const CLAIM_WEBHOOK: Sql = Sql {
     sqlite: "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($3, {now}) + $2
         WHERE number = (SELECT w.number FROM webhook w
@@ -89,7 +89,7 @@ const EVENTS_OF: &str = "SELECT sequence, kind, body FROM event
     ORDER BY sequence LIMIT $5";
 const END: &str = "UPDATE webhook SET following = FALSE WHERE number = $1";
 
-/// What of a subscription never changes and is no secret.
+/// The immutable, non-secret fields of a subscription.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Settings {
@@ -100,7 +100,6 @@ struct Settings {
     created_by: String,
 }
 
-/// Those of a record, as text.
 fn settings_of(webhook: &WebhookRecord) -> Result<String, StoreError> {
     let settings = Settings {
         url: webhook.url.to_string(),
@@ -124,7 +123,8 @@ type Row = (
     bool,
 );
 
-/// A secret as it is stored; in plaintext only until the host that upgraded the database has encrypted it.
+/// Decrypts a stored secret. It is in plaintext only until the host that upgraded the database has
+/// encrypted it.
 fn secret_of(cipher: &Cipher, id: &str, text: String, sealed: bool) -> Result<Secret, StoreError> {
     if !sealed {
         return Ok(Secret::kept(text));
@@ -176,7 +176,7 @@ fn bound(sequence: u64) -> i64 {
 }
 
 impl Database {
-    /// Asked before a claim, which takes a lock: most of the time there is nothing to claim.
+    /// Run before a claim, which takes a lock: usually there is nothing to claim.
     const DUE: &str = "SELECT EXISTS (SELECT 1 FROM webhook w
             JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
             WHERE w.lease_until <= COALESCE($1, {now}) AND w.following AND r.head > f.sequence
@@ -422,7 +422,7 @@ impl WebhookStore for Database {
     }
 }
 
-/// Adds a subscription, of a single run or (`None`) of its tenant, and answers its number.
+/// Adds a subscription to a run or (`None`) to its tenant; returns its number.
 pub(super) async fn add(
     cipher: &Cipher,
     transaction: &mut Transaction,
@@ -444,7 +444,7 @@ pub(super) async fn add(
         .await
 }
 
-/// The number of a claimed subscription, locked, if the claim is still the newest.
+/// Locks a claimed subscription and returns its number, if the claim is still the newest.
 async fn held(transaction: &mut Transaction, claim: &WebhookClaim) -> Result<i64, StoreError> {
     let number: Option<i64> = query(CHECK)
         .bind(claim.webhook.id.as_str())

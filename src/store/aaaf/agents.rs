@@ -1,5 +1,3 @@
-//! Agents of organizations.
-
 use std::collections::HashMap;
 
 use async_trait::async_trait;
@@ -13,7 +11,7 @@ use crate::store::Database;
 use crate::store::convert::{Column, column};
 use crate::store::sql::{Sql, Transaction, query};
 
-/// Whether anything is known of an agent.
+/// Whether the agent has any evidence.
 macro_rules! observed {
     () => {
         "(EXISTS (SELECT 1 FROM aaaf_event e
@@ -50,7 +48,8 @@ const CHANGE: &str = "UPDATE aaaf_agent
     SET name = $4, archived = $5, suspended = $6, profile = $7, updated_at = $8, revision = revision + 1
     WHERE organization = $1 AND number = $2 AND revision = $3";
 
-/// Agents are looked at too: hosts of the version before, which may run beside this one, record none of their principals.
+/// Also searches the agents themselves: hosts of the previous version, which may run at the same
+/// time, do not record principals.
 const IS_AGENT: &str = "SELECT
     (SELECT COUNT(*) FROM aaaf_agent_principal WHERE organization = $1
         AND ((kind = 'name' AND principal = $2) OR (kind = 'key' AND principal = $3)))
@@ -106,7 +105,7 @@ fn record_of(row: Row) -> Result<AgentRecord, StoreError> {
     })
 }
 
-/// Records what an agent acts by. Names are added to those that it had.
+/// Replaces the keys that identify an agent, and adds its names to the known ones.
 async fn acts_by(
     transaction: &mut Transaction,
     organization: OrganizationNumber,

@@ -1,5 +1,3 @@
-//! Appeals.
-
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +59,7 @@ type Row = (
     Option<i64>,
 );
 
-/// What was filed, with who did.
+/// A filing and the principal that filed it.
 #[derive(Serialize, Deserialize)]
 struct Filed<F> {
     by: String,
@@ -92,7 +90,8 @@ fn record_of(row: Row) -> Result<AppealRecord, StoreError> {
     })
 }
 
-/// Whether a person has decided about an assessment: it must not do so while an appeal changes what was found.
+/// Whether a person has reviewed an assessment. A review and a change by an appeal exclude each
+/// other.
 fn is_reviewed(finding: Option<&Finding>) -> bool {
     matches!(
         finding,
@@ -103,7 +102,7 @@ fn is_reviewed(finding: Option<&Finding>) -> bool {
     )
 }
 
-/// Changes what an accepted appeal changes, within a transaction.
+/// Applies an accepted appeal within a transaction.
 async fn amend(transaction: &mut Transaction, amended: Amended<'_>) -> Result<(), StoreError> {
     let of = amended.assessment;
     let kept = query(AMEND)
@@ -236,7 +235,7 @@ impl Appeals for Database {
             .execute(&mut transaction)
             .await
             .map_err(|cause| match taken(cause, "an appeal in this place") {
-                // Another one of the assessment was accepted meanwhile.
+                // Another appeal against the assessment was accepted in the meantime.
                 StoreError::Exists(_) => StoreError::Stale,
                 cause => cause,
             })?;

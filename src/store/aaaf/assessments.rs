@@ -1,4 +1,4 @@
-//! Assessments, and who works on them.
+//! Assessments and their work queue.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,15 +23,18 @@ use crate::store::audit::record;
 use crate::store::convert::{Column, column, micros};
 use crate::store::sql::query;
 
-/// One that nobody works on may be claimed whatever `lease_until` says: that is only its place among those that wait.
+/// An assessment without an owner can be claimed at any time; `lease_until` only orders it among
+/// those that wait.
 const ADD_ASSESSMENT: &str = "INSERT INTO aaaf_assessment
         (organization, agent, id, stage, rated, asked, created_at, lease_until)
     VALUES ($1, $2, $3, $4, $5, $6, $7, COALESCE($8, {now}))";
-/// One that is parked stays its owner's, so that its wait ends with the process at the latest.
+/// A parked assessment keeps its owner, so that its wait ends with the owner's process at the
+/// latest.
 const PARK_ASSESSMENT: &str = "UPDATE aaaf_assessment
     SET parked = parked + 1, lease_until = COALESCE($4, {now}) + $3
     WHERE id = $1 AND claims = $2 AND stage = 'in_progress'";
-/// Whoever waits longest is next: first what waits since before the clock of leases began anew.
+/// The longest-waiting assessment is next. Those queued before the lease clock restarted come
+/// first.
 const CLAIM_ASSESSMENT: &str = concat!(
     "UPDATE aaaf_assessment SET stage = 'in_progress', claims = claims + 1, lease_owner = $1,
         started_at = COALESCE(started_at, $3), lease_until = COALESCE($4, {now}) + $2
@@ -144,7 +147,8 @@ impl Database {
             .fetch_one(&mut transaction)
             .await?;
         let record = record_of(row)?;
-        // Work that was lost and is begun again is not told again.
+        // A notice has a stable id, so work that is restarted after a lost lease is not announced
+        // twice.
         tell(&mut transaction, record.organization, &record.started(now)).await?;
         transaction.commit().await?;
         Ok(Some(AssessmentClaim {

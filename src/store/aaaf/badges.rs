@@ -1,4 +1,4 @@
-//! Badges, what signs them, and the lists that revoke them.
+//! Badges, their signing keys, and the status lists that revoke them.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -25,10 +25,10 @@ const ADD_KEY: &str = "INSERT INTO aaaf_issuer_key
 const RETIRE_KEY: &str = "UPDATE aaaf_issuer_key
     SET retired_at = COALESCE(retired_at, $3), compromised = $4
     WHERE organization = $1 AND public = $2 AND (retired_at IS NULL) = $5 AND NOT compromised";
-/// The proof names its key: nothing else in a credential has a `#` before the name of one.
+/// The proof names its key; no other key name in a credential follows a `#`.
 const REVOKE_SIGNED: &str = "UPDATE aaaf_badge SET state = 'revoked', revocation = $3
     WHERE organization = $1 AND state = 'issued' AND credential LIKE '%#' || $2 || '\"%'";
-/// Lists are signed anew, also those that the key would have signed.
+/// Re-signs all lists, including those that the key would have signed.
 const ALL_CHANGED: &str =
     "UPDATE aaaf_status_list SET changes = changes + 1 WHERE organization = $1";
 const LIST_WITH_ROOM: &str = "SELECT number, organization, issuer, base_url, changes
@@ -133,7 +133,6 @@ fn key_of(row: KeyRow) -> Result<IssuerKeyRecord, StoreError> {
     })
 }
 
-/// Adds a key as the current one.
 async fn add_key(
     on: impl Into<Target<'_>>,
     organization: OrganizationNumber,
@@ -152,7 +151,6 @@ async fn add_key(
     Ok(())
 }
 
-/// Adds a badge within a transaction.
 pub(super) async fn add_badge(
     transaction: &mut Transaction,
     badge: &BadgeRecord,
@@ -177,7 +175,7 @@ pub(super) async fn add_badge(
     give_out(transaction, issued).await
 }
 
-/// Says what became of a withheld badge, within a transaction.
+/// Records the decision about a withheld badge, within a transaction.
 pub(super) async fn decide_badge(
     transaction: &mut Transaction,
     badge: &BadgeRecord,
@@ -199,7 +197,7 @@ pub(super) async fn decide_badge(
     give_out(transaction, issued).await
 }
 
-/// Counts a bit that was given out, if one was.
+/// Counts a status bit that was assigned, if one was.
 async fn give_out(
     transaction: &mut Transaction,
     issued: Option<&Issued>,
@@ -213,7 +211,7 @@ async fn give_out(
     Ok(())
 }
 
-/// Takes an issued badge back, within a transaction.
+/// Revokes an issued badge within a transaction.
 pub(super) async fn revoke_badge(
     transaction: &mut Transaction,
     badge: &BadgeRecord,
@@ -235,7 +233,7 @@ pub(super) async fn revoke_badge(
 }
 
 impl Database {
-    /// The badge that a query finds by an id, with its organization.
+    /// Finds a badge and its organization with a query by id.
     async fn certified(
         &self,
         statement: &'static str,

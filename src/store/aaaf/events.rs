@@ -1,4 +1,4 @@
-//! Evidence: one transaction a batch, one range of an index a window.
+//! Evidence: one transaction per batch, one index range per window.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
@@ -17,11 +17,12 @@ use crate::store::Database;
 use crate::store::convert::{Column, backend, column};
 use crate::store::sql::{Transaction, query};
 
-/// Inserts of 256 rows and every smaller power of two: a batch is cut into few statements, each of them prepared once.
+/// Inserts of 256 rows and every smaller power of two. A batch is split into few statements, each
+/// prepared once.
 static INSERTS: LazyLock<[(usize, Arc<str>); 9]> =
     LazyLock::new(|| [256, 128, 64, 32, 16, 8, 4, 2, 1].map(|rows| (rows, insert(rows).into())));
 
-/// Parameters without names: SQLite looks named ones up one by one.
+/// Parameters have no names because SQLite looks names up one by one.
 fn insert(rows: usize) -> String {
     let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
     format!(
@@ -31,7 +32,7 @@ fn insert(rows: usize) -> String {
     )
 }
 
-/// The order of the arrays is that of arrival.
+/// The arrays are in order of arrival.
 const INSERT: &str = "INSERT INTO aaaf_event
         (organization, recorded_at, source, recorder, recorded_by, agent, id, kind, occurred_at, task, assessment, data)
     SELECT $1, $2, $3, $4, $5, item.agent, item.id, item.kind, item.occurred_at, item.task, item.assessment, item.data
@@ -98,7 +99,7 @@ fn record_of(row: Row) -> Result<EventRecord, StoreError> {
     let (.., source, recorder, recorded_by, data) = row;
     let recorder = match recorder {
         Some(name) => Recorder::parse(&name).ok_or_else(|| at("recorder").inconsistent())?,
-        // What this host made has always been told apart.
+        // Events from this host have always been marked by their source.
         None if source == PROJECTED => Recorder::Host,
         None => Recorder::Unknown,
     };
@@ -118,7 +119,6 @@ fn record_of(row: Row) -> Result<EventRecord, StoreError> {
     })
 }
 
-/// What the events of a batch have in common.
 struct Batch<'a> {
     organization: OrganizationNumber,
     origin: Origin<'a>,
@@ -126,14 +126,14 @@ struct Batch<'a> {
     events: &'a [NewEvent],
 }
 
-/// Microseconds that an event may be ahead of the clock.
+/// Maximum time in microseconds by which an event may be ahead of the clock.
 const AHEAD: i64 = 300_000_000;
 const COLLECTED: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM aaaf_event
     WHERE organization = $1 AND agent = $2 AND occurred_at <= $3
         AND (recorder IS NULL OR recorder <> 'agent')
         AND (recorded_at <= $4 OR (source = $5 AND occurred_at <= $4)) LIMIT 1) AS found";
 
-/// The ids of those that were new.
+/// Inserts the events and returns the ids of the new ones.
 async fn insert_events(
     transaction: &mut Transaction,
     batch: &Batch<'_>,
@@ -228,7 +228,7 @@ impl EvidenceLog for Database {
         let added = insert_events(&mut transaction, &batch).await?;
         transaction.commit().await?;
         let mut added: HashSet<String> = added.into_iter().collect();
-        // Of two with one id in one batch the first one is the new one.
+        // If one batch contains an id twice, the first event is the new one.
         Ok(events.iter().map(|event| added.remove(&event.id)).collect())
     }
 

@@ -1,4 +1,4 @@
-//! What AAAF keeps.
+//! Organizations and their ratings (AAAF).
 
 mod agents;
 mod appeals;
@@ -14,7 +14,7 @@ mod upkeep;
 
 use crate::ports::StoreError;
 
-/// Tells a violated unique constraint apart: there is one of these already.
+/// Turns a violated unique constraint into [`StoreError::Exists`].
 fn taken(cause: StoreError, what: &'static str) -> StoreError {
     let refusal = match &cause {
         StoreError::Backend(cause) => cause.downcast_ref::<sqlx::Error>(),

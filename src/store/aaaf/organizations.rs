@@ -1,5 +1,3 @@
-//! Organizations.
-
 use async_trait::async_trait;
 
 use super::taken;
@@ -14,7 +12,8 @@ use crate::store::convert::{Column, column};
 use crate::store::keys::add_key;
 use crate::store::sql::query;
 
-/// That the organization a column names is neither suspended nor archived: work is done, and told of, for no other.
+/// SQL condition that the organization in a column is neither suspended nor archived. Work and
+/// notices are limited to active organizations.
 macro_rules! active {
     ($column:literal) => {
         concat!(

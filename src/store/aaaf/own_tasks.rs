@@ -1,4 +1,4 @@
-//! Stress tasks of organizations.
+//! Stress tasks that organizations define.
 
 use async_trait::async_trait;
 

@@ -1,4 +1,4 @@
-//! Assessment profiles, and what became of eval runs.
+//! Assessment profiles, and which eval runs were gathered as evidence.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -32,10 +32,11 @@ const RUNS: &str = "SELECT r.number, r.run_id FROM run r
         AND r.ended AND r.created_at >= $5 AND r.number > $6
         AND NOT EXISTS (SELECT 1 FROM aaaf_gathered g WHERE g.organization = $1 AND g.run = r.run_id)
     ORDER BY r.number LIMIT $7";
-/// A deleted run keeps the scores of its tasks.
+/// The record of a deleted run is kept, with the scores of its tasks.
 const RECORD: &str = "SELECT record FROM run JOIN run_record ON run_number = number
     WHERE run_id = $1 AND tenant = $2";
-/// Whoever sets a profile makes the host look again at what was left out for want of one: not remembered once there is one.
+/// A run left out because its suite has no profile is not recorded once there is a profile: adding
+/// the profile makes the host gather such runs again.
 const GATHERED: &str = "INSERT INTO aaaf_gathered
         (organization, run, agent, suite, events, left_out, gathered_at)
     SELECT CAST($1 AS BIGINT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS TEXT), CAST($5 AS BIGINT),

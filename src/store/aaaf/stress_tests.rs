@@ -1,5 +1,3 @@
-//! Results of stress tests.
-
 use async_trait::async_trait;
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! What is done again and again.
+//! Periodic upkeep.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::store::convert::{column, micros};
 use crate::store::sql::query;
 
 const KNOW: &str = "INSERT INTO aaaf_job (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";
-/// Asked before anything is written: most of the time it is somebody else's turn, or nobody's.
+/// Checked before anything is written: usually another replica has the job, or it is not due.
 const DONE: &str = "SELECT EXISTS (SELECT 1 FROM aaaf_job WHERE name = $1 AND done_at >= $2)";
 const END: &str = "UPDATE aaaf_job SET done_at = $3, lease_owner = NULL, lease_until = 0
     WHERE name = $1 AND lease_owner = $2";
@@ -24,7 +24,7 @@ const AGENTS: &str = concat!(
     active!("aaaf_agent.organization"),
     " FROM aaaf_agent WHERE number > $1 ORDER BY number LIMIT $2"
 );
-/// Tasks of stress tests are not new evidence: an assessment made them.
+/// Stress test tasks are not new evidence: an assessment created them.
 const COMPLETED: &str = "SELECT COUNT(*) FROM (
         SELECT DISTINCT task FROM aaaf_event
         WHERE organization = $1 AND agent = $2 AND occurred_at >= $3 AND kind = 'task_completed'
@@ -39,7 +39,7 @@ const ENDING: &str = concat!(
 );
 const CLAIM_REASSESSMENT: &str = "UPDATE aaaf_agent SET reassessment_tried_at = $3
     WHERE number = $1 AND (reassessment_tried_at IS NULL OR reassessment_tried_at <= $2)";
-/// Most of what is looked at was told before: that takes no lock.
+/// Checked without a lock: most notices were sent before.
 const TOLD: &str = "SELECT EXISTS (SELECT 1 FROM aaaf_notice WHERE id = $1)";
 const FORGET: &str = "DELETE FROM aaaf_event WHERE number IN (
         SELECT number FROM aaaf_event

@@ -1,8 +1,9 @@
 //! Signals between replicas, over LISTEN and NOTIFY.
 //!
-//! Senders do not wait: signals gather while one statement is on its way, the newest head of a run standing for the older
-//! ones, and the next statement takes them all. Nothing here is durable or needs to be: whoever misses a signal looks at
-//! the log at his next poll. After a lost connection everybody is told to look at once.
+//! Senders do not wait. Signals accumulate while a statement is in flight, with only the newest
+//! head of each run kept, and the next statement sends them all. Signals need not be durable: a
+//! replica that misses one reads the log at its next poll. After a lost connection, all waiters
+//! read the log at once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,10 +23,9 @@ use crate::store::signals::LocalSignals;
 const CHANNEL: &str = "touchstone";
 const SEND: &str = "SELECT pg_notify('touchstone', payload) FROM UNNEST($1::text[]) AS payload";
 
-/// Between two attempts to reach the server again.
+/// Delay between two attempts to reconnect.
 const RECONNECT: Duration = Duration::from_secs(1);
 
-/// What replicas tell each other.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Signal {
@@ -43,7 +43,7 @@ enum Signal {
     Work,
 }
 
-/// Tells the other replicas, and is told by them, for as long as it lives.
+/// Sends signals to the other replicas and receives theirs, until it is dropped.
 pub(in crate::store) struct Broadcast {
     outbox: Arc<Outbox>,
     _tasks: [AbortOnDropHandle<()>; 2],
@@ -169,10 +169,10 @@ async fn listen(mut listener: PgListener, signals: Arc<LocalSignals>) {
                 }
                 Ok(Signal::Annotated { run }) => signals.annotate(Some(run)),
                 Ok(Signal::Work) => signals.ring(),
-                // A replica of another version may know other signals.
+                // A replica of another version may send unknown signals.
                 Err(_) => signals.touch_all(),
             },
-            // The connection was lost and is there again.
+            // The connection was lost and has been restored.
             Ok(None) => signals.touch_all(),
             Err(cause) => {
                 warn!(%cause, "no signals from the other replicas; trying again");

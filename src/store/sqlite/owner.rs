@@ -1,9 +1,9 @@
-//! Which processes are alive, so that leases of one that was killed are released at once.
+//! Tracks which processes are alive, so that the leases of a killed process are released at once.
 //!
-//! Every open store holds an advisory lock on a file of its own beside the database. The operating system releases the lock
-//! when the process ends, however it ends; a stopped process keeps it. A lease names the process of its owner. If the lock
-//! of that process can be taken, the owner is dead and its leases are released. Where files cannot be locked, leases simply
-//! run out.
+//! Every open store holds an advisory lock on its own file in a folder next to the database. The
+//! operating system releases the lock when the process ends, however it ends; a stopped process
+//! keeps it. A lease names its owner's process. If that process's lock can be taken, the owner is
+//! dead and its leases are released. On file systems without locks, leases expire instead.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind};
@@ -40,20 +40,20 @@ const RELEASE: [&str; 7] = [
     WHERE NOT ended AND lease_owner = $1",
 ];
 
-/// Proof that this process is alive, for as long as the value exists.
+/// Marks this process as alive until it is dropped.
 pub(in crate::store) struct Process {
     id: String,
     folder: PathBuf,
-    /// Whether the owners of all leases have been looked at.
+    /// Whether the owners of all leases have been checked.
     looked: AtomicBool,
-    /// The lock goes with it.
+    /// Dropping the file releases the lock.
     _lock: File,
 }
 
 impl Process {
-    /// Takes the lock of a new process next to the database.
+    /// Creates and locks this process's file next to the database.
     pub(super) fn start(database: &Path) -> Result<Self, Error> {
-        // One folder for every path that leads to the database.
+        // The same folder for every path that leads to the database.
         let mut folder = std::fs::canonicalize(database)?.into_os_string();
         folder.push("-owners");
         let folder = PathBuf::from(folder);
@@ -65,7 +65,8 @@ impl Process {
             if let Err(cause) = lock.lock() {
                 warn!(%cause, "the file system does not support locks; leases of a killed process run out instead");
             }
-            // Another process may have taken the file for that of a dead one before it was locked.
+            // Another process may have removed the file before it was locked, taking its process
+            // for dead.
             if path.exists() {
                 return Ok(Self {
                     id,
@@ -77,12 +78,13 @@ impl Process {
         }
     }
 
-    /// An owner as leases name it.
+    /// The lease owner as stored.
     pub(in crate::store) fn holder(&self, owner: &str) -> String {
         format!("{owner}@{}", self.id)
     }
 
-    /// Whether the owner of a lease is known to be dead. An owner without a process is one of an earlier version.
+    /// Whether a lease's owner is known to be dead. An owner without a process id was written by an
+    /// earlier version.
     fn is_dead(&self, owner: &str) -> bool {
         match owner.rsplit_once('@') {
             Some((_, process)) => process != self.id && self.take(process).is_ok(),
@@ -90,7 +92,7 @@ impl Process {
         }
     }
 
-    /// Takes the lock of another process for a moment.
+    /// Tries to take the lock of another process.
     fn take(&self, process: &str) -> Result<Option<File>, TryLockError> {
         if Uuid::try_parse(process).is_err() {
             return Ok(None);
@@ -102,7 +104,7 @@ impl Process {
         }
     }
 
-    /// The files of other processes, alive or dead.
+    /// The files of other processes, dead or alive.
     fn others(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten();
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -112,7 +114,8 @@ impl Process {
     /// Removes the files of dead processes.
     fn tidy(&self) {
         for other in self.others() {
-            // Removed under the lock: a process that has just created its file then sees that it is gone.
+            // The file is removed while locked: a process that has just created it then sees that
+            // it is gone.
             if let Ok(Some(_lock)) = self.take(&other) {
                 let _ = std::fs::remove_file(self.folder.join(&other));
             }
@@ -142,17 +145,18 @@ fn create_private(folder: &Path) -> Result<(), Error> {
     builder.create(folder)
 }
 
-/// The clock of leases: one that every process on the machine shares and that is never set. After a restart of the
-/// machine it begins anew, but no owner of an older lease is alive then.
+/// The clock that leases use: shared by all processes on the machine and never set. It restarts
+/// with the machine, but then no owner of an older lease is alive.
 pub(in crate::store) fn lease_clock() -> i64 {
     let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
     micros(now)
 }
 
 impl Sqlite {
-    /// Releases the leases of processes that are dead; `true` if there were any.
+    /// Releases the leases of dead processes; `true` if there were any.
     pub(in crate::store) async fn release_dead(&self) -> Result<bool, StoreError> {
-        // Once all have been looked at, only a process that was here since can have left anything.
+        // After all owners have been checked once, only a process that has had a file here can have
+        // left leases.
         if self.process.looked.load(Ordering::Relaxed) && self.process.others().is_empty() {
             return Ok(false);
         }

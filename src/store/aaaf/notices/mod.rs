@@ -1,6 +1,7 @@
 //! Notices, webhooks of organizations, and deliveries.
 //!
-//! Whoever changes deliveries of a webhook locks the webhook first, so that its `due_at` never lies behind theirs.
+//! A transaction that changes deliveries of a webhook locks the webhook first, so that its `due_at`
+//! is never later than theirs.
 
 mod rows;
 pub(in crate::store) mod tell;
@@ -46,7 +47,7 @@ const REMOVE: &str = "DELETE FROM aaaf_webhook WHERE organization = $1 AND id = 
 const ROTATE: &str = "UPDATE aaaf_webhook
     SET secret = $4, fingerprint = $5, previous_secret = $6, previous_until = $7
     WHERE organization = $1 AND id = $2 AND secret = $3";
-/// The claim of whoever served it last is void: it would write down how the webhook stood before.
+/// Invalidates the current claim: its holder would overwrite the webhook's state.
 const ENABLE: &str = "UPDATE aaaf_webhook
     SET disabled_at = NULL, disabled = NULL, failing_since = NULL, fence = fence + 1, lease_until = 0
     WHERE organization = $1 AND id = $2 RETURNING number";
@@ -89,7 +90,7 @@ const RELEASE: &str = "UPDATE aaaf_webhook SET lease_owner = NULL, lease_until =
 const FORGET_DELIVERIES: &str = "DELETE FROM aaaf_delivery WHERE number IN (
         SELECT number FROM aaaf_delivery WHERE due_at IS NULL AND created_at < $1
         ORDER BY created_at LIMIT $2)";
-/// What is said once by a look at the clock stays: nothing else remembers that it was said.
+/// Notices triggered by the clock are kept: they are the only record that the notice was sent.
 const FORGET_NOTICES: &str = "DELETE FROM aaaf_notice WHERE number IN (
         SELECT n.number FROM aaaf_notice n
         WHERE n.told_at < $1
@@ -104,7 +105,7 @@ fn after(position: Option<&Position>) -> (i64, &str) {
 }
 
 impl Database {
-    /// Asked before a claim, which takes a lock: most of the time there is nothing to claim.
+    /// Run before a claim, which takes a lock: usually there is nothing to claim.
     const NOTICES_DUE: &str = concat!(
         "SELECT EXISTS (SELECT 1 FROM aaaf_webhook
         WHERE due_at <= $1 AND disabled_at IS NULL AND lease_until <= ",
@@ -292,7 +293,7 @@ impl Notices for Database {
             .bind(now.as_microsecond())
             .execute(&mut transaction)
             .await?;
-        // A transaction that is not committed has done nothing.
+        // Returning without a commit rolls the transaction back.
         if again == 0 {
             return Ok(Redelivery::Unknown);
         }

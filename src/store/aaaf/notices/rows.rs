@@ -1,4 +1,4 @@
-//! Between our types and the columns.
+//! Conversions between domain types and columns.
 
 use crate::domain::aaaf::notice::Topic;
 use crate::domain::aaaf::notice::schedule::{Disabled, Health};

@@ -1,4 +1,4 @@
-//! Telling an organization, within the transaction that gives cause.
+//! Records notices within the transaction that causes them.
 
 use uuid::Uuid;
 
@@ -18,12 +18,11 @@ const WAKE: &str = "UPDATE aaaf_webhook
 const SEND: &str = "INSERT INTO aaaf_delivery (webhook, notice, id, state, due_at, created_at)
     VALUES ($1, $2, $3, 'pending', $4, $4)";
 
-/// The id of a notice's delivery to a webhook.
 fn delivery_id(notice: &Uuid, webhook: &str) -> String {
     Uuid::new_v5(notice, webhook.as_bytes()).to_string()
 }
 
-/// Tells an organization within a transaction; `false` if it was told before.
+/// Records a notice and its deliveries within a transaction; `false` if the notice exists already.
 pub(in crate::store) async fn tell(
     transaction: &mut Transaction,
     organization: OrganizationNumber,
@@ -54,7 +53,7 @@ pub(in crate::store) async fn tell(
             .bind(at)
             .execute(&mut *transaction)
             .await?;
-        // One that was removed or disabled just now is told nothing.
+        // The webhook was removed or disabled in the meantime.
         if woken == 0 {
             continue;
         }
