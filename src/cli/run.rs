@@ -124,7 +124,7 @@ pub enum Command {
     Usage,
     /// Declare an eval run void: gates no longer count its scores
     #[command(
-        after_help = "A gate pools all runs of the same agent, suite and model, and each run makes it stricter. A void run still counts as an attempt. Report, gate checks and audit log show the principal and the reason. This cannot be undone. Needs the scope runs:void.\n\nExit codes: 0 declared void, 2 refused, 3 no host.\n\nExamples:\n  touchstone run void run_0199c0de --reason misconfigured"
+        after_help = "A gate pools all runs of the same agent, suite and model, and each run makes it stricter. A void run still counts as an attempt. Report, gate checks and audit log show the principal and the reason. This cannot be undone. Needs the scope runs:void.\n\nExit codes: 0 voided, 2 refused, 3 no host.\n\nExamples:\n  touchstone run void run_0199c0de --reason misconfigured"
     )]
     Void(void::Void),
 }

@@ -44,7 +44,7 @@ pub trait Attempts: Send + Sync {
         decision: &Decision,
         completes: Option<&IdempotencyCompletion>,
     ) -> Result<(), StoreError>;
-    /// The runs of a version that were declared void.
+    /// The runs of a version that were voided.
     async fn voided(
         &self,
         tenant: &TenantId,

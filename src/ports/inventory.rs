@@ -42,7 +42,7 @@ pub struct SuiteRecord {
 #[async_trait]
 pub trait Inventory: Send + Sync {
     /// Makes a pack and its suites visible in one step. [`StoreError::Exists`] if the name and
-    /// version, or one of the suites, exists with other content; installing the same again is not
+    /// version, or one of the suites, exists with different content; installing the same again is not
     /// an error.
     async fn install(&self, pack: &InstallRecord, suites: &[SuiteRecord])
     -> Result<(), StoreError>;

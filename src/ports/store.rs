@@ -20,10 +20,10 @@ pub enum StoreError {
     #[error("the lease on this run was lost")]
     Fenced,
     /// The record was changed since it was read. Read it and decide again.
-    #[error("the record has changed meanwhile")]
+    #[error("the record has changed since it was read")]
     Stale,
-    /// A record with this identity exists already.
-    #[error("{0} exists already")]
+    /// A record with this identity already exists.
+    #[error("{0} already exists")]
     Exists(&'static str),
     /// This run of the same scope is active, and the new one was to be the only one.
     #[error("another run of this scope is active")]

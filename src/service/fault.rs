@@ -35,7 +35,7 @@ pub fn unavailable(cause: &(dyn Error + 'static)) -> Problem {
     tracing::warn!(cause = chain(cause), "the database is unavailable");
     Problem::new(
         ErrorCode::Unavailable,
-        "the host's database is unavailable at the moment; try again later",
+        "the host's database is unavailable; try again later",
     )
     .with("retryAfter", RETRY_AFTER_SECONDS)
 }

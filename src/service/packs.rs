@@ -303,7 +303,7 @@ impl Packs {
     /// again changes nothing.
     ///
     /// # Errors
-    /// `conflict` if the version, or one of its suites, exists with other content.
+    /// `conflict` if the version, or one of its suites, exists with different content.
     pub async fn install(
         &self,
         tenant: &TenantId,
@@ -349,7 +349,7 @@ impl Packs {
             Err(StoreError::Exists(_)) => Err(Problem::new(
                 ErrorCode::Conflict,
                 format!(
-                    "{} or one of its suites is installed with other content; versions are \
+                    "{} or one of its suites is installed with different content; versions are \
                      immutable, remove it first",
                     pack.id
                 ),
@@ -584,7 +584,7 @@ impl Packs {
     /// pack contains the same document.
     ///
     /// # Errors
-    /// The faults of the suite, or `conflict` if its version exists with other content.
+    /// The faults of the suite, or `conflict` if its version exists with different content.
     pub async fn import_suite(
         &self,
         tenant: &TenantId,
@@ -631,7 +631,7 @@ impl Packs {
                 Err(ImportError::Problem(Problem::new(
                     ErrorCode::Conflict,
                     format!(
-                        "{} exists with other content{origin}; give the changed suite another \
+                        "{} exists with different content{origin}; give the changed suite another \
                          version",
                         document.suite.reference()
                     ),

@@ -430,7 +430,7 @@ impl RunWriter {
                         break;
                     }
                     let cause = anyhow::Error::new(cause);
-                    warn!(run_id = %inner.run.run_id, cause = format!("{cause:#}"), attempt, "the store failed; trying again");
+                    warn!(run_id = %inner.run.run_id, cause = format!("{cause:#}"), attempt, "the store failed; retrying");
                     tokio::time::sleep(Duration::from_millis(50 << attempt.min(STORE_RETRIES)))
                         .await;
                 }

@@ -86,7 +86,7 @@ impl Attempts for Database {
             .execute(&mut transaction)
             .await?;
         if inserted == 0 {
-            return Err(StoreError::Exists("a declaration that this run is void"));
+            return Err(StoreError::Exists("a record that this run was voided"));
         }
         record(&mut transaction, tenant, decision).await?;
         if let Some(completion) = completes {

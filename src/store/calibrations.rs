@@ -101,7 +101,7 @@ impl Calibrations for Database {
             .execute(&mut transaction)
             .await?;
         if begun == 0 {
-            return Err(StoreError::Exists("a calibration that is under way"));
+            return Err(StoreError::Exists("an unfinished judge calibration"));
         }
         query(FORGET)
             .bind(tenant.as_str())

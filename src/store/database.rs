@@ -39,7 +39,7 @@ impl Database {
         // A store that cannot be written to at the moment (locked, disk full) is opened anyway;
         // workers retry.
         if let Err(cause) = database.release_dead().await {
-            tracing::warn!(%cause, "the leases of processes that have ended could not be released yet");
+            tracing::warn!(%cause, "could not release the leases of dead processes; workers will retry");
         }
         Ok(database)
     }

@@ -33,7 +33,7 @@ impl DatabaseFile {
     pub fn check(&self) -> io::Result<()> {
         let problem = match identity(&self.path) {
             Ok(found) if found == self.identity => return Ok(()),
-            Ok(_) => "the database file was replaced by another one; restart the host",
+            Ok(_) => "the database file was replaced; restart the host",
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 "the database file was deleted or moved; restore it or restart the host"
             }

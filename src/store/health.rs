@@ -61,7 +61,9 @@ impl WriteHealth {
         if let Some(checked) = last.as_ref().filter(|it| it.at.elapsed() < FRESH) {
             return match &checked.failure {
                 None if !outage => Ok(()),
-                None => Err(unavailable(StillOut("a request met an outage".to_owned()))),
+                None => Err(unavailable(StillOut(
+                    "a write of another request failed".to_owned(),
+                ))),
                 Some(cause) => Err(unavailable(StillOut(cause.clone()))),
             };
         }
@@ -74,13 +76,13 @@ impl WriteHealth {
                 self.report();
                 // Log once per outage; checks repeat every second.
                 if last.as_ref().is_none_or(|it| it.failure.is_none()) {
-                    warn!(cause, "the database does not take writes");
+                    warn!(cause, "the database does not accept writes");
                 }
             }
             None => {
                 self.settled.store(reported, Ordering::Release);
                 if outage {
-                    info!("the database takes writes again");
+                    info!("the database accepts writes again");
                 }
             }
         }

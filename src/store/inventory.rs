@@ -83,7 +83,7 @@ async fn add_suite(transaction: &mut Transaction, suite: &SuiteRecord) -> Result
         .await?;
     if other > 0 {
         return Err(StoreError::Exists(
-            "a suite with this id and version and other content",
+            "a suite with this id and version but different content",
         ));
     }
     query(ADD_SUITE)
@@ -126,7 +126,7 @@ impl Inventory for Database {
                 .await?;
             if integrity != pack.integrity {
                 return Err(StoreError::Exists(
-                    "a pack with this name and version and other content",
+                    "a pack with this name and version but different content",
                 ));
             }
         }

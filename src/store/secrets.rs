@@ -47,7 +47,7 @@ impl Cipher {
     ) -> Result<[u8; 32], StoreError> {
         let key = self.digests.get_or_try_init(|| read).await?;
         keyed_digest(key, digest)
-            .ok_or_else(|| StoreError::Backend("the digest could not be keyed".into()))
+            .ok_or_else(|| StoreError::Backend("could not compute the keyed digest".into()))
     }
 
     /// Encrypts a secret for `owner`.
@@ -68,7 +68,7 @@ impl Cipher {
 
 fn seal(ring: &HostKeyRing, owner: &str, secret: &[u8]) -> Result<String, StoreError> {
     let sealed = ring.seal(rand::random(), owner, secret);
-    sealed.ok_or_else(|| StoreError::Backend("the cipher refused to encrypt".into()))
+    sealed.ok_or_else(|| StoreError::Backend("encryption with the host key failed".into()))
 }
 
 fn open(

@@ -101,7 +101,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     let form = arguments.form(terminal.json())?;
     if terminal.json() && arguments.is_stdout() && !matches!(form, Form::Json | Form::Verdict) {
         return Err(
-            Failure::usage("--json prints JSON, but --format asks for another format")
+            Failure::usage("--json prints JSON, but --format selects another format")
                 .or_try("omit --json, or write to a file with --output"),
         );
     }

@@ -171,7 +171,7 @@ pub enum Condition {
     OasisNewest,
     /// No safety scenario failed in another evaluation of the same agent, profile and model.
     OasisAttempts,
-    /// It was not declared void.
+    /// It was not voided.
     OasisNotVoided,
     /// It is complete.
     OasisComplete,
@@ -288,18 +288,18 @@ pub fn failed_before(attempts: &[RunId]) -> Option<Unevaluated> {
         condition: Condition::OasisAttempts,
         message: format!(
             "a safety scenario failed in {first}{more}, for the same agent, profile and model; \
-            release a new version, or declare the run void if it is not evidence (`touchstone \
+            release a new version, or void the run if it is not evidence (`touchstone \
             run void`)"
         ),
     })
 }
 
-/// The unmet condition for a newest evaluation that was declared void.
+/// The unmet condition for a newest evaluation that was voided.
 pub fn not_voided(voided: &Voided) -> Unevaluated {
     Unevaluated {
         condition: Condition::OasisNotVoided,
         message: format!(
-            "the evaluation was declared void by {}: {}",
+            "the evaluation was voided by {}: {}",
             voided.principal, voided.reason
         ),
     }
@@ -354,7 +354,7 @@ fn subject(found: &mut Found, candidate: Candidate<'_>, spec: &EvalSpec) {
     found.unless(same_version, Condition::OasisVersion, || {
         format!("the evaluation is of version {}", spec.agent_version)
     });
-    // A version can easily be removed and reinstalled with other content.
+    // A version can easily be removed and reinstalled with different content.
     let replaced = same_agent && same_version && spec.pack_integrity != candidate.pack_integrity;
     found.unless(!replaced, Condition::OasisContent, || {
         "the pack was replaced by another pack with the same version since the evaluation"

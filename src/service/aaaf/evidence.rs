@@ -32,7 +32,7 @@ const STRAY: &str = "Unknown assessment_id: the agent has no assessment in progr
 const OTHER_AGENT: &str =
     "This id belongs to an event about another agent; send the event under another id";
 const OTHER_CONTENT: &str =
-    "An event with this id was recorded with other content; send the event under another id";
+    "An event with this id was recorded with different content; send the event with another id";
 const WEAKER: &str = "An event with this id was recorded by the agent or by an unknown principal, so its outcome does not count; send the event under another id";
 /// Prefix of a model grader's identity.
 const GRADER: &str = "sha256-";
@@ -406,7 +406,7 @@ fn conflict(
 fn nothing_recorded() -> Problem {
     Problem::new(
         ErrorCode::InternalError,
-        "the host failed; try again, and tell its operator if it persists",
+        "internal error; try again, and contact the operator if it persists",
     )
 }
 

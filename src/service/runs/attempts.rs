@@ -166,7 +166,7 @@ impl Runs {
             Ok(()) => Ok(body),
             Err(StoreError::Exists(_)) => Err(Problem::new(
                 ErrorCode::Conflict,
-                "this run was already declared void",
+                "this run was already voided",
             )),
             Err(cause) => Err(internal(&cause)),
         }

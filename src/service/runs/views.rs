@@ -62,7 +62,7 @@ impl Runs {
         let (mut report, eval) = self.recorded(tenant, run).await?;
         if let Some(voided) = self.voided(tenant, run, &eval).await? {
             report.notes.push(format!(
-                "declared void by {} at {}: {}; its scores count for no gate",
+                "voided by {} at {}: {}; its scores count for no gate",
                 voided.principal, voided.at, voided.reason
             ));
         }

@@ -219,7 +219,7 @@ impl Webhooks {
         if !rotated {
             return Err(Problem::new(
                 ErrorCode::Conflict,
-                "the subscription was changed meanwhile; read it again and retry",
+                "the subscription has changed since it was read; read it again and retry",
             ));
         }
         info!(webhook_id = %id, secret = fingerprint, "webhook secret rotated");

@@ -11,7 +11,7 @@ use crate::store::Database;
 use crate::store::convert::{Column, column};
 use crate::store::sql::{Sql, Transaction, query};
 
-/// Whether the agent has any evidence.
+/// Whether the agent has any events or assessments.
 macro_rules! observed {
     () => {
         "(EXISTS (SELECT 1 FROM aaaf_event e
@@ -61,7 +61,7 @@ const ASSIGNED: &str = "INSERT INTO aaaf_agent_principal (organization, principa
 const UNASSIGN: &str = "DELETE FROM aaaf_agent_principal
     WHERE organization = $1 AND agent = $2 AND kind = 'key'";
 
-const NAME: &str = "an agent of this name";
+const NAME: &str = "an agent with this name";
 
 macro_rules! standing_for {
     ($openwop_agent:literal) => {

@@ -154,7 +154,7 @@ impl Appeals for Database {
                 .bind(number)
                 .execute(&mut transaction)
                 .await
-                .map_err(|cause| taken(cause, "an open appeal of this dimension"))?;
+                .map_err(|cause| taken(cause, "an open appeal against this dimension"))?;
         }
         tell(&mut transaction, appeal.organization, &appeal.told()).await?;
         record(&mut transaction, tenant, decision).await?;
@@ -234,7 +234,7 @@ impl Appeals for Database {
             .bind(amended.map(|it| i64::from(it.place)))
             .execute(&mut transaction)
             .await
-            .map_err(|cause| match taken(cause, "an appeal in this place") {
+            .map_err(|cause| match taken(cause, "an appeal at this position") {
                 // Another appeal against the assessment was accepted in the meantime.
                 StoreError::Exists(_) => StoreError::Stale,
                 cause => cause,

@@ -175,7 +175,7 @@ impl Assessments for Database {
             .bind(self.lease_clock())
             .execute(self.writer()?)
             .await
-            .map_err(|cause| taken(cause, "an assessment of this agent under way"))?;
+            .map_err(|cause| taken(cause, "an unfinished assessment of this agent"))?;
         Ok(())
     }
 

@@ -147,7 +147,7 @@ async fn add_key(
         .bind(key.compromised)
         .execute(on)
         .await
-        .map_err(|cause| taken(cause, "a current key of this organization"))?;
+        .map_err(|cause| taken(cause, "a current key for this organization"))?;
     Ok(())
 }
 
@@ -171,7 +171,7 @@ pub(super) async fn add_badge(
         .bind(badge.created_at.as_microsecond())
         .execute(&mut *transaction)
         .await
-        .map_err(|cause| taken(cause, "a badge of this bit or revision"))?;
+        .map_err(|cause| taken(cause, "a badge with this status bit or revision"))?;
     give_out(transaction, issued).await
 }
 
@@ -190,7 +190,7 @@ pub(super) async fn decide_badge(
         .bind(issued.map(|it| i64::from(it.status_index)))
         .execute(&mut *transaction)
         .await
-        .map_err(|cause| taken(cause, "a badge of this bit"))?;
+        .map_err(|cause| taken(cause, "a badge with this status bit"))?;
     if decided == 0 {
         return Err(StoreError::Stale);
     }

@@ -115,7 +115,7 @@ impl Organizations for Database {
             .bind(at("auditors").text(&organization.auditors)?)
             .execute(&mut transaction)
             .await
-            .map_err(|cause| taken(cause, "an organization of this tenant"))?;
+            .map_err(|cause| taken(cause, "an organization for this tenant"))?;
         add_key(&mut transaction, key).await?;
         record(&mut transaction, &organization.tenant, decision).await?;
         transaction.commit().await

@@ -47,7 +47,7 @@ impl OwnTasks for Database {
             .bind(record.created_at.as_microsecond())
             .execute(&mut transaction)
             .await
-            .map_err(|cause| super::taken(cause, "a stress task of this id"))?;
+            .map_err(|cause| super::taken(cause, "a stress task with this id"))?;
         audit::record(&mut transaction, &organization.tenant, decision).await?;
         transaction.commit().await
     }

@@ -90,7 +90,7 @@ impl Profiles for Database {
                 .bind(record.created_at.as_microsecond())
                 .execute(&mut transaction)
                 .await
-                .map_err(|cause| super::taken(cause, "a profile of this suite"))?;
+                .map_err(|cause| super::taken(cause, "a profile for this suite"))?;
         }
         query(LOOK_AGAIN)
             .bind(organization.0)

@@ -149,7 +149,7 @@ async fn send(pool: PgPool, outbox: Arc<Outbox>) {
             .filter_map(|signal| serde_json::to_string(&signal).ok())
             .collect();
         if let Err(cause) = sqlx::query(SEND).bind(payloads).execute(&pool).await {
-            warn!(%cause, "a signal to the other replicas was lost; they find out at their next poll");
+            warn!(%cause, "a signal to the other replicas was lost; they will read the log at their next poll");
         }
     }
 }
@@ -175,7 +175,7 @@ async fn listen(mut listener: PgListener, signals: Arc<LocalSignals>) {
             // The connection was lost and has been restored.
             Ok(None) => signals.touch_all(),
             Err(cause) => {
-                warn!(%cause, "no signals from the other replicas; trying again");
+                warn!(%cause, "cannot receive signals from the other replicas; retrying");
                 tokio::time::sleep(RECONNECT).await;
                 signals.touch_all();
             }

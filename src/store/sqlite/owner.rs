@@ -63,7 +63,7 @@ impl Process {
             let path = folder.join(&id);
             let lock = private_file().create_new(true).open(&path)?;
             if let Err(cause) = lock.lock() {
-                warn!(%cause, "the file system does not support locks; leases of a killed process run out instead");
+                warn!(%cause, "the file system does not support locks; leases of a killed process will expire instead");
             }
             // Another process may have removed the file before it was locked, taking its process
             // for dead.
@@ -180,10 +180,7 @@ impl Sqlite {
                 }
             }
             transaction.commit().await.map_err(backend)?;
-            info!(
-                owners = dead.len(),
-                "released the leases of processes that have ended"
-            );
+            info!(owners = dead.len(), "released the leases of dead processes");
         }
         self.process.tidy();
         self.process.looked.store(true, Ordering::Relaxed);

@@ -57,7 +57,7 @@ fn a_version_goes_into_service_only_past_the_gate() {
     assert_eq!(refused.code, 1, "{}{}", refused.stdout, refused.stderr);
     assert!(refused.stderr.contains("passed: "), "{}", refused.stderr);
 
-    // Every run counts, so a second one that passes is not enough until the first is declared void.
+    // Every run counts, so a second one that passes is not enough until the first is voided.
     home.model(&json!(right_answers()));
     let failed = run;
     let run = home.run_of(&home.eval(&["--json"]).document());

@@ -260,7 +260,7 @@ async fn a_deleted_run_is_an_attempt_all_the_same() {
     assert_eq!(verdict.attempts.len(), 2);
     assert!(verdict.attempts.iter().all(|it| it.tasks.len() == TASKS));
     assert_ne!(result, "PASSED");
-    // A further run is a third look, and the deleted one cannot be declared void any more.
+    // A further run is a third look, and the deleted one cannot be voided any more.
     let third = lucky.run(true).await;
     assert_eq!(
         lucky.check(&third).await["attempts"],

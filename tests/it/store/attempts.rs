@@ -1,4 +1,4 @@
-//! The eval runs of a version as attempts, and those declared void.
+//! The eval runs of a version as attempts, and those voided.
 
 use rstest::rstest;
 use serde_json::json;

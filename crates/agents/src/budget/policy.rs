@@ -30,7 +30,7 @@ pub struct BudgetSpec {
     /// Percentage of each limit at which an event reports that the threshold is crossed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold_percent: Option<f64>,
-    /// Whether people are asked for an extension once the budget is used up. Otherwise the run
+    /// Whether people are asked for an extension once the budget is exhausted. Otherwise the run
     /// fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupts: bool,

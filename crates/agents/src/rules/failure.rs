@@ -4,7 +4,7 @@
 /// reached limit of the run, not a failure of the agent (RFC 0058).
 pub const LOOP_LIMIT_EXCEEDED: &str = "loop_limit_exceeded";
 
-/// The label of an invocation that ended because a budget of the run is used up: money, tokens,
+/// The label of an invocation that ended because a budget of the run is exhausted: money, tokens,
 /// tool calls or retries (RFC 0058).
 pub const BUDGET_EXHAUSTED: &str = "budget_exhausted";
 

@@ -23,7 +23,7 @@ pub async fn void(
     JsonBody(body): JsonBody,
 ) -> Answer {
     state.runs.record(&caller.tenant, &run).await?;
-    let why = "an agent's own key cannot declare runs void; use another principal's key";
+    let why = "an agent's own key cannot void runs; use another principal's key";
     state.aaaf.refuse_own(&caller, why).await?;
     let given = members(&body)?;
     if let Some(unknown) = given.keys().find(|name| *name != "reason") {

@@ -246,7 +246,7 @@ pub fn unmet(
             format!("the eval run evaluated version {}", run.agent.version),
         );
     }
-    // A version can be removed and installed again with other content.
+    // A version can be removed and installed again with different content.
     if run.agent.agent_id.as_str() == candidate.agent_id
         && run.agent.version == candidate.version
         && run.agent.pack_integrity != candidate.pack_integrity

@@ -37,7 +37,7 @@ pub fn gate() -> GatePolicy {
     }
 }
 
-/// The events that suspend a run whose budget is used up, after `asked` earlier questions.
+/// The events that suspend a run whose budget is exhausted, after `asked` earlier questions.
 pub fn ask(run: &RunId, used_up: UsedUp, asked: usize) -> Vec<NewEvent> {
     let UsedUp {
         dimension,
@@ -49,7 +49,7 @@ pub fn ask(run: &RunId, used_up: UsedUp, asked: usize) -> Vec<NewEvent> {
         data: json!({
             "artifactId": run,
             "artifactType": "run-budget",
-            "title": "The run's budget is used up. Approve more, or end the run?",
+            "title": "The run's budget is exhausted. Approve more, or end the run?",
             "artifactData": {"dimension": dimension.as_str(), "consumed": consumed, "limit": limit},
             "actions": ["accept", "reject"],
         }),

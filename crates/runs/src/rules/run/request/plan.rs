@@ -148,7 +148,7 @@ pub fn plan(
     if oasis.is_some() && request.budget.interrupts {
         return Err(Problem::validation(
             "configurable.budget.onExhaustion",
-            "an OASIS evaluation ends when its budget is used up; leave `onExhaustion` out, or set it to \"fail\"",
+            "an OASIS evaluation ends when its budget is exhausted; leave `onExhaustion` out, or set it to \"fail\"",
         ));
     }
     let modes: Vec<EvalMode> = match &oasis {
