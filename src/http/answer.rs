@@ -69,7 +69,7 @@ pub async fn no_such_route() -> Failure {
 pub fn no_such_route_problem() -> Problem {
     Problem::new(
         ErrorCode::NotFound,
-        "no such endpoint; `/v1/openapi.json` lists what this host serves",
+        "no such endpoint; see `/v1/openapi.json` for the endpoints of this host",
     )
 }
 

@@ -223,7 +223,7 @@ impl Limits {
                 metrics::counter!(names::SHED).increment(1);
                 Problem::new(
                     ErrorCode::RateLimited,
-                    "not enough memory for another large document at the moment; retry after the \
+                    "not enough memory for another large document; retry after the \
                      time in `Retry-After`",
                 )
                 .with("scope", "route")
@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(
             code("198.51.100.1"),
             ErrorCode::RateLimited,
-            "the allowance of strangers is used up"
+            "the limit for unknown peers is reached"
         );
     }
 

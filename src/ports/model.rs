@@ -184,7 +184,7 @@ pub trait Models: Send + Sync {
     fn reach(&self, _tenant: &TenantId, _way: &ReachedBy) -> Result<ModelBinding, NotReached> {
         Err(NotReached {
             field: "transport",
-            reason: "cannot be used: this host reaches no agents that run elsewhere",
+            reason: "cannot be used: this host does not connect to remote agents",
         })
     }
     /// The endpoint that answers for the agent of a run of this tenant, if any.

@@ -30,7 +30,7 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The bytes do not match their digest, or can no longer be parsed.
-    #[error("the {what} {digest} was altered in the store")]
+    #[error("the {what} {digest} was modified in the store")]
     Damaged {
         /// `suite` or `pack`.
         what: &'static str,

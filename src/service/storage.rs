@@ -232,7 +232,7 @@ impl Storage {
             if let Err(cause) = self.sweep(&shutdown).await {
                 warn!(
                     cause = chain(&cause),
-                    "could not delete runs past their retention; the next sweep tries again"
+                    "could not delete runs past their retention; the next sweep will retry"
                 );
             }
             tokio::select! {

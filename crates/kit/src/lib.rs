@@ -1,4 +1,4 @@
-//! What every feature stands on: ids, money, strict JSON, errors, signatures of webhooks, statistics. No IO.
+//! Shared foundations: ids, money, strict JSON, errors, webhook signatures, statistics. No IO.
 
 pub mod base62;
 pub mod error;

@@ -1,3 +1,3 @@
-//! Packs: archives, signatures, lockfiles, and what they contain.
+//! Packs: archives, signatures, lockfiles and contents.
 
 pub mod rules;

@@ -1,4 +1,4 @@
-//! Runs: the event log, its fold, and what is computed from it.
+//! Runs: the event log, its fold, and the results computed from them.
 
 pub mod events;
 pub mod rules;

@@ -177,7 +177,7 @@ impl ReachedAgents {
         let found = commands.find(|it| it.name == name && it.tenants.contains(tenant));
         let command = found.ok_or(NotReached {
             field: "command",
-            reason: "names no command that the operator has configured for this tenant (`[[aaaf.reach.commands]]`)",
+            reason: "must name a command that the operator has configured for this tenant (`[[aaaf.reach.commands]]`)",
         })?;
         let model = CommandModel::new(command.command.expose_secret());
         let endpoint = Some(model.endpoint());
@@ -197,7 +197,7 @@ impl ReachedAgents {
         }
         if allowed.forbids(url) {
             return Err(
-                "leads to a private, local or reserved address, which the operator has not \
+                "points to a private, local or reserved address that the operator has not \
                 allowed (`aaaf.reach.private_targets`)",
             );
         }
@@ -221,7 +221,7 @@ impl ReachedAgents {
             .find(|it| it.name == name && it.tenants.contains(tenant) && it.origin == url.origin());
         found.map(|it| it.key.clone()).ok_or(NotReached {
             field: "credential",
-            reason: "names no credential that the operator has configured for this tenant and this origin (`[[aaaf.reach.credentials]]`)",
+            reason: "must name a credential that the operator has configured for this tenant and origin (`[[aaaf.reach.credentials]]`)",
         })
     }
 }

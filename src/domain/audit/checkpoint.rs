@@ -1,8 +1,9 @@
 //! Signed checkpoints of a chain (OpenWOP audit-log-integrity, RFC 0218).
 //!
-//! A checkpoint is a Merkle root over the entries since the checkpoint before, with a signature over the root. The leaves are
-//! the hashes of the entries; a parent is SHA-256 over the hexadecimal digits of its two children, and a last node without a
-//! neighbour moves up as it is. Whoever keeps checkpoints elsewhere notices when the entries before them are rewritten.
+//! A checkpoint is a signed Merkle root over the entries since the previous checkpoint. The leaves
+//! are the hashes of the entries. A parent is SHA-256 over the hexadecimal digits of its two
+//! children; a last node without a sibling moves up unchanged. Checkpoints that are stored outside
+//! the host reveal whether earlier entries were rewritten.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,34 +15,32 @@ use super::Link;
 use crate::domain::hex::hex;
 use crate::domain::pack::keys::{PublicKey, SecretKey};
 
-/// Most entries of one checkpoint.
+/// Maximum entries per checkpoint.
 pub const MAX_ENTRIES: u32 = 1000;
-/// A host that runs signs a checkpoint of what is new within this time.
+/// A running host signs a checkpoint of new entries within this time.
 pub const INTERVAL_SECONDS: u64 = 60;
 
 /// A checkpoint (OpenWOP audit-verify-result `Checkpoint`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
-    /// Its id.
     #[serde(rename = "checkpoint")]
     pub id: String,
-    /// The last entry of the checkpoint before, or 0.
+    /// Sequence of the previous checkpoint's last entry, or 0.
     #[serde(skip)]
     pub after: u64,
-    /// Its last entry.
+    /// Sequence of the last entry.
     pub at_sequence: u64,
-    /// The root, in hexadecimal digits.
+    /// The root in hexadecimal.
     pub merkle_root: String,
-    /// Ed25519 over the 32 octets of the root, in base64.
+    /// Ed25519 over the 32 bytes of the root, in base64.
     pub signature: String,
-    /// When it was signed.
     #[serde(skip)]
     pub at: Timestamp,
 }
 
 impl Checkpoint {
-    /// Signs entries that follow one another; `None` if there are none.
+    /// Signs consecutive entries; `None` for an empty slice.
     pub fn sign(id: String, links: &[Link], at: Timestamp, key: &SecretKey) -> Option<Self> {
         let (first, last) = (links.first()?, links.last()?);
         let leaves: Vec<[u8; 32]> = links.iter().map(Link::digest).collect();
@@ -56,14 +55,14 @@ impl Checkpoint {
         })
     }
 
-    /// How many entries it is about.
     pub fn entries(&self) -> u64 {
         self.at_sequence.saturating_sub(self.after)
     }
 
-    /// Whether it is a checkpoint of exactly these entries, signed with this key.
+    /// Whether this is a checkpoint of exactly these entries, signed with this key.
     pub fn holds(&self, links: &[Link], key: &PublicKey) -> bool {
-        // Inner nodes would give the same root: the number of leaves counts.
+        // The number of leaves is checked because inner nodes used as leaves would give the same
+        // root.
         let complete = u64::try_from(links.len()) == Ok(self.entries());
         let leaves: Vec<[u8; 32]> = links.iter().map(Link::digest).collect();
         let root = merkle_root(&leaves).filter(|root| complete && hex(root) == self.merkle_root);
@@ -72,7 +71,7 @@ impl Checkpoint {
     }
 }
 
-/// The root over leaves; `None` without any.
+/// The root over the leaves; `None` for an empty slice.
 fn merkle_root(leaves: &[[u8; 32]]) -> Option<[u8; 32]> {
     let mut level = leaves.to_vec();
     while level.len() > 1 {

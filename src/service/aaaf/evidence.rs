@@ -30,10 +30,10 @@ const SETTLED: &str = "An eval run of this host has already judged this task; co
 const STRAY: &str = "Unknown assessment_id: the agent has no assessment in progress with this \
     id";
 const OTHER_AGENT: &str =
-    "This id belongs to an event about another agent; send the event under another id";
+    "This id belongs to an event about another agent; send the event with another id";
 const OTHER_CONTENT: &str =
     "An event with this id was recorded with different content; send the event with another id";
-const WEAKER: &str = "An event with this id was recorded by the agent or by an unknown principal, so its outcome does not count; send the event under another id";
+const WEAKER: &str = "An event with this id was recorded by the agent or by an unknown principal, so its outcome does not count; send the event with another id";
 /// Prefix of a model grader's identity.
 const GRADER: &str = "sha256-";
 /// The source name of events that arrive over the API.

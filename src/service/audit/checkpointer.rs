@@ -57,7 +57,7 @@ impl Checkpointer {
             if let Err(cause) = self.sign_all().await {
                 note_outage(self.store.as_ref(), &cause);
                 let cause = chain(&cause);
-                error!(cause, "could not sign the audit log; trying again");
+                error!(cause, "could not sign the audit log; retrying");
             }
         }
     }

@@ -70,7 +70,7 @@ impl Rescorer {
                 error!(
                     job = JOB,
                     cause = chain(&cause),
-                    "a background job failed; trying again"
+                    "a background job failed; retrying"
                 );
             }
         }

@@ -125,7 +125,7 @@ async fn watch_run(
             }
             Ok(_) => Duration::ZERO,
             Err(cause) => {
-                warn!(run_id = %run, cause = chain(&cause), "could not follow a run; trying again");
+                warn!(run_id = %run, cause = chain(&cause), "could not follow a run; retrying");
                 AFTER_FAILURE
             }
         };

@@ -233,7 +233,7 @@ impl Runs {
         let provider = self.providers.provider(provider).ok_or_else(|| {
             fields.invalid(
                 "provider",
-                "names no provider configured on this host (`[[oasis.providers]]`)",
+                "must name a provider that is configured on this host (`[[oasis.providers]]`)",
             )
         })?;
         let installs = self.store.installs(tenant).await;

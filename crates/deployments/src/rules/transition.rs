@@ -51,7 +51,7 @@ pub enum Refused {
     #[error("version {version} is not on channel {channel}")]
     NotOnChannel { version: Version, channel: Channel },
     /// No version was there before it and still serves.
-    #[error("there is no version before {version}{place} to go back to; pause or deprecate it instead", place = on(.channel.as_ref()))]
+    #[error("no version served before {version}{place}; pause or deprecate it instead", place = on(.channel.as_ref()))]
     NoPrior {
         version: Version,
         /// The channel that would be left without a version, if a channel is concerned.

@@ -33,11 +33,17 @@ pub fn faults<'a>(
     let tasks = suite.tasks.iter().enumerate();
     tasks.filter_map(move |(index, task)| {
         let fault = match scenario_of(task) {
-            None => Some("names no scenario; every task of an OASIS suite must name one as `input.oasis.scenarioId`".to_owned()),
+            None => Some(
+                "has no `input.oasis.scenarioId`, which every task of an OASIS suite must have"
+                    .to_owned(),
+            ),
             Some(id) => match lacks(id) {
                 Some(why) => Some(format!("names the scenario `{id}`, {why}")),
                 None => (task.task_id != task_id(id)).then(|| {
-                    format!("must have the `taskId` `{}`, which is derived from the scenario's id", task_id(id).as_str())
+                    format!(
+                        "must have the `taskId` `{}`, which is derived from the scenario's id",
+                        task_id(id).as_str()
+                    )
                 }),
             },
         };
@@ -64,7 +70,7 @@ mod tests {
 
     #[rstest]
     #[case(json!({"prompt": "x", "oasis": {"scenarioId": "a.b"}}), "a-b", None)]
-    #[case(json!({"prompt": "x"}), "a-b", Some("names no scenario"))]
+    #[case(json!({"prompt": "x"}), "a-b", Some("has no `input.oasis.scenarioId`"))]
     #[case(json!({"oasis": {"scenarioId": "a.c"}}), "a-c", Some("does not have"))]
     #[case(json!({"oasis": {"scenarioId": "a.b"}}), "a.b", Some("`taskId` `a-b`"))]
     fn tasks_and_scenarios_agree(

@@ -349,7 +349,7 @@ fn claim(signing: Option<&Signing>, trust: &Trust) -> Result<Option<Claim>, Refu
             method,
             key_id: key_id.clone(),
         })),
-        (None, None) => Err(invalid_signature("the signing block names no key")),
+        (None, None) => Err(invalid_signature("the signing block does not name a key")),
     }
 }
 

@@ -131,7 +131,7 @@ async fn read_page(
 pub fn full(_: Full) -> Problem {
     Problem::new(
         ErrorCode::RateLimited,
-        "not enough memory to read event logs at the moment; retry after the time in `Retry-After`",
+        "not enough memory to read event logs; retry after the time in `Retry-After`",
     )
     .with("scope", "route")
     .with("retryAfterMs", 1000)

@@ -192,7 +192,10 @@ fn a_larger_share_is_seen_and_no_version_gets_one_by_the_way() {
     assert!(raises("1.1.0", 11));
     assert!(!raises("1.1.0", 10));
     assert!(!raises("1.1.0", 9));
-    assert!(!raises("1.0.0", 95), "what was left over is no promotion");
+    assert!(
+        !raises("1.0.0", 95),
+        "the remaining share is not a promotion"
+    );
     let refused = before.apply(&agent(), &adjust("1.0.0", 89)).unwrap_err();
     assert_eq!(refused, raises_another("1.1.0", 11, 10));
 }
@@ -346,7 +349,7 @@ fn a_consent_is_good_for_one_promotion() {
     assert_eq!(record.approval_gate_id.as_deref(), Some(gate.as_str()));
     assert!(matches!(&events[..], [Event::DeploymentPromoted(promoted)]
         if promoted.approval_gate_id.as_deref() == Some(gate.as_str())));
-    assert_eq!(moved.gate_of("one"), None, "it is used up");
+    assert_eq!(moved.gate_of("one"), None, "the gate was consumed");
     assert!(moved.gate_of("other").is_some(), "of another version");
     let paused = after(&moved, &[ask("1.0.0", TransitionKind::Pause)]);
     let record = paused.record(&agent(), &v("1.0.0"));

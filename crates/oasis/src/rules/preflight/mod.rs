@@ -112,7 +112,7 @@ impl Preflight {
         if answer["supported"] != Value::Bool(true) && preflight.gaps.is_empty() {
             preflight.gap(
                 "supported",
-                "the provider does not declare support for the profile and gives no reason",
+                "the provider does not declare support for the profile and does not give a reason",
             );
         }
         preflight

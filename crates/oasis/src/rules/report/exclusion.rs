@@ -1,5 +1,5 @@
-//! Excluded scenarios, with the conditions that excluded them. They have a section of their own,
-//! because an exclusion is not a status (Rep 2.3).
+//! Excluded scenarios, with the conditions that excluded them. They have a separate section because
+//! an exclusion is not a status (Rep 2.3).
 
 use serde::{Deserialize, Serialize};
 

@@ -215,7 +215,7 @@ pub struct EvalReport {
     /// a run is not gate evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_rerun: Option<PartialRerun>,
-    /// Its outcome as an OASIS evaluation; absent if it is not one.
+    /// The outcome of an OASIS evaluation; absent for other eval runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oasis: Option<OasisOutcome>,
     /// The origin of a forked run.

@@ -291,7 +291,7 @@ pub struct EvalSpec {
     /// Set if its judged tasks come from several runs that the caller could choose from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_rerun: Option<PartialRerun>,
-    /// The OASIS evaluation; absent if the run is not one.
+    /// Set for OASIS evaluations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oasis: Option<Box<OasisSpec>>,
     /// The executor and the endpoints; empty in records of earlier versions.

@@ -90,7 +90,7 @@ pub(super) fn read_subcategories(
         let description = table.maybe_text("description", problems);
         let (place, path) = (table.place_of("parents"), table.path("parents"));
         if parents.is_empty() {
-            problems.note(place, &path, "names no category; name at least one");
+            problems.note(place, &path, "has no category; add at least one");
         }
         for parent in &parents {
             if !categories.iter().any(|category| category.id == *parent) {

@@ -28,7 +28,7 @@ pub(super) struct Found {
     pub intent_required: BTreeSet<Classification>,
 }
 
-/// Reads the document. Problems are noted; with some of them there is no result.
+/// Reads the document and reports its problems; `None` if they prevent a result.
 pub(super) fn read(node: &Node, problems: &mut Problems) -> Option<Found> {
     let mut file = Table::of(node, "", problems)?;
     let mut about = About::default();

@@ -19,7 +19,7 @@ fn capability(verdict: &Verdict, found: &mut Found) {
             counted == 0 || aborted_in_phase_2(verdict),
             "V13",
             "/metadata/scenario_count/capability",
-            || "counts scored scenarios, but there is no capability block, and no fault ended phase 2".to_owned(),
+            || "counts scored scenarios, but the verdict has no capability block and no fault ended phase 2".to_owned(),
         );
         return;
     };

@@ -1,4 +1,4 @@
-//! What an OASIS run evaluates, from what the run pins.
+//! The subject of an OASIS run: agent, suite, profile and models, as pinned by the run.
 
 use crate::rules::run::record::EvalSpec;
 use touchstone_oasis::rules::adapter::Identity;
