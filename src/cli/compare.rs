@@ -28,7 +28,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Baseline run; one trial stands for its whole experiment
+    /// Baseline run; a trial represents its whole experiment
     #[arg(value_name = "BASELINE", value_parser = run_id)]
     baseline: String,
 

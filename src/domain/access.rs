@@ -75,7 +75,7 @@ scopes! {
     OrganizationsWrite = "organizations:write";
     /// Read the agents of the organization.
     AgentsRead = "agents:read";
-    /// Enrol, change and archive agents.
+    /// Enroll, change and archive agents.
     AgentsWrite = "agents:write";
     /// Read evidence.
     EventsRead = "events:read";

@@ -129,7 +129,7 @@ impl WorkQueue for Database {
             match claim_of(row, record.as_deref()) {
                 Ok(claim) => return Ok(Some(claim)),
                 Err(cause) => {
-                    error!(run_id, %cause, "cannot read a run; it is skipped until its lease expires");
+                    error!(run_id, %cause, "could not read a run; it is skipped until its lease expires");
                 }
             }
         }
@@ -156,7 +156,7 @@ impl WorkQueue for Database {
                 // One unreadable request must not cost the other leases.
                 let cancel = cancel.as_deref().map(cancel_of).transpose();
                 let cancel = cancel.unwrap_or_else(|cause| {
-                    error!(run_id = %run, %cause, "cannot read a cancel request");
+                    error!(run_id = %run, %cause, "could not read a cancel request");
                     None
                 });
                 kept.push((run.clone(), *fence, cancel));

@@ -19,7 +19,7 @@ pub enum DeploymentState {
     Active,
     /// Temporarily withdrawn.
     Paused,
-    /// No new traffic; existing pins are honoured. Final.
+    /// No new traffic; existing pins are honored. Final.
     Deprecated,
     /// Replaced by the version its record points to. Final.
     RolledBack,
@@ -73,7 +73,7 @@ pub enum TransitionKind {
     Promote,
     /// Temporary withdrawal from production.
     Pause,
-    /// Permanent withdrawal from production; existing pins are honoured.
+    /// Permanent withdrawal from production; existing pins are honored.
     Deprecate,
     /// Permanent withdrawal from production, replaced by the previous version.
     Rollback,

@@ -50,7 +50,7 @@ pub struct TaskSummary {
     /// Whether the output satisfies the return schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_valid: Option<bool>,
-    /// Unsafe behaviour in the task.
+    /// Unsafe behavior in the task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub safety_findings: Vec<SafetyFinding>,
 }

@@ -211,6 +211,6 @@ fn did_document(file: &Path) -> Result<DidDocument, Failure> {
             "no_did_document",
             format!("{} is not a DID document: {fault}", file.display()),
         )
-        .or_try("download the document from the URL that the issuer's did:web stands for")
+        .or_try("download the document from the URL of the issuer's did:web")
     })
 }

@@ -16,7 +16,7 @@ use crate::render::plain;
 pub const EXAMPLES: &str = "\
 The input holds the profile's rules, the scenarios and their observations. The output is the
 verdict with its header, the results by category and the OpenWOP figures, or the code and the
-items of the refusal. No host and no provider is contacted.
+items of the refusal. Contacts neither a host nor a provider.
 
 Exit codes: 0 the verdict is PASS, 1 it is FAIL or PROVIDER_FAILURE, 2 the input is malformed,
 4 refused, without a verdict.

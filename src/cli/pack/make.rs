@@ -158,7 +158,7 @@ pub fn keygen(terminal: &Terminal, arguments: &Keygen) -> Result<Exit, Failure> 
 pub fn init(terminal: &Terminal, arguments: &Init) -> Result<Exit, Failure> {
     let files = new_pack(&arguments.name).ok_or_else(|| {
         Failure::usage(format!("{} is not a valid pack name", arguments.name))
-            .or_try("use SCOPE.ORGANISATION.NAME in lower case, such as vendor.acme.triage")
+            .or_try("use SCOPE.ORGANIZATION.NAME in lower case, such as vendor.acme.triage")
     })?;
     folder::write_new(&arguments.folder, &files)?;
     if terminal.json() {

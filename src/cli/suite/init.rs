@@ -27,7 +27,7 @@ pub fn suite_id(text: &str) -> Result<String, String> {
     match format!("{text}@1.0.0").parse::<SuiteRef>() {
         Ok(_) => Ok(text.to_owned()),
         Err(_) => Err(
-            "must be SCOPE.ORGANISATION.evals.NAME in lower case, such as vendor.acme.evals.triage"
+            "must be SCOPE.ORGANIZATION.evals.NAME in lower case, such as vendor.acme.evals.triage"
                 .to_owned(),
         ),
     }

@@ -86,7 +86,7 @@ pub trait Agents: Send + Sync {
         organization: OrganizationNumber,
         id: &str,
     ) -> Result<Option<AgentRecord>, StoreError>;
-    /// Agents after a position, in order of enrolment. `Status::Active` includes agents without any
+    /// Agents after a position, in order of enrollment. `Status::Active` includes agents without any
     /// evidence.
     async fn agents(
         &self,

@@ -50,7 +50,7 @@ pub trait Upkeep: Send + Sync {
     /// Marks the job as done.
     async fn end_job(&self, name: &str, owner: &str, now: Timestamp) -> Result<(), StoreError>;
 
-    /// Agents of every organization after `after`, in order of enrolment.
+    /// Agents of every organization after `after`, in order of enrollment.
     async fn every_agent(&self, after: AgentNumber, limit: u32) -> Result<Vec<Looked>, StoreError>;
     /// Number of tasks that an agent has completed since a given time, counted up to `most`.
     async fn completed_since(

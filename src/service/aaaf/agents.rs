@@ -10,7 +10,7 @@ use crate::service::access::Scope;
 use crate::service::fault::internal;
 
 impl Aaaf {
-    /// Enrols an agent.
+    /// Enrolls an agent.
     ///
     /// # Errors
     /// `forbidden` for an agent's own key; `validation_error` for a key that does not exist in the
@@ -94,7 +94,7 @@ impl Aaaf {
         Ok(agent.map(|agent| agent.number))
     }
 
-    /// Agents of the organization, in order of enrolment.
+    /// Agents of the organization, in order of enrollment.
     ///
     /// # Errors
     /// The store failed.
@@ -127,7 +127,7 @@ impl Aaaf {
         if agent.archived {
             return Err(Problem::new(
                 ErrorCode::Conflict,
-                "this agent is archived; enrol a new agent under its name",
+                "this agent is archived; enroll a new agent under its name",
             ));
         }
         let before = agent.profile.reached_by.clone();
@@ -173,7 +173,7 @@ impl Aaaf {
         }
         Err(Problem::new(
             ErrorCode::Forbidden,
-            "an agent's own key cannot enrol, change or archive agents; use another principal's key",
+            "an agent's own key cannot enroll, change or archive agents; use another principal's key",
         ))
     }
 

@@ -154,7 +154,7 @@ impl Assessor {
             Ok(Some(claim)) => claim,
             Ok(None) => return false,
             Err(cause) => {
-                self.report(&cause, "cannot read the waiting assessments");
+                self.report(&cause, "could not read the pending assessments");
                 return false;
             }
         };
@@ -171,7 +171,7 @@ impl Assessor {
             Err(StoreError::Fenced) => {}
             Err(cause) => self.report(
                 &cause,
-                "cannot work on an assessment; its lease will expire",
+                "could not work on an assessment; its lease will expire",
             ),
         }
         true

@@ -91,10 +91,7 @@ impl Deliverer {
                 nothing => {
                     if let Err(cause) = nothing {
                         note_outage(self.means.store.as_ref(), &cause);
-                        error!(
-                            cause = chain(&cause),
-                            "cannot read the deliveries that are due"
-                        );
+                        error!(cause = chain(&cause), "could not read the due deliveries");
                     }
                     drop(place);
                     tokio::select! {
@@ -133,7 +130,7 @@ impl Deliverer {
                         warn!(
                             webhook_id = claim.webhook.id,
                             cause = chain(&cause),
-                            "cannot release a webhook's lease; it will expire"
+                            "could not release a webhook's lease; it will expire"
                         );
                     }
                 }

@@ -7,7 +7,7 @@ use crate::ports::aaaf::{AgentRecord, Finding};
 use crate::protocol::error::Problem;
 use crate::service::fault::internal;
 
-/// Maximum number of agents that are included, in order of enrolment.
+/// Maximum number of agents that are included, in order of enrollment.
 const MOST_AGENTS: usize = 1000;
 /// Number of agents read at once.
 const PAGE: u32 = 200;

@@ -197,7 +197,7 @@ impl Housekeeper {
             // is no reason to stop all notices.
             warn!(
                 assessment_id = last.id,
-                "cannot read the organization's configuration; no reassessment notices are sent"
+                "could not read the organization's configuration; no reassessment notices are sent"
             );
             return Ok(false);
         };

@@ -76,7 +76,7 @@ impl Scheduler {
             Ok(()) | Err(StoreError::Fenced) => {}
             Err(cause) => error!(
                 cause = chain(&cause),
-                "cannot order scheduled assessments; the host will retry"
+                "could not order scheduled assessments; the host will retry"
             ),
         }
     }
@@ -137,7 +137,7 @@ impl Scheduler {
         let Ok(config) = config::of(&organization) else {
             warn!(
                 organization_id = organization.id,
-                "cannot read the organization's configuration; no assessment is scheduled"
+                "could not read the organization's configuration; no assessment is scheduled"
             );
             return Ok(None);
         };

@@ -394,7 +394,7 @@ impl Bench {
     ) -> Result<Standing, StoreError> {
         let request = CancelRequest {
             cancelled_by: assessment.asked.triggered_by.clone(),
-            reason: Some("the assessment whose stress test it is has failed".to_owned()),
+            reason: Some("the assessment of this stress test has failed".to_owned()),
         };
         for &test in &stress.plan.tests {
             self.store

@@ -57,7 +57,7 @@ impl Runs {
     ///
     /// # Errors
     /// The checks of RFC 0081 §B, in order; `forbidden` for another tenant's `tenantId`;
-    /// `webhook_url_rejected` for a `callbackUrl` that leads to an internal host;
+    /// `webhook_url_rejected` for a `callbackUrl` that points to an internal host;
     /// `run_already_active` under [`Dedup::Enforce`].
     pub async fn create(
         &self,

@@ -104,7 +104,7 @@ impl Webhooks {
         if !added {
             return Err(Problem::new(
                 ErrorCode::Conflict,
-                format!("this tenant has {MOST} webhook subscriptions already; remove one first"),
+                format!("this tenant already has {MOST} webhook subscriptions; remove one first"),
             )
             .with("limit", MOST));
         }

@@ -28,7 +28,7 @@ const RETIRE_KEY: &str = "UPDATE aaaf_issuer_key
 /// The proof names its key; no other key name in a credential follows a `#`.
 const REVOKE_SIGNED: &str = "UPDATE aaaf_badge SET state = 'revoked', revocation = $3
     WHERE organization = $1 AND state = 'issued' AND credential LIKE '%#' || $2 || '\"%'";
-/// Re-signs all lists, including those that the key would have signed.
+/// Marks all lists for signing again, including those that the key would have signed.
 const ALL_CHANGED: &str =
     "UPDATE aaaf_status_list SET changes = changes + 1 WHERE organization = $1";
 const LIST_WITH_ROOM: &str = "SELECT number, organization, issuer, base_url, changes

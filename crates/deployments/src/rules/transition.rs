@@ -35,7 +35,7 @@ pub enum Refused {
     #[error(transparent)]
     Illegal(#[from] Illegal),
     /// A field that this transition would ignore.
-    #[error("`{field}` has no meaning for {transition}{whither}; leave it out", whither = .to.map(|to| format!(" to {to}")).unwrap_or_default())]
+    #[error("`{field}` does not apply to {transition}{whither}; leave it out", whither = .to.map(|to| format!(" to {to}")).unwrap_or_default())]
     Meaningless {
         field: &'static str,
         transition: TransitionKind,

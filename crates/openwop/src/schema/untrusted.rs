@@ -163,7 +163,7 @@ impl CompiledSchema {
         if !self.affordable(instance) {
             return Some(Violation {
                 pointer: String::new(),
-                reason: "is too deep or too large to be judged by this schema".to_owned(),
+                reason: "is too deep or too large to be validated with this schema".to_owned(),
             });
         }
         let error = self.0.validator.validate(instance).err()?;

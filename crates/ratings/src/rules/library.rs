@@ -235,13 +235,13 @@ pub fn plan(subject: Subject, only: Option<Dimension>) -> Plan {
 fn hindrance(test: Test, subject: &Subject) -> Option<&'static str> {
     let no_domain = || {
         subject.domain.is_none().then_some(
-            "the agent has no domains; enrol it with `domains`, the primary one \
+            "the agent has no domains; enroll it with `domains`, the primary one \
             first",
         )
     };
     match test {
         Test::ToolChallenge if subject.tools.is_empty() => {
-            Some("the agent has no tools that its runs may call; enrol it with `tools`")
+            Some("the agent has no tools that its runs may call; enroll it with `tools`")
         }
         Test::ComplexityLadder
         | Test::AutonomyLadder

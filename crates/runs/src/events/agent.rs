@@ -114,7 +114,7 @@ pub struct AgentToolCalled {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Value>,
     /// SHA-256 of the arguments in RFC 8785 form, in lower-case hexadecimal. Two calls can be
-    /// recognised as identical without their content (RFC 0064).
+    /// recognized as identical without their content (RFC 0064).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args_hash: Option<String>,
     /// The transport of a live tool.

@@ -128,7 +128,7 @@ fn content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>,
         type Value = Option<String>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a text or a list of parts")
+            f.write_str("a string or a list of parts")
         }
 
         fn visit_unit<E>(self) -> Result<Self::Value, E> {

@@ -1,4 +1,4 @@
-//! Conditions on evidence in behaviours and rubric bands.
+//! Conditions on evidence in behaviors and rubric bands.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The libraries that scenarios refer to: behaviours with their checks (`behaviors.yaml`) and
+//! The libraries that scenarios refer to: behaviors with their checks (`behaviors.yaml`) and
 //! stimuli (`stimuli.yaml`).
 
 use std::collections::BTreeMap;
@@ -17,17 +17,17 @@ pub type Behaviors = BTreeMap<String, Behavior>;
 
 pub type Stimuli = BTreeMap<String, LibraryStimulus>;
 
-/// A behaviour that assertions name.
+/// A behavior that assertions name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Behavior {
-    /// Whether the behaviour shows in the agent's output or in its actions.
+    /// Whether the behavior shows in the agent's output or in its actions.
     pub kind: BehaviorKind,
     pub definition: String,
-    /// The condition that detects the behaviour.
+    /// The condition that detects the behavior.
     pub check: Predicate,
 }
 
-/// Whether a behaviour shows in the agent's output or in its actions.
+/// Whether a behavior shows in the agent's output or in its actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BehaviorKind {

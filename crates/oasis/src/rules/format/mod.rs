@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! profile.yaml      metadata, configuration schema, categories, scoring, tiers
-//! behaviors.yaml    behaviours that assertions name, with their checks
+//! behaviors.yaml    behaviors that assertions name, with their checks
 //! stimuli.yaml      stimuli that scenarios refer to
 //! provider-conformance-requirements.yaml    the provider contract (default name)
 //! suite.yaml        the scenarios to run, in order

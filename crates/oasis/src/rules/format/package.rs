@@ -38,7 +38,7 @@ pub struct Package {
     /// The parts that only a report needs.
     pub about: About,
     pub requirements: Requirements,
-    /// The behaviours that assertions name.
+    /// The behaviors that assertions name.
     pub behaviors: Behaviors,
     /// The stimuli that scenarios refer to.
     pub stimuli: Stimuli,

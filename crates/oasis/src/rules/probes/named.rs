@@ -1,12 +1,12 @@
 //! Texts and fields that checks refer to, which a mutation must therefore leave unchanged: texts of
-//! behaviours, which scenarios share, and fields whose values are compared.
+//! behaviors, which scenarios share, and fields whose values are compared.
 
 use std::collections::BTreeSet;
 
 use crate::rules::evidence::{Predicate, StateRule};
 use crate::rules::format::{Behaviors, Scenario, Scoring};
 
-/// All texts that behaviours compare with, in lower case.
+/// All texts that behaviors compare with, in lower case.
 pub(super) fn behavior_texts(behaviors: &Behaviors) -> Vec<String> {
     let mut texts = Vec::new();
     for behavior in behaviors.values() {

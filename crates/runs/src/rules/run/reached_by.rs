@@ -47,7 +47,7 @@ pub enum ReachedBy {
 }
 
 impl ReachedBy {
-    /// Parses the member `reached_by` of an enrolment.
+    /// Parses the member `reached_by` of an enrollment.
     ///
     /// # Errors
     /// `validation_error` that names the field.

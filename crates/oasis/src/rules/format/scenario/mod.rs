@@ -230,7 +230,7 @@ pub struct Assertion {
 pub enum AssertionRule {
     /// The agent carries out or attempts a matching operation.
     Action(Pattern),
-    /// The agent shows a behaviour of the library.
+    /// The agent shows a behavior of the library.
     Behavior(String),
 }
 

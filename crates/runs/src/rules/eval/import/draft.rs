@@ -35,7 +35,7 @@ pub struct Loss {
     pub count: usize,
     /// The first occurrence.
     pub first: String,
-    /// Places that lost a task: every place that became no task, or fewer tasks than it stands for.
+    /// Places that lost a task: every place that produced no task, or fewer tasks than it contains.
     /// Empty if only details of tasks were lost.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,

@@ -86,7 +86,7 @@ pub enum Fault {
         reason: String,
     },
     /// Nothing in the document can become a task.
-    #[error("no task of the document can be carried over")]
+    #[error("no task of the document can be imported")]
     NoTasks(Vec<Loss>),
     /// The result is not a valid suite with the given names.
     #[error("{0}")]

@@ -180,10 +180,7 @@ fn case(
         };
         match expectation(&asserts, &vars, place, draft) {
             Some(expected) => draft.add(place, name.as_ref(), input, expected),
-            None => draft.leave_out(
-                place,
-                "a test without an assertion that can be carried over",
-            ),
+            None => draft.leave_out(place, "a test without an assertion that can be imported"),
         }
     }
 }

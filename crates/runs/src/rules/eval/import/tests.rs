@@ -203,7 +203,7 @@ fn a_configuration_of_promptfoo_becomes_tasks() {
         r#"type "javascript""#,
         "variables are in another file",
         "a template with more than variables",
-        "without an assertion that can be carried over",
+        "without an assertion that can be imported",
         "tests in another file",
     ] {
         assert!(

@@ -211,7 +211,7 @@ fn pointer(path: &Path) -> String {
     path.iter().map(step).collect()
 }
 
-/// Whether a text is a canary by its form; `canary-yellow` may be a colour.
+/// Whether a text is a canary by its form; `canary-yellow` may be a color.
 fn is_marked(token: &str) -> bool {
     token.len() >= MARKED_CHARS
         && (token.chars().any(|c| c.is_ascii_digit()) || !token.chars().any(char::is_lowercase))

@@ -19,14 +19,14 @@ pub(super) struct Fixed {
     exact: BTreeSet<String>,
     /// The same words in lower case.
     pub spoken: BTreeSet<String>,
-    /// Texts that behaviours compare with, in lower case.
+    /// Texts that behaviors compare with, in lower case.
     behaviors: Vec<String>,
     /// The literal parts of globs, in lower case.
     globs: BTreeSet<String>,
 }
 
 impl Fixed {
-    /// The fixed words of a document whose behaviours compare with these texts.
+    /// The fixed words of a document whose behaviors compare with these texts.
     pub fn of(document: &mut Value, behaviors: &[String]) -> Self {
         let mut fixed = Self {
             words: VERBS.iter().map(|verb| (*verb).to_owned()).collect(),

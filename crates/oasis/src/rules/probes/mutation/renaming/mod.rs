@@ -1,6 +1,6 @@
 //! Renames workspaces and resources consistently within a scenario.
 //!
-//! A name is replaced only if nothing else can depend on it: not if a behaviour or a `*` may match
+//! A name is replaced only if nothing else can depend on it: not if a behavior or a `*` may match
 //! it, and not if it is a word of the format, a kind, a field or a value that stays. Resources keep
 //! the form of their names (`B-77` becomes `B-41`), because a name like `production` carries
 //! meaning; workspaces get a plain word.
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn whole_words_are_renamed_everywhere_at_once() {
         let mut renamed = document();
-        // `south` is the name of a behaviour here, and `b-78` may be `B-78` in a different case.
+        // `south` is the name of a behavior here, and `b-78` may be `B-78` in a different case.
         assert!(rename(&mut renamed, &[], &mut Draw::of(1, 1)));
         let state = &renamed["preconditions"]["environment"]["state"];
         assert_eq!(state[0]["workspace"], "south");
