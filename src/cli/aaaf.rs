@@ -37,7 +37,7 @@ FILE holds evidence events as a JSON array or JSON Lines, or one JSON document w
 optionally `assessment`, `config`, `overrides` and `previous`. The result depends only on the
 file: without --until, the window ends at midnight UTC after the last event.
 
-Exit codes: 0 scored, 1 the file or the configuration cannot be used, 2 bad usage, 3
+Exit codes: 0 scored, 1 the file or the configuration cannot be used, 2 bad usage, 4
 insufficient evidence.
 
 Examples:
@@ -230,7 +230,7 @@ fn of_agent(arguments: &Score, mut events: Vec<Event>) -> Result<(String, Vec<Ev
     }
     let Some(first) = events.first() else {
         let message = plain(&format!("{}: has no events", arguments.file.display()));
-        return Err(Failure::new(Exit::NotDone, Insufficient::CODE, message));
+        return Err(Failure::inconclusive(Insufficient::CODE, message));
     };
     let agent = first.agent_id.clone();
     if events.iter().any(|event| event.agent_id != agent) {
@@ -303,7 +303,7 @@ fn not_scored(file: &Path, unscored: Unscored) -> Failure {
         Unscored::Override(fault) => unusable(file, &fault),
         Unscored::Insufficient(insufficient) => {
             let message = format!("{}: {insufficient}", file.display());
-            let mut failure = Failure::new(Exit::NotDone, Insufficient::CODE, message);
+            let mut failure = Failure::inconclusive(Insufficient::CODE, message);
             if let Ok(Value::Object(details)) = serde_json::to_value(&insufficient) {
                 failure.details = details;
             }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::domain::aaaf::Insufficient;
 use crate::domain::eval::report::Verdict;
 use crate::protocol::error::{ErrorCode, ErrorEnvelope, Problem};
 
@@ -21,8 +22,8 @@ pub enum Exit {
     BadInput = 2,
     /// Could not complete: an infrastructure error.
     NotDone = 3,
-    /// Some tasks are unjudged, or the score shows neither that the pass score is reached nor that
-    /// it is missed.
+    /// Not enough evidence for a verdict: tasks are unjudged, the confidence interval includes the
+    /// pass score, or an agent has too few tasks for a rating.
     Inconclusive = 4,
 }
 
@@ -75,6 +76,10 @@ impl Failure {
 
     pub fn bad_input(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self::new(Exit::BadInput, code, message)
+    }
+
+    pub fn inconclusive(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self::new(Exit::Inconclusive, code, message)
     }
 
     pub fn not_done(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
@@ -131,7 +136,7 @@ impl Failure {
             Ok(Envelope { error }) => Self {
                 remedy: remedy_for(status).map(str::to_owned),
                 details: error.details,
-                ..Self::new(exit, error.code, error.message)
+                ..Self::new(of_code(&error.code, exit), error.code, error.message)
             },
             Err(_) => Self::new(
                 exit,
@@ -197,6 +202,14 @@ fn exit_of(status: u16) -> Exit {
     }
 }
 
+/// Insufficient evidence of a rating is inconclusive, whatever the status of the response.
+pub fn of_code(code: &str, otherwise: Exit) -> Exit {
+    match code {
+        Insufficient::CODE => Exit::Inconclusive,
+        _ => otherwise,
+    }
+}
+
 fn remedy_for(status: u16) -> Option<&'static str> {
     match status {
         401 => Some(
@@ -254,6 +267,12 @@ mod tests {
             (Exit::BadInput, "NOT_FOUND", "no such agent")
         );
         assert_eq!(failure.details["field"], "x");
+    }
+
+    #[test]
+    fn insufficient_evidence_is_inconclusive() {
+        let body = br#"{"error":{"code":"INSUFFICIENT_EVIDENCE","message":"5 of 20 tasks"}}"#;
+        assert_eq!(Failure::answered(422, body).exit, Exit::Inconclusive);
     }
 
     #[test]

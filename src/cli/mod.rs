@@ -60,7 +60,7 @@ Exit codes:
     1  the verdict is negative
     2  bad input or usage
     3  could not complete: an infrastructure error
-    4  inconclusive: some tasks are unjudged, or too few tasks to show that the pass score is reached
+    4  inconclusive: some tasks are unjudged, or there are too few tasks for a verdict or rating
 
 Examples:
   touchstone demo                     run a complete evaluation in seconds

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{API, Agent, agent, agents, moment, told};
 use crate::cli::client::{Call, Client};
 use crate::cli::context::Context;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure, of_code};
 use crate::cli::patience::{LOOK_EVERY, LOOK_FIRST, persistently};
 use crate::cli::progress::Counted;
 use crate::cli::terminal::Terminal;
@@ -23,7 +23,7 @@ Without --type, the assessment uses passive evidence only (passive_only) and doe
 agent. The types full and stress_test_only run the host's stress tests against the agent, which
 costs what its model costs.
 
-Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence. With --all the worst result,
+Exit codes: 0 rated, 1 error, 2 bad usage, 4 insufficient evidence. With --all the worst result,
 errors first.
 
 Examples:
@@ -291,9 +291,10 @@ fn read(document: &Value) -> Result<Assessed, Failure> {
 }
 
 fn failed(fault: rating::view::Fault) -> Failure {
+    let exit = of_code(&fault.code, Exit::NotDone);
     Failure {
         details: fault.details,
-        ..Failure::not_done(fault.code, plain(&fault.message))
+        ..Failure::new(exit, fault.code, plain(&fault.message))
     }
 }
 

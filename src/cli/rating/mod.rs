@@ -1,8 +1,7 @@
 //! Ratings of agents (AAAF S16): enrollment, evidence collection, assessment, through the public
 //! API.
 //!
-//! Exit codes are the framework's: 0, 1 for an error, 3 for insufficient evidence; bad usage is 2
-//! as everywhere.
+//! Exit codes: 0, 1 for an error, 2 for bad usage, 4 for insufficient evidence.
 
 pub mod assess;
 pub mod collect;
@@ -156,15 +155,14 @@ fn nobody_else() -> Failure {
 
 fn unrated(agent: &Agent) -> Failure {
     let name = plain(&agent.name);
-    let failure = Failure::not_done(Insufficient::CODE, format!("{name} has no rating yet"));
+    let failure = Failure::inconclusive(Insufficient::CODE, format!("{name} has no rating yet"));
     failure.or_try(format!("assess it with touchstone assess {name}"))
 }
 
-/// Maps a failure to the framework's exit codes.
+/// Maps a failure to the exit codes of rating commands.
 pub(super) fn told(context: &Context<'_>, mut failure: Failure) -> Failure {
     failure.exit = match (&*failure.code, failure.exit) {
-        (Insufficient::CODE, _) => Exit::NotDone,
-        ("usage", exit) => exit,
+        ("usage" | Insufficient::CODE, exit) => exit,
         _ => Exit::Negative,
     };
     if failure.code == "FORBIDDEN" && context.is_embedded() {

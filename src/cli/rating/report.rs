@@ -28,7 +28,7 @@ The latest rating of an agent: both axes as a chart, every dimension with its sa
 dimensions that are not assessed and why, changes, the badge, earlier ratings, and the mapping
 to standards. The HTML report is one file without scripts or external resources.
 
-Exit codes: 0 written, 1 error, 2 bad usage, 3 no rating yet.
+Exit codes: 0 written, 1 error, 2 bad usage, 4 no rating yet.
 
 Examples:
   touchstone report triage

@@ -16,7 +16,7 @@ Runs suites of the host's library against the installed OpenWOP agent of AGENT (
 rates it by their results alone. The assessment lists the tests that cannot run for this agent,
 with reasons. The command costs what the agent's model costs.
 
-Exit codes: 0 rated, 1 error, 2 bad usage, 3 insufficient evidence.
+Exit codes: 0 rated, 1 error, 2 bad usage, 4 insufficient evidence.
 
 Examples:
   touchstone stress-test triage --dimension delegation

@@ -129,13 +129,13 @@ fn people_see_both_axes_and_what_they_are_made_of() {
 }
 
 #[test]
-fn too_little_evidence_exits_3_and_says_how_much_there_must_be() {
+fn too_little_evidence_exits_4_and_says_how_much_there_must_be() {
     let (home, vector) = evidence("too-few-tasks-for-performance");
     let window = window(&vector);
     let mut arguments = vec!["aaaf", "score", "events.jsonl", "--json"];
     arguments.extend(window.iter().map(String::as_str));
     let done = home.run(&arguments);
-    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     let error = &done.document()["error"];
     assert_eq!(error["code"], "INSUFFICIENT_EVIDENCE");
     assert_eq!(error["details"], vector["expected"]["error"]["details"]);
@@ -177,7 +177,7 @@ fn a_file_without_events_is_too_little_evidence(#[case] text: &str) {
     let home = Home::empty();
     std::fs::write(home.path("events.json"), text).unwrap();
     let done = home.run(&["aaaf", "score", "events.json", "--json"]);
-    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     assert_eq!(done.document()["error"]["code"], "INSUFFICIENT_EVIDENCE");
 }
 

@@ -120,10 +120,10 @@ fn bars_are_for_terminals() {
 }
 
 #[test]
-fn too_little_evidence_exits_3_and_an_unknown_agent_1() {
+fn too_little_evidence_exits_4_and_an_unknown_agent_1() {
     let home = with_evidence(5);
     let done = home.run(&["assess", "triage", "--json"]);
-    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     let error = &done.document()["error"];
     assert_eq!(error["code"], "INSUFFICIENT_EVIDENCE");
     assert_eq!(error["details"]["current_count"], 5);
@@ -141,7 +141,7 @@ fn all_of_them_are_rated_and_the_worst_is_the_exit_code() {
     let home = with_evidence(36);
     assert_good(&home.run(&["enroll", "idle"]));
     let done = home.run(&["assess", "--all"]);
-    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     assert!(
         done.stdout.contains("triage  performance 0.")
             && done.stdout.contains("idle  performance needs 20 tasks"),
@@ -297,7 +297,7 @@ fn a_host_is_spoken_to_the_same_way() {
 fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
     let home = with_evidence(36);
     let done = home.run(&["report", "triage"]);
-    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     assert!(
         done.stderr
             .contains("try: assess it with touchstone assess triage"),
@@ -351,7 +351,7 @@ fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
 fn a_badge_is_taken_in_every_form_and_verified_offline() {
     let home = with_evidence(36);
     let done = home.run(&["badge", "triage"]);
-    assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     let done = home.run(&["assess", "triage", "--json"]);
     assert_good(&done);
     let assessment = done.document()["id"].as_str().unwrap().to_owned();
@@ -469,7 +469,7 @@ fn only_an_agent_that_stands_for_one_that_runs_is_put_through_stress_tests() {
         &["assess", "triage", "--type", "full"],
     ] {
         let done = home.run(command);
-        assert_eq!(done.code, 3, "{}{}", done.stdout, done.stderr);
+        assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     }
 }
 

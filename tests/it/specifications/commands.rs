@@ -115,7 +115,7 @@ fn the_printed_commands_rate_an_agent_from_the_first_to_the_last() {
     changed(&home, &["--openwop-agent", &format!("{PACK}.default")]);
     // The agent hands no task to a worker, so the test runs to its end and finds nothing to score.
     let tested = Done::of(home.touchstone().args(command("stress-test ", "")));
-    assert_eq!(tested.code, 3, "{}{}", tested.stdout, tested.stderr);
+    assert_eq!(tested.code, 4, "{}{}", tested.stdout, tested.stderr);
     let reason = "delegation_capability cannot be assessed: too few decisions";
     assert!(tested.stderr.contains(reason), "{}", tested.stderr);
 }
