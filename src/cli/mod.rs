@@ -5,10 +5,8 @@
 //! over the data folder. Both use the same code path. [`crate::render`] renders the output;
 //! [`exit::Exit`] lists the exit codes.
 
-mod aaaf;
 mod attest;
 mod audit;
-mod badge;
 mod card;
 pub mod client;
 mod compare;
@@ -62,6 +60,9 @@ Exit codes:
     3  could not complete: an infrastructure error
     4  inconclusive: some tasks are unjudged, or there are too few tasks for a verdict or rating
 
+Aliases of the AAAF specification: enroll, collect, assess, stress-test, report and badge stand for
+`touchstone rating enroll` and so on.
+
 Examples:
   touchstone demo                     run a complete evaluation in seconds
   touchstone eval vendor.acme.evals.triage@1.0.0 \\
@@ -96,17 +97,11 @@ enum Command {
     #[command(subcommand)]
     Deploy(deploy::Command),
     #[command(subcommand)]
-    Aaaf(aaaf::Command),
-    Enroll(rating::enroll::Arguments),
-    Collect(rating::collect::Arguments),
-    Assess(rating::assess::Arguments),
-    StressTest(rating::stress_test::Arguments),
-    Report(rating::report::Arguments),
-    #[command(subcommand)]
-    Rating(rating::manage::Command),
+    Rating(rating::Command),
+    #[command(flatten)]
+    RatingAlias(rating::Alias),
     Attest(attest::Arguments),
     Verify(verify::Arguments),
-    Badge(badge::Arguments),
     #[command(subcommand)]
     Card(card::Command),
     #[command(subcommand)]
@@ -127,10 +122,10 @@ impl Command {
             Self::Serve(_) => Reach::Serving,
             Self::Key(_) => Reach::Store,
             Self::Verify(_) => Reach::Signing,
-            Self::Badge(arguments) => arguments.reach(),
             Self::Pack(command) => command.reach(),
             Self::Suite(command) => command.reach(),
-            Self::Aaaf(command) => command.reach(),
+            Self::Rating(command) => command.reach(),
+            Self::RatingAlias(alias) => alias.reach(),
             Self::Card(command) => command.reach(),
             Self::Oasis(command) => command.reach(),
             _ => Reach::Host,
@@ -207,16 +202,10 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Judge(command) => judge::run(&context, command).await,
         Command::Gate(command) => gate::run(&context, command).await,
         Command::Deploy(command) => deploy::run(&context, command).await,
-        Command::Aaaf(command) => aaaf::run(&context, command),
-        Command::Enroll(arguments) => rating::enroll::run(&context, &arguments).await,
-        Command::Collect(arguments) => rating::collect::run(&context, &arguments).await,
-        Command::Assess(arguments) => rating::assess::run(&context, &arguments).await,
-        Command::StressTest(arguments) => rating::stress_test::run(&context, &arguments).await,
-        Command::Report(arguments) => rating::report::run(&context, &arguments).await,
-        Command::Rating(command) => rating::manage::run(&context, command).await,
+        Command::Rating(command) => rating::run(&context, command).await,
+        Command::RatingAlias(alias) => rating::run(&context, alias.into()).await,
         Command::Attest(arguments) => attest::run(&context, arguments).await,
         Command::Verify(arguments) => verify::run(&context, &arguments),
-        Command::Badge(arguments) => badge::run(&context, &arguments).await,
         Command::Card(command) => card::run(&context, command).await,
         Command::Oasis(command) => oasis::run(&context, command).await,
         Command::Audit(command) => audit::run(&context, command).await,

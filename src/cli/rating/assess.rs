@@ -1,4 +1,4 @@
-//! `touchstone assess`: assess an agent from its evidence, and wait for the rating.
+//! `touchstone rating assess`: assess an agent from its evidence, and wait for the rating.
 
 use axum::http::Method;
 use clap::{Args, ValueEnum};
@@ -27,10 +27,10 @@ Exit codes: 0 rated, 1 error, 2 bad usage, 4 insufficient evidence. With --all t
 errors first.
 
 Examples:
-  touchstone assess triage
-  touchstone assess triage --since 2026-04-01 --json
-  touchstone assess triage --dimension accuracy
-  touchstone assess --all";
+  touchstone rating assess triage
+  touchstone rating assess triage --since 2026-04-01 --json
+  touchstone rating assess triage --dimension accuracy
+  touchstone rating assess --all";
 
 /// Rate an agent from its evidence, on two axes
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ pub struct Arguments {
     #[arg(long, requires = "kind")]
     no_stress_test: bool,
     /// Assess only this dimension, without minimums and tiers
-    #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::aaaf::dimension, conflicts_with = "kind")]
+    #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::rating::dimension, conflicts_with = "kind")]
     dimension: Option<Dimension>,
     /// Start of the evidence window [default: 30 days before its end, or as configured]
     #[arg(long, value_name = "TIME", value_parser = moment)]
@@ -183,7 +183,7 @@ async fn every(
     let agents = agents(client).await?;
     if agents.is_empty() {
         return Err(Failure::bad_input("NOT_FOUND", "no agents are enrolled")
-            .or_try("enroll one with touchstone enroll NAME"));
+            .or_try("enroll one with touchstone rating enroll NAME"));
     }
     let bar = Counted::new(terminal, agents.len() as u64);
     let (mut worst, mut documents) = (Exit::Good, Vec::new());
@@ -258,10 +258,10 @@ async fn asked_once(client: &Client, what: &str, order: &Value) -> Result<Value,
     });
     ordered.await.map_err(|failure| match &*failure.code {
         Insufficient::CODE => {
-            failure.or_try("collect more with touchstone collect --source FILE, or use an earlier --since")
+            failure.or_try("collect more with touchstone rating collect --source FILE, or use an earlier --since")
         }
         _ if failure.details.get("field").and_then(Value::as_str) == Some("include_stress_test") => {
-            failure.or_try("use --type full --no-stress-test, or `touchstone enroll NAME --openwop-agent AGENT --update` (or --a2a, --openwop-host, --command)")
+            failure.or_try("use --type full --no-stress-test, or `touchstone rating enroll NAME --openwop-agent AGENT --update` (or --a2a, --openwop-host, --command)")
         }
         _ => failure,
     })

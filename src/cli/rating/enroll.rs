@@ -1,4 +1,4 @@
-//! `touchstone enroll`: enroll an agent for ratings.
+//! `touchstone rating enroll`: enroll an agent for ratings.
 
 use axum::http::Method;
 use clap::Args;
@@ -19,14 +19,18 @@ first agent; on a host, the operator creates it.
 Exit codes: 0 enrolled, 1 error, 2 bad usage.
 
 Examples:
-  touchstone enroll triage --domain customer_support --tool search --tool reply
-  touchstone enroll triage --domains code,research --tools grep,edit
-  touchstone enroll triage --openwop-agent vendor.acme.triage.default@1.1.0
-  touchstone enroll desk --a2a https://desk.acme.example/a2a --credential desk
-  touchstone enroll desk --openwop-host https://host.example --workflow desk
-  touchstone enroll desk --command desk --update
-  touchstone enroll triage --agent-version 1.1.0 --update
-  touchstone --server https://host enroll triage --json";
+  touchstone rating enroll triage --domain customer_support \\
+    --tool search --tool reply
+  touchstone rating enroll triage --domains code,research --tools grep,edit
+  touchstone rating enroll triage \\
+    --openwop-agent vendor.acme.triage.default@1.1.0
+  touchstone rating enroll desk --a2a https://desk.acme.example/a2a \\
+    --credential desk
+  touchstone rating enroll desk --openwop-host https://host.example \\
+    --workflow desk
+  touchstone rating enroll desk --command desk --update
+  touchstone rating enroll triage --agent-version 1.1.0 --update
+  touchstone --server https://host rating enroll triage --json";
 
 /// Enroll an agent for ratings
 #[derive(Debug, Args)]
@@ -167,7 +171,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         text("id")
     ));
     terminal.note(&format!(
-        "next: {} collect --source events.jsonl",
+        "next: {} rating collect --source events.jsonl",
         context.program()
     ));
     Ok(Exit::Good)

@@ -1,15 +1,18 @@
-//! Ratings of agents (AAAF S16): enrollment, evidence collection, assessment, through the public
-//! API.
+//! `touchstone rating`: enroll agents, collect evidence, assess, report and certify, through the
+//! public API. [`Alias`] has the command names that the AAAF specification prints.
 //!
 //! Exit codes: 0, 1 for an error, 2 for bad usage, 4 for insufficient evidence.
 
-pub mod assess;
-pub mod collect;
-pub mod enroll;
-pub mod manage;
-pub mod report;
-pub mod stress_test;
+mod assess;
+mod badge;
+mod collect;
+mod enroll;
+mod manage;
+mod report;
+mod score;
+mod stress_test;
 
+use clap::Subcommand;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -19,16 +22,107 @@ use super::client::Client;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::patience::persistently;
-use crate::domain::aaaf::Insufficient;
+use super::reach::Reach;
+use crate::domain::aaaf::{Dimension, Insufficient};
 use crate::render::plain;
 use crate::render::rating::progress::CollectionProgress;
 use crate::render::rating::view::Assessed;
 
-pub(super) const API: &str = "/api/v1";
+const API: &str = "/api/v1";
 /// Records per page.
 const PAGE: u8 = 200;
 /// Number of existing names listed in the error for an unknown name.
 const NAMES_TOLD: usize = 8;
+
+/// Rate agents from evidence of their work: enroll, assess, report, badges, reviews, appeals
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  touchstone rating enroll triage --domain customer_support --tool search\n  touchstone rating collect --source events.jsonl\n  touchstone rating assess triage\n  touchstone rating report triage --output triage.html"
+)]
+pub enum Command {
+    Enroll(enroll::Arguments),
+    Collect(collect::Arguments),
+    Assess(assess::Arguments),
+    StressTest(stress_test::Arguments),
+    Report(report::Arguments),
+    Badge(badge::Arguments),
+    Score(Box<score::Arguments>),
+    #[command(flatten)]
+    Manage(manage::Command),
+}
+
+// Hidden top-level commands: the names that the AAAF specification prints, and `aaaf score`.
+#[derive(Debug, Subcommand)]
+pub enum Alias {
+    #[command(hide = true)]
+    Enroll(enroll::Arguments),
+    #[command(hide = true)]
+    Collect(collect::Arguments),
+    #[command(hide = true)]
+    Assess(assess::Arguments),
+    #[command(hide = true)]
+    StressTest(stress_test::Arguments),
+    #[command(hide = true)]
+    Report(report::Arguments),
+    #[command(hide = true)]
+    Badge(badge::Arguments),
+    #[command(hide = true, subcommand)]
+    Aaaf(Aaaf),
+}
+
+/// Alias of `touchstone rating score`
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  touchstone rating score events.jsonl")]
+pub enum Aaaf {
+    Score(Box<score::Arguments>),
+}
+
+impl Command {
+    pub const fn reach(&self) -> Reach {
+        match self {
+            Self::Badge(arguments) => arguments.reach(),
+            Self::Score(_) => Reach::FilesByRules,
+            _ => Reach::Host,
+        }
+    }
+}
+
+impl Alias {
+    pub const fn reach(&self) -> Reach {
+        match self {
+            Self::Badge(arguments) => arguments.reach(),
+            Self::Aaaf(Aaaf::Score(_)) => Reach::FilesByRules,
+            _ => Reach::Host,
+        }
+    }
+}
+
+impl From<Alias> for Command {
+    fn from(alias: Alias) -> Self {
+        match alias {
+            Alias::Enroll(arguments) => Self::Enroll(arguments),
+            Alias::Collect(arguments) => Self::Collect(arguments),
+            Alias::Assess(arguments) => Self::Assess(arguments),
+            Alias::StressTest(arguments) => Self::StressTest(arguments),
+            Alias::Report(arguments) => Self::Report(arguments),
+            Alias::Badge(arguments) => Self::Badge(arguments),
+            Alias::Aaaf(Aaaf::Score(arguments)) => Self::Score(arguments),
+        }
+    }
+}
+
+pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Enroll(arguments) => enroll::run(context, &arguments).await,
+        Command::Collect(arguments) => collect::run(context, &arguments).await,
+        Command::Assess(arguments) => assess::run(context, &arguments).await,
+        Command::StressTest(arguments) => stress_test::run(context, &arguments).await,
+        Command::Report(arguments) => report::run(context, &arguments).await,
+        Command::Badge(arguments) => badge::run(context, &arguments).await,
+        Command::Score(arguments) => score::run(context, &arguments),
+        Command::Manage(command) => manage::run(context, command).await,
+    }
+}
 
 #[derive(Clone, Debug, Deserialize)]
 struct Agent {
@@ -120,16 +214,16 @@ async fn agent(client: &Client, named: &str) -> Result<Agent, Failure> {
         format!("agent {} not found", plain(named).trim()),
     );
     Err(match others.as_slice() {
-        [] => failure.or_try("enroll it with touchstone enroll NAME"),
+        [] => failure.or_try("enroll it with touchstone rating enroll NAME"),
         _ => failure.or_try(format!(
-            "use an enrolled agent such as {}, or `touchstone enroll` a new one",
+            "use an enrolled agent such as {}, or `touchstone rating enroll` a new one",
             others.join(", ")
         )),
     })
 }
 
 /// The assessment with this id, or the latest rating of the agent with this name or id.
-pub(super) async fn assessment(client: &Client, named: &str) -> Result<Assessed, Failure> {
+async fn assessment(client: &Client, named: &str) -> Result<Assessed, Failure> {
     if Uuid::try_parse(named).is_ok() {
         let path = format!("{API}/assessments/{named}");
         match persistently(|| client.get(&path)).await {
@@ -156,20 +250,34 @@ fn nobody_else() -> Failure {
 fn unrated(agent: &Agent) -> Failure {
     let name = plain(&agent.name);
     let failure = Failure::inconclusive(Insufficient::CODE, format!("{name} has no rating yet"));
-    failure.or_try(format!("assess it with touchstone assess {name}"))
+    failure.or_try(format!("assess it with touchstone rating assess {name}"))
 }
 
 /// Maps a failure to the exit codes of rating commands.
-pub(super) fn told(context: &Context<'_>, mut failure: Failure) -> Failure {
+fn told(context: &Context<'_>, mut failure: Failure) -> Failure {
     failure.exit = match (&*failure.code, failure.exit) {
         ("usage" | Insufficient::CODE, exit) => exit,
         _ => Exit::Negative,
     };
     if failure.code == "FORBIDDEN" && context.is_embedded() {
         // The owner of a data folder may do everything once there is an organization.
-        failure.remedy = Some("enroll an agent with touchstone enroll NAME".to_owned());
+        failure.remedy = Some("enroll an agent with touchstone rating enroll NAME".to_owned());
     }
     failure
+}
+
+/// Parses the name or short name of a dimension.
+fn dimension(name: &str) -> Result<Dimension, String> {
+    Dimension::named(name).ok_or_else(|| {
+        let all = Dimension::PERFORMANCE.iter().chain(&Dimension::CAPABILITY);
+        let names: Vec<String> = all
+            .map(|it| match it.short() {
+                short if short == it.as_str() => short.to_owned(),
+                short => format!("{short} ({it})"),
+            })
+            .collect();
+        format!("must be one of {}", names.join(", "))
+    })
 }
 
 /// Parses a timestamp, or a day as its first moment in UTC.

@@ -1,4 +1,4 @@
-//! `touchstone report`: write a report on one agent's rating, or on all ratings.
+//! `touchstone rating report`: write a report on one agent's rating, or on all ratings.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -31,11 +31,11 @@ to standards. The HTML report is one file without scripts or external resources.
 Exit codes: 0 written, 1 error, 2 bad usage, 4 no rating yet.
 
 Examples:
-  touchstone report triage
-  touchstone report triage --output triage.html
-  touchstone report triage --output reports/
-  touchstone report --summary --sort capability --output ratings.html
-  touchstone report triage --json";
+  touchstone rating report triage
+  touchstone rating report triage --output triage.html
+  touchstone rating report triage --output reports/
+  touchstone rating report --summary --sort capability --output ratings.html
+  touchstone rating report triage --json";
 
 /// Write a report on an agent's rating, or on all ratings
 #[derive(Debug, Args)]
@@ -325,7 +325,7 @@ async fn summary(client: &Client, sort: Option<Sort>) -> Result<Summary, Failure
     }
     if agents.is_empty() {
         return Err(Failure::bad_input("NOT_FOUND", "no agents are enrolled")
-            .or_try("enroll one with touchstone enroll NAME"));
+            .or_try("enroll one with touchstone rating enroll NAME"));
     }
     let mut pasts: HashMap<String, Past> = HashMap::new();
     let mut pages = Pages::new(client, "assessments", &[]);

@@ -1,4 +1,5 @@
-//! `touchstone stress-test`: run the host's stress tests against an agent, and wait for the rating.
+//! `touchstone rating stress-test`: run the host's stress tests against an agent, and wait for the
+//! rating.
 
 use clap::Args;
 use serde_json::json;
@@ -19,8 +20,8 @@ with reasons. The command costs what the agent's model costs.
 Exit codes: 0 rated, 1 error, 2 bad usage, 4 insufficient evidence.
 
 Examples:
-  touchstone stress-test triage --dimension delegation
-  touchstone stress-test triage --json";
+  touchstone rating stress-test triage --dimension delegation
+  touchstone rating stress-test triage --json";
 
 /// Run the host's stress tests against an agent
 #[derive(Debug, Args)]
@@ -30,7 +31,7 @@ pub struct Arguments {
     #[arg(value_name = "AGENT")]
     agent: String,
     /// Run only the test of this capability dimension, without minimums and tiers
-    #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::aaaf::dimension)]
+    #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::rating::dimension)]
     dimension: Option<Dimension>,
     /// Request the stress test from the host and return without waiting for the result
     #[arg(long)]

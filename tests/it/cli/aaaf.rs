@@ -44,7 +44,7 @@ fn window(vector: &Value) -> [String; 4] {
 fn a_document_is_scored_as_it_says() {
     let (home, vector) = (Home::empty(), vector("full-assessment"));
     std::fs::write(home.path("all.json"), vector["input"].to_string()).unwrap();
-    let done = home.run(&["aaaf", "score", "all.json", "--json"]);
+    let done = home.run(&["rating", "score", "all.json", "--json"]);
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
     let said = done.document();
     for axis in ["performance", "capability"] {
@@ -62,7 +62,7 @@ fn a_document_is_scored_as_it_says() {
     assert!(!home.data().exists());
     assert_eq!(
         done.stdout,
-        home.run(&["aaaf", "score", "all.json", "--json"]).stdout
+        home.run(&["rating", "score", "all.json", "--json"]).stdout
     );
 }
 
@@ -71,7 +71,7 @@ fn lines_are_scored_by_options_and_from_stdin() {
     let (home, vector) = evidence("passive-only-ignores-active");
     let window = window(&vector);
     let mut arguments = vec![
-        "aaaf",
+        "rating",
         "score",
         "events.jsonl",
         "--type",
@@ -95,7 +95,7 @@ fn people_see_both_axes_and_what_they_are_made_of() {
     let (home, vector) = evidence("partial-coverage");
     let window = window(&vector);
     let mut arguments = vec![
-        "aaaf",
+        "rating",
         "score",
         "events.jsonl",
         "--assessment",
@@ -132,7 +132,7 @@ fn people_see_both_axes_and_what_they_are_made_of() {
 fn too_little_evidence_exits_4_and_says_how_much_there_must_be() {
     let (home, vector) = evidence("too-few-tasks-for-performance");
     let window = window(&vector);
-    let mut arguments = vec!["aaaf", "score", "events.jsonl", "--json"];
+    let mut arguments = vec!["rating", "score", "events.jsonl", "--json"];
     arguments.extend(window.iter().map(String::as_str));
     let done = home.run(&arguments);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
@@ -164,7 +164,7 @@ fn too_little_evidence_exits_4_and_says_how_much_there_must_be() {
 fn a_file_that_is_none_exits_1_and_names_the_line(#[case] text: &str, #[case] told: &str) {
     let home = Home::empty();
     std::fs::write(home.path("events.json"), text).unwrap();
-    let done = home.run(&["aaaf", "score", "events.json"]);
+    let done = home.run(&["rating", "score", "events.json"]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert!(done.stderr.contains(told), "{}", done.stderr);
 }
@@ -176,7 +176,7 @@ fn a_file_that_is_none_exits_1_and_names_the_line(#[case] text: &str, #[case] to
 fn a_file_without_events_is_too_little_evidence(#[case] text: &str) {
     let home = Home::empty();
     std::fs::write(home.path("events.json"), text).unwrap();
-    let done = home.run(&["aaaf", "score", "events.json", "--json"]);
+    let done = home.run(&["rating", "score", "events.json", "--json"]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     assert_eq!(done.document()["error"]["code"], "INSUFFICIENT_EVIDENCE");
 }
@@ -187,7 +187,7 @@ fn the_line_of_an_event_that_is_none_is_named() {
     let mut events = vector["input"]["events"].clone();
     events[4]["data"]["task_id"] = json!(null);
     std::fs::write(home.path("events.jsonl"), lines(&events)).unwrap();
-    let done = home.run(&["aaaf", "score", "events.jsonl"]);
+    let done = home.run(&["rating", "score", "events.jsonl"]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert!(
         done.stderr
@@ -203,7 +203,7 @@ fn events_of_several_agents_rate_nobody() {
     let mut events = vector["input"]["events"].clone();
     events[1]["agent_id"] = json!("somebody-else");
     std::fs::write(home.path("events.jsonl"), lines(&events)).unwrap();
-    let done = home.run(&["aaaf", "score", "events.jsonl"]);
+    let done = home.run(&["rating", "score", "events.jsonl"]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert!(done.stderr.contains("--agent"), "{}", done.stderr);
 }
@@ -215,7 +215,7 @@ fn weights_that_are_not_the_whole_are_refused() {
         "consistency": 0.2, "review_compliance": 0.2}});
     std::fs::write(home.path("aaaf.json"), weights.to_string()).unwrap();
     let done = home.run(&[
-        "aaaf",
+        "rating",
         "score",
         "events.jsonl",
         "--config",
@@ -234,7 +234,7 @@ fn names_of_strangers_do_not_reach_the_terminal_as_they_are() {
         event["agent_id"] = json!("agent\u{1b}[2J");
     }
     std::fs::write(home.path("events.jsonl"), lines(&events)).unwrap();
-    let done = home.run(&["aaaf", "score", "events.jsonl", "--dimension", "accuracy"]);
+    let done = home.run(&["rating", "score", "events.jsonl", "--dimension", "accuracy"]);
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
     assert!(
         done.stdout.contains("agent [2J") && !done.stdout.contains('\u{1b}'),
@@ -246,7 +246,7 @@ fn names_of_strangers_do_not_reach_the_terminal_as_they_are() {
         "{\"events\": [], \"con\\u001b[2J\": 1}",
     )
     .unwrap();
-    let done = home.run(&["aaaf", "score", "events.json"]);
+    let done = home.run(&["rating", "score", "events.json"]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert!(!done.stderr.contains('\u{1b}'), "{}", done.stderr);
 }

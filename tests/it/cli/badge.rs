@@ -10,7 +10,10 @@ use crate::support::badges::{self, Case, cases};
 
 fn verify(case: &Case, more: &[&str]) -> Done {
     let mut command = touchstone();
-    command.args(["badge", "verify"]).arg(&case.file).args(more);
+    command
+        .args(["rating", "badge", "verify"])
+        .arg(&case.file)
+        .args(more);
     for (option, file) in [
         ("--status-list", &case.status),
         ("--issuer-document", &case.did),
@@ -155,8 +158,13 @@ fn what_is_no_badge_is_bad_input() {
         std::fs::write(&path, text).unwrap();
         path
     };
-    let run =
-        |arguments: &[&Path]| Done::of(touchstone().args(["badge", "verify"]).args(arguments));
+    let run = |arguments: &[&Path]| {
+        Done::of(
+            touchstone()
+                .args(["rating", "badge", "verify"])
+                .args(arguments),
+        )
+    };
     for (name, text) in [
         (
             "empty.svg",

@@ -80,6 +80,32 @@ fn the_exit_codes_are_documented() {
     }
 }
 
+#[test]
+fn names_of_the_specification_are_hidden_aliases_of_rating_commands() {
+    let cli = Cli::command();
+    let rating = cli.find_subcommand("rating").unwrap();
+    let options = |command: &clap::Command| -> Vec<String> {
+        let arguments = command.get_arguments();
+        arguments.map(|it| it.get_id().to_string()).collect()
+    };
+    for name in [
+        "enroll",
+        "collect",
+        "assess",
+        "stress-test",
+        "report",
+        "badge",
+    ] {
+        let alias = cli.find_subcommand(name).unwrap();
+        let command = rating.find_subcommand(name).unwrap();
+        assert!(alias.is_hide_set() && !command.is_hide_set(), "{name}");
+        assert_eq!(options(alias), options(command), "{name}");
+    }
+    let score = cli.find_subcommand("aaaf").unwrap();
+    assert!(score.is_hide_set() && score.find_subcommand("score").is_some());
+    assert!(rating.find_subcommand("score").is_some());
+}
+
 #[rstest]
 #[case::unknown_command(&["evaluate"])]
 #[case::missing_agent(&["eval", "vendor.acme.evals.triage@1.0.0"])]

@@ -155,7 +155,14 @@ fn stage(home: &Home, assessment: &str) -> Value {
 }
 
 fn id_of(home: &Home, agent: &str) -> String {
-    let done = home.run(&["assess", agent, "--dimension", "accuracy", "--json"]);
+    let done = home.run(&[
+        "rating",
+        "assess",
+        agent,
+        "--dimension",
+        "accuracy",
+        "--json",
+    ]);
     assert_good(&done);
     done.document()["agent_id"].as_str().unwrap().to_owned()
 }
@@ -163,14 +170,16 @@ fn id_of(home: &Home, agent: &str) -> String {
 #[test]
 fn a_command_leaves_the_assessments_of_others_alone() {
     let home = with_evidence(36);
-    assert_good(&home.run(&["enroll", "other", "--domain", "code", "--tool", "grep"]));
+    assert_good(&home.run(&[
+        "rating", "enroll", "other", "--domain", "code", "--tool", "grep",
+    ]));
     write(&home, "other.jsonl", &tasks("other", 36));
-    assert_good(&home.run(&["collect", "--source", "other.jsonl"]));
+    assert_good(&home.run(&["rating", "collect", "--source", "other.jsonl"]));
     let triage = id_of(&home, "triage");
     let waiting = ordered(&home, false, &triage);
-    assert_good(&home.run(&["assess", "other"]));
+    assert_good(&home.run(&["rating", "assess", "other"]));
     assert_eq!(stage(&home, &waiting), "pending");
-    let refused = home.run(&["assess", "triage", "--json"]);
+    let refused = home.run(&["rating", "assess", "triage", "--json"]);
     assert_eq!(
         refused.document()["error"]["code"],
         "ASSESSMENT_IN_PROGRESS"
@@ -184,6 +193,6 @@ fn an_assessment_of_a_command_that_was_killed_is_carried_on_by_the_next_one() {
     let home = with_evidence(36);
     let triage = id_of(&home, "triage");
     let left = ordered(&home, true, &triage);
-    assert_good(&home.run(&["assess", "triage"]));
+    assert_good(&home.run(&["rating", "assess", "triage"]));
     assert_eq!(stage(&home, &left), "completed");
 }

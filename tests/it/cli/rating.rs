@@ -44,7 +44,9 @@ pub fn with_evidence(many: usize) -> Home {
 /// The same with an agent of this name.
 pub fn with_evidence_about(agent: &str, many: usize) -> Home {
     let home = Home::empty();
-    let enroll = ["enroll", agent, "--domain", "code", "--tool", "grep"];
+    let enroll = [
+        "rating", "enroll", agent, "--domain", "code", "--tool", "grep",
+    ];
     let done = home.run(&[&enroll[..], &["--json"]].concat());
     assert_good(&done);
     let enrolled = done.document();
@@ -56,7 +58,7 @@ pub fn with_evidence_about(agent: &str, many: usize) -> Home {
         return home;
     }
     write(&home, "events.jsonl", &tasks(agent, many));
-    let done = home.run(&["collect", "--source", "events.jsonl"]);
+    let done = home.run(&["rating", "collect", "--source", "events.jsonl"]);
     assert_good(&done);
     assert_eq!(done.stdout, format!("{} recorded\n", many * 2));
     home
@@ -78,9 +80,9 @@ fn an_agent_is_rated_in_an_empty_folder_without_any_set_up() {
         format!("{text}\n{}\n", events[0]),
     )
     .unwrap();
-    assert_good(&home.run(&["collect", "--source", "events.jsonl"]));
+    assert_good(&home.run(&["rating", "collect", "--source", "events.jsonl"]));
 
-    let done = home.run(&["assess", "triage"]);
+    let done = home.run(&["rating", "assess", "triage"]);
     assert_good(&done);
     for told in [
         "agent        triage",
@@ -95,7 +97,7 @@ fn an_agent_is_rated_in_an_empty_folder_without_any_set_up() {
     }
     assert!(!done.stdout.contains(['\u{1b}', '█']), "{}", done.stdout);
 
-    let done = home.run(&["assess", "triage", "--json"]);
+    let done = home.run(&["rating", "assess", "triage", "--json"]);
     assert_good(&done);
     let found = done.document();
     assert_eq!(found["status"], "completed");
@@ -104,7 +106,7 @@ fn an_agent_is_rated_in_an_empty_folder_without_any_set_up() {
     assert_eq!(found["result"]["tasks_performance"], 36);
     // By id as well.
     let id = found["agent_id"].as_str().unwrap();
-    assert_good(&home.run(&["assess", id, "--dimension", "accuracy"]));
+    assert_good(&home.run(&["rating", "assess", id, "--dimension", "accuracy"]));
 }
 
 #[test]
@@ -113,7 +115,7 @@ fn bars_are_for_terminals() {
     let done = Done::of(
         home.touchstone()
             .env("CLICOLOR_FORCE", "1")
-            .args(["assess", "triage"]),
+            .args(["rating", "assess", "triage"]),
     );
     assert_good(&done);
     assert!(done.stdout.contains('█'), "{}", done.stdout);
@@ -122,12 +124,12 @@ fn bars_are_for_terminals() {
 #[test]
 fn too_little_evidence_exits_4_and_an_unknown_agent_1() {
     let home = with_evidence(5);
-    let done = home.run(&["assess", "triage", "--json"]);
+    let done = home.run(&["rating", "assess", "triage", "--json"]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     let error = &done.document()["error"];
     assert_eq!(error["code"], "INSUFFICIENT_EVIDENCE");
     assert_eq!(error["details"]["current_count"], 5);
-    let done = home.run(&["assess", "triag"]);
+    let done = home.run(&["rating", "assess", "triag"]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert!(
         done.stderr.contains("agent triag not found") && done.stderr.contains("triage"),
@@ -139,8 +141,8 @@ fn too_little_evidence_exits_4_and_an_unknown_agent_1() {
 #[test]
 fn all_of_them_are_rated_and_the_worst_is_the_exit_code() {
     let home = with_evidence(36);
-    assert_good(&home.run(&["enroll", "idle"]));
-    let done = home.run(&["assess", "--all"]);
+    assert_good(&home.run(&["rating", "enroll", "idle"]));
+    let done = home.run(&["rating", "assess", "--all"]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     assert!(
         done.stdout.contains("triage  performance 0.")
@@ -148,7 +150,7 @@ fn all_of_them_are_rated_and_the_worst_is_the_exit_code() {
         "{}",
         done.stdout
     );
-    let done = home.run(&["assess", "--all", "--json"]);
+    let done = home.run(&["rating", "assess", "--all", "--json"]);
     let document = done.document();
     let listed = document["assessments"].as_array().unwrap();
     assert_eq!(listed.len(), 2);
@@ -160,13 +162,13 @@ fn all_of_them_are_rated_and_the_worst_is_the_exit_code() {
 #[test]
 fn a_refused_event_is_named_with_its_line_and_the_others_are_taken() {
     let home = Home::empty();
-    assert_good(&home.run(&["enroll", "triage"]));
+    assert_good(&home.run(&["rating", "enroll", "triage"]));
     let mut events = tasks("triage", 2);
     events[1]["agent_id"] = json!("a-stranger");
     write(&home, "events.jsonl", &events);
     let text = std::fs::read_to_string(home.path("events.jsonl")).unwrap();
     std::fs::write(home.path("events.jsonl"), format!("{text}no event\n")).unwrap();
-    let done = home.run(&["collect", "--source", "events.jsonl"]);
+    let done = home.run(&["rating", "collect", "--source", "events.jsonl"]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert_eq!(done.stdout, "3 recorded, 2 refused\n");
     assert!(
@@ -174,7 +176,7 @@ fn a_refused_event_is_named_with_its_line_and_the_others_are_taken() {
         "{}",
         done.stderr
     );
-    let done = home.run(&["collect", "--source", "events.jsonl", "--json"]);
+    let done = home.run(&["rating", "collect", "--source", "events.jsonl", "--json"]);
     let document = done.document();
     assert_eq!(
         (&document["accepted"], &document["rejected"]),
@@ -182,7 +184,7 @@ fn a_refused_event_is_named_with_its_line_and_the_others_are_taken() {
     );
     // Only the one that is refused.
     write(&home, "bad.jsonl", &events[1..2]);
-    let done = home.run(&["collect", "--source", "bad.jsonl"]);
+    let done = home.run(&["rating", "collect", "--source", "bad.jsonl"]);
     assert_eq!(
         (done.code, done.stdout.as_str()),
         (1, "0 recorded, 1 refused\n")
@@ -192,7 +194,7 @@ fn a_refused_event_is_named_with_its_line_and_the_others_are_taken() {
 #[test]
 fn whose_events_are_and_from_when_may_be_said_beside() {
     let home = Home::empty();
-    assert_good(&home.run(&["enroll", "triage"]));
+    assert_good(&home.run(&["rating", "enroll", "triage"]));
     let mut events = tasks("triage", 3);
     for event in &mut events {
         event.as_object_mut().unwrap().remove("agent_id");
@@ -201,6 +203,7 @@ fn whose_events_are_and_from_when_may_be_said_beside() {
     std::fs::write(home.path("events.json"), json!(events).to_string()).unwrap();
     let from = ago(10 * 86_400);
     let done = home.run(&[
+        "rating",
         "collect",
         "--source",
         "events.json",
@@ -215,7 +218,7 @@ fn whose_events_are_and_from_when_may_be_said_beside() {
     let mut command = home.touchstone();
     let piped = Done::of(
         command
-            .args(["collect", "--source", "-", "--agent", "triage"])
+            .args(["rating", "collect", "--source", "-", "--agent", "triage"])
             .write_stdin(text),
     );
     assert_eq!(piped.stdout, "6 recorded\n");
@@ -224,13 +227,21 @@ fn whose_events_are_and_from_when_may_be_said_beside() {
 #[test]
 fn an_agent_is_enrolled_once_and_changed_when_that_is_said() {
     let home = Home::empty();
-    let done = home.run(&["enroll", "triage", "--organization", "Acme", "--json"]);
+    let done = home.run(&[
+        "rating",
+        "enroll",
+        "triage",
+        "--organization",
+        "Acme",
+        "--json",
+    ]);
     assert_good(&done);
     assert_eq!(done.document()["name"], "triage");
-    let done = home.run(&["enroll", "triage", "--agent-version", "1.1.0"]);
+    let done = home.run(&["rating", "enroll", "triage", "--agent-version", "1.1.0"]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert!(done.stderr.contains("--update"), "{}", done.stderr);
     let done = home.run(&[
+        "rating",
         "enroll",
         "triage",
         "--agent-version",
@@ -243,13 +254,13 @@ fn an_agent_is_enrolled_once_and_changed_when_that_is_said() {
 }
 
 #[rstest]
-#[case(&["assess", "triage"])]
-#[case(&["assess", "--all"])]
+#[case(&["rating", "assess", "triage"])]
+#[case(&["rating", "assess", "--all"])]
 fn before_anything_is_enrolled_it_is_said_how(#[case] arguments: &[&str]) {
     let done = Home::empty().run(arguments);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert!(
-        done.stderr.contains("touchstone enroll NAME"),
+        done.stderr.contains("touchstone rating enroll NAME"),
         "{}",
         done.stderr
     );
@@ -268,27 +279,27 @@ fn a_host_is_spoken_to_the_same_way() {
         let start = ["--server", &server.url, "--key", key.trim_end()];
         elsewhere.run(&[&start[..], arguments].concat())
     };
-    let done = remote(&["collect", "--source", "events.jsonl"]);
+    let done = remote(&["rating", "collect", "--source", "events.jsonl"]);
     assert_eq!(
         (done.code, done.stdout.as_str()),
         (0, "72 recorded\n"),
         "{}",
         done.stderr
     );
-    let done = remote(&["assess", "triage", "--json"]);
+    let done = remote(&["rating", "assess", "triage", "--json"]);
     assert_good(&done);
     assert_eq!(done.document()["result"]["tasks_performance"], 36);
-    let done = remote(&["assess", "triage", "--no-wait", "--json"]);
+    let done = remote(&["rating", "assess", "triage", "--no-wait", "--json"]);
     assert_good(&done);
     assert!(done.document()["id"].is_string(), "{}", done.stdout);
-    let done = remote(&["enroll", "other", "--organization", "Acme"]);
+    let done = remote(&["rating", "enroll", "other", "--organization", "Acme"]);
     assert_eq!(done.code, 2, "{}", done.stderr);
     // A key of a tenant without an organization is told who makes one.
     let stranger = home
         .run(&["key", "create", "--tenant", "other", "--scope", "all"])
         .stdout;
     let start = ["--server", &server.url, "--key", stranger.trim_end()];
-    let done = elsewhere.run(&[&start[..], &["enroll", "triage"]].concat());
+    let done = elsewhere.run(&[&start[..], &["rating", "enroll", "triage"]].concat());
     assert_eq!(done.code, 1, "{}", done.stderr);
     assert!(done.stderr.contains("operator"), "{}", done.stderr);
 }
@@ -296,17 +307,17 @@ fn a_host_is_spoken_to_the_same_way() {
 #[test]
 fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
     let home = with_evidence(36);
-    let done = home.run(&["report", "triage"]);
+    let done = home.run(&["rating", "report", "triage"]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     assert!(
         done.stderr
-            .contains("try: assess it with touchstone assess triage"),
+            .contains("try: assess it with touchstone rating assess triage"),
         "{}",
         done.stderr
     );
-    assert_good(&home.run(&["assess", "triage"]));
-    assert_good(&home.run(&["assess", "triage"]));
-    let done = home.run(&["report", "triage"]);
+    assert_good(&home.run(&["rating", "assess", "triage"]));
+    assert_good(&home.run(&["rating", "assess", "triage"]));
+    let done = home.run(&["rating", "report", "triage"]);
     assert_good(&done);
     for told in [
         "# triage",
@@ -320,7 +331,14 @@ fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
     ] {
         assert!(done.stdout.contains(told), "{told}: {}", done.stdout);
     }
-    let done = home.run(&["report", "triage", "--output", "triage.html", "--json"]);
+    let done = home.run(&[
+        "rating",
+        "report",
+        "triage",
+        "--output",
+        "triage.html",
+        "--json",
+    ]);
     assert_good(&done);
     let page = std::fs::read_to_string(home.path("triage.html")).unwrap();
     let facts = done.document();
@@ -331,18 +349,18 @@ fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
     );
     assert_eq!(facts["history"].as_array().unwrap().len(), 1);
 
-    assert_good(&home.run(&["enroll", "idle"]));
-    let done = home.run(&["report", "--summary"]);
+    assert_good(&home.run(&["rating", "enroll", "idle"]));
+    let done = home.run(&["rating", "report", "--summary"]);
     assert_good(&done);
     assert!(
         done.stdout.contains("2 enrolled, 1 rated") && done.stdout.contains("| idle | not rated"),
         "{}",
         done.stdout
     );
-    let done = home.run(&["report", "--summary", "--output", "all.html"]);
+    let done = home.run(&["rating", "report", "--summary", "--output", "all.html"]);
     assert_good(&done);
     assert!(home.path("all.html").exists() && done.stdout.is_empty());
-    let done = home.run(&["report", "triage", "--output", "triage.pdf"]);
+    let done = home.run(&["rating", "report", "triage", "--output", "triage.pdf"]);
     assert_eq!(done.code, 2, "{}", done.stderr);
     assert!(done.stderr.contains("--format"), "{}", done.stderr);
 }
@@ -350,17 +368,18 @@ fn a_report_tells_the_last_rating_and_those_before_in_either_form() {
 #[test]
 fn a_badge_is_taken_in_every_form_and_verified_offline() {
     let home = with_evidence(36);
-    let done = home.run(&["badge", "triage"]);
+    let done = home.run(&["rating", "badge", "triage"]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
-    let done = home.run(&["assess", "triage", "--json"]);
+    let done = home.run(&["rating", "assess", "triage", "--json"]);
     assert_good(&done);
     let assessment = done.document()["id"].as_str().unwrap().to_owned();
     for file in ["badge.png", "badge.svg", "badge.json"] {
-        assert_good(&home.run(&["badge", &assessment, "--output", file]));
+        assert_good(&home.run(&["rating", "badge", &assessment, "--output", file]));
     }
     let credential = ["--format", "credential", "-o", "credential.json"];
-    assert_good(&home.run(&[&["badge", "triage"], &credential[..]].concat()));
+    assert_good(&home.run(&[&["rating", "badge", "triage"], &credential[..]].concat()));
     let several = [
+        "rating",
         "badge",
         &assessment,
         "--format",
@@ -374,21 +393,21 @@ fn a_badge_is_taken_in_every_form_and_verified_offline() {
     let files = done.document();
     let [svg, json] = ["svg", "json"].map(|it| format!("badges/{assessment}.{it}"));
     assert_eq!(files["outputs"], json!([svg, json]));
-    assert_good(&home.run(&["badge", "verify", &svg]));
-    assert_good(&home.run(&["badge", &assessment, "--format", "svg,json"]));
+    assert_good(&home.run(&["rating", "badge", "verify", &svg]));
+    assert_good(&home.run(&["rating", "badge", &assessment, "--format", "svg,json"]));
     assert!(home.path(&format!("{assessment}.json")).exists());
     let text = std::fs::read_to_string(home.path("badge.json")).unwrap();
     let mut altered: Value = serde_json::from_str(&text).unwrap();
     altered["performance"]["tier"] = json!("Novice");
     std::fs::write(home.path("altered.json"), altered.to_string()).unwrap();
-    let done = home.run(&["badge", "verify", "altered.json", "--json"]);
+    let done = home.run(&["rating", "badge", "verify", "altered.json", "--json"]);
     assert_eq!(done.code, 1, "{}", done.stdout);
     let reason = done.document()["reasons"][0].clone();
     assert_eq!(reason["code"], "document_altered");
     let message = reason["message"].as_str().unwrap();
     assert!(message.contains(" in performance.tier;"), "{message}");
     for file in ["badge.png", "badge.svg", "badge.json", "credential.json"] {
-        let done = home.run(&["badge", "verify", file]);
+        let done = home.run(&["rating", "badge", "verify", file]);
         assert_good(&done);
         assert!(
             done.stdout.contains("the badge is valid"),
@@ -396,17 +415,24 @@ fn a_badge_is_taken_in_every_form_and_verified_offline() {
             done.stdout
         );
     }
-    let done = home.run(&["badge", "triage"]);
+    let done = home.run(&["rating", "badge", "triage"]);
     assert_good(&done);
     assert!(done.stdout.starts_with("| AAAF badge |"), "{}", done.stdout);
-    let report = home.run(&["report", "triage"]);
+    let report = home.run(&["rating", "report", "triage"]);
     assert!(report.stdout.contains("Valid until "), "{}", report.stdout);
-    let done = home.run(&["assess", "triage", "--dimension", "accuracy", "--json"]);
+    let done = home.run(&[
+        "rating",
+        "assess",
+        "triage",
+        "--dimension",
+        "accuracy",
+        "--json",
+    ]);
     let single = done.document()["id"].as_str().unwrap().to_owned();
-    let done = home.run(&["badge", &single]);
+    let done = home.run(&["rating", "badge", &single]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     assert!(done.stderr.contains("has no badge"), "{}", done.stderr);
-    let done = home.run(&["badge", "triage", "--output", "badge.gif"]);
+    let done = home.run(&["rating", "badge", "triage", "--output", "badge.gif"]);
     assert_eq!(done.code, 2, "{}", done.stderr);
 }
 
@@ -414,10 +440,17 @@ fn a_badge_is_taken_in_every_form_and_verified_offline() {
 fn the_hosts_own_runs_are_a_source_too() {
     let home = Home::empty();
     let agent = "vendor.acme.triage.default@1.1.0";
-    let done = home.run(&["enroll", "triage", "--openwop-agent", agent, "--json"]);
+    let done = home.run(&[
+        "rating",
+        "enroll",
+        "triage",
+        "--openwop-agent",
+        agent,
+        "--json",
+    ]);
     assert_good(&done);
     assert_eq!(done.document()["openwop_agent"], agent);
-    let done = home.run(&["collect", "--source", "host", "--agent", "triage"]);
+    let done = home.run(&["rating", "collect", "--source", "host", "--agent", "triage"]);
     assert_good(&done);
     assert_eq!(done.stdout, "0 recorded from 0 runs\n");
 }
@@ -450,9 +483,15 @@ fn a_gate_that_asks_for_a_rating_says_so() {
 fn only_an_agent_that_stands_for_one_that_runs_is_put_through_stress_tests() {
     let home = with_evidence(0);
     for command in [
-        ["stress-test", "triage"].as_slice(),
-        &["stress-test", "triage", "--dimension", "delegation"],
-        &["assess", "triage", "--type", "stress_test_only"],
+        ["rating", "stress-test", "triage"].as_slice(),
+        &[
+            "rating",
+            "stress-test",
+            "triage",
+            "--dimension",
+            "delegation",
+        ],
+        &["rating", "assess", "triage", "--type", "stress_test_only"],
     ] {
         let done = home.run(command);
         assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
@@ -465,8 +504,16 @@ fn only_an_agent_that_stands_for_one_that_runs_is_put_through_stress_tests() {
     }
     // What came along can be rated all the same; there is none.
     for command in [
-        ["assess", "triage", "--type", "full", "--no-stress-test"].as_slice(),
-        &["assess", "triage", "--type", "full"],
+        [
+            "rating",
+            "assess",
+            "triage",
+            "--type",
+            "full",
+            "--no-stress-test",
+        ]
+        .as_slice(),
+        &["rating", "assess", "triage", "--type", "full"],
     ] {
         let done = home.run(command);
         assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
@@ -483,19 +530,28 @@ fn an_agent_that_is_a_command_of_the_configuration_is_put_through_stress_tests()
     let reach = "[[aaaf.reach.commands]]\nname = \"clerk\"\ncommand = \"python3 agent.py expected.json\"\n\
                  tenants = [\"default\"]\n";
     std::fs::write(home.config(), format!("{settings}\n{reach}")).unwrap();
-    let refused = home.run(&["enroll", "clerk", "--command", "python3 agent.py"]);
+    let refused = home.run(&["rating", "enroll", "clerk", "--command", "python3 agent.py"]);
     assert_ne!(refused.code, 0, "{}", refused.stdout);
     assert!(
         refused.stderr.contains("reached_by.command"),
         "{}",
         refused.stderr
     );
-    let enroll = ["enroll", "clerk", "--domain", "legal", "--command", "clerk"];
+    let enroll = [
+        "rating",
+        "enroll",
+        "clerk",
+        "--domain",
+        "legal",
+        "--command",
+        "clerk",
+    ];
     let done = home.run(&[&enroll[..], &["--json"]].concat());
     assert_good(&done);
     let way = json!({"transport": "command", "command": "clerk"});
     assert_eq!(done.document()["reached_by"], way);
     let test = [
+        "rating",
         "stress-test",
         "clerk",
         "--dimension",
@@ -513,6 +569,7 @@ fn an_agent_that_is_a_command_of_the_configuration_is_put_through_stress_tests()
     // Naming an installed agent takes the way away.
     let agent = "vendor.acme.triage.default";
     let update = [
+        "rating",
         "enroll",
         "clerk",
         "--openwop-agent",
@@ -528,7 +585,7 @@ fn an_agent_that_is_a_command_of_the_configuration_is_put_through_stress_tests()
         &["--a2a", "https://desk.example", "--command", "clerk"],
         &["--credential", "desk"],
     ] {
-        let done = home.run(&[&["enroll", "other"], wrong].concat());
+        let done = home.run(&[&["rating", "enroll", "other"], wrong].concat());
         assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     }
 }
@@ -652,7 +709,7 @@ fn the_organization_and_its_webhooks_are_managed() {
 #[test]
 fn an_appeal_is_filed_and_decided_by_somebody_else() {
     let home = with_evidence(36);
-    assert_good(&home.run(&["assess", "triage"]));
+    assert_good(&home.run(&["rating", "assess", "triage"]));
     let appeal = ["rating", "appeal"];
     let file = [
         "file",
@@ -746,7 +803,7 @@ fn the_commands_of_the_specification_work_as_printed() {
 #[test]
 fn task_logs_become_evidence_once() {
     let home = Home::empty();
-    assert_good(&home.run(&["enroll", "triage"]));
+    assert_good(&home.run(&["rating", "enroll", "triage"]));
     let row = |task: usize| {
         format!(
             "t{task},{},{},accepted,2,code,{task}\n",
@@ -759,6 +816,7 @@ fn task_logs_become_evidence_once() {
     std::fs::write(home.path("task_logs.csv"), &log).unwrap();
     let from = ago(86_400);
     let collect = [
+        "rating",
         "collect",
         "triage",
         "--source",
@@ -775,6 +833,7 @@ fn task_logs_become_evidence_once() {
     let log = format!("{header}{}{rows}t9,,,,,,\n", row(2));
     std::fs::write(home.path("march.csv"), log).unwrap();
     let collect = [
+        "rating",
         "collect",
         "triage",
         "--source",
@@ -796,21 +855,21 @@ fn task_logs_become_evidence_once() {
     // Of several logs the refusal names the one.
     std::fs::create_dir(home.path("task_logs")).unwrap();
     std::fs::write(home.path("task_logs/may.jsonl"), "{\"task_id\": 7}\n").unwrap();
-    let done = home.run(&["collect", "triage", "--source", "task_logs"]);
+    let done = home.run(&["rating", "collect", "triage", "--source", "task_logs"]);
     assert_eq!(done.stdout, "4 recorded, 1 refused\n", "{}", done.stderr);
     assert!(
         done.stderr.contains("task_logs/may.jsonl, line 1: "),
         "{}",
         done.stderr
     );
-    let done = Home::empty().run(&["collect", "triage", "--source", "task_logs"]);
+    let done = Home::empty().run(&["rating", "collect", "triage", "--source", "task_logs"]);
     assert_eq!(done.code, 2, "{}", done.stderr);
 }
 
 #[test]
 fn progress_is_shown_against_what_a_rating_needs() {
     let home = with_evidence(24);
-    assert_good(&home.run(&["enroll", "idle"]));
+    assert_good(&home.run(&["rating", "enroll", "idle"]));
     let done = home.run(&["rating", "progress"]);
     assert_good(&done);
     assert_eq!(
@@ -841,7 +900,7 @@ fn progress_is_shown_against_what_a_rating_needs() {
         done.stdout
     );
     // The page for everybody shows it as well.
-    assert_good(&home.run(&["report", "--summary", "--output", "all.html"]));
+    assert_good(&home.run(&["rating", "report", "--summary", "--output", "all.html"]));
     let page = std::fs::read_to_string(home.path("all.html")).unwrap();
     assert!(
         page.contains("24 of 30 tasks") && page.contains("0 of 20 tasks"),
@@ -853,8 +912,8 @@ fn progress_is_shown_against_what_a_rating_needs() {
 #[test]
 fn dimensions_are_shown_over_all_agents() {
     let home = with_evidence(36);
-    assert_good(&home.run(&["enroll", "idle"]));
-    assert_good(&home.run(&["assess", "triage"]));
+    assert_good(&home.run(&["rating", "enroll", "idle"]));
+    assert_good(&home.run(&["rating", "assess", "triage"]));
     let done = home.run(&["rating", "dimensions"]);
     assert_good(&done);
     for told in [
@@ -875,7 +934,7 @@ fn dimensions_are_shown_over_all_agents() {
         (&agent["name"], agent["score"].is_number()),
         (&json!("triage"), true)
     );
-    let done = home.run(&["report", "--summary"]);
+    let done = home.run(&["rating", "report", "--summary"]);
     assert_good(&done);
     assert!(
         done.stdout.contains("### Tool Proficiency") && done.stdout.contains("| triage | 0."),
@@ -887,7 +946,7 @@ fn dimensions_are_shown_over_all_agents() {
 #[test]
 fn memory_files_become_evidence_once() {
     let home = Home::empty();
-    assert_good(&home.run(&["enroll", "triage"]));
+    assert_good(&home.run(&["rating", "enroll", "triage"]));
     let task = |task: &str| {
         format!(
             "task_id: {task}\nassigned_at: {}\ncompleted_at: {}\nstatus: accepted\ncomplexity_level: 2\ndomain: code\n",
@@ -904,7 +963,7 @@ fn memory_files_become_evidence_once() {
         "---\ntitle: People\n---\nDana decides.\n",
     )
     .unwrap();
-    let collect = ["collect", "triage", "--source", "memory_files"];
+    let collect = ["rating", "collect", "triage", "--source", "memory_files"];
     let done = home.run(&collect);
     assert_good(&done);
     assert_eq!(done.stdout, "2 recorded\n");
@@ -933,9 +992,11 @@ fn memory_files_become_evidence_once() {
 #[test]
 fn an_event_is_entered_by_hand_once() {
     let home = Home::empty();
-    assert_good(&home.run(&["enroll", "triage"]));
+    assert_good(&home.run(&["rating", "enroll", "triage"]));
     let at = ago(3600);
-    let collect = ["collect", "triage", "--source", "manual", "--json"];
+    let collect = [
+        "rating", "collect", "triage", "--source", "manual", "--json",
+    ];
     let revised = ["--event", "task_revised", "--at", &at, "--set", "task_id=7"];
     let members = [
         "--set",
@@ -962,8 +1023,8 @@ fn an_event_is_entered_by_hand_once() {
     for wrong in [
         [&collect[..], &["--event", "task_revised"]].concat(),
         [&collect[..], &["--event", "task_dreamt", "--at", &at]].concat(),
-        vec!["collect", "--source", "events.jsonl", "--at", &at],
-        vec!["collect", "--source", "manual", "--file", "a.md"],
+        vec!["rating", "collect", "--source", "events.jsonl", "--at", &at],
+        vec!["rating", "collect", "--source", "manual", "--file", "a.md"],
     ] {
         let done = home.run(&wrong);
         assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
@@ -987,10 +1048,14 @@ fn baselines_are_proposed_from_the_first_tasks() {
     let done = home.run(&["rating", "baselines", "triage", "--apply"]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
     write(&home, "more.jsonl", &tasks("triage", 60));
-    assert_eq!(home.run(&["collect", "--source", "more.jsonl"]).code, 0);
+    assert_eq!(
+        home.run(&["rating", "collect", "--source", "more.jsonl"])
+            .code,
+        0
+    );
     assert_good(&home.run(&["rating", "baselines", "triage", "--apply"]));
-    assert_good(&home.run(&["assess", "triage"]));
-    let done = home.run(&["assess", "triage", "--json"]);
+    assert_good(&home.run(&["rating", "assess", "triage"]));
+    let done = home.run(&["rating", "assess", "triage", "--json"]);
     let config = &done.document()["config_snapshot"];
     assert_eq!(config["baseline_seconds_by_complexity"]["3"], 300.0);
     assert_eq!(config["baseline_seconds_by_complexity"]["5"], 7200.0);

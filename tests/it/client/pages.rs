@@ -137,15 +137,22 @@ fn reports_fit_a_desk_and_a_phone() {
     };
     let name = "m".repeat(LONGEST_NAME);
     let home = with_evidence_about(&name, 36);
-    assert_good(&home.run(&["enroll", &"w".repeat(LONGEST_NAME)]));
+    assert_good(&home.run(&["rating", "enroll", &"w".repeat(LONGEST_NAME)]));
     let description = "d".repeat(LONGEST_NAME);
-    assert_good(&home.run(&["enroll", &name, "--update", "--description", &description]));
+    assert_good(&home.run(&[
+        "rating",
+        "enroll",
+        &name,
+        "--update",
+        "--description",
+        &description,
+    ]));
     // The second one has a history.
     for _ in 0..2 {
-        assert_good(&home.run(&["assess", &name]));
+        assert_good(&home.run(&["rating", "assess", &name]));
     }
-    assert_good(&home.run(&["report", &name, "--output", "agent.html"]));
-    assert_good(&home.run(&["report", "--summary", "--output", "all.html"]));
+    assert_good(&home.run(&["rating", "report", &name, "--output", "agent.html"]));
+    assert_good(&home.run(&["rating", "report", "--summary", "--output", "all.html"]));
     let pages = ["agent.html", "all.html"].map(|file| {
         let page = std::fs::read_to_string(home.path(file)).unwrap();
         assert!(page.contains(&name), "{page}");

@@ -1,4 +1,5 @@
-//! `touchstone collect`: record evidence from files, from a person, or from a host's own eval runs.
+//! `touchstone rating collect`: record evidence from files, from a person, or from a host's own eval
+//! runs.
 
 mod manual;
 mod memory;
@@ -58,16 +59,16 @@ file with more lines, records nothing twice.
 Exit codes: 0 all recorded, 1 some or all refused (with line numbers), 2 bad usage.
 
 Examples:
-  touchstone collect --source events.jsonl
-  touchstone collect --source host --agent triage
-  touchstone collect triage --source task_logs --from 2026-03-17
-  touchstone collect triage --source task_logs --file march.csv
-  touchstone collect triage --source memory_files --file ~/.triage/memory
-  touchstone collect triage --source manual --event task_revised \\
+  touchstone rating collect --source events.jsonl
+  touchstone rating collect --source host --agent triage
+  touchstone rating collect triage --source task_logs --from 2026-03-17
+  touchstone rating collect triage --source task_logs --file march.csv
+  touchstone rating collect triage --source memory_files --file ~/.triage/memory
+  touchstone rating collect triage --source manual --event task_revised \\
     --at 2026-04-16T12:00:00Z --set task_id=T-17 --set revision_number=1 \\
     --set reason_code=minor --set changes=null
-  touchstone collect --source events.json --from 2026-04-01 --agent triage
-  jq -c '.[]' export.json | touchstone collect --source - --json";
+  touchstone rating collect triage --source events.json --from 2026-04-01
+  jq -c '.[]' export.json | touchstone rating collect --source - --json";
 
 /// Record evidence about agents, from a file or the host's own eval runs
 #[derive(Debug, Args)]

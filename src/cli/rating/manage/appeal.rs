@@ -56,7 +56,7 @@ pub struct File {
     #[command(flatten)]
     rating: Of,
     /// Dimension to appeal against; repeat for several
-    #[arg(long = "dimension", value_name = "DIMENSION", required = true, value_parser = crate::cli::aaaf::dimension)]
+    #[arg(long = "dimension", value_name = "DIMENSION", required = true, value_parser = crate::cli::rating::dimension)]
     dimensions: Vec<Dimension>,
     /// Why the score is wrong
     #[arg(long, value_name = "TEXT")]

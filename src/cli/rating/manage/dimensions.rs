@@ -26,7 +26,7 @@ Examples:
 #[group(skip)]
 pub struct Arguments {
     /// Show only this dimension
-    #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::aaaf::dimension)]
+    #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::rating::dimension)]
     dimension: Option<Dimension>,
 }
 

@@ -1,5 +1,5 @@
-//! `touchstone rating`: appeals, reviews, the organization, its weights and taxonomy, webhooks.
-//! Uses the public API, with the exit codes of the other rating commands.
+//! Management commands of `touchstone rating`: progress, reviews, appeals, the organization, its
+//! weights and taxonomy, webhooks.
 
 mod appeal;
 mod baselines;
@@ -26,17 +26,13 @@ use crate::cli::terminal::Terminal;
 use crate::domain::aaaf::Insufficient;
 use crate::render::plain;
 
-/// Manage ratings: progress, dimensions, reviews, appeals, the organization, weights, taxonomy,
-/// webhooks
+// Part of `rating::Command`, whose help applies.
 #[derive(Debug, Subcommand)]
-#[command(
-    after_help = "Examples:\n  touchstone rating appeal list triage\n  touchstone rating weights show\n  touchstone rating webhook list"
-)]
 pub enum Command {
-    Review(review::Arguments),
-    Baselines(baselines::Arguments),
     Progress(progress::Arguments),
     Dimensions(dimensions::Arguments),
+    Baselines(baselines::Arguments),
+    Review(review::Arguments),
     #[command(subcommand)]
     Appeal(appeal::Command),
     #[command(subcommand)]

@@ -169,7 +169,7 @@ pub(super) async fn path(client: &Client, which: &Which) -> Result<String, Failu
         Some(id) => Ok(format!("organizations/{id}")),
         None => Err(
             Failure::usage("cannot determine the organization: no agents are enrolled")
-                .or_try("give the organization's id, or `touchstone enroll NAME` first"),
+                .or_try("give the organization's id, or `touchstone rating enroll NAME` first"),
         ),
     }
 }

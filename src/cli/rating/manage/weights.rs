@@ -7,9 +7,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use super::{get, send, show};
-use crate::cli::aaaf::dimension;
 use crate::cli::client::Client;
 use crate::cli::exit::Failure;
+use crate::cli::rating::dimension;
 use crate::cli::terminal::Terminal;
 use crate::domain::aaaf::weights::Weights;
 use crate::domain::aaaf::{Axis, Dimension};

@@ -1,16 +1,16 @@
-//! `touchstone aaaf`: score evidence files by the AI Agent Assessment Framework, without a host.
+//! `touchstone rating score`: score a file of evidence events without a host.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::reach::Reach;
+use super::dimension;
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
 use crate::domain::aaaf::calibration::{Calibration, Scores, calibrate};
 use crate::domain::aaaf::evidence::{self, Listed};
 use crate::domain::aaaf::{
@@ -23,16 +23,7 @@ use crate::render::{plain, rating};
 const MAX_OCTETS: u64 = 256 << 20;
 const DAY_SECONDS: i64 = 86_400;
 
-/// Score evidence of agents by the AI Agent Assessment Framework (AAAF)
-#[derive(Debug, Subcommand)]
-#[command(after_help = "Examples:\n  touchstone aaaf score events.jsonl")]
-pub enum Command {
-    /// Score a file of evidence events, without a host and without storing anything
-    #[command(after_help = SCORE_HELP)]
-    Score(Box<Score>),
-}
-
-const SCORE_HELP: &str = "\
+const EXAMPLES: &str = "\
 FILE holds evidence events as a JSON array or JSON Lines, or one JSON document with `events` and
 optionally `assessment`, `config`, `overrides` and `previous`. The result depends only on the
 file: without --until, the window ends at midnight UTC after the last event.
@@ -41,21 +32,15 @@ Exit codes: 0 scored, 1 the file or the configuration cannot be used, 2 bad usag
 insufficient evidence.
 
 Examples:
-  touchstone aaaf score events.jsonl
-  touchstone aaaf score events.json --type passive_only \\
+  touchstone rating score events.jsonl
+  touchstone rating score events.json --type passive_only \\
     --until 2026-04-16T00:00:00Z --json
-  touchstone aaaf score - --config aaaf.json --dimension accuracy";
+  touchstone rating score - --config weights.json --dimension accuracy";
 
-impl Command {
-    pub const fn reach(&self) -> Reach {
-        match self {
-            Self::Score(_) => Reach::FilesByRules,
-        }
-    }
-}
-
+/// Score a file of evidence events, without a host and without storing anything
 #[derive(Debug, Args)]
-pub struct Score {
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
     /// File with the events; `-` for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -103,19 +88,6 @@ impl Type {
     }
 }
 
-pub(super) fn dimension(name: &str) -> Result<Dimension, String> {
-    Dimension::named(name).ok_or_else(|| {
-        let all = Dimension::PERFORMANCE.iter().chain(&Dimension::CAPABILITY);
-        let names: Vec<String> = all
-            .map(|it| match it.short() {
-                short if short == it.as_str() => short.to_owned(),
-                short => format!("{short} ({it})"),
-            })
-            .collect();
-        format!("must be one of {}", names.join(", "))
-    })
-}
-
 /// Optional members of a document besides its events.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,13 +99,7 @@ struct Beside {
     previous: Option<Scores>,
 }
 
-pub fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
-    match command {
-        Command::Score(arguments) => rate(context, &arguments),
-    }
-}
-
-fn rate(context: &Context<'_>, arguments: &Score) -> Result<Exit, Failure> {
+pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let file = &arguments.file;
     let Listed { events, beside } = evidence::list(&text(file)?).map_err(|fault| {
         unusable(file, &fault).or_try("see docs/aaaf.md for what an event looks like")
@@ -207,7 +173,7 @@ fn text(file: &Path) -> Result<String, Failure> {
     String::from_utf8(octets).map_err(|fault| unusable(file, &format!("is not UTF-8: {fault}")))
 }
 
-fn config(arguments: &Score, beside: &Beside) -> Result<Config, Failure> {
+fn config(arguments: &Arguments, beside: &Beside) -> Result<Config, Failure> {
     let (file, document) = match (&arguments.config, &beside.config) {
         (Some(file), _) => {
             let document = serde_json::from_str(&text(file)?);
@@ -223,7 +189,10 @@ fn config(arguments: &Score, beside: &Beside) -> Result<Config, Failure> {
 }
 
 /// The agent and its events. Refuses events of several agents: together they rate none of them.
-fn of_agent(arguments: &Score, mut events: Vec<Event>) -> Result<(String, Vec<Event>), Failure> {
+fn of_agent(
+    arguments: &Arguments,
+    mut events: Vec<Event>,
+) -> Result<(String, Vec<Event>), Failure> {
     if let Some(agent) = &arguments.agent {
         events.retain(|event| event.agent_id == *agent);
         return Ok((agent.clone(), events));
@@ -241,7 +210,7 @@ fn of_agent(arguments: &Score, mut events: Vec<Event>) -> Result<(String, Vec<Ev
 }
 
 fn assessment(
-    arguments: &Score,
+    arguments: &Arguments,
     beside: &Beside,
     config: &Config,
     events: &[Event],

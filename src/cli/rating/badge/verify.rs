@@ -1,4 +1,4 @@
-//! `touchstone badge verify`: verify a badge offline.
+//! `touchstone rating badge verify`: verify a badge offline.
 
 use std::path::{Path, PathBuf};
 
@@ -27,9 +27,9 @@ badge, not that the issuer's name is right: compare the issuer's id with the one
 Exit codes: 0 valid, 1 invalid, 2 bad input.
 
 Examples:
-  touchstone badge verify badge.png
-  touchstone badge verify badge.svg --status-list list.json
-  touchstone badge verify badge.json --issuer-document did.json --json";
+  touchstone rating badge verify badge.png
+  touchstone rating badge verify badge.svg --status-list list.json
+  touchstone rating badge verify badge.json --issuer-document did.json --json";
 
 /// Verify a badge offline: signature, picture, dates and revocation
 #[derive(Debug, Args)]

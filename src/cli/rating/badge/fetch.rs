@@ -1,4 +1,4 @@
-//! `touchstone badge ASSESSMENT`: export the badge of a rating.
+//! `touchstone rating badge ASSESSMENT`: export the badge of a rating.
 
 use std::path::{Path, PathBuf};
 

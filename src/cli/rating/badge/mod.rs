@@ -1,13 +1,13 @@
-//! `touchstone badge`: export a rating's badge from a host, or verify one offline.
+//! `touchstone rating badge`: export a rating's badge from a host, or verify one offline.
 
 mod fetch;
 mod verify;
 
 use clap::{Args, Subcommand};
 
-use super::context::Context;
-use super::exit::{Exit, Failure};
-use super::reach::Reach;
+use crate::cli::context::Context;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::reach::Reach;
 
 const EXAMPLES: &str = "\
 Exports the badge of a rating: the signed credential (Open Badges 3.0), a picture that contains
@@ -16,12 +16,12 @@ it, JSON or Markdown. For an agent, the badge of its latest rating.
 Exit codes: 0 written, 1 error or no badge, 2 bad usage.
 
 Examples:
-  touchstone badge triage
-  touchstone badge triage --format png --output triage.png
-  touchstone badge 0199c0de-0000-7000-8000-000000000001 --format svg,json
-  touchstone badge 0199c0de-0000-7000-8000-000000000001 --format credential \\
-    --output triage.json
-  touchstone badge verify triage.png";
+  touchstone rating badge triage
+  touchstone rating badge triage --format png --output triage.png
+  touchstone rating badge 0199c0de-0000-7000-8000-000000000001 --format svg,json
+  touchstone rating badge 0199c0de-0000-7000-8000-000000000001 \\
+    --format credential --output triage.json
+  touchstone rating badge verify triage.png";
 
 /// Export or verify a rating badge
 #[derive(Debug, Args)]
