@@ -1,13 +1,17 @@
-//! `touchstone attest`: export the signed verdict of a run, for use without access to this host.
+//! `touchstone attest`: export the signed verdict of a run, for use without access to this host, and
+//! verify such a verdict.
+
+pub mod verify;
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
+use super::reach::Reach;
 use crate::protocol::in_toto::Envelope;
 
 const EXAMPLES: &str = "\
@@ -17,12 +21,14 @@ Examples:
   touchstone attest run_0199c0de --out triage.intoto.jsonl
   touchstone attest run_0199c0de --channel stable --out triage.intoto.jsonl
   touchstone attest --public-key --out host.pub
-  touchstone verify triage.intoto.jsonl --key host.pub";
+  touchstone attest verify triage.intoto.jsonl --key host.pub";
 
-/// Sign the verdict of a run as in-toto attestations, for a deploy step without access to this host
+/// Sign the verdict of a run as in-toto attestations, or verify such a verdict offline
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
+    #[command(subcommand)]
+    check: Option<Check>,
     /// Run id; the run must have ended
     #[arg(value_name = "RUN", value_parser = super::run::run_id, required_unless_present = "public_key")]
     run: Option<String>,
@@ -35,6 +41,20 @@ pub struct Arguments {
     /// File to write instead of stdout
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Check {
+    Verify(verify::Arguments),
+}
+
+impl Arguments {
+    pub const fn reach(&self) -> Reach {
+        match self.check {
+            Some(Check::Verify(_)) => Reach::Signing,
+            None => Reach::Host,
+        }
+    }
 }
 
 #[derive(Deserialize, Serialize)]
@@ -51,6 +71,9 @@ struct HostKey {
 }
 
 pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
+    if let Some(Check::Verify(arguments)) = &arguments.check {
+        return verify::run(context, arguments);
+    }
     let session = context.look().await?;
     let client = session.client();
     let terminal = context.terminal();

@@ -17,7 +17,7 @@ pub enum Command {
         after_help = "Examples:\n  touchstone audit list\n  touchstone audit list --from 100 --limit 50 --json"
     )]
     List(List),
-    /// Verify the hash chain: detect changed, added or removed entries
+    /// Verify the hash chain of the audit log: detect changed, added or removed entries
     #[command(
         after_help = "Exit codes: 0 the chain is intact, 1 it is broken, 2 bad input, 3 could not complete.\n\nExamples:\n  touchstone audit verify\n  touchstone audit verify --json"
     )]

@@ -31,7 +31,6 @@ mod serve;
 mod suite;
 mod tape;
 mod terminal;
-mod verify;
 mod watch;
 mod webhook;
 
@@ -60,8 +59,8 @@ Exit codes:
     3  could not complete: an infrastructure error
     4  inconclusive: some tasks are unjudged, or there are too few tasks for a verdict or rating
 
-Aliases of the AAAF specification: enroll, collect, assess, stress-test, report and badge stand for
-`touchstone rating enroll` and so on.
+Aliases: enroll, collect, assess, stress-test, report and badge, as the AAAF specification prints
+them, for `rating enroll` and so on; verify for `attest verify`.
 
 Examples:
   touchstone demo                     run a complete evaluation in seconds
@@ -101,7 +100,9 @@ enum Command {
     #[command(flatten)]
     RatingAlias(rating::Alias),
     Attest(attest::Arguments),
-    Verify(verify::Arguments),
+    // The earlier name of `attest verify`.
+    #[command(hide = true)]
+    Verify(attest::verify::Arguments),
     #[command(subcommand)]
     Card(card::Command),
     #[command(subcommand)]
@@ -122,6 +123,7 @@ impl Command {
             Self::Serve(_) => Reach::Serving,
             Self::Key(_) => Reach::Store,
             Self::Verify(_) => Reach::Signing,
+            Self::Attest(arguments) => arguments.reach(),
             Self::Pack(command) => command.reach(),
             Self::Suite(command) => command.reach(),
             Self::Rating(command) => command.reach(),
@@ -205,7 +207,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Rating(command) => rating::run(&context, command).await,
         Command::RatingAlias(alias) => rating::run(&context, alias.into()).await,
         Command::Attest(arguments) => attest::run(&context, arguments).await,
-        Command::Verify(arguments) => verify::run(&context, &arguments),
+        Command::Verify(arguments) => attest::verify::run(&context, &arguments),
         Command::Card(command) => card::run(&context, command).await,
         Command::Oasis(command) => oasis::run(&context, command).await,
         Command::Audit(command) => audit::run(&context, command).await,

@@ -32,7 +32,7 @@ pub enum Command {
     /// Show the evidence of one scenario: baseline, observations, checks
     #[command(after_help = evidence::EXAMPLES)]
     Evidence(evidence::Arguments),
-    /// Verify verdict documents against their schema and the rules V1 to V16
+    /// Verify OASIS verdict documents against their schema and the rules V1 to V16
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::Arguments),
     /// Compute a verdict from a file, offline

@@ -40,7 +40,7 @@ pub enum Command {
     /// Show the contents of an archive without verifying it
     #[command(after_help = "Examples:\n  touchstone pack inspect triage.tgz")]
     Inspect(make::Inspect),
-    /// Verify a pack like install, without installing it
+    /// Verify the signature and digest of a pack as install does, without installing it
     #[command(
         after_help = "Exit codes: 0 valid, 1 refused, 2 bad usage, 3 could not complete.\n\nExamples:\n  touchstone pack verify triage.tgz --trust-key acme-1=acme.pub:vendor.acme.*\n  touchstone pack verify vendor.acme.triage@1.0.0 \\\n    --registry https://packs.example\n  touchstone pack verify vendor.acme.triage@^1 --registry ./registry \\\n    --lockfile pack-lock.json --json"
     )]

@@ -1,4 +1,4 @@
-//! `attest` and `verify`: a verdict leaves the host and is checked by somebody who has nothing but a file and a key.
+//! `attest` and `attest verify`: a verdict leaves the host and is checked by somebody who has nothing but a file and a key.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +22,7 @@ fn attested(rules: Vec<Value>) -> Home {
 }
 
 fn verify(home: &Home, more: &[&str]) -> Done {
-    let start = ["verify", "run.intoto.jsonl", "--key", "host.pub"];
+    let start = ["attest", "verify", "run.intoto.jsonl", "--key", "host.pub"];
     home.run(&[&start, more].concat())
 }
 
@@ -40,6 +40,13 @@ fn a_passing_verdict_verifies_offline_and_leaves_nothing_behind() {
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
     let said = done.document();
     assert_eq!(said["attestations"][0]["statement"]["verdict"], "pass");
+    // The name before it was a subcommand of `attest`, and the API key of other commands.
+    for name in [&["attest", "verify"][..], &["verify"]] {
+        let mut command = home.touchstone();
+        command.env("TOUCHSTONE_KEY", "tsk_1_2").args(name);
+        let done = Done::of(command.args(["run.intoto.jsonl", "--key", "host.pub"]));
+        assert_eq!(done.code, 0, "{name:?}: {}{}", done.stdout, done.stderr);
+    }
     assert!(!home.data().exists());
 }
 
@@ -162,6 +169,8 @@ fn what_cannot_be_used_exits_2() {
             "misspelt.json",
         ],
         &["attest"],
+        &["attest", "verify"],
+        &["attest", "run_1", "verify"],
         &["attest", "run_1", "--public-key"],
         &["attest", "run_1"],
     ] {

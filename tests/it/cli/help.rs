@@ -81,7 +81,7 @@ fn the_exit_codes_are_documented() {
 }
 
 #[test]
-fn names_of_the_specification_are_hidden_aliases_of_rating_commands() {
+fn names_of_the_specification_and_earlier_names_are_hidden_aliases() {
     let cli = Cli::command();
     let rating = cli.find_subcommand("rating").unwrap();
     let options = |command: &clap::Command| -> Vec<String> {
@@ -101,9 +101,31 @@ fn names_of_the_specification_are_hidden_aliases_of_rating_commands() {
         assert!(alias.is_hide_set() && !command.is_hide_set(), "{name}");
         assert_eq!(options(alias), options(command), "{name}");
     }
+    let attest = cli.find_subcommand("attest").unwrap();
+    let verify = cli.find_subcommand("verify").unwrap();
+    assert!(verify.is_hide_set());
+    assert_eq!(
+        options(verify),
+        options(attest.find_subcommand("verify").unwrap())
+    );
     let score = cli.find_subcommand("aaaf").unwrap();
     assert!(score.is_hide_set() && score.find_subcommand("score").is_some());
     assert!(rating.find_subcommand("score").is_some());
+}
+
+#[rstest]
+#[case(&["pack"], "of a pack")]
+#[case(&["rating", "badge"], "a rating badge")]
+#[case(&["attest"], "verdict of a run")]
+#[case(&["audit"], "of the audit log")]
+#[case(&["oasis"], "OASIS verdict documents")]
+fn each_verify_command_names_what_it_verifies(#[case] path: &[&str], #[case] kind: &str) {
+    let mut command = &Cli::command();
+    for name in path.iter().chain(&["verify"]) {
+        command = command.find_subcommand(name).unwrap();
+    }
+    let about = command.get_about().unwrap().to_string();
+    assert!(about.contains(kind), "{about}");
 }
 
 #[rstest]

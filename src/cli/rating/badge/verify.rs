@@ -31,7 +31,7 @@ Examples:
   touchstone rating badge verify badge.svg --status-list list.json
   touchstone rating badge verify badge.json --issuer-document did.json --json";
 
-/// Verify a badge offline: signature, picture, dates and revocation
+/// Verify a rating badge offline: signature, picture, dates and revocation
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

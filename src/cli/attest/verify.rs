@@ -1,4 +1,4 @@
-//! `touchstone verify`: verify an attestation offline and check it against a gate policy.
+//! `touchstone attest verify`: verify an attestation offline and check it against a gate policy.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use clap::Args;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
-use super::context::Context;
-use super::deploy::{Subject, subject};
-use super::exit::{Exit, Failure};
-use super::files;
-use super::terminal::Terminal;
+use crate::cli::context::Context;
+use crate::cli::deploy::{Subject, subject};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::files;
+use crate::cli::terminal::Terminal;
 use crate::domain::attestation::{EvalVerdict, Expected, Rejected, judge, read};
 use crate::domain::eval::gate::{GatePolicy, Unmet};
 use crate::domain::pack::integrity;
@@ -31,11 +31,11 @@ or of other kinds are ignored.
 Exit codes: 0 a verdict signed by this key meets the policy, 1 none does, 2 bad input.
 
 Examples:
-  touchstone verify triage.intoto.jsonl --key host.pub
-  touchstone verify triage.intoto.jsonl --key host.pub --policy gate.json \\
+  touchstone attest verify triage.intoto.jsonl --key host.pub
+  touchstone attest verify triage.intoto.jsonl --key host.pub --policy gate.json \\
     --agent vendor.acme.triage.default@1.1.0 --pack vendor.acme.triage-1.1.0.tgz";
 
-/// Verify a signed verdict offline and check it against a gate policy
+/// Verify the signed verdict of a run offline and check it against a gate policy
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
