@@ -20,11 +20,11 @@ use crate::render::rating::{self, Shown};
 
 const EXAMPLES: &str = "\
 Without --type, the assessment uses passive evidence only (passive_only) and does not run the
-agent. The types full and stress_test_only run the host's stress tests against the agent, which
-costs what its model costs.
+agent. The types full and stress_test_only run the host's stress tests, whose tasks call the
+agent's model and may cost money.
 
-Exit codes: 0 rated, 1 error, 2 bad usage, 4 insufficient evidence. With --all the worst result,
-errors first.
+Exit codes: 0 rated, 1 error, 2 bad usage, 4 insufficient evidence. With --all, the exit code
+is that of the worst result; an error is worse than insufficient evidence.
 
 Examples:
   touchstone rating assess triage
@@ -32,7 +32,7 @@ Examples:
   touchstone rating assess triage --dimension accuracy
   touchstone rating assess --all";
 
-/// Rate an agent from its evidence, on two axes
+/// Compute the rating of an agent on both axes from its evidence
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -45,13 +45,14 @@ pub struct Arguments {
     /// Evidence to count [default: passive_only]
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<Type>,
-    /// With --type full: use existing evidence and run no stress tests
+    /// With --type full: rate from recorded evidence without running stress tests
     #[arg(long, requires = "kind")]
     no_stress_test: bool,
-    /// Assess only this dimension, without minimums and tiers
+    /// Assess only this dimension; the minimum number of tasks does not
+    /// apply, and there is no tier
     #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::rating::dimension, conflicts_with = "kind")]
     dimension: Option<Dimension>,
-    /// Start of the evidence window [default: 30 days before its end, or as configured]
+    /// Start of the evidence window [default: 30 days before its end, unless configured otherwise]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     since: Option<Timestamp>,
     /// End of the evidence window, exclusive [default: now]

@@ -13,8 +13,8 @@ use crate::cli::exit::{Exit, Failure};
 use crate::render::plain;
 
 const EXAMPLES: &str = "\
-The first domain is the agent's primary one. The data folder gets its organization with the
-first agent; on a host, the operator creates it.
+The first domain is the agent's primary domain. In a data folder, the first enrollment creates
+the organization; on a host, the operator creates it.
 
 Exit codes: 0 enrolled, 1 error, 2 bad usage.
 
@@ -39,7 +39,8 @@ pub struct Arguments {
     /// Name of the agent, unique in its organization
     #[arg(value_name = "NAME")]
     name: String,
-    /// Installed agent to rate: its eval runs become evidence, and gates find the rating by it
+    /// Installed OpenWOP agent to rate; its eval runs become evidence, and gates look up the rating
+    /// of this agent
     #[arg(long, value_name = "AGENT[@VERSION]")]
     openwop_agent: Option<String>,
     /// URL of the A2A agent that stress tests call: the `url` of its card
@@ -51,13 +52,13 @@ pub struct Arguments {
     /// Workflow of --openwop-host that runs the agent
     #[arg(long, value_name = "WORKFLOW", requires = "openwop_host")]
     workflow: Option<String>,
-    /// Command that stress tests run, by its name in the host's configuration
+    /// Name of the command in the host's configuration that stress tests run
     #[arg(long, value_name = "NAME", conflicts_with = "openwop_agent")]
     command: Option<String>,
-    /// Credential for --a2a or --openwop-host, by its name in the host's configuration
+    /// Name of the credential in the host's configuration for --a2a or --openwop-host
     #[arg(long, value_name = "NAME", conflicts_with_all = ["openwop_agent", "command"])]
     credential: Option<String>,
-    /// Domain of the agent, the primary one first; repeat for several, or separate them with commas
+    /// Domain of the agent; repeat the option or separate several with commas, primary domain first
     #[arg(
         long = "domain",
         visible_alias = "domains",
@@ -65,7 +66,7 @@ pub struct Arguments {
         value_delimiter = ','
     )]
     domains: Vec<String>,
-    /// Tool that the agent uses; repeat for several, or separate them with commas
+    /// Tool that the agent uses; repeat the option or separate several with commas
     #[arg(
         long = "tool",
         visible_alias = "tools",
@@ -76,8 +77,8 @@ pub struct Arguments {
     /// Version of the agent
     #[arg(long, value_name = "VERSION")]
     agent_version: Option<String>,
-    /// Id of an API key that the agent holds, to recognize the evidence it records itself; repeat
-    /// for several
+    /// Id of an API key that the agent uses, so that evidence recorded with this key counts as the
+    /// agent's own; repeat the option for several keys
     #[arg(long = "agent-key", value_name = "KEY_ID")]
     agent_keys: Vec<String>,
     /// Description of the agent

@@ -1,4 +1,4 @@
-//! `touchstone rating report`: write a report on one agent's rating, or on all ratings.
+//! `touchstone rating report`: write a report on the rating of one agent or of all agents.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,10 @@ use crate::render::report::{
 use crate::system::SystemClock;
 
 const EXAMPLES: &str = "\
-The latest rating of an agent: both axes as a chart, every dimension with its sample size,
-dimensions that are not assessed and why, changes, the badge, earlier ratings, and the mapping
-to standards. The HTML report is one file without scripts or external resources.
+The report shows the latest rating of an agent: a chart of both axes, every dimension with its
+sample size, unassessed dimensions with the reason, changes, the badge, earlier ratings, and the
+mapping to standards. An HTML report is one file without scripts or external resources. For the
+result of a single eval run, use `touchstone run show`.
 
 Exit codes: 0 written, 1 error, 2 bad usage, 4 no rating yet.
 
@@ -37,24 +38,25 @@ Examples:
   touchstone rating report --summary --sort capability --output ratings.html
   touchstone rating report triage --json";
 
-/// Write a report on an agent's rating, or on all ratings
+/// Write a report on the rating of one agent or of all agents
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Agent, by name or id
     #[arg(value_name = "AGENT", required_unless_present = "summary")]
     agent: Option<String>,
-    /// Report on all enrolled agents
+    /// Report on all enrolled agents instead of one
     #[arg(long, conflicts_with = "agent")]
     summary: bool,
-    /// Order of agents in a summary: by name, or best first on an axis [default: as enrolled]
+    /// Order of agents with --summary: by name, or by the score on an axis, best first [default:
+    /// order of enrollment]
     #[arg(long, value_name = "ORDER", conflicts_with = "agent")]
     sort: Option<Sort>,
-    /// Output file, `-` for stdout; into a folder (ending in `/`) as Markdown and HTML, unless
-    /// --format selects one
+    /// Output file, or `-` for stdout; a folder (ending in `/`) gets a Markdown and an HTML file
+    /// unless --format selects one of them
     #[arg(long, short, value_name = "FILE|FOLDER/", default_value = "-")]
     output: PathBuf,
-    /// Format [default: by file name; Markdown on stdout]
+    /// Format [default: by file extension; Markdown on stdout]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Form>,
 }

@@ -24,7 +24,7 @@ const MAX_OCTETS: u64 = 256 << 20;
 const DAY_SECONDS: i64 = 86_400;
 
 const EXAMPLES: &str = "\
-FILE holds evidence events as a JSON array or JSON Lines, or one JSON document with `events` and
+FILE holds evidence events as a JSON array, as JSON Lines, or as one JSON object with `events` and
 optionally `assessment`, `config`, `overrides` and `previous`. The result depends only on the
 file: without --until, the window ends at midnight UTC after the last event.
 
@@ -46,26 +46,28 @@ pub struct Arguments {
     file: PathBuf,
     // Same name and type as the host's configuration option, which it replaces: this command uses
     // no host.
-    /// JSON file with weights, taxonomy and thresholds [default for missing values: the
-    /// framework's]
+    /// JSON file with weights, taxonomy and thresholds [default for missing values: those of the
+    /// AAAF specification]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Evidence to count [default: full]
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<Type>,
-    /// Score only this dimension, without minimums and tiers
+    /// Score only this dimension; the minimum number of tasks does not
+    /// apply, and there is no tier
     #[arg(long, value_name = "DIMENSION", value_parser = dimension, conflicts_with = "kind")]
     dimension: Option<Dimension>,
-    /// Start of the window for passive evidence [default: 30 days before its end, or as configured]
+    /// Start of the window for passive evidence [default: 30 days before its end, unless configured
+    /// otherwise]
     #[arg(long, value_name = "TIME")]
     since: Option<Timestamp>,
     /// End of the window, exclusive [default: midnight after the last event]
     #[arg(long, value_name = "TIME")]
     until: Option<Timestamp>,
-    /// Agent whose events to use, if the file holds events of several agents
+    /// Id of the agent to score; required if the file holds events of several agents
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// Assessment whose stress test counts
+    /// Id of the assessment whose stress test counts
     #[arg(long, value_name = "ID")]
     assessment: Option<String>,
 }

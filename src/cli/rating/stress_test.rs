@@ -12,10 +12,10 @@ use crate::cli::exit::{Exit, Failure};
 use crate::domain::aaaf::Dimension;
 
 const EXAMPLES: &str = "\
-Runs suites of the host's library against the installed OpenWOP agent of AGENT (`enroll
---openwop-agent`), or where AGENT runs (`enroll --a2a`, `--openwop-host`, `--command`), and
-rates it by their results alone. The assessment lists the tests that cannot run for this agent,
-with reasons. The command costs what the agent's model costs.
+Runs the host's stress-test suites against AGENT and rates it by the results alone. `touchstone
+rating enroll` sets how they reach the agent: --openwop-agent, --a2a, --openwop-host or --command.
+The assessment lists the tests that cannot run for this agent, with reasons. The tasks call the
+agent's model and may cost money.
 
 Exit codes: 0 rated, 1 error, 2 bad usage, 4 insufficient evidence.
 
@@ -30,7 +30,8 @@ pub struct Arguments {
     /// Agent, by name or id
     #[arg(value_name = "AGENT")]
     agent: String,
-    /// Run only the test of this capability dimension, without minimums and tiers
+    /// Run only the test of this capability dimension; the minimum number of tasks does not
+    /// apply, and there is no tier
     #[arg(long, value_name = "DIMENSION", value_parser = crate::cli::rating::dimension)]
     dimension: Option<Dimension>,
     /// Request the stress test from the host and return without waiting for the result

@@ -17,14 +17,14 @@ use crate::render::rating::view::Assessed;
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// Assessment id; or agent name or id, for its latest rating
+    /// Assessment id; or an agent's name or id, for its latest rating
     #[arg(value_name = "ASSESSMENT", required = true)]
     of: Option<String>,
-    /// Format; separate several with commas [default: by file name; Markdown on stdout]
+    /// Format; separate several with commas [default: by file extension; Markdown on stdout]
     #[arg(long, value_name = "FORMAT", value_delimiter = ',')]
     format: Vec<Form>,
-    /// Output file, `-` for stdout; with several formats a folder or a file name without extension
-    /// [default: - for one format, the assessment id for several]
+    /// Output file, or `-` for stdout; with several formats, a folder or a file name without
+    /// extension [default: stdout for one format; files named after the assessment for several]
     #[arg(
         long,
         short,

@@ -11,7 +11,7 @@ use crate::cli::reach::Reach;
 
 const EXAMPLES: &str = "\
 Exports the badge of a rating: the signed credential (Open Badges 3.0), a picture that contains
-it, JSON or Markdown. For an agent, the badge of its latest rating.
+it, JSON or Markdown. If ASSESSMENT is an agent, exports the badge of its latest rating.
 
 Exit codes: 0 written, 1 error or no badge, 2 bad usage.
 

@@ -21,8 +21,8 @@ use crate::render::plain;
 use crate::system::SystemClock;
 
 const EXAMPLES: &str = "\
-Reads files only and makes no network request. A valid signature proves which id signed the
-badge, not that the issuer's name is right: compare the issuer's id with the one you know.
+Reads files only and makes no network request. The signature proves which issuer id signed the
+badge; it does not prove the issuer's name. Compare the id with the one you know.
 
 Exit codes: 0 valid, 1 invalid, 2 bad input.
 

@@ -20,10 +20,11 @@ pub struct Entry {
     /// With --source manual: event type
     #[arg(long, value_name = "TYPE", value_parser = types())]
     event: Option<String>,
-    /// With --source manual: time of the event. The same entry for the same time is recorded once
+    /// With --source manual: time of the event; the same event at the same time is recorded once
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<Timestamp>,
-    /// With --source manual: member of the event's data, as JSON or text; repeat for several
+    /// With --source manual: member of the event's data, as JSON or as a string; repeat the option
+    /// for several
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = member)]
     members: Vec<(String, String)>,
 }

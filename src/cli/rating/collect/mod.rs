@@ -38,23 +38,23 @@ const TOLD: usize = 1000;
 const TOLD_TO_PEOPLE: usize = 20;
 
 const EXAMPLES: &str = "\
---source host records the host's own eval runs: those of enrolled agents whose suite has an
-assessment profile become evidence, each run once. Assessments do this automatically. For a file
-with this name, use ./host.
+--source host records the host's own eval runs as evidence, each run once: runs of enrolled agents
+whose suite has an assessment profile. Assessments do this automatically. To read a file called
+`host`, write ./host.
 
---source task_logs records logs with one task per row, as JSON Lines or as CSV with a header:
-the file of --file, or else task_logs.jsonl, task_logs.csv and such files in task_logs/.
-docs/aaaf.md lists the columns.
+--source task_logs records logs with one task per row, as JSON Lines or as CSV with a header. It
+reads the file of --file, or else task_logs.jsonl, task_logs.csv, and the .jsonl and .csv files in
+task_logs/. docs/aaaf.md lists the columns.
 
---source memory_files records Markdown files in which an agent notes its tasks: the file or
-folder of --file, or else memory_files/. docs/aaaf.md describes the form of these notes.
+--source memory_files records tasks that an agent notes in Markdown files. It reads the file or
+folder of --file, or else memory_files/. docs/aaaf.md describes the format of these notes.
 
---source manual records one event given by --event, --at and --set.
+--source manual records the event described by --event, --at and --set.
 
---source FILE records events as JSON Lines, as a JSON array, or in a document with `events`;
-docs/aaaf.md describes their form. An event may name its agent by name or id. An event without
-`id` gets one from its content and position, so that collecting the same file again, or the same
-file with more lines, records nothing twice.
+--source FILE records events from JSON Lines, from a JSON array, or from the member `events` of a
+JSON object. docs/aaaf.md describes their format. An event refers to its agent by name or id. An
+event without `id` gets an id from its content and position, so collecting the same file again,
+even with more lines, records nothing twice.
 
 Exit codes: 0 all recorded, 1 some or all refused (with line numbers), 2 bad usage.
 
@@ -70,19 +70,19 @@ Examples:
   touchstone rating collect triage --source events.json --from 2026-04-01
   jq -c '.[]' export.json | touchstone rating collect --source - --json";
 
-/// Record evidence about agents, from a file or the host's own eval runs
+/// Record evidence about agents from files or from the host's own eval runs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Agent of events that name none, by name or id; with --source host, collect only this agent's
-    /// eval runs
+    /// Name or id of the agent for events without an agent; with --source host, collect only this
+    /// agent's eval runs
     #[arg(value_name = "AGENT", conflicts_with = "agent")]
     of: Option<String>,
     /// Source of the events: a file, `-` for stdin, `host` for the host's eval runs, `task_logs`
     /// for task logs, `memory_files` for an agent's notes, `manual` for one event
     #[arg(long, value_name = "FILE|host|task_logs|memory_files|manual")]
     source: PathBuf,
-    /// File of task logs for --source task_logs; file or folder of notes for --source memory_files
+    /// Log file for --source task_logs, or file or folder of notes for --source memory_files
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]

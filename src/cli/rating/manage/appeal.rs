@@ -24,7 +24,7 @@ const MAX_OVERRIDES: u64 = 1 << 20;
     after_help = "Examples:\n  touchstone rating appeal list triage\n  touchstone rating appeal show triage 0199c0de-0000-7000-8000-000000000002"
 )]
 pub enum Command {
-    /// File an appeal against dimensions of a rating, within 14 days of it
+    /// File an appeal against dimensions of a rating, at most 14 days after the rating
     #[command(
         after_help = "Exit codes: 0 filed, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating appeal file triage --dimension accuracy \\\n    --justification Unclear --counter-evidence t-7=impossible"
     )]
@@ -39,14 +39,14 @@ pub enum Command {
     Show(Which),
     /// Resolve an appeal, as a principal other than the one who filed it
     #[command(
-        after_help = "OVERRIDES is a JSON array; docs/aaaf.md describes its form.\n\nExit codes: 0 decided, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --review\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --accept overrides.json"
+        after_help = "OVERRIDES is a JSON array; docs/aaaf.md describes its format.\n\nExit codes: 0 decided, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --review\n  touchstone rating appeal resolve triage \\\n    0199c0de-0000-7000-8000-000000000002 --accept overrides.json"
     )]
     Resolve(Resolve),
 }
 
 #[derive(Debug, Args)]
 pub struct Of {
-    /// Assessment id; or agent name or id, for its latest rating
+    /// Assessment id; or an agent's name or id, for its latest rating
     #[arg(value_name = "ASSESSMENT")]
     of: String,
 }
@@ -55,13 +55,13 @@ pub struct Of {
 pub struct File {
     #[command(flatten)]
     rating: Of,
-    /// Dimension to appeal against; repeat for several
+    /// Dimension to appeal against; repeat the option for several
     #[arg(long = "dimension", value_name = "DIMENSION", required = true, value_parser = crate::cli::rating::dimension)]
     dimensions: Vec<Dimension>,
     /// Why the score is wrong
     #[arg(long, value_name = "TEXT")]
     justification: String,
-    /// Task id and claim about it; repeat for several
+    /// Task id and your claim about the task; repeat the option for several
     #[arg(long = "counter-evidence", value_name = "TASK=CLAIM", required = true, value_parser = claim)]
     claims: Vec<(String, String)>,
 }
@@ -79,10 +79,10 @@ pub struct Which {
 pub struct Resolve {
     #[command(flatten)]
     which: Which,
-    /// Take the appeal under review
+    /// Mark the appeal as under review
     #[arg(long, required_unless_present_any = ["accept", "reject"], conflicts_with_all = ["accept", "reject", "reason"])]
     review: bool,
-    /// Accept the appeal with the overrides of this file; `-` for stdin
+    /// Accept the appeal with the score overrides in this file; `-` for stdin
     #[arg(long, value_name = "OVERRIDES", conflicts_with = "reject")]
     accept: Option<PathBuf>,
     /// Reject the appeal

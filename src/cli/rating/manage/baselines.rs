@@ -14,8 +14,9 @@ use crate::cli::terminal::Terminal;
 use crate::domain::aaaf::baseline::{AcceptedTask, TASKS, propose};
 
 const EXAMPLES: &str = "\
-Prints the median time of the agent's first 50 accepted tasks, by complexity level. --apply
-replaces the organization's baselines for these levels; existing ratings keep their baselines.
+Prints the median duration of the agent's first 50 accepted tasks for each complexity level.
+--apply replaces the organization's baselines for these levels; existing ratings keep the
+baselines they were computed with.
 
 Exit codes: 0 proposed, 1 refused, or --apply with fewer than 50 tasks, 2 bad usage.
 
@@ -23,7 +24,7 @@ Examples:
   touchstone rating baselines triage
   touchstone rating baselines triage --apply --json";
 
-/// Propose speed baselines from an agent's first tasks
+/// Propose baseline durations for the speed dimension from an agent's first tasks
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[group(skip)]

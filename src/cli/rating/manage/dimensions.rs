@@ -11,8 +11,8 @@ use crate::domain::aaaf::Dimension;
 use crate::render::rating::dimensions::{self, Dimensions};
 
 const EXAMPLES: &str = "\
-The latest rating of every active agent, by dimension: dimensions sorted by mean score, and
-agents by score, weakest first.
+Lists the scores of every active agent's latest rating by dimension. Dimensions are sorted by mean
+score and agents by score, lowest first.
 
 Exit codes: 0 shown, 1 error, 2 bad usage.
 
@@ -20,7 +20,7 @@ Examples:
   touchstone rating dimensions
   touchstone rating dimensions --dimension accuracy --json";
 
-/// Show every dimension across all agents, weakest first
+/// Compare the scores of all agents in each dimension, lowest first
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[group(skip)]

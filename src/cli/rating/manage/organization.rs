@@ -39,7 +39,7 @@ pub enum Command {
 const CHANGE: &str = "\
 A third-party auditor is a principal of another tenant. With the scopes assessments:read and
 assessments:review, its key can read and review the ratings of organizations that list it
-(`touchstone rating review --organization ID`), and nothing else.
+(`touchstone rating review --organization ID`). The key gives no other access.
 
 Exit codes: 0 changed, 1 refused, 2 bad usage.
 
@@ -80,7 +80,7 @@ pub struct Change {
     /// Visibility of badges
     #[arg(long, value_name = "VISIBILITY")]
     badges: Option<Visibility>,
-    /// Third-party auditor; replaces the previous ones; repeat for several, at most 20
+    /// Third-party auditor, replacing the present ones; repeat the option for several, at most 20
     #[arg(long = "auditor", value_name = "TENANT/PRINCIPAL", value_parser = auditor)]
     auditors: Vec<Auditor>,
     /// Remove all auditors

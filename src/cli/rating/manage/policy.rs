@@ -18,9 +18,9 @@ const SETTINGS: [&str; 3] = [
 ];
 
 pub(super) const EXAMPLES: &str = "\
-Without options, the command shows the policy. A scheduled assessment has the type of the
-agent's latest rating, with a stress test if that had one; agents without a rating are not
-reassessed. Webhooks receive `reassessment.ordered` or `reassessment.failed`.
+Without options, the command shows the policy. A scheduled assessment has the same type as the
+agent's latest rating and repeats its stress test, if there was one. Agents without a rating are
+not reassessed. Webhooks receive `reassessment.ordered` or `reassessment.failed`.
 
 Exit codes: 0 shown or set, 1 refused, 2 bad usage.
 

@@ -11,8 +11,8 @@ use crate::cli::terminal::Terminal;
 use crate::render::rating::progress::CollectionProgress;
 
 const EXAMPLES: &str = "\
-The tasks in the assessment window compared with the minimum of each axis, as an assessment
-would count them now.
+Compares the number of tasks in the assessment window with the minimum of each axis, as an
+assessment would count them now.
 
 Exit codes: 0 shown, 1 error, 2 bad usage.
 

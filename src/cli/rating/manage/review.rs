@@ -12,11 +12,11 @@ use crate::cli::rating::assessment;
 use crate::cli::terminal::Terminal;
 
 const EXAMPLES: &str = "\
-The reviewer must be a principal other than the one who requested the rating, with the scope
-assessments:review. On a host, use a key created with `touchstone key create --principal NAME`.
+The reviewer needs the scope assessments:review and must not be the principal who requested the
+rating. On a host, use a key created with `touchstone key create --principal NAME`.
 
-A third-party auditor gives the id of the organization that lists it, and the id of the
-assessment.
+A third-party auditor passes the organization's id with --organization and an assessment id as
+ASSESSMENT.
 
 Exit codes: 0 decided, 1 refused, 2 bad usage.
 
@@ -29,16 +29,16 @@ Examples:
 #[command(after_help = EXAMPLES)]
 #[group(skip)]
 pub struct Arguments {
-    /// Assessment id; or agent name or id, for its latest rating
+    /// Assessment id; or an agent's name or id, for its latest rating
     #[arg(value_name = "ASSESSMENT")]
     of: String,
-    /// Approve the scores; the badge is issued
+    /// Approve the scores and issue the badge
     #[arg(long, required_unless_present = "reject", conflicts_with = "reject")]
     approve: bool,
-    /// Reject the scores; no badge is issued
+    /// Reject the scores, so that no badge is issued
     #[arg(long, requires = "reason")]
     reject: bool,
-    /// Reason; required for --reject
+    /// Reason for the decision; required for --reject
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Organization id, to review as its third-party auditor; ASSESSMENT must be an id

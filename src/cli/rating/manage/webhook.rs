@@ -45,10 +45,10 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct Add {
-    /// Endpoint URL: https, at a public address
+    /// HTTPS URL of the endpoint, at a public address
     #[arg(value_name = "URL", value_parser = address)]
     url: Url,
-    /// Event type; repeat for several [default: all]
+    /// Event type; repeat the option for several [default: all]
     #[arg(long = "event", value_name = "TYPE")]
     events: Vec<String>,
 }

@@ -32,9 +32,9 @@ pub enum Command {
 }
 
 const SET: &str = "\
-Presets of capability: `specialist` for narrow agents, without delegation and orchestration;
-`generalist` for broad agents; `standard` sets both axes to the framework's weights. The weights
-of each axis add up to 1.
+The presets `specialist` (narrow agents, weight 0 for delegation and orchestration) and
+`generalist` (broad agents) set the weights of the capability axis. `standard` sets both axes to
+the weights of the AAAF specification. The weights of each axis must add up to 1.
 
 Exit codes: 0 set, 1 refused, 2 bad usage.
 
@@ -48,7 +48,7 @@ pub struct Set {
     /// Predefined weights for a kind of agent
     #[arg(long, value_name = "PRESET", required_unless_present = "weights")]
     preset: Option<Preset>,
-    /// Weight of a dimension within its axis, 0 to 1; repeat for several
+    /// Weight of a dimension within its axis, 0 to 1; repeat the option for several
     #[arg(long = "weight", value_name = "DIMENSION=WEIGHT", value_parser = weight)]
     weights: Vec<(Dimension, f64)>,
 }
@@ -78,7 +78,7 @@ pub enum Taxonomy {
 
 #[derive(Debug, Args)]
 pub struct Domains {
-    /// Domains
+    /// Domains that replace the present ones
     #[arg(value_name = "DOMAIN", required = true)]
     domains: Vec<String>,
 }
