@@ -23,8 +23,8 @@ Without --type, the assessment uses passive evidence only (passive_only) and doe
 agent. The types full and stress_test_only run the host's stress tests, whose tasks call the
 agent's model and may cost money.
 
-Exit codes: 0 rated, 1 error, 2 bad usage, 4 insufficient evidence. With --all, the exit code
-is that of the worst result; an error is worse than insufficient evidence.
+Exit codes: 0 rated, 2 bad input, 3 could not complete, 4 insufficient evidence. With --all, the
+exit code is that of the worst result; an error is worse than insufficient evidence.
 
 Examples:
   touchstone rating assess triage
@@ -227,10 +227,17 @@ async fn every(
 
 /// The worse exit code; an error is worse than insufficient evidence.
 fn worse(one: Exit, other: Exit) -> Exit {
-    match (one, other) {
-        (Exit::Negative, _) | (_, Exit::Negative) => Exit::Negative,
-        (Exit::Good, other) => other,
-        (one, _) => one,
+    let severity = |exit: Exit| match exit {
+        Exit::Good => 0,
+        Exit::Inconclusive => 1,
+        Exit::Negative => 2,
+        Exit::BadInput => 3,
+        Exit::NotDone => 4,
+    };
+    if severity(other) > severity(one) {
+        other
+    } else {
+        one
     }
 }
 

@@ -16,7 +16,7 @@ const EXAMPLES: &str = "\
 The first domain is the agent's primary domain. In a data folder, the first enrollment creates
 the organization; on a host, the operator creates it.
 
-Exit codes: 0 enrolled, 1 error, 2 bad usage.
+Exit codes: 0 enrolled, 2 bad input, 3 could not complete.
 
 Examples:
   touchstone rating enroll triage --domain customer_support \\

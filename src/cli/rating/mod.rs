@@ -1,7 +1,5 @@
 //! `touchstone rating`: enroll agents, collect evidence, assess, report and certify, through the
 //! public API. [`Alias`] has the command names that the AAAF specification prints.
-//!
-//! Exit codes: 0, 1 for an error, 2 for bad usage, 4 for insufficient evidence.
 
 mod assess;
 mod badge;
@@ -253,12 +251,8 @@ fn unrated(agent: &Agent) -> Failure {
     failure.or_try(format!("assess it with touchstone rating assess {name}"))
 }
 
-/// Maps a failure to the exit codes of rating commands.
+/// Adds the remedy for a data folder that has no organization yet.
 fn told(context: &Context<'_>, mut failure: Failure) -> Failure {
-    failure.exit = match (&*failure.code, failure.exit) {
-        ("usage" | Insufficient::CODE, exit) => exit,
-        _ => Exit::Negative,
-    };
     if failure.code == "FORBIDDEN" && context.is_embedded() {
         // The owner of a data folder may do everything once there is an organization.
         failure.remedy = Some("enroll an agent with touchstone rating enroll NAME".to_owned());

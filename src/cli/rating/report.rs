@@ -29,7 +29,7 @@ sample size, unassessed dimensions with the reason, changes, the badge, earlier 
 mapping to standards. An HTML report is one file without scripts or external resources. For the
 result of a single eval run, use `touchstone run show`.
 
-Exit codes: 0 written, 1 error, 2 bad usage, 4 no rating yet.
+Exit codes: 0 written, 2 bad input, 3 could not complete, 4 no rating yet.
 
 Examples:
   touchstone rating report triage

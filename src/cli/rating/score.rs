@@ -28,8 +28,7 @@ FILE holds evidence events as a JSON array, as JSON Lines, or as one JSON object
 optionally `assessment`, `config`, `overrides` and `previous`. The result depends only on the
 file: without --until, the window ends at midnight UTC after the last event.
 
-Exit codes: 0 scored, 1 the file or the configuration cannot be used, 2 bad usage, 4
-insufficient evidence.
+Exit codes: 0 scored, 2 the file or the configuration cannot be used, 4 insufficient evidence.
 
 Examples:
   touchstone rating score events.jsonl
@@ -155,7 +154,7 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
 fn unusable(file: &Path, fault: &dyn std::fmt::Display) -> Failure {
     // The error may quote the file, whose content is untrusted.
     let message = plain(&format!("{}: {fault}", file.display()));
-    Failure::new(Exit::Negative, "INVALID_REQUEST", message)
+    Failure::bad_input("INVALID_REQUEST", message)
 }
 
 fn text(file: &Path) -> Result<String, Failure> {
@@ -186,7 +185,7 @@ fn config(arguments: &Arguments, beside: &Beside) -> Result<Config, Failure> {
     };
     Config::read(&document).map_err(|fault| {
         let message = plain(&format!("{}: {fault}", file.display()));
-        Failure::new(Exit::Negative, fault.code(), message)
+        Failure::bad_input(fault.code(), message)
     })
 }
 

@@ -17,7 +17,7 @@ rating enroll` sets how they reach the agent: --openwop-agent, --a2a, --openwop-
 The assessment lists the tests that cannot run for this agent, with reasons. The tasks call the
 agent's model and may cost money.
 
-Exit codes: 0 rated, 1 error, 2 bad usage, 4 insufficient evidence.
+Exit codes: 0 rated, 2 bad input, 3 could not complete, 4 insufficient evidence.
 
 Examples:
   touchstone rating stress-test triage --dimension delegation

@@ -146,7 +146,7 @@ fn too_little_evidence_exits_4_and_says_how_much_there_must_be() {
     .unwrap();
     arguments.extend(["--config", "few.json"]);
     let done = home.run(&arguments);
-    assert_ne!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_ne!(done.code, 2, "{}{}", done.stdout, done.stderr);
     assert_ne!(
         done.document()["error"]["details"]["current_count"],
         json!(12)
@@ -161,11 +161,11 @@ fn too_little_evidence_exits_4_and_says_how_much_there_must_be() {
 )]
 #[case::words("hello", "line 1: expected events")]
 #[case::misspelt("{\"events\": [], \"confg\": {}}", "unknown field `confg`")]
-fn a_file_that_is_none_exits_1_and_names_the_line(#[case] text: &str, #[case] told: &str) {
+fn a_file_that_is_none_exits_2_and_names_the_line(#[case] text: &str, #[case] told: &str) {
     let home = Home::empty();
     std::fs::write(home.path("events.json"), text).unwrap();
     let done = home.run(&["rating", "score", "events.json"]);
-    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     assert!(done.stderr.contains(told), "{}", done.stderr);
 }
 
@@ -188,7 +188,7 @@ fn the_line_of_an_event_that_is_none_is_named() {
     events[4]["data"]["task_id"] = json!(null);
     std::fs::write(home.path("events.jsonl"), lines(&events)).unwrap();
     let done = home.run(&["rating", "score", "events.jsonl"]);
-    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     assert!(
         done.stderr
             .contains("line 5: Missing required field: data.task_id"),
@@ -204,7 +204,7 @@ fn events_of_several_agents_rate_nobody() {
     events[1]["agent_id"] = json!("somebody-else");
     std::fs::write(home.path("events.jsonl"), lines(&events)).unwrap();
     let done = home.run(&["rating", "score", "events.jsonl"]);
-    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     assert!(done.stderr.contains("--agent"), "{}", done.stderr);
 }
 
@@ -222,7 +222,7 @@ fn weights_that_are_not_the_whole_are_refused() {
         "aaaf.json",
         "--json",
     ]);
-    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     assert_eq!(done.document()["error"]["code"], "WEIGHT_SUM_INVALID");
 }
 
@@ -247,6 +247,6 @@ fn names_of_strangers_do_not_reach_the_terminal_as_they_are() {
     )
     .unwrap();
     let done = home.run(&["rating", "score", "events.json"]);
-    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     assert!(!done.stderr.contains('\u{1b}'), "{}", done.stderr);
 }

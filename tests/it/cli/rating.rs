@@ -122,7 +122,7 @@ fn bars_are_for_terminals() {
 }
 
 #[test]
-fn too_little_evidence_exits_4_and_an_unknown_agent_1() {
+fn too_little_evidence_exits_4_and_an_unknown_agent_2() {
     let home = with_evidence(5);
     let done = home.run(&["rating", "assess", "triage", "--json"]);
     assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
@@ -130,7 +130,7 @@ fn too_little_evidence_exits_4_and_an_unknown_agent_1() {
     assert_eq!(error["code"], "INSUFFICIENT_EVIDENCE");
     assert_eq!(error["details"]["current_count"], 5);
     let done = home.run(&["rating", "assess", "triag"]);
-    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     assert!(
         done.stderr.contains("agent triag not found") && done.stderr.contains("triage"),
         "{}",
@@ -238,7 +238,7 @@ fn an_agent_is_enrolled_once_and_changed_when_that_is_said() {
     assert_good(&done);
     assert_eq!(done.document()["name"], "triage");
     let done = home.run(&["rating", "enroll", "triage", "--agent-version", "1.1.0"]);
-    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     assert!(done.stderr.contains("--update"), "{}", done.stderr);
     let done = home.run(&[
         "rating",
@@ -258,7 +258,7 @@ fn an_agent_is_enrolled_once_and_changed_when_that_is_said() {
 #[case(&["rating", "assess", "--all"])]
 fn before_anything_is_enrolled_it_is_said_how(#[case] arguments: &[&str]) {
     let done = Home::empty().run(arguments);
-    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
     assert!(
         done.stderr.contains("touchstone rating enroll NAME"),
         "{}",
@@ -300,7 +300,7 @@ fn a_host_is_spoken_to_the_same_way() {
         .stdout;
     let start = ["--server", &server.url, "--key", stranger.trim_end()];
     let done = elsewhere.run(&[&start[..], &["rating", "enroll", "triage"]].concat());
-    assert_eq!(done.code, 1, "{}", done.stderr);
+    assert_eq!(done.code, 2, "{}", done.stderr);
     assert!(done.stderr.contains("operator"), "{}", done.stderr);
 }
 
@@ -494,7 +494,7 @@ fn only_an_agent_that_stands_for_one_that_runs_is_put_through_stress_tests() {
         &["rating", "assess", "triage", "--type", "stress_test_only"],
     ] {
         let done = home.run(command);
-        assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+        assert_eq!(done.code, 2, "{}{}", done.stdout, done.stderr);
         assert!(done.stderr.contains("openwop_agent"), "{}", done.stderr);
         assert!(
             done.stderr.contains("--openwop-agent AGENT --update"),
@@ -615,7 +615,7 @@ fn weights_and_taxonomy_are_shown_and_set() {
     assert_eq!(shown["capability_weights"]["complexity_ceiling"], 0.3);
     assert_good(&home.run(&["rating", "weights", "set", "--preset", "generalist"]));
     let refused = home.run(&["rating", "weights", "set", "--weight", "speed=0.9"]);
-    assert_eq!(refused.code, 1, "{}", refused.stdout);
+    assert_eq!(refused.code, 2, "{}", refused.stdout);
     assert!(refused.stderr.contains("sum"), "{}", refused.stderr);
     let refused = home.run(&["rating", "weights", "set"]);
     assert_eq!(refused.code, 2, "{}", refused.stdout);
@@ -660,7 +660,7 @@ fn the_organization_and_its_webhooks_are_managed() {
     };
     assert_eq!(audit("triage").code, 2, "an id is needed");
     let stranger = audit("0199c0de-0000-7000-8000-000000000003");
-    assert_eq!(stranger.code, 1, "{}", stranger.stdout);
+    assert_eq!(stranger.code, 2, "{}", stranger.stdout);
     let said = &stranger.stderr;
     assert!(said.contains("no such organization"), "{said}");
     let policy = |arguments: &[&str]| {
@@ -682,7 +682,7 @@ fn the_organization_and_its_webhooks_are_managed() {
     assert_eq!(set.document()["reassessment_interval_days"], 30);
     let back = policy(&["--review", "anomalies", "--reassess-every", "off"]);
     assert_eq!(back.document(), usual);
-    assert_eq!(policy(&["--reassess-before-expiry", "90"]).code, 1);
+    assert_eq!(policy(&["--reassess-before-expiry", "90"]).code, 2);
     assert_eq!(policy(&["--reassess-every", "soon"]).code, 2);
 
     let webhook = |arguments: &[&str]| home.run(&[&["rating", "webhook"], arguments].concat());
@@ -703,7 +703,7 @@ fn the_organization_and_its_webhooks_are_managed() {
     assert_ne!(rotated["secret"], added["secret"]);
     assert_good(&webhook(&["remove", id]));
     assert_eq!(webhook(&["list", "--json"]).document()["data"], json!([]));
-    assert_eq!(webhook(&["remove", id]).code, 1);
+    assert_eq!(webhook(&["remove", id]).code, 2);
 }
 
 #[test]
@@ -732,10 +732,10 @@ fn an_appeal_is_filed_and_decided_by_somebody_else() {
         listed.stdout
     );
     let own = ["resolve", "triage", &id, "--review"];
-    assert_eq!(home.run(&[&appeal[..], &own].concat()).code, 1);
+    assert_eq!(home.run(&[&appeal[..], &own].concat()).code, 2);
     assert_eq!(
         home.run(&["rating", "review", "triage", "--approve"]).code,
-        1
+        2
     );
 
     let create = ["key", "create", "--tenant", "default", "--scope", "all"];
@@ -906,7 +906,7 @@ fn progress_is_shown_against_what_a_rating_needs() {
         page.contains("24 of 30 tasks") && page.contains("0 of 20 tasks"),
         "{page}"
     );
-    assert_eq!(home.run(&["rating", "progress", "nobody"]).code, 1);
+    assert_eq!(home.run(&["rating", "progress", "nobody"]).code, 2);
 }
 
 #[test]
@@ -1046,7 +1046,7 @@ fn baselines_are_proposed_from_the_first_tasks() {
         json!({"1": 300.0, "2": 300.0, "3": 300.0})
     );
     let done = home.run(&["rating", "baselines", "triage", "--apply"]);
-    assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);
+    assert_eq!(done.code, 4, "{}{}", done.stdout, done.stderr);
     write(&home, "more.jsonl", &tasks("triage", 60));
     assert_eq!(
         home.run(&["rating", "collect", "--source", "more.jsonl"])

@@ -13,7 +13,8 @@ const EXAMPLES: &str = "\
 Exports the badge of a rating: the signed credential (Open Badges 3.0), a picture that contains
 it, JSON or Markdown. If ASSESSMENT is an agent, exports the badge of its latest rating.
 
-Exit codes: 0 written, 1 error or no badge, 2 bad usage.
+Exit codes: 0 written, 1 the rating has no badge, 2 bad input, 3 could not complete, 4 no
+rating yet.
 
 Examples:
   touchstone rating badge triage

@@ -56,7 +56,8 @@ JSON object. docs/aaaf.md describes their format. An event refers to its agent b
 event without `id` gets an id from its content and position, so collecting the same file again,
 even with more lines, records nothing twice.
 
-Exit codes: 0 all recorded, 1 some or all refused (with line numbers), 2 bad usage.
+Exit codes: 0 all recorded, 1 some or all refused (with line numbers), 2 bad input, 3
+could not complete.
 
 Examples:
   touchstone rating collect --source events.jsonl

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::Failure;
 use crate::domain::aaaf::evidence::places;
 use crate::render::plain;
 
@@ -280,7 +280,7 @@ pub fn unreadable(file: &Path, cause: &std::io::Error) -> Failure {
 
 pub fn unusable(file: &Path, fault: &str) -> Failure {
     let message = plain(&format!("{}: {fault}", file.display()));
-    Failure::new(Exit::Negative, "INVALID_REQUEST", message)
+    Failure::bad_input("INVALID_REQUEST", message)
         .or_try("see docs/aaaf.md for what an event looks like")
 }
 
@@ -290,6 +290,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::exit::Exit;
 
     fn all(text: &[u8]) -> Result<Vec<Placed>, Failure> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -344,6 +345,6 @@ mod tests {
     fn what_holds_no_events_is_refused(#[case] text: &[u8], #[case] told: &str) {
         let failure = all(text).unwrap_err();
         assert!(failure.message.contains(told), "{failure}");
-        assert_eq!(failure.exit, Exit::Negative);
+        assert_eq!(failure.exit, Exit::BadInput);
     }
 }

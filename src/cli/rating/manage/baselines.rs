@@ -18,7 +18,8 @@ Prints the median duration of the agent's first 50 accepted tasks for each compl
 --apply replaces the organization's baselines for these levels; existing ratings keep the
 baselines they were computed with.
 
-Exit codes: 0 proposed, 1 refused, or --apply with fewer than 50 tasks, 2 bad usage.
+Exit codes: 0 proposed, 2 bad input or refused, 3 could not complete, 4 --apply with fewer
+than 50 tasks.
 
 Examples:
   touchstone rating baselines triage
@@ -50,7 +51,7 @@ pub async fn run(
                 "baselines need {TASKS} accepted tasks with a complexity level, found {}",
                 proposal.tasks
             );
-            return Err(Failure::bad_input("INSUFFICIENT_TASKS", message)
+            return Err(Failure::inconclusive("INSUFFICIENT_TASKS", message)
                 .or_try("omit --apply to see the proposal, or record more tasks"));
         }
         let which = organization::Which::default();

@@ -14,7 +14,7 @@ const EXAMPLES: &str = "\
 Lists the scores of every active agent's latest rating by dimension. Dimensions are sorted by mean
 score and agents by score, lowest first.
 
-Exit codes: 0 shown, 1 error, 2 bad usage.
+Exit codes: 0 shown, 2 bad input, 3 could not complete.
 
 Examples:
   touchstone rating dimensions

@@ -23,7 +23,6 @@ use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::patience::persistently;
 use crate::cli::terminal::Terminal;
-use crate::domain::aaaf::Insufficient;
 use crate::render::plain;
 
 // Part of `rating::Command`, whose help applies.
@@ -59,13 +58,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         Command::Taxonomy(command) => weights::taxonomy(client, terminal, &command).await,
         Command::Webhook(command) => webhook::run(client, terminal, &command).await,
     };
-    done.map(|()| Exit::Good).map_err(|mut failure| {
-        failure.exit = match (&*failure.code, failure.exit) {
-            ("usage" | Insufficient::CODE, exit) => exit,
-            _ => Exit::Negative,
-        };
-        failure
-    })
+    done.map(|()| Exit::Good)
 }
 
 /// Sends a document, once even if the answer is lost.

@@ -20,7 +20,7 @@ use crate::domain::aaaf::organization::Auditor;
 pub enum Command {
     /// Create an organization; its first API key is shown once (scope organizations:write)
     #[command(
-        after_help = "Exit codes: 0 created, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating organization create Acme\n  touchstone rating organization create Acme --tenant acme --json"
+        after_help = "Exit codes: 0 created, 2 bad input or refused, 3 could not complete.\n\nExamples:\n  touchstone rating organization create Acme\n  touchstone rating organization create Acme --tenant acme --json"
     )]
     Create(Create),
     /// Show an organization
@@ -41,7 +41,7 @@ A third-party auditor is a principal of another tenant. With the scopes assessme
 assessments:review, its key can read and review the ratings of organizations that list it
 (`touchstone rating review --organization ID`). The key gives no other access.
 
-Exit codes: 0 changed, 1 refused, 2 bad usage.
+Exit codes: 0 changed, 2 bad input or refused, 3 could not complete.
 
 Examples:
   touchstone rating organization change --name Acme

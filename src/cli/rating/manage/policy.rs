@@ -22,7 +22,7 @@ Without options, the command shows the policy. A scheduled assessment has the sa
 agent's latest rating and repeats its stress test, if there was one. Agents without a rating are
 not reassessed. Webhooks receive `reassessment.ordered` or `reassessment.failed`.
 
-Exit codes: 0 shown or set, 1 refused, 2 bad usage.
+Exit codes: 0 shown or set, 2 bad input or refused, 3 could not complete.
 
 Examples:
   touchstone rating organization policy

@@ -14,7 +14,7 @@ const EXAMPLES: &str = "\
 Compares the number of tasks in the assessment window with the minimum of each axis, as an
 assessment would count them now.
 
-Exit codes: 0 shown, 1 error, 2 bad usage.
+Exit codes: 0 shown, 2 bad input, 3 could not complete.
 
 Examples:
   touchstone rating progress

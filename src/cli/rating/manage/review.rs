@@ -18,7 +18,7 @@ rating. On a host, use a key created with `touchstone key create --principal NAM
 A third-party auditor passes the organization's id with --organization and an assessment id as
 ASSESSMENT.
 
-Exit codes: 0 decided, 1 refused, 2 bad usage.
+Exit codes: 0 decided, 2 bad input or refused, 3 could not complete, 4 no rating yet.
 
 Examples:
   touchstone rating review triage --approve

@@ -20,7 +20,7 @@ use crate::cli::terminal::Terminal;
 pub enum Command {
     /// Subscribe an endpoint; its secret is shown once
     #[command(
-        after_help = "Exit codes: 0 subscribed, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating webhook add https://ci.example.com/hook\n  touchstone rating webhook add https://ci.example.com/hook \\\n    --event assessment.completed --event badge.expiring"
+        after_help = "Exit codes: 0 subscribed, 2 bad input or refused, 3 could not complete.\n\nExamples:\n  touchstone rating webhook add https://ci.example.com/hook\n  touchstone rating webhook add https://ci.example.com/hook \\\n    --event assessment.completed --event badge.expiring"
     )]
     Add(Add),
     /// List subscriptions

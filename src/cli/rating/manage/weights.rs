@@ -36,7 +36,7 @@ The presets `specialist` (narrow agents, weight 0 for delegation and orchestrati
 `generalist` (broad agents) set the weights of the capability axis. `standard` sets both axes to
 the weights of the AAAF specification. The weights of each axis must add up to 1.
 
-Exit codes: 0 set, 1 refused, 2 bad usage.
+Exit codes: 0 set, 2 bad input or refused, 3 could not complete.
 
 Examples:
   touchstone rating weights set --preset specialist
@@ -71,7 +71,7 @@ pub enum Taxonomy {
     Show,
     /// Replace the domains
     #[command(
-        after_help = "Exit codes: 0 set, 1 refused, 2 bad usage.\n\nExamples:\n  touchstone rating taxonomy set code research customer_support"
+        after_help = "Exit codes: 0 set, 2 bad input or refused, 3 could not complete.\n\nExamples:\n  touchstone rating taxonomy set code research customer_support"
     )]
     Set(Domains),
 }
