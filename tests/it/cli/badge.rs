@@ -1,4 +1,4 @@
-//! `touchstone badge verify`: files only, and the same verdict as the libraries of others.
+//! `touchstone rating badge verify`: files only, and the same verdict as the libraries of others.
 
 use std::path::Path;
 
