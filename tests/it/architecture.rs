@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rstest::rstest;
 
@@ -111,4 +112,32 @@ fn the_rules_know_no_world(#[case] needle: &str) {
 fn rows_of_a_writing_statement_are_read_to_the_end() {
     let wrong = mentions("store", "fetch_optional(self.writer");
     assert!(wrong.is_empty(), "use `fetch_all`:\n{}", wrong.join("\n"));
+}
+
+/// `./test FEATURE` runs the modules that its table names.
+#[test]
+fn every_feature_has_integration_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let modules_of = |feature: &str| {
+        let function = r#"eval "$(sed -n '/^modules_of() {$/,/^}$/p' test)""#;
+        let script = format!("{function}\nmodules_of {feature}");
+        let done = Command::new("bash")
+            .args(["-c", &script])
+            .current_dir(root)
+            .output()
+            .unwrap();
+        String::from_utf8(done.stdout).unwrap()
+    };
+    for entry in fs::read_dir(root.join("crates")).unwrap() {
+        let feature = entry.unwrap().file_name().into_string().unwrap();
+        let modules = modules_of(&feature);
+        assert_ne!(modules, "", "./test has no row for crates/{feature}");
+        for module in modules.split_whitespace() {
+            let path = root.join("tests/it").join(module.replace("::", "/"));
+            assert!(
+                path.is_dir() || path.with_extension("rs").is_file(),
+                "./test {feature} names {module}, which is not in tests/it"
+            );
+        }
+    }
 }
