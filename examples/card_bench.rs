@@ -18,6 +18,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let set = KeySet::parse(&std::fs::read(file)?).and_then(KeySet::by_id);
         keys.trust_store = set.ok_or("no key set in which every key has a `kid`")?;
     }
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the measurement uses the clock of the machine"
+    )]
     let context = Context {
         now: Timestamp::now(),
         keys: Some(&keys),

@@ -16,6 +16,10 @@
 //! `GET /stats` tells what really arrived; `POST /behaviour` with any of `latencyMs`, `jitterMs`, `wrongEvery`,
 //! `throttleEvery`, `retryAfterS` changes the behaviour and clears the counts.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a separate program without supervised tasks or a clock of its own"
+)]
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

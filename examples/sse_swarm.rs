@@ -9,6 +9,10 @@
 //! run's terminal one; all complete consumers must have seen the same number of events, which the caller compares with the
 //! log.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a separate program without supervised tasks"
+)]
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -20,6 +20,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
+        #[expect(clippy::disallowed_methods, reason = "the clock of the host")]
         let now = Timestamp::now();
         // The stores keep microseconds; a stored value must equal the value that was shown.
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)

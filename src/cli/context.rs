@@ -394,6 +394,10 @@ impl Session {
             let shutdown = CancellationToken::new();
             let until = shutdown.clone();
             let command = app.command().cloned();
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the session awaits the task when it ends"
+            )]
             let done = tokio::spawn(async move { app.run_until(until).await });
             Work {
                 command,

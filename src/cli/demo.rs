@@ -305,6 +305,7 @@ async fn serve(
     let url = Url::parse(&format!("http://{address}"))
         .map_err(|cause| failed("cannot_listen", &cause))?;
     let until = shutdown.clone();
+    #[expect(clippy::disallowed_methods, reason = "the demo awaits the host")]
     let host = tokio::spawn(async move {
         let served = http::serve(listener, app.router(), until.clone());
         let (_, ()) = tokio::join!(served, app.run_until(until));

@@ -10,9 +10,10 @@ use super::exit::{Exit, Failure, with_causes};
 use crate::app;
 use crate::domain::access::{Roles, is_role_name};
 use crate::domain::ids::{KeyId, TenantId};
-use crate::ports::{KeyRecord, StoreError};
+use crate::ports::{Clock as _, KeyRecord, StoreError};
 use crate::service::access::Scope;
 use crate::service::keys::{Issue, KeyState, RotateError};
+use crate::system::SystemClock;
 
 /// Default scopes: those that evaluating agents needs.
 const USUAL_SCOPES: &[Scope] = &[
@@ -182,7 +183,8 @@ fn span(text: &str) -> Result<SignedDuration, String> {
 
 fn from_now(span: SignedDuration) -> Result<Timestamp, Failure> {
     // The precision of the store.
-    Timestamp::now()
+    SystemClock
+        .now()
         .checked_add(span)
         .and_then(|end| Timestamp::from_microsecond(end.as_microsecond()))
         .map_err(|cause| Failure::usage(cause.to_string()))
@@ -370,7 +372,7 @@ async fn revoke(context: &Context<'_>, arguments: Revoke) -> Result<Exit, Failur
 }
 
 fn state(key: &KeyRecord) -> &'static str {
-    KeyState::of(key, Timestamp::now()).as_str()
+    KeyState::of(key, SystemClock.now()).as_str()
 }
 
 fn document(key: &KeyRecord) -> Value {

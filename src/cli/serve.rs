@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use clap::Args;
-use jiff::Timestamp;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -13,8 +12,9 @@ use super::exit::{Exit, Failure, with_causes};
 use super::watch::Interrupts;
 use crate::app::App;
 use crate::http::{self, ServerSettings};
+use crate::ports::Clock as _;
 use crate::service::keys::KeyState;
-use crate::system::open_files;
+use crate::system::{SystemClock, open_files};
 use crate::telemetry::{LogFormat, init_logs};
 
 const EXAMPLES: &str = "\
@@ -146,7 +146,7 @@ async fn usable_keys(app: &App) -> Result<usize, Failure> {
         .list(None)
         .await
         .map_err(|cause| Failure::not_done("store_failed", with_causes(&cause)))?;
-    let now = Timestamp::now();
+    let now = SystemClock.now();
     Ok(keys
         .iter()
         .filter(|key| KeyState::of(key, now).is_good())
@@ -154,6 +154,10 @@ async fn usable_keys(app: &App) -> Result<usize, Failure> {
 }
 
 /// Cancels `shutdown` at the first SIGTERM or SIGINT; a second one ends the process at once.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the task ends with the process, and a second signal must not wait for anything"
+)]
 fn ended_by_signal(shutdown: CancellationToken) -> Result<tokio::task::JoinHandle<()>, Failure> {
     let mut signals = Interrupts::listen()?;
     Ok(tokio::spawn(async move {

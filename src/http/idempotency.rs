@@ -131,8 +131,12 @@ where
         return Ok(replayed);
     }
     let carried_out = carry_out(state.clone(), claim.clone(), operation(Some(claim)));
-    tokio::spawn(carried_out.in_current_span())
-        .await
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the operation must end even if the client disconnects, which drops this future"
+    )]
+    let task = tokio::spawn(carried_out.in_current_span());
+    task.await
         .map_err(|cause| Failure::from(internal(&cause)))?
 }
 

@@ -93,6 +93,7 @@ pub async fn serve_with(
     let of_addresses = Shares::new(usize::MAX, settings.max_connections_per_address);
     let graceful = GracefulShutdown::new();
     let connections = metrics::gauge!(names::HTTP_CONNECTIONS);
+    #[expect(clippy::disallowed_methods, reason = "aborted when the server stops")]
     let upkeep = tokio::spawn(async { Metrics::install().upkeep().await });
     loop {
         // Without a free place, new connections wait in the kernel's queue.
@@ -130,6 +131,10 @@ pub async fn serve_with(
             );
         let connection = graceful.watch(connection);
         let connections = connections.clone();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "shutdown drains and then closes each connection"
+        )]
         tokio::spawn(async move {
             connections.increment(1.0);
             if let Err(cause) = connection.await {

@@ -379,6 +379,10 @@ fn build(policy: &Policy, secure: bool) -> Result<reqwest::Client, Error> {
             }
         }),
     };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this module is the guarded client"
+    )]
     let builder = reqwest::Client::builder()
         .user_agent(USER_AGENT)
         .referer(false)

@@ -103,6 +103,7 @@ impl Worker {
     /// Works until `shutdown`, then drains. Returns when none of its runs is being executed.
     pub async fn work(self: Arc<Self>, shutdown: CancellationToken) {
         let stop = CancellationToken::new();
+        #[expect(clippy::disallowed_methods, reason = "awaited below")]
         let heartbeat = {
             let (worker, stop) = (self.clone(), stop.clone());
             tokio::spawn(async move { worker.beat(stop).await })

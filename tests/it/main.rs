@@ -1,6 +1,10 @@
 //! Everything that is tested through public interfaces, in one binary.
 
 #![expect(
+    clippy::disallowed_methods,
+    reason = "tests await or drop their tasks, and give or ignore times"
+)]
+#![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,

@@ -260,6 +260,7 @@ mod tests {
         for waits in &mut waiting {
             assert!(waits.now_or_never().is_none());
         }
+        #[expect(clippy::disallowed_methods, reason = "the test awaits the task")]
         let waiting = tokio::spawn({
             let permits = permits.clone();
             async move { permits.acquire().await.map(drop) }

@@ -36,6 +36,7 @@ pub async fn serve(shutdown: CancellationToken) -> std::io::Result<Url> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     let router = Router::new().route("/v1/chat/completions", post(complete));
+    #[expect(clippy::disallowed_methods, reason = "ends at `shutdown`")]
     tokio::spawn(async move {
         let until = async move { shutdown.cancelled().await };
         // If serving fails, the caller's requests fail.

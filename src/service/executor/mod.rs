@@ -94,6 +94,7 @@ impl Executor {
             self.clock.clone(),
             self.ids.clone(),
         );
+        #[expect(clippy::disallowed_methods, reason = "awaited below")]
         let flusher = {
             let writer = writer.clone();
             tokio::spawn(async move { writer.run_flusher().await })

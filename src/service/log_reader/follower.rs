@@ -86,6 +86,10 @@ impl Followers {
                 watched: self.watched.clone(),
             });
             watched.insert(run.clone(), Arc::downgrade(&follower));
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "ends when the last reader drops its follower"
+            )]
             tokio::spawn(watch_run(
                 store.clone(),
                 run.clone(),

@@ -77,6 +77,10 @@ impl Broadcast {
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.listen(CHANNEL).await?;
         let outbox = Arc::new(Outbox::default());
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "aborted when the broadcast is dropped"
+        )]
         let tasks = [
             tokio::spawn(listen(listener, signals)),
             tokio::spawn(send(pool, Arc::clone(&outbox))),
