@@ -149,9 +149,7 @@ impl Failure {
 
     /// The failure that a host reports for work it had accepted.
     pub fn reported(envelope: ErrorEnvelope) -> Self {
-        let known = ErrorCode::ALL
-            .iter()
-            .find(|code| code.as_str() == envelope.error);
+        let known = ErrorCode::of(&envelope.error);
         let exit = known.map_or(Exit::NotDone, |code| exit_of(code.status()));
         Self::enveloped(exit, envelope)
     }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::exit::Failure;
+use crate::protocol::error::ErrorCode;
 use crate::render::scorecard::Style;
 use crate::render::{Ink, harmless, harmless_json};
 
@@ -172,6 +173,9 @@ fn failure_document(failure: &Failure) -> Value {
     }
     if !failure.details.is_empty() {
         error.insert("details".to_owned(), Value::Object(failure.details.clone()));
+    }
+    if let Some(code) = ErrorCode::of(&failure.code) {
+        error.insert("docs".to_owned(), json!(code.page()));
     }
     json!({"ok": false, "error": error})
 }

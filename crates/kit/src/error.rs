@@ -17,6 +17,11 @@ macro_rules! codes {
             /// Every code, for tests that iterate over them.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
+            /// The code with this wire name.
+            pub fn of(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == name)
+            }
+
             /// The wire name in `error`.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $wire,)* }
@@ -186,6 +191,18 @@ codes! {
     AppealOpen = "APPEAL_OPEN", 409;
     /// A person must decide on the badge first.
     ReviewRequired = "REVIEW_REQUIRED", 409;
+}
+
+impl ErrorCode {
+    /// The page of the documentation about this code, as a path in the repository.
+    pub fn page(self) -> String {
+        let code = self.as_str();
+        let folder = match code.starts_with(|first: char| first.is_ascii_uppercase()) {
+            true => "docs/errors/ratings",
+            false => "docs/errors",
+        };
+        format!("{folder}/{code}.md")
+    }
 }
 
 impl Serialize for ErrorCode {

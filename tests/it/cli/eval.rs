@@ -309,7 +309,9 @@ fn input_that_names_nothing_exits_2_with_the_hosts_own_code() {
     ] {
         let done = home.run(&[&["--json"], arguments].concat());
         assert_eq!(done.code, 2, "{}", done.stdout);
-        assert_eq!(done.document()["error"]["code"], code);
+        let error = done.document()["error"].clone();
+        assert_eq!(error["code"], code);
+        assert_eq!(error["docs"], format!("docs/errors/{code}.md"));
     }
     let done = home.eval(&["--junit", "no/such/folder/eval.xml"]);
     assert_eq!(done.code, 2, "{}", done.stderr);

@@ -3,7 +3,9 @@
 use std::any::type_name;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
+use std::fs;
 use std::io::Read as _;
+use std::path::Path;
 
 use axum::http::{Method, StatusCode};
 use flate2::read::GzDecoder;
@@ -137,6 +139,57 @@ fn every_error_code_is_described() {
     let described = names_at("AaafError/properties/error/properties/code/enum");
     for code in of_ratings {
         assert!(described.contains(code), "{code}");
+    }
+}
+
+/// The names of the pages in a folder of the documentation.
+fn pages_in(folder: &str) -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names = fs::read_dir(root.join(folder)).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names
+        .filter_map(|name| name.strip_suffix(".md").map(str::to_owned))
+        .filter(|name| name != "README")
+        .collect()
+}
+
+#[test]
+fn every_error_code_has_a_page() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text_of = |page: &str| fs::read_to_string(root.join("docs/errors").join(page)).unwrap();
+    let own = names_at("Error/properties/error/enum");
+    let of_ratings = names_at("AaafError/properties/error/properties/code/enum");
+    assert_eq!(pages_in("docs/errors"), own);
+    assert_eq!(pages_in("docs/errors/ratings"), of_ratings);
+    let index = text_of("README.md");
+    let pages = own.iter().map(|code| (code, format!("{code}.md")));
+    let of_ratings = of_ratings
+        .iter()
+        .map(|code| (code, format!("ratings/{code}.md")));
+    for (code, page) in pages.chain(of_ratings) {
+        assert!(
+            index.contains(&format!("[`{code}`]({page})")),
+            "the index lacks {code}"
+        );
+        let text = text_of(&page);
+        assert!(
+            text.starts_with(&format!("# `{code}`\n\nHTTP status ")),
+            "{page}"
+        );
+        for heading in ["Meaning", "What to do", "Common causes"] {
+            let (_, section) = text
+                .split_once(&format!("\n## {heading}\n\n"))
+                .unwrap_or_else(|| panic!("{page} lacks the section {heading}"));
+            assert!(
+                !section.is_empty() && !section.starts_with('#'),
+                "{page}: {heading} is empty"
+            );
+        }
+    }
+    for code in ErrorCode::ALL {
+        let text = fs::read_to_string(root.join(code.page())).unwrap();
+        let status = format!("\nHTTP status {}.", code.status());
+        assert!(text.contains(&status), "{code} has another status");
     }
 }
 
