@@ -38,6 +38,10 @@ picture:
 bench *arguments:
     bench/run {{ arguments }}
 
+# Measure builds: docs/performance.md
+bench-build *arguments:
+    bench/build {{ arguments }}
+
 # The same items through other harnesses on PATH (docs/performance.md).
 peers *arguments:
     bench/peers {{ arguments }}
