@@ -33,6 +33,10 @@ impl From<Problem> for Failure {
     }
 }
 
+/// The status under which a seam repeats a problem of another endpoint.
+#[derive(Clone, Copy)]
+pub struct RepeatedAs(pub StatusCode);
+
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = status_of(self.0.code);
@@ -93,7 +97,10 @@ pub fn envelope(response: Response, correlation_id: &str, is_aaaf: bool) -> Resp
         None => framework_problem(parts.status),
     };
     problem = without_secrets(problem);
-    let status = status_of(problem.code);
+    let status = match parts.extensions.get::<RepeatedAs>() {
+        Some(RepeatedAs(status)) => *status,
+        None => status_of(problem.code),
+    };
     if status.is_server_error() {
         problem = problem.with("correlationId", correlation_id);
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
 
 use super::open_to_those_with;
 use crate::http::HttpState;
-use crate::http::answer::{Answer, json};
+use crate::http::answer::{Answer, Failure, RepeatedAs, json};
 use crate::http::extract::OptionalJsonBody;
-use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::{Caller, Scope};
 
 /// `POST /v1/host/sample/authorization/decide`.
@@ -56,7 +56,12 @@ pub async fn cross_workspace_read(
     open_to_those_with(&state, &caller, Scope::RunsCreate)?;
     match state.seams.read_from_elsewhere(&caller).await? {
         Ok(snapshot) => json(StatusCode::OK, &snapshot),
-        Err(refusal) => Err(Problem::new(ErrorCode::Forbidden, refusal.message).into()),
+        Err(refusal) => {
+            let mut response = Failure(refusal).into_response();
+            let status = RepeatedAs(StatusCode::FORBIDDEN);
+            response.extensions_mut().insert(status);
+            Ok(response)
+        }
     }
 }
 
