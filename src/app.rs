@@ -26,7 +26,7 @@ use crate::net::{self, CardProber, WebhookClient};
 use crate::ports::oasis::Providers;
 use crate::ports::{
     AUDIT_CHECKPOINTS, Clock, HostKeys as _, INTERRUPT_TOKENS, Ids, LiveTools, Models,
-    NoSigningKey, Notifier, Reencrypt, SigningKey, Store, StoreError,
+    NoSigningKey, Notifier, Reencrypt, SigningKey, StoreError,
 };
 use crate::service::aaaf::assessor::{Assessor, AssessorSettings};
 use crate::service::aaaf::deliveries::{Deliverer, Means};
@@ -51,6 +51,7 @@ use crate::service::webhooks::dispatcher::Dispatcher;
 use crate::service::worker::{Worker, WorkerSettings};
 use crate::service::workflows::Workflows;
 use crate::store;
+use crate::store::Database;
 use crate::system::host_key::HostKeyFile;
 use crate::system::painter::OwnPainter;
 use crate::system::press::OwnPress;
@@ -124,7 +125,7 @@ pub struct App {
     config: Config,
     command: Option<Arc<Command>>,
     assesses: bool,
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     keys: Arc<Keys>,
     packs: Arc<Packs>,
@@ -498,7 +499,7 @@ fn attester(config: &Config) -> Result<Attester, Error> {
 }
 
 /// The key that signs audit log checkpoints. All replicas share it, and it signs nothing else.
-async fn audit_key(store: &dyn Store) -> Result<SecretKey, StoreError> {
+async fn audit_key(store: &Database) -> Result<SecretKey, StoreError> {
     let secret = store
         .host_secret(AUDIT_CHECKPOINTS, SystemIds.secret())
         .await?;
@@ -522,7 +523,7 @@ fn host_keys(config: &Config) -> Result<HostKeyFile, Error> {
 /// # Errors
 /// [`Error::OtherHostKey`] if this host's key does not decrypt the database's secrets; nothing is
 /// written then.
-async fn encrypt_secrets(store: &dyn Store, keys: &HostKeyFile) -> Result<(), Error> {
+async fn encrypt_secrets(store: &Database, keys: &HostKeyFile) -> Result<(), Error> {
     let unlock = async {
         let fresh = SystemIds.secret();
         store.host_secret(INTERRUPT_TOKENS, fresh).await?;
@@ -596,7 +597,7 @@ pub async fn rotate_host_key(config: &Config) -> Result<RotatedHostKey, Error> {
     Err(Error::OldKeyInUse)
 }
 
-async fn open_store(config: &Config, keys: &Arc<HostKeyFile>) -> Result<Arc<dyn Store>, Error> {
+async fn open_store(config: &Config, keys: &Arc<HostKeyFile>) -> Result<Arc<Database>, Error> {
     let location = match &config.database_url {
         Some(url) => url.clone(),
         None => {

@@ -55,7 +55,7 @@ use crate::domain::pack::publication::Publication;
 use crate::domain::pack::verify::{Policy, Trust};
 use crate::domain::run::request::HostLimits;
 use crate::ports::press::Press;
-use crate::ports::{Clock, Ids, Notifier, Painter, Store};
+use crate::ports::{Clock, Ids, Notifier, Painter};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
 use crate::service::aaaf::badges::Gallery;
@@ -79,6 +79,7 @@ use crate::service::seams::{Seams, SeamsDeps};
 use crate::service::storage::Storage;
 use crate::service::vault::Vault;
 use crate::service::webhooks::Webhooks;
+use crate::store::Database;
 use crate::telemetry::Metrics;
 
 /// The dependencies of the HTTP API.
@@ -95,7 +96,7 @@ pub struct HttpDeps {
     /// Folded states of runs.
     pub projections: Arc<Projections>,
     /// The store, for idempotency records and health.
-    pub store: Arc<dyn Store>,
+    pub store: Arc<Database>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
     pub metrics: Metrics,
@@ -191,7 +192,7 @@ pub struct HttpState {
     seams: Seams,
     storage: Arc<Storage>,
     projections: Arc<Projections>,
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     metrics: Metrics,

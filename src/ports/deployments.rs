@@ -1,12 +1,9 @@
 //! Deployments of agents, and the policies of their gates.
 
-use async_trait::async_trait;
-
-use super::{IdempotencyCompletion, StoreError, StoredEvent};
+use super::{IdempotencyCompletion, StoredEvent};
 use crate::domain::audit::Decision;
 use crate::domain::deployment::Lifecycle;
-use crate::domain::ids::{AgentId, TenantId};
-use crate::domain::promotion::{PolicyScope, ScopedPolicy};
+use crate::domain::ids::AgentId;
 use crate::domain::run::record::RunRecord;
 
 /// Revision of an agent's deployments; increases with every change.
@@ -32,35 +29,4 @@ pub struct DeploymentCommit<'a> {
     pub decision: &'a Decision,
     /// The idempotency record it completes.
     pub completes: Option<&'a IdempotencyCompletion>,
-}
-
-/// Deployments and their promotion policies.
-#[async_trait]
-pub trait Deployments: Send + Sync {
-    /// The deployments of an agent; an agent without deployments has none at revision 0.
-    async fn deployments(
-        &self,
-        tenant: &TenantId,
-        agent: &AgentId,
-    ) -> Result<(Lifecycle, Revision), StoreError>;
-    /// Records a transition. [`StoreError::Stale`] if the deployments have changed since that
-    /// revision, or the pack that goes into service is no longer installed.
-    async fn commit_deployment(&self, commit: &DeploymentCommit<'_>) -> Result<(), StoreError>;
-    /// The policies of a tenant.
-    async fn policies(&self, tenant: &TenantId) -> Result<Vec<ScopedPolicy>, StoreError>;
-    /// Sets a policy, replacing one with the same scope, together with the audit entry.
-    async fn set_policy(
-        &self,
-        tenant: &TenantId,
-        policy: &ScopedPolicy,
-        decision: &Decision,
-    ) -> Result<(), StoreError>;
-    /// Removes a policy, together with the audit entry; `false`, and nothing is recorded, if no
-    /// policy has this scope.
-    async fn remove_policy(
-        &self,
-        tenant: &TenantId,
-        scope: &PolicyScope,
-        decision: &Decision,
-    ) -> Result<bool, StoreError>;
 }

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
-use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::StoreError;
 use crate::domain::ids::TenantId;
 
 /// The owner and content of a request with an `Idempotency-Key` (OpenWOP idempotency, layer 1).
@@ -59,28 +56,4 @@ pub struct IdempotencyCompletion {
     pub claim: IdempotencyClaim,
     pub status: u16,
     pub body: Bytes,
-}
-
-/// Idempotency records, stored for at least 24 h.
-#[async_trait]
-pub trait Idempotency: Send + Sync {
-    /// Locks the key, or returns its state. An expired lease, by the store's own clock, is taken
-    /// over by compare-and-swap.
-    async fn begin(
-        &self,
-        claim: &IdempotencyClaim,
-        now: Timestamp,
-        lease: Duration,
-    ) -> Result<IdempotencyBegin, StoreError>;
-    /// Renews the lock for `lease` from now.
-    ///
-    /// # Errors
-    /// [`StoreError::Fenced`] if the claim no longer holds the key.
-    async fn extend(&self, claim: &IdempotencyClaim, lease: Duration) -> Result<(), StoreError>;
-    /// Stores the response.
-    async fn complete(&self, completion: &IdempotencyCompletion) -> Result<(), StoreError>;
-    /// Frees the key, because the response must not be replayed.
-    async fn abandon(&self, claim: &IdempotencyClaim) -> Result<(), StoreError>;
-    /// Deletes records older than the retention.
-    async fn expire(&self, older_than: Timestamp) -> Result<u64, StoreError>;
 }

@@ -1,9 +1,7 @@
 //! API keys.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::StoreError;
 use crate::domain::ids::{KeyId, TenantId};
 
 /// A stored API key; the secret only as a hash.
@@ -48,20 +46,4 @@ pub struct Rotation {
     pub previous_until: Timestamp,
     /// A new expiry; `None` leaves it unchanged.
     pub expires_at: Option<Timestamp>,
-}
-
-#[async_trait]
-pub trait KeyStore: Send + Sync {
-    async fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError>;
-    /// The key with this public half, of any tenant, revoked or not.
-    async fn key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError>;
-    /// The key whose [whole](KeyRecord::whole) text, current or replaced, has this hash, revoked or
-    /// not.
-    async fn key_by_hash(&self, hash: &[u8; 32]) -> Result<Option<KeyRecord>, StoreError>;
-    /// All keys, by creation, of one tenant or of all.
-    async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<KeyRecord>, StoreError>;
-    /// Gives a key a new secret in one step; `false` if the key does not exist or was revoked.
-    async fn rotate_key(&self, id: &KeyId, rotation: &Rotation) -> Result<bool, StoreError>;
-    /// Revokes; `false` if the key does not exist.
-    async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<bool, StoreError>;
 }

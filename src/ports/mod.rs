@@ -43,24 +43,18 @@ pub use agent::{
     AgentDefinition, AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd,
     InvocationResult, Meter, Unrecorded,
 };
-pub use annotations::{Annotated, AnnotationLimits, AnnotationRecord, Annotations};
-pub use attempts::Attempts;
-pub use audit::AuditLog;
-pub use blobs::Blobs;
-pub use calibrations::{Calibrations, FoundAttempt};
-pub use cards::{CardLooks, CardWatch, DueCard, Telling};
+pub use annotations::{Annotated, AnnotationLimits, AnnotationRecord};
+pub use calibrations::FoundAttempt;
+pub use cards::{CardWatch, DueCard, Telling};
 pub use clock::Clock;
-pub use deployments::{DeploymentCommit, Deployments, Revision};
-pub use health::Health;
+pub use deployments::{DeploymentCommit, Revision};
 pub use host_keys::HostKeys;
-pub use host_secrets::{
-    AUDIT_CHECKPOINTS, HostSecrets, IDEMPOTENCY_DIGESTS, INTERRUPT_TOKENS, Reencrypt, SecretsAtRest,
-};
-pub use idempotency::{Idempotency, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
+pub use host_secrets::{AUDIT_CHECKPOINTS, IDEMPOTENCY_DIGESTS, INTERRUPT_TOKENS, Reencrypt};
+pub use idempotency::{IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
 pub use ids::Ids;
-pub use inventory::{InstallRecord, Inventory, SuiteRecord};
+pub use inventory::{InstallRecord, SuiteRecord};
 pub use judge::{Exhibition, Judge, Judgement};
-pub use keys::{KeyRecord, KeyStore, PreviousSecret, Rotation};
+pub use keys::{KeyRecord, PreviousSecret, Rotation};
 pub use live_tools::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
 pub use model::{
     Heard, Model, ModelBinding, ModelError, ModelInfo, Models, NotReached, Permit, Permits,
@@ -68,15 +62,13 @@ pub use model::{
 };
 pub use pack_source::{PackSource, SourceError};
 pub use painter::{Painter, Unpainted};
-pub use pauses::{PauseRequest, Pauses};
+pub use pauses::PauseRequest;
 pub use prober::{Certificates, Handshake, Method, ProbeRequest, Probed, Prober, Wire};
-pub use queue::{CancelRequest, Claim, Claimable, Fence, Wait, WorkQueue};
-pub use run_log::{Beside, Head, READ_BYTES, RunLog, StoredEvent, reaches_end};
-pub use signals::Signals;
+pub use queue::{CancelRequest, Claim, Claimable, Fence, Wait};
+pub use run_log::{Beside, Head, READ_BYTES, StoredEvent, reaches_end};
 pub use signing_key::{NoSigningKey, SigningKey};
-pub use storage::{Remains, RunDeletion, TenantStorage, Unmasked};
-pub use store::{Outage, Store, StoreError, Unstorable};
+pub use storage::{Remains, RunDeletion, Unmasked};
+pub use store::{Outage, StoreError, Unstorable};
 pub use webhooks::{
-    Acknowledged, Followed, Notifier, Undelivered, WebhookClaim, WebhookRecord, WebhookStore,
-    Window,
+    Acknowledged, Followed, Notifier, Undelivered, WebhookClaim, WebhookRecord, Window,
 };

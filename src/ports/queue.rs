@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{Head, StoreError};
+use super::Head;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 
@@ -58,54 +57,4 @@ pub enum Claimable<'a> {
     Cancelled,
     /// Only these.
     Named(&'a [RunId]),
-}
-
-/// The run queue: which replica executes which run.
-///
-/// Leases start and end by the store's one clock, so that replicas whose clocks differ agree on
-/// them; on SQLite it is a monotonic clock, and leases of a process that has ended are released at
-/// once. The fencing token alone decides who may write.
-#[async_trait]
-pub trait WorkQueue: Send + Sync {
-    /// Claims the oldest unfinished run whose lease is free or expired, among those that `which`
-    /// allows; a run to be cancelled is always among them. Increases its fence. A run whose record
-    /// cannot be read is reported, left under its new lease, and passed over.
-    async fn claim(
-        &self,
-        owner: &str,
-        which: Claimable<'_>,
-        ttl: Duration,
-    ) -> Result<Option<Claim>, StoreError>;
-    /// Extends those leases of `owner` that are among `held` and have not expired; returns them
-    /// with a pending cancel for each. A lease without a worker (its claim's response was lost, its
-    /// run is broken) expires.
-    async fn renew(
-        &self,
-        owner: &str,
-        held: &[(RunId, Fence)],
-        ttl: Duration,
-    ) -> Result<Vec<(RunId, Fence, Option<CancelRequest>)>, StoreError>;
-    /// Claims one run of this tenant by name, also a parked one or a journal, unless another
-    /// process holds it. Increases its fence.
-    async fn claim_run(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-        owner: &str,
-        ttl: Duration,
-    ) -> Result<Option<Claim>, StoreError>;
-    /// Gives a run back; others may continue it at once.
-    async fn release(&self, run: &RunId, fence: Fence) -> Result<(), StoreError>;
-    /// Gives back a run that waits: it is not claimed before its time. A cancel or a pause that was
-    /// requested meanwhile counts.
-    async fn park(&self, run: &RunId, fence: Fence, wait: Wait) -> Result<(), StoreError>;
-    /// Records a cancel request for an unfinished run; the first request wins. A parked run may
-    /// then be claimed at once. `false` if the run has ended.
-    async fn request_cancel(
-        &self,
-        run: &RunId,
-        request: &CancelRequest,
-    ) -> Result<bool, StoreError>;
-    /// The recorded cancel request of a run.
-    async fn cancel_requested(&self, run: &RunId) -> Result<Option<CancelRequest>, StoreError>;
 }

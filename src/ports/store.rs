@@ -1,14 +1,6 @@
 //! The store as a whole: its errors, and all its ports as one trait.
 
-use super::aaaf::{
-    Agents, Appeals, Assessments, Badges, EvidenceLog, Notices, Organizations, OwnTasks, Profiles,
-    StressResults, Upkeep,
-};
-use super::{
-    Annotations, Attempts, AuditLog, Blobs, Calibrations, CardLooks, Deployments, Health,
-    HostSecrets, Idempotency, Inventory, KeyStore, NoSigningKey, Pauses, RunLog, SecretsAtRest,
-    Signals, TenantStorage, WebhookStore, WorkQueue,
-};
+use super::NoSigningKey;
 use crate::domain::ids::RunId;
 use crate::domain::sealing::Sealed;
 
@@ -60,71 +52,3 @@ pub struct Outage(pub Box<dyn std::error::Error + Send + Sync>);
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("a string contains the character U+0000")]
 pub struct Unstorable;
-
-/// All ports of a store; each engine has one adapter that implements them.
-pub trait Store:
-    RunLog
-    + WorkQueue
-    + Pauses
-    + Signals
-    + KeyStore
-    + Health
-    + HostSecrets
-    + SecretsAtRest
-    + Blobs
-    + Inventory
-    + Idempotency
-    + Deployments
-    + AuditLog
-    + Annotations
-    + Attempts
-    + Calibrations
-    + CardLooks
-    + WebhookStore
-    + Organizations
-    + Agents
-    + EvidenceLog
-    + Assessments
-    + Badges
-    + Profiles
-    + Appeals
-    + Notices
-    + Upkeep
-    + StressResults
-    + OwnTasks
-    + TenantStorage
-{
-}
-impl<T> Store for T where
-    T: RunLog
-        + WorkQueue
-        + Pauses
-        + Signals
-        + KeyStore
-        + Health
-        + HostSecrets
-        + SecretsAtRest
-        + Blobs
-        + Inventory
-        + Idempotency
-        + Deployments
-        + AuditLog
-        + Annotations
-        + Attempts
-        + Calibrations
-        + CardLooks
-        + WebhookStore
-        + Organizations
-        + Agents
-        + EvidenceLog
-        + Assessments
-        + Badges
-        + Profiles
-        + Appeals
-        + Notices
-        + Upkeep
-        + StressResults
-        + OwnTasks
-        + TenantStorage
-{
-}

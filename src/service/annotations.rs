@@ -13,17 +13,18 @@ use crate::domain::ids::{EventId, RunId, TaskId, TenantId};
 use crate::domain::run::annotation::{MAX_ANNOTATION_OCTETS, MAX_ANNOTATIONS, NewAnnotation};
 use crate::domain::run::record::{RunRecord, Work};
 use crate::ports::{
-    Annotated, AnnotationLimits, Clock, IdempotencyClaim, IdempotencyCompletion, Ids, Store,
+    Annotated, AnnotationLimits, Clock, IdempotencyClaim, IdempotencyCompletion, Ids,
 };
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::annotation::{Actor, Annotation, AnnotationTarget};
 use crate::protocol::openwop::events::EventDocument;
 use crate::protocol::openwop::workflow::WorkflowNode;
+use crate::store::Database;
 
 pub struct Annotating {
     runs: Arc<Runs>,
     aaaf: Arc<Aaaf>,
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 }
@@ -32,7 +33,7 @@ impl Annotating {
     pub fn new(
         runs: Arc<Runs>,
         aaaf: Arc<Aaaf>,
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Self {

@@ -12,8 +12,9 @@ use crate::domain::audit::checkpoint::{Checkpoint, MAX_ENTRIES};
 use crate::domain::audit::{Anomaly, ChainHead, Walk};
 use crate::domain::ids::TenantId;
 use crate::domain::pack::keys::PublicKey;
-use crate::ports::{Store, StoreError};
+use crate::ports::StoreError;
 use crate::protocol::error::Problem;
+use crate::store::Database;
 
 const PAGE: u32 = 1000;
 
@@ -36,13 +37,13 @@ pub struct AuditVerifyResult {
 }
 
 pub struct Audit {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     key: PublicKey,
 }
 
 impl Audit {
     /// The use cases over their port. `key` verifies checkpoints.
-    pub fn new(store: Arc<dyn Store>, key: PublicKey) -> Self {
+    pub fn new(store: Arc<Database>, key: PublicKey) -> Self {
         Self { store, key }
     }
 

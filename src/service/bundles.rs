@@ -13,12 +13,13 @@ use crate::domain::run::annotation::MAX_ANNOTATION_OCTETS;
 use crate::domain::run::bundle::Redactor;
 use crate::domain::run::record::Work;
 use crate::domain::run::snapshot::snapshot;
-use crate::ports::{Clock, Store, StoreError, StoredEvent};
+use crate::ports::{Clock, StoreError, StoredEvent};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::annotation::Annotation;
 use crate::protocol::openwop::bundle::{
     BUNDLE_VERSION, BundleHost, BundleMetrics, CutTo, DebugBundle,
 };
+use crate::store::Database;
 
 /// Maximum size of a bundle, in bytes.
 pub const MAX_BUNDLE: usize = 8_000_000;
@@ -29,7 +30,7 @@ const PAGE: u32 = 1024;
 
 pub struct Bundles {
     runs: Arc<Runs>,
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     projections: Arc<Projections>,
     clock: Arc<dyn Clock>,
 }
@@ -43,7 +44,7 @@ struct Cut {
 impl Bundles {
     pub fn new(
         runs: Arc<Runs>,
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         projections: Arc<Projections>,
         clock: Arc<dyn Clock>,
     ) -> Self {

@@ -28,10 +28,11 @@ use crate::domain::deployment::{Channel, Lifecycle, Move, Refused, parse};
 use crate::domain::ids::{AgentId, RunId, TenantId};
 use crate::domain::promotion::{Consent, Requirement};
 use crate::domain::run::record::RunRecord;
-use crate::ports::{CancelRequest, Clock, IdempotencyClaim, Ids, Revision, Store, StoreError};
+use crate::ports::{CancelRequest, Clock, IdempotencyClaim, Ids, Revision, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
 use crate::protocol::openwop::events::Event;
+use crate::store::Database;
 
 /// How often a transition is decided again because a concurrent change came first.
 const ATTEMPTS: u32 = 32;
@@ -49,7 +50,7 @@ pub struct Moved {
 }
 
 pub struct Deployments {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     gates: Arc<Gates>,
@@ -94,7 +95,7 @@ struct Hurdles<'a> {
 impl Deployments {
     /// The use cases over their ports, on a host with these channels.
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         gates: Arc<Gates>,

@@ -8,21 +8,22 @@ use super::projections::Projections;
 use super::runs::Runs;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::diff::{LogDiff, Side, comparable};
-use crate::ports::{Store, StoreError, StoredEvent};
+use crate::ports::{StoreError, StoredEvent};
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::diff::RunDiff;
+use crate::store::Database;
 
 /// Events of each log in memory at a time.
 const PAGE: u32 = 512;
 
 pub struct Diffs {
     runs: Arc<Runs>,
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     projections: Arc<Projections>,
 }
 
 impl Diffs {
-    pub fn new(runs: Arc<Runs>, store: Arc<dyn Store>, projections: Arc<Projections>) -> Self {
+    pub fn new(runs: Arc<Runs>, store: Arc<Database>, projections: Arc<Projections>) -> Self {
         Self {
             runs,
             store,
@@ -71,14 +72,14 @@ impl Diffs {
 
 /// Reads a log up to the end it had when the comparison started.
 struct Reader<'a> {
-    store: &'a dyn Store,
+    store: &'a Database,
     run: RunId,
     end: u64,
     page: VecDeque<StoredEvent>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(store: &'a dyn Store, side: &Side) -> Self {
+    fn new(store: &'a Database, side: &Side) -> Self {
         Self {
             store,
             run: side.run.clone(),

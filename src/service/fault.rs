@@ -4,8 +4,9 @@
 use std::error::Error;
 use std::iter::successors;
 
-use crate::ports::{Outage, Store, StoreError, Unstorable};
+use crate::ports::{Outage, StoreError, Unstorable};
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::store::Database;
 
 /// `Retry-After` for a request that the database did not accept.
 const RETRY_AFTER_SECONDS: u64 = 5;
@@ -41,7 +42,7 @@ pub fn unavailable(cause: &(dyn Error + 'static)) -> Problem {
 }
 
 /// Stops new work from starting until a write succeeds, if an outage is the cause.
-pub fn note_outage(store: &dyn Store, cause: &StoreError) {
+pub fn note_outage(store: &Database, cause: &StoreError) {
     if matches!(cause, StoreError::Unavailable(_)) {
         store.report_outage();
     }

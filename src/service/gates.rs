@@ -26,8 +26,9 @@ use crate::domain::promotion::rating::{self, RatingPolicy};
 use crate::domain::promotion::{
     ApprovalPolicy, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
 };
-use crate::ports::{Clock, Store};
+use crate::ports::Clock;
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::store::Database;
 use semver::Version;
 
 /// The result of evaluating a gate.
@@ -80,7 +81,7 @@ pub struct InForce {
 }
 
 pub struct Gates {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     runs: Arc<Runs>,
     ratings: Arc<Aaaf>,
@@ -91,7 +92,7 @@ pub struct Gates {
 impl Gates {
     /// The use cases over their ports, on a host with these roles and channels.
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         runs: Arc<Runs>,
         ratings: Arc<Aaaf>,

@@ -7,8 +7,8 @@ use semver::Version;
 use super::fault::internal;
 use crate::domain::ids::{AgentId, TenantId};
 use crate::domain::pack::inventory::PackFacts;
-use crate::ports::Store;
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::store::Database;
 
 /// The versions of an agent, each with the digest of its pack.
 pub struct Installed(BTreeMap<Version, String>);
@@ -30,7 +30,7 @@ impl Installed {
 /// # Errors
 /// `not_found` for an agent that is not installed, or is another tenant's.
 pub async fn installed(
-    store: &dyn Store,
+    store: &Database,
     tenant: &TenantId,
     agent: &AgentId,
 ) -> Result<Installed, Problem> {

@@ -22,9 +22,10 @@ use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunState;
 use crate::domain::run::fork::Fork;
 use crate::domain::run::record::{RunRecord, RunSpec, Work};
-use crate::ports::{Beside, Claim, Clock, Ids, Store, StoreError, Wait};
+use crate::ports::{Beside, Claim, Clock, Ids, StoreError, Wait};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{Event, NewEvent};
+use crate::store::Database;
 
 /// Long enough to fold and append: nothing is awaited under this lease.
 const LEASE: Duration = Duration::from_secs(15);
@@ -69,7 +70,7 @@ impl From<JournalError> for Problem {
 
 /// Appends decisions of services.
 pub struct Journal {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     owner: String,
@@ -78,7 +79,7 @@ pub struct Journal {
 impl Journal {
     /// A journal over its ports; `owner` holds its leases.
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         owner: String,

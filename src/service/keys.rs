@@ -21,8 +21,9 @@ use crate::domain::access::{Grants, Roles};
 use crate::domain::base62::{self, base62};
 use crate::domain::hex::hex;
 use crate::domain::ids::{KeyId, TenantId};
-use crate::ports::{Clock, Ids, KeyRecord, Rotation, Store, StoreError};
+use crate::ports::{Clock, Ids, KeyRecord, Rotation, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::store::Database;
 
 const LIVE: &str = "tsk_";
 /// Prefix of test keys, so that neither people nor scanners confuse them with live keys.
@@ -108,7 +109,7 @@ pub enum RotateError {
 }
 
 pub struct Keys {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     roles: Arc<Roles>,
@@ -120,7 +121,7 @@ pub const LOCAL: &str = "local";
 
 impl Keys {
     /// The use cases over their ports, on a host without roles.
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+    pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
         Self {
             store,
             clock,

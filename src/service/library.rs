@@ -16,10 +16,11 @@ use crate::domain::oasis::adapter::AdapterReport;
 use crate::domain::oasis::format::Package;
 use crate::domain::pack::contents::PackAgent;
 use crate::domain::pack::{archive, contents, integrity};
-use crate::ports::{AgentDefinition, Store, StoreError};
+use crate::ports::{AgentDefinition, StoreError};
 use crate::protocol::json::canonical_text;
 use crate::protocol::openwop::suite::AgentEvalSuite;
 use crate::protocol::schema::CompiledSchema;
+use crate::store::Database;
 
 const CACHED_SUITES: u64 = 64;
 const CACHED_PACKS: u64 = 64;
@@ -69,13 +70,13 @@ struct LoadedPack {
 }
 
 pub struct Library {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     suites: Cache<String, Arc<AgentEvalSuite>>,
     packs: Cache<String, Arc<LoadedPack>>,
 }
 
 impl Library {
-    pub fn new(store: Arc<dyn Store>) -> Self {
+    pub fn new(store: Arc<Database>) -> Self {
         Self {
             store,
             suites: Cache::new(CACHED_SUITES),

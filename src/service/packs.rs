@@ -21,13 +21,14 @@ use crate::domain::pack::verify::{
 use crate::domain::pack::{Refusal, Stage, lockfile};
 use crate::domain::storage::Usage;
 use crate::ports::{
-    Clock, InstallRecord, PackSource, Revision, SourceError, Store, StoreError, SuiteRecord,
+    Clock, InstallRecord, PackSource, Revision, SourceError, StoreError, SuiteRecord,
 };
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::json;
 use crate::protocol::openwop::pack::{
     AgentInventory, AgentInventoryEntry, Lockfile, PackIndex, ServedManifest,
 };
+use crate::store::Database;
 
 /// Keys of a registry that are fetched when the needed one is unknown.
 const MAX_LISTED_KEYS: usize = 64;
@@ -278,13 +279,13 @@ pub enum ImportError {
 
 #[derive(Clone)]
 pub struct Packs {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     storage: Option<Arc<Storage>>,
 }
 
 impl Packs {
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>) -> Self {
         Self {
             store,
             clock,

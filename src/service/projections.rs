@@ -12,7 +12,8 @@ use tokio::sync::Mutex;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::RunRecord;
-use crate::ports::{Store, StoreError, reaches_end};
+use crate::ports::{StoreError, reaches_end};
+use crate::store::Database;
 
 const CACHED_RUNS: u64 = 256;
 const PAGE: u32 = 2048;
@@ -21,13 +22,13 @@ const RECORD_HOLDS: Duration = Duration::from_secs(10);
 
 /// Records and folded states of runs.
 pub struct Projections {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     records: Cache<RunId, Arc<RunRecord>>,
     states: Cache<RunId, Arc<Mutex<RunState>>>,
 }
 
 impl Projections {
-    pub fn new(store: Arc<dyn Store>) -> Self {
+    pub fn new(store: Arc<Database>) -> Self {
         Self {
             store,
             records: Cache::builder()
@@ -102,7 +103,7 @@ impl Projections {
 /// # Errors
 /// The store failed.
 pub async fn catch_up(
-    store: &dyn Store,
+    store: &Database,
     run: &RunId,
     state: &mut RunState,
 ) -> Result<(), StoreError> {

@@ -18,9 +18,10 @@ use crate::domain::pack::keys::SIGNATURE_OCTETS;
 use crate::domain::pack::manifest;
 use crate::domain::pack::name::is_pack_name;
 use crate::domain::pack::publication::{self, Publication, Release};
-use crate::ports::{Clock, InstallRecord, Store};
+use crate::ports::{Clock, InstallRecord};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::RegistryDiscovery;
+use crate::store::Database;
 
 /// Size of the manifest cache, in bytes.
 const CACHED_MANIFESTS: u64 = 64 * 1024 * 1024;
@@ -29,7 +30,7 @@ const CACHED_MANIFESTS: u64 = 64 * 1024 * 1024;
 const LIST_HOLDS: Duration = Duration::from_secs(5);
 
 pub struct Publications {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     publication: Publication,
     /// Keyed by the digest of the archive.
@@ -62,7 +63,7 @@ impl Page {
 
 impl Publications {
     /// The registry of the packs in `store` that `publication` covers.
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, publication: Publication) -> Self {
+    pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>, publication: Publication) -> Self {
         let manifests = Cache::builder()
             .max_capacity(CACHED_MANIFESTS)
             .weigher(|_, manifest: &Arc<Manifest>| manifest.size)

@@ -18,11 +18,12 @@ use tracing::{error, warn};
 use crate::domain::ids::EventId;
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::RunRecord;
-use crate::ports::{Beside, Claim, Clock, Fence, Head, Ids, Store, StoreError, StoredEvent};
+use crate::ports::{Beside, Claim, Clock, Fence, Head, Ids, StoreError, StoredEvent};
 use crate::protocol::openwop::events::{
     Event, Inherited, NewEvent, write_document, write_inherited,
 };
 use crate::service::lease::Lease;
+use crate::store::Database;
 
 /// Number of pending events above which tasks wait until the store has caught up.
 const BACKLOG: usize = 4096;
@@ -58,7 +59,7 @@ struct Inner {
     /// How long the run was active before it was claimed, and when that was.
     active: Duration,
     claimed_at: Instant,
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     log: Mutex<Log>,
@@ -98,7 +99,7 @@ impl RunWriter {
         claim: &Claim,
         lease: Option<Lease>,
         state: RunState,
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Self {
@@ -407,10 +408,13 @@ impl RunWriter {
         loop {
             let (store, fence) = (&inner.store, inner.fence);
             let appended = match &batch.beside {
-                None => store.append(&inner.run.run_id, fence, events, *ends),
-                Some(beside) => store.append_with(&inner.run, fence, events, *ends, beside),
+                None => store.append(&inner.run.run_id, fence, events, *ends).await,
+                Some(beside) => {
+                    let run = &inner.run;
+                    store.append_with(run, fence, events, *ends, beside).await
+                }
             };
-            match appended.await {
+            match appended {
                 Ok(()) => break,
                 Err(cause @ (StoreError::Backend(_) | StoreError::Unavailable(_))) => {
                     let outage = matches!(cause, StoreError::Unavailable(_));

@@ -47,10 +47,11 @@ use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::domain::run::request::HostLimits;
 use crate::domain::run::snapshot::visible_status;
 use crate::ports::oasis::Providers;
-use crate::ports::{CancelRequest, Clock, Ids, Judge, Models, Store, StoreError};
+use crate::ports::{CancelRequest, Clock, Ids, Judge, Models, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::suite::{AgentEvalSuite, Thresholds};
 use crate::protocol::openwop::workflow::WorkflowDefinition;
+use crate::store::Database;
 
 /// The workflows, limits and services this host offers to runs.
 pub struct Offer {
@@ -69,7 +70,7 @@ pub struct Offer {
 }
 
 pub struct Runs {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     library: Arc<Library>,
@@ -93,7 +94,7 @@ const ATTEMPTED_TASKS: u64 = 200_000;
 
 impl Runs {
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         library: Arc<Library>,

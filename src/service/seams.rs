@@ -26,8 +26,9 @@ use super::packs::{ImportError, Packs};
 use super::runs::{Dedup, Runs};
 use super::webhooks::Webhooks;
 use crate::domain::ids::{AgentId, RunId, TenantId};
-use crate::ports::{Clock, Ids, Store};
+use crate::ports::{Clock, Ids};
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::store::Database;
 
 /// The suite that the seams run: built here, because a conformance suite cannot know a suite of
 /// this host.
@@ -87,7 +88,7 @@ pub struct SeamsDeps {
     pub deployments: Arc<Deployments>,
     pub keys: Arc<Keys>,
     pub webhooks: Arc<Webhooks>,
-    pub store: Arc<dyn Store>,
+    pub store: Arc<Database>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
 }
@@ -99,7 +100,7 @@ pub struct Seams {
     keys: Arc<Keys>,
     webhooks: Arc<Webhooks>,
     library: Library,
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 }

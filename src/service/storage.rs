@@ -17,8 +17,9 @@ use crate::domain::redaction::mask;
 use crate::domain::run::bundle::Redactor;
 use crate::domain::run::record::{RunRecord, Work};
 use crate::domain::storage::{LegalHold, Quotas, Retention, Usage};
-use crate::ports::{Clock, Remains, RunDeletion, Store, StoreError, StoredEvent, reaches_end};
+use crate::ports::{Clock, Remains, RunDeletion, StoreError, StoredEvent, reaches_end};
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::store::Database;
 
 /// How long a tenant's usage is cached. Reservations by this process are added meanwhile.
 const USAGE_HOLDS: Duration = Duration::from_secs(10);
@@ -36,7 +37,7 @@ const EVERY: Duration = Duration::from_secs(3600);
 const MAX_REASON: usize = 500;
 
 pub struct Storage {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     projections: Arc<Projections>,
     quotas: Quotas,
@@ -46,7 +47,7 @@ pub struct Storage {
 
 impl Storage {
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         projections: Arc<Projections>,
         quotas: Quotas,

@@ -21,8 +21,9 @@ use super::fault::note_outage;
 use super::lease::LeaseTerm;
 use crate::domain::ids::{RunId, TenantId};
 use crate::ports::{
-    CancelRequest, Claim, Claimable, Clock, Fence, Outage, PauseRequest, Store, StoreError,
+    CancelRequest, Claim, Claimable, Clock, Fence, Outage, PauseRequest, StoreError,
 };
+use crate::store::Database;
 
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerSettings {
@@ -50,7 +51,7 @@ impl Default for WorkerSettings {
 
 /// A replica's share of the work.
 pub struct Worker {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     executor: Arc<Executor>,
     owner: String,
@@ -79,7 +80,7 @@ impl Worker {
     /// A worker named `owner`, unique among all replicas and starts. With a `command` it claims
     /// only the runs that the command was asked to execute.
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         executor: Arc<Executor>,
         owner: String,

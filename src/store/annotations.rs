@@ -1,6 +1,5 @@
 //! Annotations of runs, stored outside the run's log.
 
-use async_trait::async_trait;
 use tokio::sync::broadcast;
 
 use super::Database;
@@ -10,7 +9,7 @@ use super::sql::query;
 use crate::domain::audit::Decision;
 use crate::domain::ids::{RunId, TaskId, TenantId};
 use crate::ports::{
-    Annotated, AnnotationLimits, AnnotationRecord, Annotations, IdempotencyCompletion, StoreError,
+    Annotated, AnnotationLimits, AnnotationRecord, IdempotencyCompletion, StoreError,
 };
 use crate::protocol::openwop::annotation::Annotation;
 
@@ -38,9 +37,11 @@ fn record_of((number, task, document): Row) -> Result<AnnotationRecord, StoreErr
     })
 }
 
-#[async_trait]
-impl Annotations for Database {
-    async fn annotate(
+/// Annotations of runs. They are not part of a run's log: forks do not inherit them.
+impl Database {
+    /// Adds an annotation to a run of this tenant, together with the audit entry and the
+    /// idempotency record, all or nothing. Adds nothing beyond the limits.
+    pub async fn annotate(
         &self,
         tenant: &TenantId,
         task: Option<&TaskId>,
@@ -82,7 +83,8 @@ impl Annotations for Database {
         Ok(Annotated::Recorded)
     }
 
-    async fn annotations(
+    /// The annotations of a run with a number above `after`, in order.
+    pub async fn annotations(
         &self,
         run: &RunId,
         after: u64,
@@ -95,7 +97,8 @@ impl Annotations for Database {
         rows.into_iter().map(record_of).collect()
     }
 
-    async fn last_annotation(&self, run: &RunId) -> Result<u64, StoreError> {
+    /// The number of the last one, 0 for none.
+    pub async fn last_annotation(&self, run: &RunId) -> Result<u64, StoreError> {
         let last: i64 = query(LAST)
             .bind(run.as_str())
             .fetch_one(self.readers())
@@ -103,11 +106,14 @@ impl Annotations for Database {
         column("annotation", "number").number(last)
     }
 
-    async fn notify_annotated(&self, run: &RunId) {
+    /// Notifies every replica of a new annotation of a run.
+    pub async fn notify_annotated(&self, run: &RunId) {
         self.signal_annotated(run);
     }
 
-    fn annotated(&self) -> broadcast::Receiver<Option<RunId>> {
+    /// Runs annotated from now on; `None` if signals may have been missed, so that every subscriber
+    /// checks.
+    pub fn annotated(&self) -> broadcast::Receiver<Option<RunId>> {
         self.local_signals().annotated()
     }
 }

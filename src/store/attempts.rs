@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use async_trait::async_trait;
 use futures_util::TryStreamExt;
 
 use super::Database;
@@ -14,7 +13,7 @@ use crate::domain::audit::Decision;
 use crate::domain::eval::attempts::Voided;
 use crate::domain::ids::{AgentId, RunId, TenantId};
 use crate::domain::run::record::RunRecord;
-use crate::ports::{Attempts, IdempotencyCompletion, StoreError, StoredEvent};
+use crate::ports::{IdempotencyCompletion, StoreError, StoredEvent};
 
 const EVALS: &str = "SELECT number, record FROM run JOIN run_record ON run_number = number
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND number > $4
@@ -32,9 +31,11 @@ const VOID: &str = "INSERT INTO run_void (run_number, document)
 const VOIDED: &str = "SELECT run_id, document FROM run JOIN run_void ON run_number = number
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3";
 
-#[async_trait]
-impl Attempts for Database {
-    async fn evals_of(
+/// The eval runs of one version of an agent.
+impl Database {
+    /// Up to `limit` eval runs of a version with a number above `after`, in any state, oldest
+    /// first, each with its number.
+    pub async fn evals_of(
         &self,
         tenant: &TenantId,
         agent: &AgentId,
@@ -54,7 +55,9 @@ impl Attempts for Database {
         rows.into_iter().map(read).collect()
     }
 
-    async fn verdicts(
+    /// As [`read`](super::RunLog::read), but only events that report how a run or one of its tasks
+    /// ended.
+    pub async fn verdicts(
         &self,
         run: &RunId,
         after: u64,
@@ -70,7 +73,12 @@ impl Attempts for Database {
             .await
     }
 
-    async fn void(
+    /// Declares a run void, together with the audit entry and the response to the request, all or
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if it is already void.
+    pub async fn void(
         &self,
         tenant: &TenantId,
         run: &RunId,
@@ -95,7 +103,8 @@ impl Attempts for Database {
         transaction.commit().await
     }
 
-    async fn voided(
+    /// The runs of a version that were voided.
+    pub async fn voided(
         &self,
         tenant: &TenantId,
         agent: &AgentId,

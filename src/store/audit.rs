@@ -1,14 +1,12 @@
 //! The audit log.
 
-use async_trait::async_trait;
-
 use super::Database;
 use super::convert::{backend, column};
 use super::sql::{Transaction, query};
 use crate::domain::audit::checkpoint::Checkpoint;
 use crate::domain::audit::{ChainHead, Decision, GENESIS, Link};
 use crate::domain::ids::TenantId;
-use crate::ports::{AuditLog, StoreError};
+use crate::ports::StoreError;
 
 /// Reads the head of a chain and locks it until the transaction ends, so appends are serialized. A
 /// missing head is created, so that it can be locked too.
@@ -92,9 +90,11 @@ pub(super) async fn record(
     Ok(())
 }
 
-#[async_trait]
-impl AuditLog for Database {
-    async fn audit_entries(
+/// One chain of entries per tenant. Entries are added in the transaction of the decided change (see
+/// the other ports); this port reads the chain.
+impl Database {
+    /// Up to `limit` entries with a sequence above `after`, in order, as stored.
+    pub async fn audit_entries(
         &self,
         tenant: &TenantId,
         after: u64,
@@ -109,7 +109,8 @@ impl AuditLog for Database {
         rows.into_iter().map(link_of).collect()
     }
 
-    async fn audit_head(&self, tenant: &TenantId) -> Result<ChainHead, StoreError> {
+    /// The head of the chain.
+    pub async fn audit_head(&self, tenant: &TenantId) -> Result<ChainHead, StoreError> {
         let row = query(HEAD)
             .bind(tenant.as_str())
             .fetch_optional(self.readers())
@@ -117,7 +118,9 @@ impl AuditLog for Database {
         row.map_or_else(|| Ok(ChainHead::default()), head_of)
     }
 
-    async fn audit_unanchored(
+    /// Up to `limit` tenants that follow `after` by name and whose last entry is in no checkpoint,
+    /// each with its last entry that is.
+    pub async fn audit_unanchored(
         &self,
         after: &str,
         limit: u32,
@@ -133,7 +136,8 @@ impl AuditLog for Database {
             .collect()
     }
 
-    async fn add_audit_checkpoint(
+    /// Adds a checkpoint after the last one; `false` if another one was added first.
+    pub async fn add_audit_checkpoint(
         &self,
         tenant: &TenantId,
         checkpoint: &Checkpoint,
@@ -162,7 +166,8 @@ impl AuditLog for Database {
         Ok(true)
     }
 
-    async fn audit_checkpoints(
+    /// The checkpoints whose last entry is from `first` to `last`, in order.
+    pub async fn audit_checkpoints(
         &self,
         tenant: &TenantId,
         first: u64,

@@ -1,19 +1,21 @@
 //! Content-addressed blobs.
 
-use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::Database;
 use super::sql::query;
-use crate::ports::{Blobs, StoreError};
+use crate::ports::StoreError;
 
 const PUT: &str =
     "INSERT INTO blob (digest, octets) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING";
 const GET: &str = "SELECT octets FROM blob WHERE digest = $1";
 
-#[async_trait]
-impl Blobs for Database {
-    async fn put(&self, digest: &str, octets: &[u8]) -> Result<(), StoreError> {
+/// Content-addressed bytes: pack archives and suites. Never deleted, so that a run can always
+/// resume.
+impl Database {
+    /// Stores `octets` under `digest` (`sha256-<base64>`); storing the same bytes again is not an
+    /// error.
+    pub async fn put(&self, digest: &str, octets: &[u8]) -> Result<(), StoreError> {
         query(PUT)
             .bind(digest)
             .bind(octets)
@@ -22,7 +24,7 @@ impl Blobs for Database {
         Ok(())
     }
 
-    async fn get(&self, digest: &str) -> Result<Option<Bytes>, StoreError> {
+    pub async fn get(&self, digest: &str) -> Result<Option<Bytes>, StoreError> {
         let octets: Option<Vec<u8>> = query(GET)
             .bind(digest)
             .fetch_optional(self.readers())

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use super::Database;
 use super::audit::record;
 use super::convert::{Column, column, micros};
@@ -12,7 +10,7 @@ use crate::domain::audit::Decision;
 use crate::domain::eval::rubric::attempt::Attempt;
 use crate::domain::eval::rubric::calibration::Calibration;
 use crate::domain::ids::TenantId;
-use crate::ports::{Calibrations, FoundAttempt, IdempotencyCompletion, StoreError};
+use crate::ports::{FoundAttempt, IdempotencyCompletion, StoreError};
 
 const KEEP: &str = "INSERT INTO calibration (tenant, identity, document) VALUES ($1, $2, $3)
     ON CONFLICT (tenant, identity) DO UPDATE SET document = excluded.document";
@@ -74,9 +72,13 @@ impl Database {
     }
 }
 
-#[async_trait]
-impl Calibrations for Database {
-    async fn begin_attempt(
+/// The newest calibration of each judge of a tenant, and the attempts to compute one.
+impl Database {
+    /// Starts an attempt under a lease, together with the response to the request, or neither.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] while another attempt of the tenant holds a lease.
+    pub async fn begin_attempt(
         &self,
         tenant: &TenantId,
         attempt: &Attempt,
@@ -114,7 +116,11 @@ impl Calibrations for Database {
         transaction.commit().await
     }
 
-    async fn renew_attempt(
+    /// Records the progress, and renews the lease for `lease` from now.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`] if the lease is lost.
+    pub async fn renew_attempt(
         &self,
         tenant: &TenantId,
         attempt: &Attempt,
@@ -126,7 +132,12 @@ impl Calibrations for Database {
         transaction.commit().await
     }
 
-    async fn end_attempt(
+    /// Ends the attempt, together with the audit entry and its calibration, if any, which replaces
+    /// the judge's earlier one.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`] if the lease is lost; then nothing is stored.
+    pub async fn end_attempt(
         &self,
         tenant: &TenantId,
         attempt: &Attempt,
@@ -153,7 +164,8 @@ impl Calibrations for Database {
         transaction.commit().await
     }
 
-    async fn attempt(
+    /// One of the tenant's latest attempts.
+    pub async fn attempt(
         &self,
         tenant: &TenantId,
         calibration_id: &str,
@@ -171,7 +183,8 @@ impl Calibrations for Database {
         found.transpose()
     }
 
-    async fn calibration(
+    /// The calibration of a judge.
+    pub async fn calibration(
         &self,
         tenant: &TenantId,
         identity: &str,
@@ -184,7 +197,8 @@ impl Calibrations for Database {
         document.as_deref().map(read).transpose()
     }
 
-    async fn calibrations(&self, tenant: &TenantId) -> Result<Vec<Calibration>, StoreError> {
+    /// All calibrations, by identity of the judge.
+    pub async fn calibrations(&self, tenant: &TenantId) -> Result<Vec<Calibration>, StoreError> {
         let documents: Vec<String> = query(ALL)
             .bind(tenant.as_str())
             .fetch_all(self.readers())

@@ -1,6 +1,5 @@
 //! Scored agent cards and the list of watched cards.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::Database;
@@ -9,7 +8,7 @@ use super::convert::{Column, column};
 use super::sql::query;
 use crate::domain::card::history::Look;
 use crate::domain::ids::TenantId;
-use crate::ports::{CardLooks, CardWatch, DueCard, StoreError, Telling};
+use crate::ports::{CardWatch, DueCard, StoreError, Telling};
 
 /// Records kept per card.
 const OF_A_CARD: i64 = 100;
@@ -46,9 +45,11 @@ const LOOK: Column = column("card_look", "document");
 const WATCHED: Column = column("card_watch", "document");
 const DUE_AT: Column = column("card_watch", "due_at");
 
-#[async_trait]
-impl CardLooks for Database {
-    async fn keep_card_look(
+/// Results of agent card checks by tenant and URL.
+impl Database {
+    /// Stores a result together with its notices, or neither; returns whether there were notices.
+    /// Old results are deleted, except the newest one with scores and the newest live one.
+    pub async fn keep_card_look(
         &self,
         tenant: &TenantId,
         look: &Look,
@@ -100,7 +101,8 @@ impl CardLooks for Database {
         Ok(told)
     }
 
-    async fn card_looks(
+    /// The results of a card, newest first.
+    pub async fn card_looks(
         &self,
         tenant: &TenantId,
         url: &str,
@@ -115,7 +117,9 @@ impl CardLooks for Database {
         documents.iter().map(|it| LOOK.document(it)).collect()
     }
 
-    async fn watch_card(
+    /// Watches a card from `due` on, replacing an earlier watch of it; `false` if the tenant
+    /// already watches `most` other cards.
+    pub async fn watch_card(
         &self,
         tenant: &TenantId,
         watch: &CardWatch,
@@ -142,7 +146,8 @@ impl CardLooks for Database {
         Ok(true)
     }
 
-    async fn unwatch_card(&self, tenant: &TenantId, url: &str) -> Result<bool, StoreError> {
+    /// Stops watching a card; returns whether it was watched.
+    pub async fn unwatch_card(&self, tenant: &TenantId, url: &str) -> Result<bool, StoreError> {
         let removed = query(UNWATCH)
             .bind(tenant.as_str())
             .bind(url)
@@ -151,7 +156,8 @@ impl CardLooks for Database {
         Ok(removed > 0)
     }
 
-    async fn card_watches(
+    /// The watched cards of a tenant, by URL, and when each is due.
+    pub async fn card_watches(
         &self,
         tenant: &TenantId,
     ) -> Result<Vec<(CardWatch, Timestamp)>, StoreError> {
@@ -164,7 +170,8 @@ impl CardLooks for Database {
             .collect()
     }
 
-    async fn due_cards(&self, now: Timestamp, most: u32) -> Result<Vec<DueCard>, StoreError> {
+    /// Cards that are due, of all tenants, longest overdue first.
+    pub async fn due_cards(&self, now: Timestamp, most: u32) -> Result<Vec<DueCard>, StoreError> {
         let rows: Vec<(String, String)> = query(DUE)
             .bind(now.as_microsecond())
             .bind(i64::from(most))
@@ -180,7 +187,9 @@ impl CardLooks for Database {
             .collect()
     }
 
-    async fn card_due(
+    /// Sets when a card is due next, if it is still watched, and still due at `instead_of` if that
+    /// is given.
+    pub async fn card_due(
         &self,
         tenant: &TenantId,
         url: &str,

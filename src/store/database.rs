@@ -4,8 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use super::convert::Batch;
 use super::health::WriteHealth;
 use super::postgres::Postgres;
@@ -14,7 +12,7 @@ use super::signals::LocalSignals;
 use super::sql::{Pool, Transaction, query};
 use super::sqlite::Sqlite;
 use crate::domain::ids::{RunId, TenantId};
-use crate::ports::{Fence, Head, HostKeys, RunLog as _, Signals, StoreError};
+use crate::ports::{Fence, Head, HostKeys, StoreError};
 
 /// The store: an SQLite file, or a PostgreSQL server that several replicas share.
 pub struct Database {
@@ -239,9 +237,11 @@ pub(super) async fn append_within(
     }
 }
 
-#[async_trait]
-impl Signals for Database {
-    async fn run_changed(&self, run: &RunId, known: Head, at_most: Duration) {
+/// Wakes the waiters of a run. Only a hint: a lost signal costs a poll interval, never an event.
+impl Database {
+    /// Waits until something may have changed in `run` (new events, a cancel request) or `at_most`
+    /// has passed.
+    pub async fn run_changed(&self, run: &RunId, known: Head, at_most: Duration) {
         let waiter = self.local_signals().wait(run);
         if waiter.first
             && let Ok(Some(head)) = self.head(run).await
@@ -251,22 +251,26 @@ impl Signals for Database {
         waiter.changed(known, at_most).await;
     }
 
-    async fn any_run_changed(&self, at_most: Duration) {
+    /// Waits until some log may have grown, of any run, or `at_most` has passed.
+    pub async fn any_run_changed(&self, at_most: Duration) {
         self.local_signals().any_run(at_most).await;
     }
 
-    async fn work_waiting(&self, at_most: Duration) {
+    /// Waits until work may be waiting or `at_most` has passed.
+    pub async fn work_waiting(&self, at_most: Duration) {
         self.local_signals().work(at_most).await;
     }
 
-    async fn notify_run(&self, run: &RunId, head: Head) {
+    /// Notifies every replica that `run`'s log now reaches `head`.
+    pub async fn notify_run(&self, run: &RunId, head: Head) {
         self.local_signals().raise(run, head);
         if let Engine::Postgres(engine) = &self.engine {
             engine.broadcast().head(run, head);
         }
     }
 
-    async fn notify_work(&self) {
+    /// Notifies every replica that a run waits, or that a cancel was requested.
+    pub async fn notify_work(&self) {
         self.local_signals().ring();
         if let Engine::Postgres(engine) = &self.engine {
             engine.broadcast().work();

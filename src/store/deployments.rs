@@ -1,7 +1,5 @@
 //! Deployments and promotion policies.
 
-use async_trait::async_trait;
-
 use super::Database;
 use super::audit::record;
 use super::convert::{Batch, column};
@@ -11,7 +9,7 @@ use crate::domain::audit::Decision;
 use crate::domain::deployment::Lifecycle;
 use crate::domain::ids::{AgentId, TenantId};
 use crate::domain::promotion::{PolicyScope, ScopedPolicy};
-use crate::ports::{DeploymentCommit, Deployments, Revision, StoreError};
+use crate::ports::{DeploymentCommit, Revision, StoreError};
 
 const ONE: &str = "SELECT revision, document FROM deployment WHERE tenant = $1 AND agent_id = $2";
 /// Locks the pack, so that it cannot be removed before the deployments that use it are stored.
@@ -49,9 +47,10 @@ fn policy_of(
     })
 }
 
-#[async_trait]
-impl Deployments for Database {
-    async fn deployments(
+/// Deployments and their promotion policies.
+impl Database {
+    /// The deployments of an agent; an agent without deployments has none at revision 0.
+    pub async fn deployments(
         &self,
         tenant: &TenantId,
         agent: &AgentId,
@@ -70,7 +69,9 @@ impl Deployments for Database {
         )
     }
 
-    async fn commit_deployment(&self, commit: &DeploymentCommit<'_>) -> Result<(), StoreError> {
+    /// Records a transition. [`StoreError::Stale`] if the deployments have changed since that
+    /// revision, or the pack that goes into service is no longer installed.
+    pub async fn commit_deployment(&self, commit: &DeploymentCommit<'_>) -> Result<(), StoreError> {
         let tenant = &commit.run.tenant;
         let log = Batch::check(commit.events)?
             .filter(|log| log.before == 0)
@@ -128,7 +129,8 @@ impl Deployments for Database {
         transaction.commit().await
     }
 
-    async fn policies(&self, tenant: &TenantId) -> Result<Vec<ScopedPolicy>, StoreError> {
+    /// The policies of a tenant.
+    pub async fn policies(&self, tenant: &TenantId) -> Result<Vec<ScopedPolicy>, StoreError> {
         let rows: Vec<(String, String, String)> = query(POLICIES)
             .bind(tenant.as_str())
             .fetch_all(self.readers())
@@ -136,7 +138,8 @@ impl Deployments for Database {
         rows.into_iter().map(policy_of).collect()
     }
 
-    async fn set_policy(
+    /// Sets a policy, replacing one with the same scope, together with the audit entry.
+    pub async fn set_policy(
         &self,
         tenant: &TenantId,
         policy: &ScopedPolicy,
@@ -154,7 +157,9 @@ impl Deployments for Database {
         transaction.commit().await
     }
 
-    async fn remove_policy(
+    /// Removes a policy, together with the audit entry; `false`, and nothing is recorded, if no
+    /// policy has this scope.
+    pub async fn remove_policy(
         &self,
         tenant: &TenantId,
         scope: &PolicyScope,

@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use super::Database;
 use super::sql::query;
-use crate::ports::{Health, Outage, StoreError};
+use crate::ports::{Outage, StoreError};
 
 /// How long the result of a check is reused, so that frequent readiness checks do not cause
 /// frequent writes.
@@ -109,9 +108,16 @@ fn with_causes(error: &StoreError) -> String {
     text
 }
 
-#[async_trait]
-impl Health for Database {
-    async fn check_writable(&self) -> Result<(), StoreError> {
+/// Whether the database accepts writes. A full disk, a read-only server or a deleted file still
+/// answers reads.
+impl Database {
+    /// Writes one record durably, at most once a second however many callers ask; others get that
+    /// result. After an outage the record is large, so that success means room for more than a few
+    /// bytes.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the write failed.
+    pub async fn check_writable(&self) -> Result<(), StoreError> {
         const PROBE: &str = "INSERT INTO write_probe (id, written_at, filler) VALUES (1, {now}, $1) ON CONFLICT (id) DO UPDATE
             SET written_at = excluded.written_at, filler = excluded.filler";
         let probe = |reserve| async move {
@@ -124,11 +130,19 @@ impl Health for Database {
         self.health().check(probe).await
     }
 
-    fn report_outage(&self) {
+    /// Reports that a write failed with [`StoreError::Unavailable`].
+    pub fn report_outage(&self) {
         self.health().report();
     }
 
-    fn in_outage(&self) -> bool {
+    /// Whether a write has failed since the last successful
+    /// [`check_writable`](Self::check_writable).
+    pub fn in_outage(&self) -> bool {
         self.health().in_outage()
+    }
+
+    /// Whether new work may start: its results could be written.
+    pub async fn takes_writes(&self) -> bool {
+        !self.in_outage() || self.check_writable().await.is_ok()
     }
 }

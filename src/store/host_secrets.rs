@@ -1,13 +1,11 @@
 //! Secrets that the host generates for itself; all replicas share them.
 
-use async_trait::async_trait;
-
 use super::Database;
 use super::convert::column;
 use super::secrets::Cipher;
 use super::sql::query;
 use crate::domain::sealing::owner;
-use crate::ports::{HostSecrets, StoreError};
+use crate::ports::StoreError;
 
 const ADD_SECRET: &str =
     "INSERT INTO host_secret (name, secret) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
@@ -24,9 +22,11 @@ fn secret_of(cipher: &Cipher, name: &str, stored: Vec<u8>) -> Result<[u8; 32], S
     secret.try_into().map_err(|_| inconsistent())
 }
 
-#[async_trait]
-impl HostSecrets for Database {
-    async fn host_secret(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32], StoreError> {
+/// Secrets of the host itself.
+impl Database {
+    /// The secret with this name; `fresh` becomes it if none exists yet, or if the existing one was
+    /// stored in plaintext. All replicas get the same one.
+    pub async fn host_secret(&self, name: &str, fresh: [u8; 32]) -> Result<[u8; 32], StoreError> {
         // Unauthenticated requests reach this function, so the common case must not write.
         let known: Option<Vec<u8>> = query(SECRET)
             .bind(name)

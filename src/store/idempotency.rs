@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 
@@ -13,8 +12,7 @@ use super::secrets::Cipher;
 use super::sql::{Transaction, query};
 use crate::domain::sealing::owner;
 use crate::ports::{
-    HostSecrets as _, IDEMPOTENCY_DIGESTS, Idempotency, IdempotencyBegin, IdempotencyClaim,
-    IdempotencyCompletion, StoreError,
+    IDEMPOTENCY_DIGESTS, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion, StoreError,
 };
 
 const COMPLETE: &str = "UPDATE idempotency SET status = $5, body = $6, sealed = TRUE
@@ -142,9 +140,11 @@ impl Database {
     }
 }
 
-#[async_trait]
-impl Idempotency for Database {
-    async fn begin(
+/// Idempotency records, stored for at least 24 h.
+impl Database {
+    /// Locks the key, or returns its state. An expired lease, by the store's own clock, is taken
+    /// over by compare-and-swap.
+    pub async fn begin(
         &self,
         claim: &IdempotencyClaim,
         now: Timestamp,
@@ -167,7 +167,15 @@ impl Idempotency for Database {
         judge(self.cipher(), claim, &keyed, row)
     }
 
-    async fn extend(&self, claim: &IdempotencyClaim, lease: Duration) -> Result<(), StoreError> {
+    /// Renews the lock for `lease` from now.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`] if the claim no longer holds the key.
+    pub async fn extend(
+        &self,
+        claim: &IdempotencyClaim,
+        lease: Duration,
+    ) -> Result<(), StoreError> {
         let extended = query(Self::EXTEND)
             .bind(claim.tenant.as_str())
             .bind(&claim.endpoint)
@@ -183,13 +191,15 @@ impl Idempotency for Database {
         }
     }
 
-    async fn complete(&self, completion: &IdempotencyCompletion) -> Result<(), StoreError> {
+    /// Stores the response.
+    pub async fn complete(&self, completion: &IdempotencyCompletion) -> Result<(), StoreError> {
         let mut transaction = self.begin_write().await?;
         self.complete_within(&mut transaction, completion).await?;
         transaction.commit().await
     }
 
-    async fn abandon(&self, claim: &IdempotencyClaim) -> Result<(), StoreError> {
+    /// Frees the key, because the response must not be replayed.
+    pub async fn abandon(&self, claim: &IdempotencyClaim) -> Result<(), StoreError> {
         query(ABANDON)
             .bind(claim.tenant.as_str())
             .bind(&claim.endpoint)
@@ -200,7 +210,8 @@ impl Idempotency for Database {
         Ok(())
     }
 
-    async fn expire(&self, older_than: Timestamp) -> Result<u64, StoreError> {
+    /// Deletes records older than the retention.
+    pub async fn expire(&self, older_than: Timestamp) -> Result<u64, StoreError> {
         let deleted = query(Self::EXPIRE)
             .bind(older_than.as_microsecond())
             .bind(self.lease_clock())

@@ -2,14 +2,13 @@
 
 use std::cmp::Ordering;
 
-use async_trait::async_trait;
 use semver::Version;
 
 use super::Database;
 use super::convert::column;
 use super::sql::{Transaction, query};
 use crate::domain::ids::{AgentId, TenantId};
-use crate::ports::{InstallRecord, Inventory, Revision, StoreError, SuiteRecord};
+use crate::ports::{InstallRecord, Revision, StoreError, SuiteRecord};
 
 const ADD_PACK: &str = "INSERT INTO pack (tenant, name, version, integrity, installed_at, facts)
     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant, name, version) DO NOTHING";
@@ -100,9 +99,12 @@ async fn add_suite(transaction: &mut Transaction, suite: &SuiteRecord) -> Result
     Ok(())
 }
 
-#[async_trait]
-impl Inventory for Database {
-    async fn install(
+/// Installed packs and suites.
+impl Database {
+    /// Makes a pack and its suites visible in one step. [`StoreError::Exists`] if the name and
+    /// version, or one of the suites, exists with different content; installing the same again is not
+    /// an error.
+    pub async fn install(
         &self,
         pack: &InstallRecord,
         suites: &[SuiteRecord],
@@ -136,7 +138,10 @@ impl Inventory for Database {
         transaction.commit().await
     }
 
-    async fn remove(
+    /// Removes a pack and its suites; `false` if it was not installed. [`StoreError::Stale`], and
+    /// nothing is removed, if the deployments of one of these agents have changed since that
+    /// revision.
+    pub async fn remove(
         &self,
         tenant: &TenantId,
         name: &str,
@@ -171,7 +176,8 @@ impl Inventory for Database {
         Ok(removed > 0)
     }
 
-    async fn installs(&self, tenant: &TenantId) -> Result<Vec<InstallRecord>, StoreError> {
+    /// All packs of a tenant by name and version.
+    pub async fn installs(&self, tenant: &TenantId) -> Result<Vec<InstallRecord>, StoreError> {
         let rows = query(PACKS)
             .bind(tenant.as_str())
             .fetch_all(self.readers())
@@ -188,7 +194,8 @@ impl Inventory for Database {
         Ok(packs)
     }
 
-    async fn installs_of(
+    /// The versions of one pack of a tenant, in any order.
+    pub async fn installs_of(
         &self,
         tenant: &TenantId,
         name: &str,
@@ -201,13 +208,15 @@ impl Inventory for Database {
         rows.into_iter().map(pack_of).collect()
     }
 
-    async fn add_suite(&self, suite: &SuiteRecord) -> Result<(), StoreError> {
+    /// Adds an imported suite. [`StoreError::Exists`] as in `install`.
+    pub async fn add_suite(&self, suite: &SuiteRecord) -> Result<(), StoreError> {
         let mut transaction = self.begin_inventory(&suite.tenant).await?;
         add_suite(&mut transaction, suite).await?;
         transaction.commit().await
     }
 
-    async fn remove_suite(
+    /// Removes an imported suite; `false` if it does not exist or came with a pack.
+    pub async fn remove_suite(
         &self,
         tenant: &TenantId,
         suite_id: &str,
@@ -222,7 +231,7 @@ impl Inventory for Database {
         Ok(removed > 0)
     }
 
-    async fn suite(
+    pub async fn suite(
         &self,
         tenant: &TenantId,
         suite_id: &str,
@@ -237,7 +246,8 @@ impl Inventory for Database {
         row.map(suite_of).transpose()
     }
 
-    async fn suites(&self, tenant: &TenantId) -> Result<Vec<SuiteRecord>, StoreError> {
+    /// All suites of a tenant by id and version.
+    pub async fn suites(&self, tenant: &TenantId) -> Result<Vec<SuiteRecord>, StoreError> {
         let rows = query(SUITES)
             .bind(tenant.as_str())
             .fetch_all(self.readers())

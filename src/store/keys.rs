@@ -1,13 +1,12 @@
 //! API keys.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::Database;
 use super::convert::column;
 use super::sql::{Target, query};
 use crate::domain::ids::{KeyId, TenantId};
-use crate::ports::{KeyRecord, KeyStore, PreviousSecret, Rotation, StoreError};
+use crate::ports::{KeyRecord, PreviousSecret, Rotation, StoreError};
 
 const ADD: &str =
     "INSERT INTO api_key (id, tenant, secret_hash, scopes, created_at, expires_at, revoked_at,
@@ -110,13 +109,13 @@ pub(super) async fn add_key(on: impl Into<Target<'_>>, key: &KeyRecord) -> Resul
     }
 }
 
-#[async_trait]
-impl KeyStore for Database {
-    async fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError> {
+impl Database {
+    pub async fn add_key(&self, key: &KeyRecord) -> Result<(), StoreError> {
         add_key(self.writer()?, key).await
     }
 
-    async fn key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
+    /// The key with this public half, of any tenant, revoked or not.
+    pub async fn key(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
         let row = query(ONE)
             .bind(id.as_str())
             .fetch_optional(self.readers())
@@ -124,7 +123,9 @@ impl KeyStore for Database {
         row.map(key_of).transpose()
     }
 
-    async fn key_by_hash(&self, hash: &[u8; 32]) -> Result<Option<KeyRecord>, StoreError> {
+    /// The key whose [whole](KeyRecord::whole) text, current or replaced, has this hash, revoked or
+    /// not.
+    pub async fn key_by_hash(&self, hash: &[u8; 32]) -> Result<Option<KeyRecord>, StoreError> {
         let row = query(BY_HASH)
             .bind(hash.as_slice())
             .fetch_optional(self.readers())
@@ -132,7 +133,8 @@ impl KeyStore for Database {
         row.map(key_of).transpose()
     }
 
-    async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<KeyRecord>, StoreError> {
+    /// All keys, by creation, of one tenant or of all.
+    pub async fn keys(&self, tenant: Option<&TenantId>) -> Result<Vec<KeyRecord>, StoreError> {
         let query = match tenant {
             Some(tenant) => query(OF_TENANT).bind(tenant.as_str()),
             None => query(ALL),
@@ -141,7 +143,8 @@ impl KeyStore for Database {
         rows.into_iter().map(key_of).collect()
     }
 
-    async fn rotate_key(&self, id: &KeyId, rotation: &Rotation) -> Result<bool, StoreError> {
+    /// Gives a key a new secret in one step; `false` if the key does not exist or was revoked.
+    pub async fn rotate_key(&self, id: &KeyId, rotation: &Rotation) -> Result<bool, StoreError> {
         let rotated = query(ROTATE)
             .bind(id.as_str())
             .bind(rotation.secret_hash.as_slice())
@@ -152,7 +155,8 @@ impl KeyStore for Database {
         Ok(rotated > 0)
     }
 
-    async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<bool, StoreError> {
+    /// Revokes; `false` if the key does not exist.
+    pub async fn revoke_key(&self, id: &KeyId, now: Timestamp) -> Result<bool, StoreError> {
         let revoked = query(REVOKE)
             .bind(id.as_str())
             .bind(now.as_microsecond())

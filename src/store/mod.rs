@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 pub use database::Database;
 
-use crate::ports::{HostKeys, Store, StoreError};
+use crate::ports::{HostKeys, StoreError};
 
 /// Opens the store at `location` and migrates its tables. Accepts `postgres://…`, `sqlite:PATH` or
 /// a path. Secrets are encrypted with `keys`.
@@ -45,7 +45,7 @@ use crate::ports::{HostKeys, Store, StoreError};
 /// # Errors
 /// [`StoreError::Backend`] if the database cannot be reached, opened or migrated. The error does
 /// not contain the location, because that may include a password.
-pub async fn open(location: &str, keys: Arc<dyn HostKeys>) -> Result<Arc<dyn Store>, StoreError> {
+pub async fn open(location: &str, keys: Arc<dyn HostKeys>) -> Result<Arc<Database>, StoreError> {
     if location.starts_with("postgres://") || location.starts_with("postgresql://") {
         return Ok(Arc::new(Database::postgres(location, keys).await?));
     }

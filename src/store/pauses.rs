@@ -1,12 +1,10 @@
 //! Pause requests for runs.
 
-use async_trait::async_trait;
-
 use super::Database;
 use super::convert::column;
 use super::sql::query;
 use crate::domain::ids::RunId;
-use crate::ports::{Fence, PauseRequest, Pauses, StoreError};
+use crate::ports::{Fence, PauseRequest, StoreError};
 
 const PAUSE: &str = "UPDATE run SET pause = $2,
     lease_until = CASE WHEN lease_owner IS NULL THEN 0 ELSE lease_until END
@@ -19,9 +17,16 @@ const WITHDRAW_PAUSE: &str = "UPDATE run SET pause = NULL
 pub(super) const END_PAUSE: &str =
     "UPDATE run SET pause = NULL, pause_taken = FALSE WHERE run_id = $1";
 
-#[async_trait]
-impl Pauses for Database {
-    async fn request_pause(&self, run: &RunId, request: &PauseRequest) -> Result<bool, StoreError> {
+/// Requests to pause runs. A request in force ends with the event that resumes the run
+/// ([`Beside::Resumed`](super::Beside::Resumed)).
+impl Database {
+    /// Records a pause request for an unfinished run; a parked run may then be claimed at once.
+    /// `false` if there is one already, or the run has ended.
+    pub async fn request_pause(
+        &self,
+        run: &RunId,
+        request: &PauseRequest,
+    ) -> Result<bool, StoreError> {
         let recorded = query(PAUSE)
             .bind(run.as_str())
             .bind(column("run", "pause").text(request)?)
@@ -34,7 +39,8 @@ impl Pauses for Database {
         Ok(news)
     }
 
-    async fn pause_requested(&self, run: &RunId) -> Result<Option<PauseRequest>, StoreError> {
+    /// The recorded pause request of a run.
+    pub async fn pause_requested(&self, run: &RunId) -> Result<Option<PauseRequest>, StoreError> {
         let pause: Option<Option<String>> = query(PAUSE_REQUESTED)
             .bind(run.as_str())
             .fetch_optional(self.readers())
@@ -46,7 +52,9 @@ impl Pauses for Database {
             .transpose()
     }
 
-    async fn take_pause(
+    /// Puts the recorded request into force, for the holder of the run; afterwards it cannot be
+    /// withdrawn. `None` without a request, or if another process holds the run by now.
+    pub async fn take_pause(
         &self,
         run: &RunId,
         fence: Fence,
@@ -63,7 +71,8 @@ impl Pauses for Database {
             .transpose()
     }
 
-    async fn withdraw_pause(&self, run: &RunId) -> Result<bool, StoreError> {
+    /// Withdraws a request. `false` without a request, or if it is in force.
+    pub async fn withdraw_pause(&self, run: &RunId) -> Result<bool, StoreError> {
         let withdrawn = query(WITHDRAW_PAUSE)
             .bind(run.as_str())
             .execute(self.writer()?)

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::json;
 use tracing::error;
@@ -12,7 +11,7 @@ use super::Database;
 use super::convert::{Column, NEVER, column, head_of, micros};
 use super::sql::query;
 use crate::domain::ids::{RunId, TenantId};
-use crate::ports::{CancelRequest, Claim, Claimable, Fence, StoreError, Wait, WorkQueue};
+use crate::ports::{CancelRequest, Claim, Claimable, Fence, StoreError, Wait};
 
 const RECORD: &str = "SELECT record FROM run_record WHERE run_number = $1";
 const CANCEL: &str = "UPDATE run SET cancel = COALESCE(cancel, $2),
@@ -89,9 +88,16 @@ impl Database {
         WHERE run_id = $1 AND fence = $2";
 }
 
-#[async_trait]
-impl WorkQueue for Database {
-    async fn claim(
+/// The run queue: which replica executes which run.
+///
+/// Leases start and end by the store's one clock, so that replicas whose clocks differ agree on
+/// them; on SQLite it is a monotonic clock, and leases of a process that has ended are released at
+/// once. The fencing token alone decides who may write.
+impl Database {
+    /// Claims the oldest unfinished run whose lease is free or expired, among those that `which`
+    /// allows; a run to be cancelled is always among them. Increases its fence. A run whose record
+    /// cannot be read is reported, left under its new lease, and passed over.
+    pub async fn claim(
         &self,
         owner: &str,
         which: Claimable<'_>,
@@ -135,7 +141,10 @@ impl WorkQueue for Database {
         }
     }
 
-    async fn renew(
+    /// Extends those leases of `owner` that are among `held` and have not expired; returns them
+    /// with a pending cancel for each. A lease without a worker (its claim's response was lost, its
+    /// run is broken) expires.
+    pub async fn renew(
         &self,
         owner: &str,
         held: &[(RunId, Fence)],
@@ -166,7 +175,9 @@ impl WorkQueue for Database {
         Ok(kept)
     }
 
-    async fn claim_run(
+    /// Claims one run of this tenant by name, also a parked one or a journal, unless another
+    /// process holds it. Increases its fence.
+    pub async fn claim_run(
         &self,
         tenant: &TenantId,
         run: &RunId,
@@ -197,7 +208,9 @@ impl WorkQueue for Database {
         Ok(Some(claim))
     }
 
-    async fn park(&self, run: &RunId, fence: Fence, wait: Wait) -> Result<(), StoreError> {
+    /// Gives back a run that waits: it is not claimed before its time. A cancel or a pause that was
+    /// requested meanwhile counts.
+    pub async fn park(&self, run: &RunId, fence: Fence, wait: Wait) -> Result<(), StoreError> {
         let parked = query(Self::PARK)
             .bind(run.as_str())
             .bind(fence.0)
@@ -212,7 +225,8 @@ impl WorkQueue for Database {
         }
     }
 
-    async fn release(&self, run: &RunId, fence: Fence) -> Result<(), StoreError> {
+    /// Gives a run back; others may continue it at once.
+    pub async fn release(&self, run: &RunId, fence: Fence) -> Result<(), StoreError> {
         let released = query(Self::RELEASE)
             .bind(run.as_str())
             .bind(fence.0)
@@ -225,7 +239,9 @@ impl WorkQueue for Database {
         }
     }
 
-    async fn request_cancel(
+    /// Records a cancel request for an unfinished run; the first request wins. A parked run may
+    /// then be claimed at once. `false` if the run has ended.
+    pub async fn request_cancel(
         &self,
         run: &RunId,
         request: &CancelRequest,
@@ -242,7 +258,8 @@ impl WorkQueue for Database {
         Ok(unfinished)
     }
 
-    async fn cancel_requested(&self, run: &RunId) -> Result<Option<CancelRequest>, StoreError> {
+    /// The recorded cancel request of a run.
+    pub async fn cancel_requested(&self, run: &RunId) -> Result<Option<CancelRequest>, StoreError> {
         let cancel: Option<Option<String>> = query(CANCEL_REQUESTED)
             .bind(run.as_str())
             .fetch_optional(self.readers())

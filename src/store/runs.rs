@@ -1,6 +1,5 @@
 //! Runs and their logs.
 
-use async_trait::async_trait;
 use futures_util::TryStreamExt;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -14,8 +13,7 @@ use super::webhooks::{FOLLOW, add};
 use crate::domain::ids::{AgentId, EventId, RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::ports::{
-    Beside, Fence, Head, IdempotencyCompletion, READ_BYTES, RunLog, StoreError, StoredEvent,
-    WebhookRecord,
+    Beside, Fence, Head, IdempotencyCompletion, READ_BYTES, StoreError, StoredEvent, WebhookRecord,
 };
 
 const CREATE: &str = "INSERT INTO run
@@ -192,9 +190,11 @@ impl Database {
     }
 }
 
-#[async_trait]
-impl RunLog for Database {
-    async fn create(
+/// The append-only event log and the runs it belongs to.
+impl Database {
+    /// Records a new run and, unless it is a journal, its place in the queue; completes the
+    /// idempotency record. All or nothing.
+    pub async fn create(
         &self,
         run: &RunRecord,
         completes: Option<&IdempotencyCompletion>,
@@ -202,7 +202,12 @@ impl RunLog for Database {
         self.create_run(run, None, completes).await
     }
 
-    async fn run(&self, tenant: &TenantId, run: &RunId) -> Result<Option<RunRecord>, StoreError> {
+    /// The immutable record of a run of this tenant.
+    pub async fn run(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<Option<RunRecord>, StoreError> {
         let record: Option<String> = query(ONE)
             .bind(run.as_str())
             .bind(tenant.as_str())
@@ -211,7 +216,10 @@ impl RunLog for Database {
         record.as_deref().map(run_of).transpose()
     }
 
-    async fn append(
+    /// Appends `events` (consecutive, the first one directly after the head) if `fence` is still
+    /// the newest claim. `ends` marks the last one as terminal and takes the run out of the queue.
+    /// Durable when this returns.
+    pub async fn append(
         &self,
         run: &RunId,
         fence: Fence,
@@ -225,7 +233,9 @@ impl RunLog for Database {
         }
     }
 
-    async fn append_with(
+    /// As [`append`](Self::append) of at least one event, together with another record: both are
+    /// written, or neither.
+    pub async fn append_with(
         &self,
         run: &RunRecord,
         fence: Fence,
@@ -249,7 +259,9 @@ impl RunLog for Database {
         transaction.commit().await
     }
 
-    async fn read(
+    /// Up to `limit` events with a sequence above `after`, in order; stops once their documents
+    /// exceed [`READ_BYTES`]; see [`reaches_end`].
+    pub async fn read(
         &self,
         run: &RunId,
         after: u64,
@@ -266,7 +278,8 @@ impl RunLog for Database {
             .await
     }
 
-    async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError> {
+    /// The end of the log.
+    pub async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError> {
         let row = query(HEAD)
             .bind(run.as_str())
             .fetch_optional(self.readers())
@@ -274,7 +287,13 @@ impl RunLog for Database {
         row.map(head_of).transpose()
     }
 
-    async fn sequence_of(&self, run: &RunId, event_id: &str) -> Result<Option<u64>, StoreError> {
+    /// The sequence of an event id within a run, for `Last-Event-ID`. An event at the position its
+    /// id names is found directly; one copied from another log to another position is searched for.
+    pub async fn sequence_of(
+        &self,
+        run: &RunId,
+        event_id: &str,
+    ) -> Result<Option<u64>, StoreError> {
         let place = EventId::place(event_id).and_then(|place| place.checked_sub(1));
         let (Some(before), true) = (place, event_id.len() <= EVENT_ID_MAX) else {
             return Ok(None);
@@ -296,7 +315,9 @@ impl RunLog for Database {
         Ok(None)
     }
 
-    async fn newest_eval(
+    /// The newest eval run of this version of an agent among those that have ended and were not
+    /// deleted.
+    pub async fn newest_eval(
         &self,
         tenant: &TenantId,
         agent: &AgentId,
@@ -311,7 +332,9 @@ impl RunLog for Database {
         Ok(run.map(RunId::from))
     }
 
-    async fn newest_oasis(
+    /// The newest finished OASIS evaluation of this version of an agent by a profile, whatever its
+    /// outcome.
+    pub async fn newest_oasis(
         &self,
         tenant: &TenantId,
         agent: &AgentId,
@@ -328,7 +351,8 @@ impl RunLog for Database {
         Ok(run.map(RunId::from))
     }
 
-    async fn retries(&self, tenant: &TenantId, root: &RunId) -> Result<u32, StoreError> {
+    /// The number of the last retry of a run, retries of its retries included; 0 without retries.
+    pub async fn retries(&self, tenant: &TenantId, root: &RunId) -> Result<u32, StoreError> {
         let made: Option<i64> = query(RETRIES)
             .bind(tenant.as_str())
             .bind(root.as_str())
@@ -337,7 +361,8 @@ impl RunLog for Database {
         column("run", "retry_number").number(made.unwrap_or_default())
     }
 
-    async fn trials(
+    /// The first `limit` runs of an experiment, in the order of their creation.
+    pub async fn trials(
         &self,
         tenant: &TenantId,
         experiment: &str,

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
 use super::Database;
@@ -11,9 +10,7 @@ use super::convert::column;
 use super::host_secrets::{PLAIN_BYTES, REPLACE_SECRET, SECRET};
 use super::sql::query;
 use crate::domain::sealing::{HostKeyRing, SealingKey, keyed_digest, owner};
-use crate::ports::{
-    AUDIT_CHECKPOINTS, HostKeys, IDEMPOTENCY_DIGESTS, Reencrypt, SecretsAtRest, StoreError,
-};
+use crate::ports::{AUDIT_CHECKPOINTS, HostKeys, IDEMPOTENCY_DIGESTS, Reencrypt, StoreError};
 
 /// Rows per transaction.
 const BATCH: i64 = 200;
@@ -320,9 +317,16 @@ impl Database {
     }
 }
 
-#[async_trait]
-impl SecretsAtRest for Database {
-    async fn reencrypt(&self, which: Reencrypt) -> Result<u64, StoreError> {
+/// Secrets as they are stored: encrypted with the host's key, which is not in the database.
+impl Database {
+    /// Encrypts stored secrets with the current key and returns the number of rewritten rows. Rows
+    /// changed concurrently are left to the next pass. Under [`Reencrypt::All`], secrets of the
+    /// host itself are replaced by new ones, except [`IDEMPOTENCY_DIGESTS`] and
+    /// [`AUDIT_CHECKPOINTS`].
+    ///
+    /// # Errors
+    /// [`StoreError::Undecryptable`] for a secret that no key of the host decrypts.
+    pub async fn reencrypt(&self, which: Reencrypt) -> Result<u64, StoreError> {
         let ring = self.cipher().ring()?;
         let all = which == Reencrypt::All;
         self.clear_old_content(true).await?;

@@ -1,6 +1,5 @@
 //! Tenant storage: usage, deletion of runs, legal holds.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::Database;
@@ -11,7 +10,7 @@ use crate::domain::audit::Decision;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::domain::storage::{LegalHold, Usage};
-use crate::ports::{Remains, RunDeletion, StoreError, StoredEvent, TenantStorage, Unmasked};
+use crate::ports::{Remains, RunDeletion, StoreError, StoredEvent, Unmasked};
 
 const USAGE: &str = "SELECT
     (SELECT COUNT(*) FROM pack WHERE tenant = $1),
@@ -76,9 +75,10 @@ fn run_of(record: &str) -> Result<RunRecord, StoreError> {
     column("run_record", "record").document(record)
 }
 
-#[async_trait]
-impl TenantStorage for Database {
-    async fn usage(&self, tenant: &TenantId) -> Result<Usage, StoreError> {
+impl Database {
+    /// The tenant's current usage. Reads every run's size, so callers should cache the result
+    /// briefly.
+    pub async fn usage(&self, tenant: &TenantId) -> Result<Usage, StoreError> {
         let (packs, suites, runs, bytes): (i64, i64, i64, i64) = query(USAGE)
             .bind(tenant.as_str())
             .fetch_one(self.readers())
@@ -91,7 +91,8 @@ impl TenantStorage for Database {
         })
     }
 
-    async fn delete_run(
+    /// Deletes a finished run and its annotations, together with the audit entry.
+    pub async fn delete_run(
         &self,
         tenant: &TenantId,
         run: &RunId,
@@ -141,7 +142,8 @@ impl TenantStorage for Database {
         Ok(RunDeletion::Deleted)
     }
 
-    async fn next_unmasked(&self) -> Result<Option<Unmasked>, StoreError> {
+    /// The next deleted run whose log still has content.
+    pub async fn next_unmasked(&self) -> Result<Option<Unmasked>, StoreError> {
         let row: Option<(i64, String)> = query(UNMASKED).fetch_optional(self.readers()).await?;
         let unmasked = row.map(|(masked_to, record)| {
             Ok(Unmasked {
@@ -152,7 +154,9 @@ impl TenantStorage for Database {
         unmasked.transpose()
     }
 
-    async fn mask_events(
+    /// Replaces these events of a deleted run and records how far its log is masked; `done` at its
+    /// end.
+    pub async fn mask_events(
         &self,
         run: &RunId,
         events: &[StoredEvent],
@@ -180,7 +184,9 @@ impl TenantStorage for Database {
         transaction.commit().await
     }
 
-    async fn hold_run(
+    /// Places (`Some`) or releases (`None`) a legal hold, together with the audit entry; `false` if
+    /// the tenant has no such run.
+    pub async fn hold_run(
         &self,
         tenant: &TenantId,
         run: &RunId,
@@ -204,7 +210,8 @@ impl TenantStorage for Database {
         Ok(true)
     }
 
-    async fn legal_hold(
+    /// The legal hold of a run, if any.
+    pub async fn legal_hold(
         &self,
         tenant: &TenantId,
         run: &RunId,
@@ -217,7 +224,9 @@ impl TenantStorage for Database {
         hold_of(hold.flatten())
     }
 
-    async fn deletable_runs(
+    /// Up to `limit` finished runs, by number, that follow the run numbered `after`, were created
+    /// before `before`, are not deleted and not under a hold. Each with its number.
+    pub async fn deletable_runs(
         &self,
         before: Timestamp,
         after: i64,
@@ -234,7 +243,8 @@ impl TenantStorage for Database {
             .collect()
     }
 
-    async fn drop_unreferenced(&self, digest: &str) -> Result<(), StoreError> {
+    /// Deletes the bytes under a digest if no pack, suite or run of any tenant refers to them.
+    pub async fn drop_unreferenced(&self, digest: &str) -> Result<(), StoreError> {
         let mut transaction = self.begin_write().await?;
         for statement in [LOCK_BLOB, Sql::from(DROP_BLOB)] {
             query(statement)

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::Database;
@@ -16,7 +15,7 @@ use crate::domain::sealing::owner;
 use crate::domain::webhook::{Circuit, Secret, Secrets};
 use crate::ports::{
     Fence, Followed, IdempotencyCompletion, StoreError, StoredEvent, WebhookClaim, WebhookRecord,
-    WebhookStore, Window,
+    Window,
 };
 
 const COUNT: &str = "SELECT COUNT(*) FROM webhook WHERE tenant = $1 AND run_number IS NULL";
@@ -195,9 +194,18 @@ impl Database {
     }
 }
 
-#[async_trait]
-impl WebhookStore for Database {
-    async fn add_webhook(&self, webhook: &WebhookRecord, most: u32) -> Result<bool, StoreError> {
+/// Webhook subscriptions and their progress.
+///
+/// A subscription follows every unfinished run of its tenant from the current end of the run's log,
+/// and every run created later from the start. It stops following a run once it has been served the
+/// whole log.
+impl Database {
+    /// Adds a subscription; `false` if the tenant already has `most`.
+    pub async fn add_webhook(
+        &self,
+        webhook: &WebhookRecord,
+        most: u32,
+    ) -> Result<bool, StoreError> {
         let mut transaction = self.begin_registration().await?;
         let present: i64 = query(COUNT)
             .bind(webhook.tenant.as_str())
@@ -216,7 +224,10 @@ impl WebhookStore for Database {
         Ok(true)
     }
 
-    async fn create_calling_back(
+    /// Records a new run as [`RunLog::create`](super::RunLog::create) does, and with it a dedicated
+    /// subscription: it follows only this run, is served once the run has ended, and is removed
+    /// then. The methods for a tenant's subscriptions do not return it.
+    pub async fn create_calling_back(
         &self,
         run: &RunRecord,
         callback: &WebhookRecord,
@@ -225,7 +236,7 @@ impl WebhookStore for Database {
         self.create_run(run, Some(callback), completes).await
     }
 
-    async fn webhook(
+    pub async fn webhook(
         &self,
         tenant: &TenantId,
         id: &WebhookId,
@@ -238,7 +249,8 @@ impl WebhookStore for Database {
         row.map(|row| record_of(self.cipher(), row)).transpose()
     }
 
-    async fn webhooks(&self, tenant: &TenantId) -> Result<Vec<WebhookRecord>, StoreError> {
+    /// All subscriptions of a tenant, oldest first.
+    pub async fn webhooks(&self, tenant: &TenantId) -> Result<Vec<WebhookRecord>, StoreError> {
         let rows = query(OF_TENANT)
             .bind(tenant.as_str())
             .fetch_all(self.readers())
@@ -247,7 +259,12 @@ impl WebhookStore for Database {
         rows.into_iter().map(record).collect()
     }
 
-    async fn remove_webhook(&self, tenant: &TenantId, id: &WebhookId) -> Result<bool, StoreError> {
+    /// Removes a subscription with its progress; `false` if it does not exist.
+    pub async fn remove_webhook(
+        &self,
+        tenant: &TenantId,
+        id: &WebhookId,
+    ) -> Result<bool, StoreError> {
         let removed = query(REMOVE)
             .bind(tenant.as_str())
             .bind(id.as_str())
@@ -256,7 +273,9 @@ impl WebhookStore for Database {
         Ok(removed > 0)
     }
 
-    async fn rotate_webhook(
+    /// Replaces the secrets, if they still are `known`; `false` if not, or if the subscription does
+    /// not exist.
+    pub async fn rotate_webhook(
         &self,
         tenant: &TenantId,
         id: &WebhookId,
@@ -290,7 +309,9 @@ impl WebhookStore for Database {
         Ok(rotated > 0)
     }
 
-    async fn claim_webhook(
+    /// Claims the subscription that has waited longest among those with pending events and a lease
+    /// that is free or expired. Increases its fence. Leases use the store's own clock.
+    pub async fn claim_webhook(
         &self,
         owner: &str,
         ttl: Duration,
@@ -317,7 +338,8 @@ impl WebhookStore for Database {
         }))
     }
 
-    async fn grown(&self, id: &WebhookId, limit: u32) -> Result<Vec<Followed>, StoreError> {
+    /// Runs whose logs have grown since the subscription was last served, oldest first.
+    pub async fn grown(&self, id: &WebhookId, limit: u32) -> Result<Vec<Followed>, StoreError> {
         let rows = query(GROWN)
             .bind(id.as_str())
             .bind(i64::from(limit))
@@ -326,7 +348,8 @@ impl WebhookStore for Database {
         rows.into_iter().map(followed_of).collect()
     }
 
-    async fn events_of(
+    /// Events of these types within a range of a log, in order.
+    pub async fn events_of(
         &self,
         run: &RunId,
         window: Window,
@@ -344,7 +367,10 @@ impl WebhookStore for Database {
         rows.into_iter().map(event_of).collect()
     }
 
-    async fn served(
+    /// Records that a run has been served up to `upto`, and the state of deliveries; renews the
+    /// lease for `ttl` from now. [`StoreError::Fenced`] if the claim is no longer the newest, or
+    /// the subscription is gone.
+    pub async fn served(
         &self,
         claim: &WebhookClaim,
         run: &RunId,
@@ -377,7 +403,9 @@ impl WebhookStore for Database {
         transaction.commit().await
     }
 
-    async fn pass_over(&self, claim: &WebhookClaim) -> Result<(), StoreError> {
+    /// Skips all pending events of every run. [`StoreError::Fenced`] as in
+    /// [`served`](Self::served).
+    pub async fn pass_over(&self, claim: &WebhookClaim) -> Result<(), StoreError> {
         let mut transaction = self.begin_write().await?;
         let number = held(&mut transaction, claim).await?;
         for statement in [PASS_OVER, ALL_DONE] {
@@ -389,7 +417,12 @@ impl WebhookStore for Database {
         transaction.commit().await
     }
 
-    async fn unfollow(&self, claim: &WebhookClaim, run: Option<&RunId>) -> Result<(), StoreError> {
+    /// Stops following a run, or (`None`) all runs.
+    pub async fn unfollow(
+        &self,
+        claim: &WebhookClaim,
+        run: Option<&RunId>,
+    ) -> Result<(), StoreError> {
         let mut transaction = self.begin_write().await?;
         let number = held(&mut transaction, claim).await?;
         match run {
@@ -412,7 +445,8 @@ impl WebhookStore for Database {
         transaction.commit().await
     }
 
-    async fn release_webhook(&self, claim: &WebhookClaim) -> Result<(), StoreError> {
+    /// Gives the subscription back, after all others that wait.
+    pub async fn release_webhook(&self, claim: &WebhookClaim) -> Result<(), StoreError> {
         query(Self::RELEASE_WEBHOOK)
             .bind(claim.webhook.id.as_str())
             .bind(claim.fence.0)

@@ -1,6 +1,5 @@
 //! Store access to appeals.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +9,6 @@ use super::{
 use crate::domain::aaaf::Dimension;
 use crate::domain::aaaf::appeal::Override;
 use crate::domain::aaaf::filing::Filing;
-use crate::domain::audit::Decision;
-use crate::domain::ids::TenantId;
-use crate::ports::StoreError;
 
 /// State of an appeal; accepted and rejected are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,47 +113,4 @@ pub struct Amended<'a> {
     pub revoked: Option<(&'a BadgeRecord, &'a Revocation)>,
     /// The badge that replaces the revoked one.
     pub issued: Option<&'a BadgeRecord>,
-}
-
-#[async_trait]
-pub trait Appeals: Send + Sync {
-    /// Files an appeal and writes the audit entry; [`StoreError::Exists`] if one of its dimensions
-    /// has an open appeal.
-    async fn file_appeal(
-        &self,
-        appeal: &AppealRecord,
-        tenant: &TenantId,
-        decision: &Decision,
-    ) -> Result<(), StoreError>;
-    async fn appeal(
-        &self,
-        organization: OrganizationNumber,
-        assessment: &str,
-        id: &str,
-    ) -> Result<Option<AppealRecord>, StoreError>;
-    /// Appeals of an assessment after a position, in the order of filing.
-    async fn appeals(
-        &self,
-        organization: OrganizationNumber,
-        assessment: &str,
-        after: Option<&Position>,
-        limit: u32,
-    ) -> Result<Vec<AppealRecord>, StoreError>;
-    /// The accepted appeals of an assessment, in the order of acceptance.
-    async fn accepted_appeals(
-        &self,
-        organization: OrganizationNumber,
-        assessment: &str,
-    ) -> Result<Vec<AppealRecord>, StoreError>;
-    async fn is_appealed(&self, assessment: &str) -> Result<bool, StoreError>;
-    /// Stores the new state of an open appeal with everything it changes, and writes the audit
-    /// entry. [`StoreError::Stale`] if the appeal is already decided or the records it changes are
-    /// not as they were read, [`StoreError::Exists`] if the badge's status bit is already taken.
-    async fn handle_appeal(
-        &self,
-        appeal: &AppealRecord,
-        amended: Option<Amended<'_>>,
-        tenant: &TenantId,
-        decision: &Decision,
-    ) -> Result<(), StoreError>;
 }

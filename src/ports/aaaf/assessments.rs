@@ -1,22 +1,18 @@
 //! Store access to assessments, which replicas work on under a lease.
 
-use std::collections::HashMap;
-use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AgentNumber, BadgeRecord, BadgeStanding, OrganizationNumber, Position};
+use super::{AgentNumber, BadgeStanding, OrganizationNumber, Position};
 use crate::domain::aaaf::Assessment;
 use crate::domain::aaaf::calibration::Calibration;
 use crate::domain::aaaf::interval::Intervals;
 use crate::domain::aaaf::library::Plan;
 use crate::domain::aaaf::order::Verdict;
-use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
-use crate::ports::{Fence, StoreError};
+use crate::ports::Fence;
 
 /// State of an assessment (AAAF S7); completed and failed are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,75 +170,4 @@ pub struct AssessmentClaim {
 pub struct AssessmentFilter {
     pub agent: Option<AgentNumber>,
     pub stage: Option<Stage>,
-}
-
-#[async_trait]
-pub trait Assessments: Send + Sync {
-    /// Adds an assessment; [`StoreError::Exists`] if another one of the agent is pending or in
-    /// progress.
-    async fn add_assessment(&self, assessment: &AssessmentRecord) -> Result<(), StoreError>;
-    async fn assessment(
-        &self,
-        organization: OrganizationNumber,
-        id: &str,
-    ) -> Result<Option<AssessmentRecord>, StoreError>;
-    /// The agents of those assessments among these ids that have not ended, by assessment id.
-    async fn assessments_under_way(
-        &self,
-        organization: OrganizationNumber,
-        ids: &[&str],
-    ) -> Result<HashMap<String, AgentNumber>, StoreError>;
-    /// Assessments after a position, in the order of creation.
-    async fn assessments(
-        &self,
-        organization: OrganizationNumber,
-        filter: AssessmentFilter,
-        after: Option<&Position>,
-        limit: u32,
-    ) -> Result<Vec<AssessmentRecord>, StoreError>;
-    /// The newest assessment of an agent with both axes that was requested before `before`.
-    async fn last_rating(
-        &self,
-        agent: AgentNumber,
-        before: Timestamp,
-    ) -> Result<Option<AssessmentRecord>, StoreError>;
-    /// Claims the oldest assessment that is unclaimed or whose lease has expired by the store's
-    /// clock. With `only`, limited to these ids.
-    async fn claim_assessment(
-        &self,
-        owner: &str,
-        only: Option<&[String]>,
-        ttl: Duration,
-        now: Timestamp,
-    ) -> Result<Option<AssessmentClaim>, StoreError>;
-    /// Releases an assessment that has to wait, for any replica to claim after a delay;
-    /// [`StoreError::Fenced`] as for [`Self::end_assessment`].
-    async fn park_assessment(
-        &self,
-        id: &str,
-        fence: Fence,
-        wait: Duration,
-    ) -> Result<(), StoreError>;
-    /// Ends an assessment and stores its badge. [`StoreError::Fenced`] if it was claimed again or
-    /// has ended, [`StoreError::Exists`] if the badge's status bit is already taken.
-    async fn end_assessment(
-        &self,
-        id: &str,
-        fence: Fence,
-        finding: &Finding,
-        badge: Option<&BadgeRecord>,
-        now: Timestamp,
-    ) -> Result<(), StoreError>;
-    /// Stores a review: the finding with the decision, the withheld badge with its new state, and
-    /// an audit entry for the organization's tenant. [`StoreError::Stale`] if the assessment has
-    /// changed since it was read, [`StoreError::Exists`] if the badge's status bit is already
-    /// taken.
-    async fn review_assessment(
-        &self,
-        assessment: &AssessmentRecord,
-        reviewed: &Finding,
-        badge: Option<&BadgeRecord>,
-        tenant: &TenantId,
-        decision: &Decision,
-    ) -> Result<(), StoreError>;
 }

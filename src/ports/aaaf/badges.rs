@@ -1,14 +1,11 @@
 //! Store access to badges, issuer keys and status lists.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{AgentNumber, OrganizationNumber, OrganizationRecord};
 use crate::domain::aaaf::badge::{Badge, RevocationReason};
-use crate::domain::audit::Decision;
 use crate::domain::pack::keys::PublicKey;
-use crate::ports::StoreError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -129,68 +126,4 @@ pub struct Retirement<'a> {
     /// How to revoke everything the key signed, if it is compromised.
     pub compromised: Option<&'a Revocation>,
     pub at: Timestamp,
-}
-
-/// Badges of organizations. They are added and approved together with their assessments.
-#[async_trait]
-pub trait Badges: Send + Sync {
-    /// The keys of an organization, oldest first.
-    async fn issuer_keys(
-        &self,
-        organization: OrganizationNumber,
-    ) -> Result<Vec<IssuerKeyRecord>, StoreError>;
-    /// Adds the current key; [`StoreError::Exists`] if there is one.
-    async fn add_issuer_key(
-        &self,
-        organization: OrganizationNumber,
-        key: &IssuerKeyRecord,
-    ) -> Result<(), StoreError>;
-    /// Retires a key with all consequences and writes the audit entry. Returns the number of
-    /// revoked badges. [`StoreError::Stale`] if the state of the key has changed.
-    async fn retire_issuer_key(
-        &self,
-        retirement: &Retirement<'_>,
-        decision: &Decision,
-    ) -> Result<u64, StoreError>;
-    /// A status list of this issuer and address in which fewer than `room` bits are taken; created
-    /// if necessary.
-    async fn open_status_list(
-        &self,
-        organization: OrganizationNumber,
-        issuer: &str,
-        base_url: &str,
-        room: u32,
-        now: Timestamp,
-    ) -> Result<StatusListRecord, StoreError>;
-    /// The list of this number, in any organization.
-    async fn status_list(
-        &self,
-        number: StatusListNumber,
-    ) -> Result<Option<StatusListRecord>, StoreError>;
-    /// The indexes of the revoked bits of a list.
-    async fn revoked_bits(&self, number: StatusListNumber) -> Result<Vec<u32>, StoreError>;
-    /// A badge with its organization, in any organization.
-    async fn badge(
-        &self,
-        id: &str,
-    ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError>;
-    /// The newest badge of an assessment with its organization, in any organization.
-    async fn newest_badge(
-        &self,
-        assessment: &str,
-    ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError>;
-    async fn badge_of(
-        &self,
-        organization: OrganizationNumber,
-        assessment: &str,
-    ) -> Result<Option<BadgeRecord>, StoreError>;
-    /// Revokes an issued badge and writes the audit entry; [`StoreError::Stale`] if the badge is
-    /// not issued any more.
-    async fn revoke_badge(
-        &self,
-        badge: &BadgeRecord,
-        revocation: &Revocation,
-        organization: &OrganizationRecord,
-        decision: &Decision,
-    ) -> Result<(), StoreError>;
 }

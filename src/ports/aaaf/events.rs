@@ -1,15 +1,12 @@
 //! Store access to evidence, which is append-only. Projections are rebuilt from evidence, never the
 //! other way round.
 
-use std::collections::HashSet;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{AgentNumber, OrganizationNumber};
+use super::AgentNumber;
 use crate::domain::aaaf::evidence::Recorder;
-use crate::ports::StoreError;
 
 /// A validated event to record.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,67 +105,4 @@ pub struct EventFilter {
     pub from: Option<Timestamp>,
     /// Exclusive.
     pub to: Option<Timestamp>,
-}
-
-#[async_trait]
-pub trait EvidenceLog: Send + Sync {
-    /// Records events in one transaction, in this order. Returns for each event whether it is new.
-    /// If the organization already has an event with the same id, the first one is kept.
-    async fn record_events(
-        &self,
-        organization: OrganizationNumber,
-        events: &[NewEvent],
-        origin: Origin<'_>,
-        now: Timestamp,
-    ) -> Result<Vec<bool>, StoreError>;
-    async fn event(
-        &self,
-        organization: OrganizationNumber,
-        id: &str,
-    ) -> Result<Option<EventRecord>, StoreError>;
-    /// The events with these ids, in any order.
-    async fn events_named(
-        &self,
-        organization: OrganizationNumber,
-        ids: &[&str],
-    ) -> Result<Vec<EventRecord>, StoreError>;
-    /// Events after a position, by agent, time and arrival.
-    async fn events(
-        &self,
-        organization: OrganizationNumber,
-        filter: &EventFilter,
-        after: Option<EventPosition>,
-        limit: u32,
-    ) -> Result<Vec<EventRecord>, StoreError>;
-    /// The evidence of an assessment after a position, by task, time and arrival.
-    async fn events_by_task(
-        &self,
-        organization: OrganizationNumber,
-        evidence: EvidenceOf<'_>,
-        after: Option<&TaskPosition>,
-        limit: u32,
-    ) -> Result<Vec<EventRecord>, StoreError>;
-    /// Whether collecting evidence about an agent had begun by a given time: an event was recorded
-    /// by then that did not come from an agent, or a run of this host produced one.
-    async fn is_collected_by(
-        &self,
-        organization: OrganizationNumber,
-        agent: AgentNumber,
-        moment: Timestamp,
-    ) -> Result<bool, StoreError>;
-    /// The tasks among these that were assigned to an agent according to a source.
-    async fn assigned_by(
-        &self,
-        organization: OrganizationNumber,
-        agent: AgentNumber,
-        source: &str,
-        tasks: &[&str],
-    ) -> Result<HashSet<String>, StoreError>;
-    /// Whether one of these ids belongs to an event of another source.
-    async fn is_taken(
-        &self,
-        organization: OrganizationNumber,
-        source: &str,
-        ids: &[&str],
-    ) -> Result<bool, StoreError>;
 }

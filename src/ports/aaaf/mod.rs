@@ -12,29 +12,28 @@ mod profiles;
 mod stress_tests;
 mod upkeep;
 
-pub use agents::{AgentNumber, AgentRecord, Agents, Known};
-pub use appeals::{Amended, Amendment, AppealRecord, AppealState, Appeals, Handling};
+pub use agents::{AgentNumber, AgentRecord, Known};
+pub use appeals::{Amended, Amendment, AppealRecord, AppealState, Handling};
 pub use assessments::{
-    Asked, AssessmentClaim, AssessmentFilter, AssessmentRecord, Assessments, Finding, Reviewed,
-    Stage, StressTest,
+    Asked, AssessmentClaim, AssessmentFilter, AssessmentRecord, Finding, Reviewed, Stage,
+    StressTest,
 };
 pub use badges::{
-    BadgeRecord, BadgeStanding, BadgeState, Badges, Issued, IssuerKeyRecord, Retirement,
-    Revocation, StatusListNumber, StatusListRecord,
+    BadgeRecord, BadgeStanding, BadgeState, Issued, IssuerKeyRecord, Retirement, Revocation,
+    StatusListNumber, StatusListRecord,
 };
 pub use events::{
-    EventFilter, EventPosition, EventRecord, EvidenceLog, EvidenceOf, NewEvent, Origin, PROJECTED,
-    TaskPosition,
+    EventFilter, EventPosition, EventRecord, EvidenceOf, NewEvent, Origin, PROJECTED, TaskPosition,
 };
 pub use notices::{
-    Attempted, DeliveryRecord, DeliveryState, DueDelivery, NoticeClaim, NoticeWebhook, Notices,
-    Redelivery, SealedSecrets,
+    Attempted, DeliveryRecord, DeliveryState, DueDelivery, NoticeClaim, NoticeWebhook, Redelivery,
+    SealedSecrets,
 };
-pub use organizations::{OrganizationNumber, OrganizationRecord, Organizations};
-pub use own_tasks::{OwnTaskRecord, OwnTasks};
-pub use profiles::{EndedRun, Gathered, LeftOut, ProfileRecord, Profiles, RunsOf};
-pub use stress_tests::{Outcome, StressResult, StressResults};
-pub use upkeep::{Ending, Looked, Upkeep};
+pub use organizations::{OrganizationNumber, OrganizationRecord};
+pub use own_tasks::OwnTaskRecord;
+pub use profiles::{EndedRun, Gathered, LeftOut, ProfileRecord, RunsOf};
+pub use stress_tests::{Outcome, StressResult};
+pub use upkeep::{Ending, Looked};
 
 use jiff::Timestamp;
 

@@ -4,9 +4,7 @@
 //! webhook that subscribes to its topic. One replica at a time serves a webhook, under a lease with
 //! a fencing token. Deliveries have no guaranteed order.
 
-use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -15,7 +13,7 @@ use super::{AppealRecord, AssessmentRecord, Finding, OrganizationNumber, Positio
 use crate::domain::aaaf::Kind;
 use crate::domain::aaaf::notice::schedule::{Health, Next};
 use crate::domain::aaaf::notice::{Notice, Topic};
-use crate::ports::{Fence, StoreError};
+use crate::ports::Fence;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoticeWebhook {
@@ -140,94 +138,6 @@ pub enum Redelivery {
     Due(DeliveryRecord),
     Disabled,
     Unknown,
-}
-
-#[async_trait]
-pub trait Notices: Send + Sync {
-    /// Adds a webhook; `false` if the organization already has `most` of them.
-    async fn add_notice_webhook(
-        &self,
-        webhook: &NoticeWebhook,
-        most: u32,
-    ) -> Result<bool, StoreError>;
-    async fn notice_webhook(
-        &self,
-        organization: OrganizationNumber,
-        id: &str,
-    ) -> Result<Option<NoticeWebhook>, StoreError>;
-    /// Webhooks after a position, in the order of creation.
-    async fn notice_webhooks(
-        &self,
-        organization: OrganizationNumber,
-        after: Option<&Position>,
-        limit: u32,
-    ) -> Result<Vec<NoticeWebhook>, StoreError>;
-    /// Deletes a webhook with its deliveries; `false` if it does not exist.
-    async fn remove_notice_webhook(
-        &self,
-        organization: OrganizationNumber,
-        id: &str,
-    ) -> Result<bool, StoreError>;
-    /// Replaces the secrets of a webhook; [`StoreError::Stale`] if they have changed since they
-    /// were read, or the webhook was deleted.
-    async fn rotate_notice_webhook(
-        &self,
-        webhook: &NoticeWebhook,
-        secrets: &SealedSecrets,
-    ) -> Result<(), StoreError>;
-    /// Enables a disabled webhook; `false` if it does not exist.
-    async fn enable_notice_webhook(
-        &self,
-        organization: OrganizationNumber,
-        id: &str,
-    ) -> Result<bool, StoreError>;
-    /// Deliveries to a webhook after a position, in the order of their messages.
-    async fn deliveries(
-        &self,
-        organization: OrganizationNumber,
-        webhook: &str,
-        after: Option<&Position>,
-        limit: u32,
-    ) -> Result<Vec<DeliveryRecord>, StoreError>;
-    /// Makes a delivery due again now, whatever its state.
-    async fn redeliver(
-        &self,
-        organization: OrganizationNumber,
-        webhook: &str,
-        id: &str,
-        now: Timestamp,
-    ) -> Result<Redelivery, StoreError>;
-
-    /// Claims the webhook with the oldest due delivery whose lease has expired by the store's
-    /// clock.
-    async fn claim_notice_webhook(
-        &self,
-        owner: &str,
-        ttl: Duration,
-        now: Timestamp,
-    ) -> Result<Option<NoticeClaim>, StoreError>;
-    /// Due deliveries to a claimed webhook, oldest first.
-    async fn due_deliveries(
-        &self,
-        claim: &NoticeClaim,
-        now: Timestamp,
-        limit: u32,
-    ) -> Result<Vec<DueDelivery>, StoreError>;
-    /// Records attempts and the resulting health of the webhook, and extends the lease to `ttl`
-    /// from now. Pending deliveries of a disabled webhook become failed. [`StoreError::Fenced`] if
-    /// there is a newer claim, or the webhook was deleted.
-    async fn attempted(
-        &self,
-        claim: &NoticeClaim,
-        attempts: &[Attempted],
-        health: &Health,
-        ttl: Duration,
-    ) -> Result<(), StoreError>;
-    /// Releases the claim on a webhook.
-    async fn release_notice_webhook(&self, claim: &NoticeClaim) -> Result<(), StoreError>;
-    /// Deletes finished deliveries older than `before` and notices without deliveries, at most
-    /// `limit` of each. Returns how many were deleted.
-    async fn forget_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64, StoreError>;
 }
 
 impl AppealRecord {

@@ -1,15 +1,12 @@
 //! Store access to assessment profiles, which describe the tasks of suites, and to the record of
 //! which eval runs have become evidence.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::{AgentNumber, OrganizationNumber, Position};
+use super::{AgentNumber, Position};
 use crate::domain::aaaf::agent::OpenwopAgent;
 use crate::domain::aaaf::projection::Profile;
 use crate::domain::ids::{RunId, TenantId};
-use crate::domain::run::record::RunRecord;
-use crate::ports::StoreError;
 
 /// A stored profile.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,64 +121,4 @@ impl LeftOut {
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.as_str() == name)
     }
-}
-
-#[async_trait]
-pub trait Profiles: Send + Sync {
-    /// Sets the profile of a suite version and marks its runs for processing. Returns whether the
-    /// profile is new.
-    async fn set_profile(
-        &self,
-        organization: OrganizationNumber,
-        profile: &ProfileRecord,
-    ) -> Result<bool, StoreError>;
-    /// The profile of `suiteId@version`.
-    async fn profile(
-        &self,
-        organization: OrganizationNumber,
-        suite: &str,
-    ) -> Result<Option<ProfileRecord>, StoreError>;
-    /// Profiles after a position, in the order in which they were first set.
-    async fn profiles(
-        &self,
-        organization: OrganizationNumber,
-        after: Option<&Position>,
-        limit: u32,
-    ) -> Result<Vec<ProfileRecord>, StoreError>;
-    /// Deletes a profile; `false` if it does not exist.
-    async fn remove_profile(
-        &self,
-        organization: OrganizationNumber,
-        suite: &str,
-    ) -> Result<bool, StoreError>;
-    /// Ended eval runs that were not processed for this organization, in the order of creation.
-    async fn runs_to_gather(
-        &self,
-        organization: OrganizationNumber,
-        which: RunsOf<'_>,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<EndedRun>, StoreError>;
-    /// The record of an eval run, even of a deleted one: its scores are kept, so that deleting a
-    /// run does not delete evidence.
-    async fn run_to_gather(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-    ) -> Result<Option<RunRecord>, StoreError>;
-    /// Records the result of processing a run. A missing profile is recorded only while it is
-    /// missing.
-    async fn gathered(
-        &self,
-        organization: OrganizationNumber,
-        run: &Gathered,
-        now: Timestamp,
-    ) -> Result<(), StoreError>;
-    /// The newest runs of an agent that produced no evidence, with the reason.
-    async fn left_out(
-        &self,
-        organization: OrganizationNumber,
-        agent: AgentNumber,
-        limit: u32,
-    ) -> Result<Vec<(RunId, LeftOut)>, StoreError>;
 }

@@ -1,12 +1,8 @@
 //! Store access to the task results of stress tests.
 
-use async_trait::async_trait;
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::OrganizationNumber;
 use crate::domain::ids::RunId;
-use crate::ports::StoreError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -44,26 +40,4 @@ pub struct StressResult {
     pub outcome: Outcome,
     /// Range 0.0..=1.0.
     pub score: f64,
-}
-
-#[async_trait]
-pub trait StressResults: Send + Sync {
-    /// Records results. An existing result of the same task is kept.
-    async fn record_stress_results(
-        &self,
-        organization: OrganizationNumber,
-        assessment: &str,
-        results: &[StressResult],
-        now: Timestamp,
-    ) -> Result<(), StoreError>;
-    /// The results of an assessment, by test and task.
-    async fn stress_results(
-        &self,
-        organization: OrganizationNumber,
-        assessment: &str,
-    ) -> Result<Vec<StressResult>, StoreError>;
-    /// Deletes the oldest results recorded before `before`, at most `limit`. Returns how many were
-    /// deleted.
-    async fn forget_stress_results(&self, before: Timestamp, limit: u32)
-    -> Result<u64, StoreError>;
 }

@@ -18,13 +18,14 @@ use crate::domain::aaaf::filing::{Filing, Ruling};
 use crate::domain::aaaf::{Config, Kind, Rating, Unscored};
 use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
+use crate::ports::StoreError;
 use crate::ports::aaaf::{
     Amended, Amendment, AppealRecord, AppealState, AssessmentRecord, BadgeRecord, BadgeState,
     Finding, Handling, Position, Revocation, Stage,
 };
-use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
+use crate::store::Database;
 
 /// Maximum number of appeals of one dimension of an assessment.
 const MOST_APPEALS: usize = 3;
@@ -358,7 +359,7 @@ impl Aaaf {
 }
 
 struct Accepting<'a> {
-    store: &'a dyn Store,
+    store: &'a Database,
     tenant: &'a TenantId,
     decision: Decision,
     place: u32,

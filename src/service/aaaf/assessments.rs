@@ -15,13 +15,14 @@ use crate::domain::aaaf::validity::Validity;
 use crate::domain::aaaf::{Assessment, Config, Insufficient, Kind, Scoring, Unscored};
 use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
+use crate::ports::StoreError;
 use crate::ports::aaaf::{
     AgentNumber, AgentRecord, Asked, AssessmentFilter, AssessmentRecord, BadgeRecord,
     BadgeStanding, BadgeState, Finding, OrganizationNumber, Position, Reviewed, Stage,
 };
-use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
+use crate::store::Database;
 
 /// Progress of collecting evidence about an agent: for each axis, the number of tasks so far and
 /// the number needed.
@@ -387,7 +388,7 @@ impl Aaaf {
 
 /// A review to record.
 struct Reviewing<'a> {
-    store: &'a dyn Store,
+    store: &'a Database,
     assessment: &'a AssessmentRecord,
     reviewed: &'a Finding,
     tenant: &'a TenantId,

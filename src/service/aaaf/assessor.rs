@@ -23,9 +23,10 @@ use crate::domain::aaaf::interval::compare;
 use crate::domain::aaaf::validity::Validity;
 use crate::domain::aaaf::{Config, Insufficient, Rating, Scored, Scoring, Unscored};
 use crate::ports::aaaf::{AssessmentClaim, AssessmentRecord, BadgeRecord, Finding};
-use crate::ports::{Clock, Store, StoreError};
+use crate::ports::{Clock, StoreError};
 use crate::protocol::error::Problem;
 use crate::service::fault::{chain, internal, note_outage};
+use crate::store::Database;
 
 /// Maximum number of claims of one assessment: the first and one retry.
 const CLAIMS: i64 = 2;
@@ -59,7 +60,7 @@ enum Left {
 
 /// The worker that claims assessments for one replica.
 pub struct Assessor {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     issuer: Arc<Issuer>,
     owner: String,
@@ -74,7 +75,7 @@ struct Outcome {
 }
 
 struct Ending<'a> {
-    store: &'a dyn Store,
+    store: &'a Database,
     claim: &'a AssessmentClaim,
     finding: &'a Finding,
     now: Timestamp,
@@ -108,7 +109,7 @@ impl From<Finding> for Outcome {
 impl Assessor {
     /// Creates a worker; `owner` must be unique among all replicas and starts.
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         issuer: Arc<Issuer>,
         owner: String,

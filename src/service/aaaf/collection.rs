@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use crate::domain::aaaf::Event;
 use crate::domain::aaaf::appeal::OverrideFault;
 use crate::domain::aaaf::evidence::Entitlement;
+use crate::ports::StoreError;
 use crate::ports::aaaf::{
     AgentNumber, Asked, EventRecord, EvidenceOf, OrganizationNumber, PROJECTED as JUDGED_HERE,
     TaskPosition,
 };
-use crate::ports::{Store, StoreError};
+use crate::store::Database;
 
 /// Maximum number of events of one assessment, so that one assessment cannot occupy a host
 /// indefinitely.
@@ -79,7 +80,7 @@ pub struct About<'a> {
 /// # Errors
 /// [`CollectError`].
 pub async fn collect<S: Send + 'static>(
-    store: &dyn Store,
+    store: &Database,
     about: About<'_>,
     state: S,
     add: Add<S>,

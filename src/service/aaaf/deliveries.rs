@@ -20,9 +20,10 @@ use crate::domain::retry_after::retry_after;
 use crate::domain::sealing::owner;
 use crate::domain::webhook::{Secret, Secrets, standard_headers};
 use crate::ports::aaaf::{Attempted, DueDelivery, NoticeClaim, NoticeWebhook};
-use crate::ports::{Clock, Ids, Store, StoreError, Undelivered};
+use crate::ports::{Clock, Ids, StoreError, Undelivered};
 use crate::service::fault::{chain, note_outage};
 use crate::service::vault::{Vault, VaultError};
+use crate::store::Database;
 use crate::telemetry::names;
 
 /// Maximum number of webhooks that one replica serves at the same time.
@@ -36,7 +37,7 @@ const TURN: Duration = Duration::from_secs(10);
 
 /// The dependencies of a [`Deliverer`].
 pub struct Means {
-    pub store: Arc<dyn Store>,
+    pub store: Arc<Database>,
     pub clock: Arc<dyn Clock>,
     /// Random numbers for the wait between attempts.
     pub ids: Arc<dyn Ids>,

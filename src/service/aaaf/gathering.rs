@@ -19,12 +19,13 @@ use crate::domain::eval::rubric::rubric;
 use crate::domain::eval::suite_rules::read_suite;
 use crate::domain::ids::{RunId, TaskId, TenantId};
 use crate::domain::run::record::EvalSpec;
+use crate::ports::StoreError;
 use crate::ports::aaaf::{
     AgentRecord, Gathered, LeftOut, NewEvent, OrganizationNumber, Origin, PROJECTED, RunsOf,
 };
-use crate::ports::{Store, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
+use crate::store::Database;
 
 /// Maximum number of runs processed per request, so that one caller cannot occupy a host.
 const MOST_RUNS: usize = 500;
@@ -298,7 +299,7 @@ impl Aaaf {
 /// Whether the ids of these events belong to events of another source. Then the run cannot be
 /// recorded.
 pub(super) async fn is_taken(
-    store: &dyn Store,
+    store: &Database,
     organization: OrganizationNumber,
     events: &[NewEvent],
 ) -> Result<bool, StoreError> {
@@ -313,7 +314,7 @@ pub(super) async fn is_taken(
 
 /// Records the events of a run and returns how many are new.
 pub(super) async fn keep(
-    store: &dyn Store,
+    store: &Database,
     organization: OrganizationNumber,
     events: &[NewEvent],
     now: Timestamp,

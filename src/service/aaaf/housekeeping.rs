@@ -15,8 +15,9 @@ use crate::domain::aaaf::notice::{Notice, Topic};
 use crate::domain::aaaf::reassess::{Standing, due, is_old};
 use crate::domain::aaaf::validity::{NOTICE, Validity};
 use crate::ports::aaaf::{AgentNumber, AssessmentRecord, Ending, Looked};
-use crate::ports::{Clock, Store, StoreError};
+use crate::ports::{Clock, StoreError};
 use crate::service::fault::chain;
+use crate::store::Database;
 
 /// Interval between two checks of all agents.
 const LOOK_EVERY: SignedDuration = SignedDuration::from_hours(1);
@@ -38,7 +39,7 @@ const DELIVERIES: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// The worker that runs periodic jobs for one replica.
 pub struct Housekeeper {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     owner: String,
     poll: Duration,
@@ -71,12 +72,7 @@ impl Job {
 impl Housekeeper {
     /// Creates a worker that checks every `poll` whether a job is due; `owner` must be unique among
     /// all replicas and starts.
-    pub fn new(
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        owner: String,
-        poll: Duration,
-    ) -> Self {
+    pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>, owner: String, poll: Duration) -> Self {
         Self {
             store,
             clock,

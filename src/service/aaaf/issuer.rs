@@ -19,8 +19,9 @@ use crate::ports::aaaf::{
     AgentRecord, AssessmentRecord, BadgeRecord, BadgeState, Issued, IssuerKeyRecord,
     OrganizationRecord,
 };
-use crate::ports::{Clock, Ids, Store, StoreError};
+use crate::ports::{Clock, Ids, StoreError};
 use crate::service::vault::{Vault, VaultError};
+use crate::store::Database;
 
 /// Number of bits of a list that are used before the next list starts. Bits are drawn at random, so
 /// a free one is found quickly.
@@ -64,7 +65,7 @@ pub(super) trait Keeps: Sync {
 }
 
 pub struct Issuer {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     vault: Arc<Vault>,
@@ -74,7 +75,7 @@ pub struct Issuer {
 impl Issuer {
     /// Creates an issuer for the host at `place`.
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         vault: Arc<Vault>,

@@ -41,12 +41,13 @@ use super::runs::Runs;
 use super::vault::Vault;
 use crate::domain::aaaf::organization::Auditor;
 use crate::ports::aaaf::OrganizationRecord;
-use crate::ports::{Clock, Ids, Notifier, Store};
+use crate::ports::{Clock, Ids, Notifier};
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::store::Database;
 
 /// The dependencies of [`Aaaf`].
 pub struct AaafDeps {
-    pub store: Arc<dyn Store>,
+    pub store: Arc<Database>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
     pub keys: Arc<Keys>,
@@ -58,7 +59,7 @@ pub struct AaafDeps {
 
 /// The rating use cases.
 pub struct Aaaf {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     keys: Arc<Keys>,

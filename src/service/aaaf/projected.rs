@@ -11,8 +11,9 @@ use crate::domain::ids::TaskId;
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{COMMAND_PROVIDER, RunRecord};
 use crate::ports::aaaf::{AgentRecord, LeftOut, NewEvent};
-use crate::ports::{Store, StoreError, reaches_end};
+use crate::ports::{StoreError, reaches_end};
 use crate::protocol::openwop::summary::Severity;
+use crate::store::Database;
 
 /// Maximum number of events read from one log.
 const MOST: usize = 200_000;
@@ -42,7 +43,7 @@ pub struct Made {
 /// # Errors
 /// The store failed.
 pub async fn projected(
-    store: &dyn Store,
+    store: &Database,
     agent: &AgentRecord,
     record: &RunRecord,
     profile: Profile,
@@ -81,7 +82,7 @@ pub async fn projected(
 }
 
 async fn read(
-    store: &dyn Store,
+    store: &Database,
     record: &RunRecord,
     doubted: &HashSet<TaskId>,
 ) -> Result<Result<Log, LeftOut>, StoreError> {

@@ -24,11 +24,12 @@ use crate::ports::aaaf::{
     AgentRecord, AssessmentRecord, Finding, Gathered, LeftOut, NewEvent, Outcome, StressResult,
     StressTest,
 };
-use crate::ports::{CancelRequest, Clock, Head, Store, StoreError};
+use crate::ports::{CancelRequest, Clock, Head, StoreError};
 use crate::protocol::error::Problem;
 use crate::service::command::Command;
 use crate::service::library::LoadedAgent;
 use crate::service::runs::{Elsewhere, Runs};
+use crate::store::Database;
 
 /// Maximum total duration of the runs of an assessment.
 pub(super) const LONGEST: SignedDuration = SignedDuration::from_hours(2);
@@ -60,7 +61,7 @@ pub enum Standing {
 
 /// The dependencies for running stress tests.
 pub struct Bench {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     runs: Arc<Runs>,
 }
@@ -199,7 +200,7 @@ fn inputs(suite: &Value) -> impl Iterator<Item = &Value> {
 }
 
 impl Bench {
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, runs: Arc<Runs>) -> Self {
+    pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>, runs: Arc<Runs>) -> Self {
         Self { store, clock, runs }
     }
 

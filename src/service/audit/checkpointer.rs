@@ -10,15 +10,16 @@ use crate::domain::audit::checkpoint::{Checkpoint, MAX_ENTRIES};
 use crate::domain::audit::{Link, Walk};
 use crate::domain::ids::TenantId;
 use crate::domain::pack::keys::SecretKey;
-use crate::ports::{Clock, Ids, Store, StoreError};
+use crate::ports::{Clock, Ids, StoreError};
 use crate::service::fault::{chain, note_outage};
+use crate::store::Database;
 
 /// Tenants read per page.
 const TENANTS: u32 = 100;
 
 /// Signs the entries since the last checkpoint. If two replicas do so at once, one succeeds.
 pub struct Checkpointer {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     key: SecretKey,
@@ -28,7 +29,7 @@ pub struct Checkpointer {
 impl Checkpointer {
     /// A checkpointer that looks for new entries every `every`.
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         key: SecretKey,

@@ -16,10 +16,11 @@ use crate::domain::card::history::{AlertBelow, Look, Scores, alerts, falls};
 use crate::domain::card::ranking::{Ranking, Weights};
 use crate::domain::hex::hex;
 use crate::domain::ids::TenantId;
-use crate::ports::{CardWatch, Clock, DueCard, Ids, Store, StoreError, Telling};
+use crate::ports::{CardWatch, Clock, DueCard, Ids, StoreError, Telling};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
+use crate::store::Database;
 
 /// Concurrent card checks that send requests to others.
 const AT_ONCE: usize = 16;
@@ -46,7 +47,7 @@ pub enum Subject {
 
 pub struct CardScores {
     cards: Arc<Cards>,
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     places: Semaphore,
@@ -55,7 +56,7 @@ pub struct CardScores {
 impl CardScores {
     pub fn new(
         cards: Arc<Cards>,
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Self {

@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use super::history::CardScores;
-use crate::ports::{Clock, DueCard, Store, StoreError};
+use crate::ports::{Clock, DueCard, StoreError};
 use crate::service::fault::{chain, note_outage};
+use crate::store::Database;
 
 const JOB: &str = "agent_cards";
 /// Longer than any batch: a check takes at most a minute and a half.
@@ -23,7 +24,7 @@ const AT_ONCE: u32 = 8;
 
 pub struct Rescorer {
     scores: Arc<CardScores>,
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     owner: String,
     poll: Duration,
@@ -34,7 +35,7 @@ impl Rescorer {
     /// every `poll`.
     pub fn new(
         scores: Arc<CardScores>,
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         owner: String,
         poll: Duration,

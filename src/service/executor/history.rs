@@ -10,11 +10,11 @@ use super::Reached;
 use super::control::{RunControl, Stop};
 use crate::domain::run::fork::{Fork, ForkMode, inherit};
 use crate::domain::run::record::RunRecord;
-use crate::ports::Store;
 use crate::protocol::openwop::events::{
     DivergenceKind, EvalCompleted, Event, NewEvent, ReplayDiverged, RunError, RunFailed,
 };
 use crate::service::run_writer::RunWriter;
+use crate::store::Database;
 
 /// Events copied in one transaction.
 const PAGE: u32 = 1024;
@@ -28,7 +28,7 @@ pub(super) type Verify<'a> =
 
 /// Copies the missing part of the history. `None` if the run is to be executed from here.
 pub(super) async fn bring(
-    store: &dyn Store,
+    store: &Database,
     run: &RunRecord,
     fork: &Fork,
     writer: &RunWriter,

@@ -23,11 +23,12 @@ use super::projections::{Projections, catch_up};
 use super::run_writer::RunWriter;
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{RunRecord, Work};
-use crate::ports::{Claim, Clock, Ids, Store, Wait};
+use crate::ports::{Claim, Clock, Ids, Wait};
 use crate::protocol::openwop::events::{DrainPolicy, Event, NewEvent};
+use crate::store::Database;
 
 pub struct Executor {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     projections: Arc<Projections>,
@@ -61,7 +62,7 @@ enum Reached {
 
 impl Executor {
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         projections: Arc<Projections>,

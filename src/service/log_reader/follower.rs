@@ -9,8 +9,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::domain::ids::RunId;
-use crate::ports::{Head, Store};
+use crate::ports::Head;
 use crate::service::fault::chain;
+use crate::store::Database;
 
 /// Longest interval between two checks of a run, in case a signal is lost.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -75,7 +76,7 @@ impl Follow {
 
 impl Followers {
     /// Follows a run whose log reaches `known`.
-    pub(super) fn follow(&self, store: &Arc<dyn Store>, run: &RunId, known: Head) -> Follow {
+    pub(super) fn follow(&self, store: &Arc<Database>, run: &RunId, known: Head) -> Follow {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let present = watched.get(run).and_then(Weak::upgrade);
         let follower = present.unwrap_or_else(|| {
@@ -107,7 +108,7 @@ impl Followers {
 }
 
 async fn watch_run(
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     run: RunId,
     heads: watch::Sender<Head>,
     stop: CancellationToken,

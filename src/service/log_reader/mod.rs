@@ -27,7 +27,8 @@ pub use page::{PAGE_BYTES, PAGE_EVENTS, Page, PagedEvent};
 pub use room::{Full, Room, Rooms};
 
 use crate::domain::ids::RunId;
-use crate::ports::{Head, Store, StoreError, reaches_end};
+use crate::ports::{Head, StoreError, reaches_end};
+use crate::store::Database;
 
 const DEFAULT_CACHE_BYTES: u64 = 16 * 1024 * 1024;
 /// Concurrent reads of the store: each may return [`PAGE_BYTES`] and one event more.
@@ -64,7 +65,7 @@ type Tail = Arc<Mutex<Option<Arc<Page>>>>;
 
 /// Shared access to the logs of all runs, with limited memory.
 pub struct LogReader {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     /// Keyed by the first sequence.
     full: Cache<(RunId, u64), Arc<Page>>,
     tails: Cache<RunId, Tail>,
@@ -75,12 +76,12 @@ pub struct LogReader {
 
 impl LogReader {
     /// A reader over `store` that caches up to 16 MiB of pages.
-    pub fn new(store: Arc<dyn Store>) -> Self {
+    pub fn new(store: Arc<Database>) -> Self {
         Self::with_cache_bytes(store, DEFAULT_CACHE_BYTES)
     }
 
     /// A reader that caches up to `cache_bytes` of full pages.
-    pub fn with_cache_bytes(store: Arc<dyn Store>, cache_bytes: u64) -> Self {
+    pub fn with_cache_bytes(store: Arc<Database>, cache_bytes: u64) -> Self {
         Self {
             store,
             full: Cache::builder()

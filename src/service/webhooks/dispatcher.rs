@@ -23,10 +23,9 @@ use tracing::{error, info, warn};
 use crate::domain::ids::RunId;
 use crate::domain::webhook::delivery::Addressed;
 use crate::domain::webhook::{Admission, Delivery};
-use crate::ports::{
-    Clock, Followed, Notifier, Store, StoreError, StoredEvent, WebhookClaim, Window,
-};
+use crate::ports::{Clock, Followed, Notifier, StoreError, StoredEvent, WebhookClaim, Window};
 use crate::service::fault::{chain, note_outage};
+use crate::store::Database;
 use crate::telemetry::names;
 
 /// Subscriptions served at the same time by one replica: with fewer slow endpoints, the others are
@@ -51,7 +50,7 @@ const REST: Duration = Duration::from_secs(5);
 const SHARE: u32 = 20;
 
 pub struct Dispatcher {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     notifier: Arc<dyn Notifier>,
     owner: String,
@@ -62,7 +61,7 @@ pub struct Dispatcher {
 impl Dispatcher {
     /// A dispatcher named `owner`, unique among all replicas and starts.
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         notifier: Arc<dyn Notifier>,
         owner: String,
@@ -162,7 +161,7 @@ fn pause_after(look: Duration) -> Duration {
 
 /// One replica's turn at one subscription.
 struct Turn {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     notifier: Arc<dyn Notifier>,
     claim: WebhookClaim,

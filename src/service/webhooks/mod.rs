@@ -18,8 +18,9 @@ use super::fault::internal;
 use crate::domain::ids::{TenantId, WebhookId};
 use crate::domain::webhook::registration::{Registration, parse_rotation};
 use crate::domain::webhook::{Circuit, Delivery, ENDINGS, SCHEME_STANDARD, Secret, Secrets};
-use crate::ports::{Clock, Ids, Notifier, Store, Undelivered, WebhookRecord};
+use crate::ports::{Clock, Ids, Notifier, Undelivered, WebhookRecord};
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::store::Database;
 
 /// Maximum number of subscriptions per tenant.
 const MOST: u32 = 100;
@@ -46,7 +47,7 @@ pub struct Rotated {
 }
 
 pub struct Webhooks {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     notifier: Arc<dyn Notifier>,
@@ -54,7 +55,7 @@ pub struct Webhooks {
 
 impl Webhooks {
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         notifier: Arc<dyn Notifier>,

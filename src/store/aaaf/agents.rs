@@ -1,12 +1,10 @@
 use std::collections::HashMap;
 
-use async_trait::async_trait;
-
 use super::taken;
 use crate::domain::aaaf::agent::Status;
 use crate::domain::ids::KeyId;
 use crate::ports::StoreError;
-use crate::ports::aaaf::{AgentNumber, AgentRecord, Agents, Known, OrganizationNumber, Position};
+use crate::ports::aaaf::{AgentNumber, AgentRecord, Known, OrganizationNumber, Position};
 use crate::store::Database;
 use crate::store::convert::{Column, column};
 use crate::store::sql::{Sql, Transaction, query};
@@ -131,9 +129,10 @@ async fn acts_by(
     Ok(())
 }
 
-#[async_trait]
-impl Agents for Database {
-    async fn add_agent(
+impl Database {
+    /// Adds an agent; [`StoreError::Exists`] if the organization has an agent of this name that is
+    /// not archived.
+    pub async fn add_agent(
         &self,
         organization: OrganizationNumber,
         agent: &AgentRecord,
@@ -156,7 +155,7 @@ impl Agents for Database {
         transaction.commit().await
     }
 
-    async fn agent(
+    pub async fn agent(
         &self,
         organization: OrganizationNumber,
         id: &str,
@@ -169,7 +168,9 @@ impl Agents for Database {
         row.map(record_of).transpose()
     }
 
-    async fn agents(
+    /// Agents after a position, in order of enrollment. `Status::Active` includes agents without any
+    /// evidence.
+    pub async fn agents(
         &self,
         organization: OrganizationNumber,
         status: Option<Status>,
@@ -188,7 +189,8 @@ impl Agents for Database {
         rows.into_iter().map(record_of).collect()
     }
 
-    async fn known_agents(
+    /// The existing agents among these ids, by id.
+    pub async fn known_agents(
         &self,
         organization: OrganizationNumber,
         ids: &[&str],
@@ -208,7 +210,10 @@ impl Agents for Database {
             .collect())
     }
 
-    async fn is_agent(
+    /// Whether this key or principal belongs to an agent, archived ones included: the key is
+    /// assigned to the agent, or the principal equals its id, name, a former name or its OpenWOP
+    /// agent, ignoring case.
+    pub async fn is_agent(
         &self,
         organization: OrganizationNumber,
         principal: &str,
@@ -224,7 +229,9 @@ impl Agents for Database {
         Ok(found > 0)
     }
 
-    async fn agents_standing_for(
+    /// Agents that are not archived and may represent the OpenWOP agent of this id. The match is
+    /// approximate; the caller compares further.
+    pub async fn agents_standing_for(
         &self,
         organization: OrganizationNumber,
         openwop_agent: &str,
@@ -237,7 +244,9 @@ impl Agents for Database {
         rows.into_iter().map(record_of).collect()
     }
 
-    async fn change_agent(
+    /// Updates an agent. `revision` is that of the record that was read: [`StoreError::Stale`] if
+    /// the agent has changed since, [`StoreError::Exists`] if another agent has the new name.
+    pub async fn change_agent(
         &self,
         organization: OrganizationNumber,
         agent: &AgentRecord,

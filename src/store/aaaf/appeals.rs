@@ -1,4 +1,3 @@
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::badges::{add_badge, revoke_badge};
@@ -9,7 +8,7 @@ use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{
-    AgentNumber, Amended, AppealRecord, AppealState, Appeals, Finding, OrganizationNumber, Position,
+    AgentNumber, Amended, AppealRecord, AppealState, Finding, OrganizationNumber, Position,
 };
 use crate::store::Database;
 use crate::store::audit::record;
@@ -124,9 +123,10 @@ async fn amend(transaction: &mut Transaction, amended: Amended<'_>) -> Result<()
     Ok(())
 }
 
-#[async_trait]
-impl Appeals for Database {
-    async fn file_appeal(
+impl Database {
+    /// Files an appeal and writes the audit entry; [`StoreError::Exists`] if one of its dimensions
+    /// has an open appeal.
+    pub async fn file_appeal(
         &self,
         appeal: &AppealRecord,
         tenant: &TenantId,
@@ -161,7 +161,7 @@ impl Appeals for Database {
         transaction.commit().await
     }
 
-    async fn appeal(
+    pub async fn appeal(
         &self,
         organization: OrganizationNumber,
         assessment: &str,
@@ -176,7 +176,8 @@ impl Appeals for Database {
         row.map(record_of).transpose()
     }
 
-    async fn appeals(
+    /// Appeals of an assessment after a position, in the order of filing.
+    pub async fn appeals(
         &self,
         organization: OrganizationNumber,
         assessment: &str,
@@ -195,7 +196,8 @@ impl Appeals for Database {
         rows.into_iter().map(record_of).collect()
     }
 
-    async fn accepted_appeals(
+    /// The accepted appeals of an assessment, in the order of acceptance.
+    pub async fn accepted_appeals(
         &self,
         organization: OrganizationNumber,
         assessment: &str,
@@ -208,7 +210,7 @@ impl Appeals for Database {
         rows.into_iter().map(record_of).collect()
     }
 
-    async fn is_appealed(&self, assessment: &str) -> Result<bool, StoreError> {
+    pub async fn is_appealed(&self, assessment: &str) -> Result<bool, StoreError> {
         let open: i64 = query(OPEN)
             .bind(assessment)
             .fetch_one(self.readers())
@@ -216,7 +218,10 @@ impl Appeals for Database {
         Ok(open > 0)
     }
 
-    async fn handle_appeal(
+    /// Stores the new state of an open appeal with everything it changes, and writes the audit
+    /// entry. [`StoreError::Stale`] if the appeal is already decided or the records it changes are
+    /// not as they were read, [`StoreError::Exists`] if the badge's status bit is already taken.
+    pub async fn handle_appeal(
         &self,
         appeal: &AppealRecord,
         amended: Option<Amended<'_>>,

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::badges::{add_badge, decide_badge};
@@ -14,8 +13,8 @@ use crate::domain::aaaf::Kind;
 use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
 use crate::ports::aaaf::{
-    AgentNumber, AssessmentClaim, AssessmentFilter, AssessmentRecord, Assessments, BadgeRecord,
-    BadgeStanding, BadgeState, Finding, OrganizationNumber, Position, Stage,
+    AgentNumber, AssessmentClaim, AssessmentFilter, AssessmentRecord, BadgeRecord, BadgeStanding,
+    BadgeState, Finding, OrganizationNumber, Position, Stage,
 };
 use crate::ports::{Fence, StoreError};
 use crate::store::Database;
@@ -159,9 +158,10 @@ impl Database {
     }
 }
 
-#[async_trait]
-impl Assessments for Database {
-    async fn add_assessment(&self, assessment: &AssessmentRecord) -> Result<(), StoreError> {
+impl Database {
+    /// Adds an assessment; [`StoreError::Exists`] if another one of the agent is pending or in
+    /// progress.
+    pub async fn add_assessment(&self, assessment: &AssessmentRecord) -> Result<(), StoreError> {
         let asked = &assessment.asked;
         let rated = !matches!(asked.assessment.kind, Kind::SingleDimension(_));
         query(ADD_ASSESSMENT)
@@ -179,7 +179,7 @@ impl Assessments for Database {
         Ok(())
     }
 
-    async fn assessment(
+    pub async fn assessment(
         &self,
         organization: OrganizationNumber,
         id: &str,
@@ -192,7 +192,8 @@ impl Assessments for Database {
         row.map(record_of).transpose()
     }
 
-    async fn assessments_under_way(
+    /// The agents of those assessments among these ids that have not ended, by assessment id.
+    pub async fn assessments_under_way(
         &self,
         organization: OrganizationNumber,
         ids: &[&str],
@@ -206,7 +207,8 @@ impl Assessments for Database {
         Ok(rows.into_iter().map(of).collect())
     }
 
-    async fn assessments(
+    /// Assessments after a position, in the order of creation.
+    pub async fn assessments(
         &self,
         organization: OrganizationNumber,
         filter: AssessmentFilter,
@@ -226,7 +228,8 @@ impl Assessments for Database {
         rows.into_iter().map(record_of).collect()
     }
 
-    async fn last_rating(
+    /// The newest assessment of an agent with both axes that was requested before `before`.
+    pub async fn last_rating(
         &self,
         agent: AgentNumber,
         before: Timestamp,
@@ -239,7 +242,9 @@ impl Assessments for Database {
         row.map(record_of).transpose()
     }
 
-    async fn claim_assessment(
+    /// Claims the oldest assessment that is unclaimed or whose lease has expired by the store's
+    /// clock. With `only`, limited to these ids.
+    pub async fn claim_assessment(
         &self,
         owner: &str,
         only: Option<&[String]>,
@@ -253,7 +258,9 @@ impl Assessments for Database {
         self.take_assessment(owner, only, ttl, now).await
     }
 
-    async fn park_assessment(
+    /// Releases an assessment that has to wait, for any replica to claim after a delay;
+    /// [`StoreError::Fenced`] as for [`Self::end_assessment`].
+    pub async fn park_assessment(
         &self,
         id: &str,
         fence: Fence,
@@ -272,7 +279,9 @@ impl Assessments for Database {
         }
     }
 
-    async fn end_assessment(
+    /// Ends an assessment and stores its badge. [`StoreError::Fenced`] if it was claimed again or
+    /// has ended, [`StoreError::Exists`] if the badge's status bit is already taken.
+    pub async fn end_assessment(
         &self,
         id: &str,
         fence: Fence,
@@ -312,7 +321,11 @@ impl Assessments for Database {
         transaction.commit().await
     }
 
-    async fn review_assessment(
+    /// Stores a review: the finding with the decision, the withheld badge with its new state, and
+    /// an audit entry for the organization's tenant. [`StoreError::Stale`] if the assessment has
+    /// changed since it was read, [`StoreError::Exists`] if the badge's status bit is already
+    /// taken.
+    pub async fn review_assessment(
         &self,
         assessment: &AssessmentRecord,
         reviewed: &Finding,

@@ -1,6 +1,5 @@
 //! Badges, their signing keys, and the status lists that revoke them.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::taken;
@@ -9,8 +8,8 @@ use crate::domain::credential::did::multibase;
 use crate::domain::pack::keys::PublicKey;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{
-    AgentNumber, BadgeRecord, BadgeState, Badges, Issued, IssuerKeyRecord, OrganizationNumber,
-    OrganizationRecord, Organizations, Retirement, Revocation, StatusListNumber, StatusListRecord,
+    AgentNumber, BadgeRecord, BadgeState, Issued, IssuerKeyRecord, OrganizationNumber,
+    OrganizationRecord, Retirement, Revocation, StatusListNumber, StatusListRecord,
 };
 use crate::store::Database;
 use crate::store::audit::record;
@@ -252,9 +251,10 @@ impl Database {
     }
 }
 
-#[async_trait]
-impl Badges for Database {
-    async fn issuer_keys(
+/// Badges of organizations. They are added and approved together with their assessments.
+impl Database {
+    /// The keys of an organization, oldest first.
+    pub async fn issuer_keys(
         &self,
         organization: OrganizationNumber,
     ) -> Result<Vec<IssuerKeyRecord>, StoreError> {
@@ -265,7 +265,8 @@ impl Badges for Database {
         rows.into_iter().map(key_of).collect()
     }
 
-    async fn add_issuer_key(
+    /// Adds the current key; [`StoreError::Exists`] if there is one.
+    pub async fn add_issuer_key(
         &self,
         organization: OrganizationNumber,
         key: &IssuerKeyRecord,
@@ -273,7 +274,9 @@ impl Badges for Database {
         add_key(self.writer()?, organization, key).await
     }
 
-    async fn retire_issuer_key(
+    /// Retires a key with all consequences and writes the audit entry. Returns the number of
+    /// revoked badges. [`StoreError::Stale`] if the state of the key has changed.
+    pub async fn retire_issuer_key(
         &self,
         retirement: &Retirement<'_>,
         decision: &Decision,
@@ -313,7 +316,9 @@ impl Badges for Database {
         Ok(revoked)
     }
 
-    async fn open_status_list(
+    /// A status list of this issuer and address in which fewer than `room` bits are taken; created
+    /// if necessary.
+    pub async fn open_status_list(
         &self,
         organization: OrganizationNumber,
         issuer: &str,
@@ -343,7 +348,8 @@ impl Badges for Database {
         Ok(list_of(added))
     }
 
-    async fn status_list(
+    /// The list of this number, in any organization.
+    pub async fn status_list(
         &self,
         number: StatusListNumber,
     ) -> Result<Option<StatusListRecord>, StoreError> {
@@ -354,7 +360,8 @@ impl Badges for Database {
         Ok(row.map(list_of))
     }
 
-    async fn revoked_bits(&self, number: StatusListNumber) -> Result<Vec<u32>, StoreError> {
+    /// The indexes of the revoked bits of a list.
+    pub async fn revoked_bits(&self, number: StatusListNumber) -> Result<Vec<u32>, StoreError> {
         let bits: Vec<i64> = query(REVOKED_BITS)
             .bind(number.0)
             .fetch_all(self.readers())
@@ -363,21 +370,23 @@ impl Badges for Database {
         bits.collect()
     }
 
-    async fn badge(
+    /// A badge with its organization, in any organization.
+    pub async fn badge(
         &self,
         id: &str,
     ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
         self.certified(ONE, id).await
     }
 
-    async fn newest_badge(
+    /// The newest badge of an assessment with its organization, in any organization.
+    pub async fn newest_badge(
         &self,
         assessment: &str,
     ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
         self.certified(NEWEST, assessment).await
     }
 
-    async fn badge_of(
+    pub async fn badge_of(
         &self,
         organization: OrganizationNumber,
         assessment: &str,
@@ -390,7 +399,9 @@ impl Badges for Database {
         row.map(record_of).transpose()
     }
 
-    async fn revoke_badge(
+    /// Revokes an issued badge and writes the audit entry; [`StoreError::Stale`] if the badge is
+    /// not issued any more.
+    pub async fn revoke_badge(
         &self,
         badge: &BadgeRecord,
         revocation: &Revocation,

@@ -3,15 +3,14 @@
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
 
 use crate::domain::aaaf::evidence::Recorder;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{
-    AgentNumber, EventFilter, EventPosition, EventRecord, EvidenceLog, EvidenceOf, NewEvent,
-    OrganizationNumber, Origin, PROJECTED, TaskPosition,
+    AgentNumber, EventFilter, EventPosition, EventRecord, EvidenceOf, NewEvent, OrganizationNumber,
+    Origin, PROJECTED, TaskPosition,
 };
 use crate::store::Database;
 use crate::store::convert::{Column, backend, column};
@@ -209,9 +208,10 @@ async fn insert_on_postgres(
         .map_err(backend)
 }
 
-#[async_trait]
-impl EvidenceLog for Database {
-    async fn record_events(
+impl Database {
+    /// Records events in one transaction, in this order. Returns for each event whether it is new.
+    /// If the organization already has an event with the same id, the first one is kept.
+    pub async fn record_events(
         &self,
         organization: OrganizationNumber,
         events: &[NewEvent],
@@ -232,7 +232,7 @@ impl EvidenceLog for Database {
         Ok(events.iter().map(|event| added.remove(&event.id)).collect())
     }
 
-    async fn event(
+    pub async fn event(
         &self,
         organization: OrganizationNumber,
         id: &str,
@@ -245,7 +245,8 @@ impl EvidenceLog for Database {
         row.map(record_of).transpose()
     }
 
-    async fn events_named(
+    /// The events with these ids, in any order.
+    pub async fn events_named(
         &self,
         organization: OrganizationNumber,
         ids: &[&str],
@@ -258,7 +259,8 @@ impl EvidenceLog for Database {
         rows.into_iter().map(record_of).collect()
     }
 
-    async fn events(
+    /// Events after a position, by agent, time and arrival.
+    pub async fn events(
         &self,
         organization: OrganizationNumber,
         filter: &EventFilter,
@@ -287,7 +289,8 @@ impl EvidenceLog for Database {
         rows.into_iter().map(record_of).collect()
     }
 
-    async fn events_by_task(
+    /// The evidence of an assessment after a position, by task, time and arrival.
+    pub async fn events_by_task(
         &self,
         organization: OrganizationNumber,
         evidence: EvidenceOf<'_>,
@@ -313,7 +316,9 @@ impl EvidenceLog for Database {
         rows.into_iter().map(record_of).collect()
     }
 
-    async fn is_collected_by(
+    /// Whether collecting evidence about an agent had begun by a given time: an event was recorded
+    /// by then that did not come from an agent, or a run of this host produced one.
+    pub async fn is_collected_by(
         &self,
         organization: OrganizationNumber,
         agent: AgentNumber,
@@ -331,7 +336,8 @@ impl EvidenceLog for Database {
         Ok(found > 0)
     }
 
-    async fn assigned_by(
+    /// The tasks among these that were assigned to an agent according to a source.
+    pub async fn assigned_by(
         &self,
         organization: OrganizationNumber,
         agent: AgentNumber,
@@ -348,7 +354,8 @@ impl EvidenceLog for Database {
         Ok(assigned.into_iter().collect())
     }
 
-    async fn is_taken(
+    /// Whether one of these ids belongs to an event of another source.
+    pub async fn is_taken(
         &self,
         organization: OrganizationNumber,
         source: &str,

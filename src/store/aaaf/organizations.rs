@@ -1,10 +1,8 @@
-use async_trait::async_trait;
-
 use super::taken;
 use crate::domain::aaaf::organization::Status;
 use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
-use crate::ports::aaaf::{OrganizationNumber, OrganizationRecord, Organizations};
+use crate::ports::aaaf::{OrganizationNumber, OrganizationRecord};
 use crate::ports::{KeyRecord, StoreError};
 use crate::store::Database;
 use crate::store::audit::record;
@@ -93,9 +91,10 @@ fn record_of(row: Row) -> Result<OrganizationRecord, StoreError> {
     })
 }
 
-#[async_trait]
-impl Organizations for Database {
-    async fn add_organization(
+impl Database {
+    /// Adds an organization with its first key and writes the audit entry; [`StoreError::Exists`]
+    /// if the tenant already has one.
+    pub async fn add_organization(
         &self,
         organization: &OrganizationRecord,
         key: &KeyRecord,
@@ -121,12 +120,13 @@ impl Organizations for Database {
         transaction.commit().await
     }
 
-    async fn organization(&self, id: &str) -> Result<Option<OrganizationRecord>, StoreError> {
+    /// The organization of this id, in any tenant.
+    pub async fn organization(&self, id: &str) -> Result<Option<OrganizationRecord>, StoreError> {
         let row = query(ONE).bind(id).fetch_optional(self.readers()).await?;
         row.map(record_of).transpose()
     }
 
-    async fn organization_numbered(
+    pub async fn organization_numbered(
         &self,
         number: OrganizationNumber,
     ) -> Result<Option<OrganizationRecord>, StoreError> {
@@ -137,7 +137,7 @@ impl Organizations for Database {
         row.map(record_of).transpose()
     }
 
-    async fn organization_of(
+    pub async fn organization_of(
         &self,
         tenant: &TenantId,
     ) -> Result<Option<OrganizationRecord>, StoreError> {
@@ -148,7 +148,9 @@ impl Organizations for Database {
         row.map(record_of).transpose()
     }
 
-    async fn change_organization(
+    /// Updates an organization and writes the audit entry. `revision` is that of the record that
+    /// was read; [`StoreError::Stale`] if it has changed since.
+    pub async fn change_organization(
         &self,
         organization: &OrganizationRecord,
         decision: &Decision,

@@ -1,12 +1,8 @@
 //! Stress tasks that organizations define.
 
-use async_trait::async_trait;
-
 use crate::domain::audit::Decision;
 use crate::ports::StoreError;
-use crate::ports::aaaf::{
-    OrganizationNumber, OrganizationRecord, OwnTaskRecord, OwnTasks, Position,
-};
+use crate::ports::aaaf::{OrganizationNumber, OrganizationRecord, OwnTaskRecord, Position};
 use crate::store::Database;
 use crate::store::audit;
 use crate::store::convert::{Column, column};
@@ -30,9 +26,10 @@ fn record_of((document, created_at): (String, i64)) -> Result<OwnTaskRecord, Sto
     })
 }
 
-#[async_trait]
-impl OwnTasks for Database {
-    async fn add_own_task(
+/// Stress tasks of organizations. A task never changes.
+impl Database {
+    /// Adds a task and writes the audit entry.
+    pub async fn add_own_task(
         &self,
         organization: &OrganizationRecord,
         record: &OwnTaskRecord,
@@ -52,7 +49,8 @@ impl OwnTasks for Database {
         transaction.commit().await
     }
 
-    async fn own_tasks(
+    /// Tasks after a position, in the order of creation.
+    pub async fn own_tasks(
         &self,
         organization: OrganizationNumber,
         after: Option<&Position>,
@@ -68,7 +66,8 @@ impl OwnTasks for Database {
         rows.into_iter().map(record_of).collect()
     }
 
-    async fn remove_own_task(
+    /// Deletes a task and writes the audit entry; `false` if it does not exist.
+    pub async fn remove_own_task(
         &self,
         organization: &OrganizationRecord,
         id: &str,

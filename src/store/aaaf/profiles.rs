@@ -1,14 +1,12 @@
 //! Assessment profiles, and which eval runs were gathered as evidence.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{
-    AgentNumber, EndedRun, Gathered, LeftOut, OrganizationNumber, Position, ProfileRecord,
-    Profiles, RunsOf,
+    AgentNumber, EndedRun, Gathered, LeftOut, OrganizationNumber, Position, ProfileRecord, RunsOf,
 };
 use crate::store::Database;
 use crate::store::convert::{Column, column};
@@ -62,9 +60,10 @@ fn record_of(
     })
 }
 
-#[async_trait]
-impl Profiles for Database {
-    async fn set_profile(
+impl Database {
+    /// Sets the profile of a suite version and marks its runs for processing. Returns whether the
+    /// profile is new.
+    pub async fn set_profile(
         &self,
         organization: OrganizationNumber,
         record: &ProfileRecord,
@@ -101,7 +100,8 @@ impl Profiles for Database {
         Ok(new)
     }
 
-    async fn profile(
+    /// The profile of `suiteId@version`.
+    pub async fn profile(
         &self,
         organization: OrganizationNumber,
         suite: &str,
@@ -114,7 +114,8 @@ impl Profiles for Database {
         row.map(record_of).transpose()
     }
 
-    async fn profiles(
+    /// Profiles after a position, in the order in which they were first set.
+    pub async fn profiles(
         &self,
         organization: OrganizationNumber,
         after: Option<&Position>,
@@ -130,7 +131,8 @@ impl Profiles for Database {
         rows.into_iter().map(record_of).collect()
     }
 
-    async fn remove_profile(
+    /// Deletes a profile; `false` if it does not exist.
+    pub async fn remove_profile(
         &self,
         organization: OrganizationNumber,
         suite: &str,
@@ -143,7 +145,8 @@ impl Profiles for Database {
         Ok(removed > 0)
     }
 
-    async fn runs_to_gather(
+    /// Ended eval runs that were not processed for this organization, in the order of creation.
+    pub async fn runs_to_gather(
         &self,
         organization: OrganizationNumber,
         which: RunsOf<'_>,
@@ -167,7 +170,9 @@ impl Profiles for Database {
         Ok(rows.into_iter().map(ended).collect())
     }
 
-    async fn run_to_gather(
+    /// The record of an eval run, even of a deleted one: its scores are kept, so that deleting a
+    /// run does not delete evidence.
+    pub async fn run_to_gather(
         &self,
         tenant: &TenantId,
         run: &RunId,
@@ -180,7 +185,9 @@ impl Profiles for Database {
         record.map(|record| run_of(&record)).transpose()
     }
 
-    async fn gathered(
+    /// Records the result of processing a run. A missing profile is recorded only while it is
+    /// missing.
+    pub async fn gathered(
         &self,
         organization: OrganizationNumber,
         run: &Gathered,
@@ -199,7 +206,8 @@ impl Profiles for Database {
         Ok(())
     }
 
-    async fn left_out(
+    /// The newest runs of an agent that produced no evidence, with the reason.
+    pub async fn left_out(
         &self,
         organization: OrganizationNumber,
         agent: AgentNumber,

@@ -1,9 +1,8 @@
-use async_trait::async_trait;
 use jiff::Timestamp;
 
 use crate::domain::ids::RunId;
 use crate::ports::StoreError;
-use crate::ports::aaaf::{OrganizationNumber, Outcome, StressResult, StressResults};
+use crate::ports::aaaf::{OrganizationNumber, Outcome, StressResult};
 use crate::store::Database;
 use crate::store::convert::column;
 use crate::store::sql::query;
@@ -21,9 +20,9 @@ const FORGET: &str = "DELETE FROM aaaf_stress_test_result
 
 type Row = (String, String, String, String, f64);
 
-#[async_trait]
-impl StressResults for Database {
-    async fn record_stress_results(
+impl Database {
+    /// Records results. An existing result of the same task is kept.
+    pub async fn record_stress_results(
         &self,
         organization: OrganizationNumber,
         assessment: &str,
@@ -47,7 +46,8 @@ impl StressResults for Database {
         transaction.commit().await
     }
 
-    async fn stress_results(
+    /// The results of an assessment, by test and task.
+    pub async fn stress_results(
         &self,
         organization: OrganizationNumber,
         assessment: &str,
@@ -71,7 +71,9 @@ impl StressResults for Database {
         rows.into_iter().map(result).collect()
     }
 
-    async fn forget_stress_results(
+    /// Deletes the oldest results recorded before `before`, at most `limit`. Returns how many were
+    /// deleted.
+    pub async fn forget_stress_results(
         &self,
         before: Timestamp,
         limit: u32,

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::notices::tell::tell;
 use super::organizations::active;
 use crate::domain::aaaf::notice::Notice;
 use crate::ports::StoreError;
-use crate::ports::aaaf::{AgentNumber, Ending, Looked, OrganizationNumber, Upkeep};
+use crate::ports::aaaf::{AgentNumber, Ending, Looked, OrganizationNumber};
 use crate::store::Database;
 use crate::store::convert::{column, micros};
 use crate::store::sql::query;
@@ -87,9 +86,11 @@ impl Database {
     }
 }
 
-#[async_trait]
-impl Upkeep for Database {
-    async fn begin_job(
+/// Periodic jobs, each run by one replica at a time.
+impl Database {
+    /// Starts a job that has not been done since `before`, unless another replica holds its lease.
+    /// The store's clock decides.
+    pub async fn begin_job(
         &self,
         name: &str,
         owner: &str,
@@ -109,7 +110,8 @@ impl Upkeep for Database {
             || (self.release_dead().await? && self.take_job(name, owner, before, ttl).await?))
     }
 
-    async fn hold_job(&self, name: &str, owner: &str, ttl: Duration) -> Result<(), StoreError> {
+    /// Extends the lease to `ttl` from now; [`StoreError::Fenced`] if another replica has the job.
+    pub async fn hold_job(&self, name: &str, owner: &str, ttl: Duration) -> Result<(), StoreError> {
         let held = query(Self::HOLD_JOB)
             .bind(name)
             .bind(self.holder(owner))
@@ -123,7 +125,8 @@ impl Upkeep for Database {
         }
     }
 
-    async fn end_job(&self, name: &str, owner: &str, now: Timestamp) -> Result<(), StoreError> {
+    /// Marks the job as done.
+    pub async fn end_job(&self, name: &str, owner: &str, now: Timestamp) -> Result<(), StoreError> {
         query(END)
             .bind(name)
             .bind(self.holder(owner))
@@ -133,7 +136,12 @@ impl Upkeep for Database {
         Ok(())
     }
 
-    async fn every_agent(&self, after: AgentNumber, limit: u32) -> Result<Vec<Looked>, StoreError> {
+    /// Agents of every organization after `after`, in order of enrollment.
+    pub async fn every_agent(
+        &self,
+        after: AgentNumber,
+        limit: u32,
+    ) -> Result<Vec<Looked>, StoreError> {
         let rows: Vec<(i64, i64, String, bool)> = query(AGENTS)
             .bind(after.0)
             .bind(i64::from(limit))
@@ -150,7 +158,8 @@ impl Upkeep for Database {
         Ok(looked.collect())
     }
 
-    async fn completed_since(
+    /// Number of tasks that an agent has completed since a given time, counted up to `most`.
+    pub async fn completed_since(
         &self,
         organization: OrganizationNumber,
         agent: AgentNumber,
@@ -167,7 +176,9 @@ impl Upkeep for Database {
         column("aaaf_event", "task").number(counted)
     }
 
-    async fn ending_badges(
+    /// Valid badges of every active organization, by expiry: those after the position `after` that
+    /// expire until `until`.
+    pub async fn ending_badges(
         &self,
         after: (Timestamp, i64),
         until: Timestamp,
@@ -183,7 +194,9 @@ impl Upkeep for Database {
         rows.into_iter().map(ending_of).collect()
     }
 
-    async fn claim_reassessment(
+    /// Records that the schedule tries to assess an agent. Returns `false` if there was a try after
+    /// `before`.
+    pub async fn claim_reassessment(
         &self,
         agent: AgentNumber,
         before: Timestamp,
@@ -198,7 +211,8 @@ impl Upkeep for Database {
         Ok(claimed > 0)
     }
 
-    async fn tell(
+    /// Sends a notice unless the organization already has it. Returns whether it is new.
+    pub async fn tell(
         &self,
         organization: OrganizationNumber,
         notice: &Notice,
@@ -216,7 +230,10 @@ impl Upkeep for Database {
         Ok(news)
     }
 
-    async fn forget_evidence(
+    /// Deletes at most `limit` events about an agent that are older than `before`, and returns how
+    /// many were deleted. Nothing is deleted during an assessment of the agent or while an appeal
+    /// is open.
+    pub async fn forget_evidence(
         &self,
         organization: OrganizationNumber,
         agent: AgentNumber,

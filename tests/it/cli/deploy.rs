@@ -214,7 +214,12 @@ fn a_promotion_waits_until_somebody_approves_it() {
         asked.stdout
     );
     let no = home.run(&["deploy", "approve", &said_no, "--reject"]);
-    assert_eq!((no.code, no.stdout.trim()), (0, "rejected"), "{}", no.stderr);
+    assert_eq!(
+        (no.code, no.stdout.trim()),
+        (0, "rejected"),
+        "{}",
+        no.stderr
+    );
     assert_eq!(gate(), said_no, "it was refused there");
     let said_yes = gate();
     assert_ne!(said_yes, said_no);

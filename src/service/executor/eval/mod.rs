@@ -38,7 +38,7 @@ use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::oasis::{NoProviders, Providers};
 use crate::ports::{
-    AgentRuntime, Clock, EventSink, Ids, Invocation, Judge, LiveTools, ModelBinding, Models, Store,
+    AgentRuntime, Clock, EventSink, Ids, Invocation, Judge, LiveTools, ModelBinding, Models,
     Unrecorded, Wait,
 };
 use crate::protocol::openwop::events::{
@@ -50,9 +50,10 @@ use crate::protocol::openwop::summary::EvalSummary;
 use crate::service::fault::chain;
 use crate::service::library::{self, Library, LoadedAgent};
 use crate::service::run_writer::{Closed, RunWriter};
+use crate::store::Database;
 
 pub struct EvalWork {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     library: Arc<Library>,
@@ -87,7 +88,7 @@ enum LoopEnd {
 
 impl EvalWork {
     pub fn new(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         library: Arc<Library>,

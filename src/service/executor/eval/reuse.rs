@@ -6,15 +6,16 @@ use tracing::error;
 
 use super::RunContext;
 use crate::domain::ids::{RunId, TaskId};
-use crate::ports::{Store, reaches_end};
+use crate::ports::reaches_end;
 use crate::protocol::openwop::events::{Event, EventDocument, NewEvent, TaskReused};
 use crate::service::run_writer::Closed;
+use crate::store::Database;
 
 const COPY_PAGE: u32 = 2048;
 
 /// Emits again the recorded facts of every task an earlier run judged, each task in one
 /// transaction.
-pub(super) async fn take_over(store: &dyn Store, context: &RunContext) -> Result<(), Closed> {
+pub(super) async fn take_over(store: &Database, context: &RunContext) -> Result<(), Closed> {
     let Some(source) = &context.spec.retry_of else {
         return Ok(());
     };

@@ -26,8 +26,8 @@ use crate::domain::eval::rubric::{rubric, score};
 use crate::domain::ids::{EventId, RunId};
 use crate::domain::money::NanoUsd;
 use crate::ports::{
-    Clock, EventSink, Exhausted, Exhibition, Judge, Judgement, Meter, ModelBinding, Store,
-    StoreError, Unrecorded,
+    Clock, EventSink, Exhausted, Exhibition, Judge, Judgement, Meter, ModelBinding, StoreError,
+    Unrecorded,
 };
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::Event;
@@ -36,6 +36,7 @@ use crate::service::access::Caller;
 use crate::service::fault::{chain, note_outage};
 use crate::service::lease::{Lease, LeaseTerm};
 use crate::service::reserving::reserve;
+use crate::store::Database;
 
 /// How long an attempt counts as in progress without a heartbeat.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
@@ -73,7 +74,7 @@ impl Attempts {
 
 /// An attempt and its dependencies.
 pub(super) struct Work {
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Arc<Database>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) judge: Arc<dyn Judge>,
     pub(super) model: ModelBinding,
@@ -272,7 +273,7 @@ struct Account {
     budget: Mutex<Budget>,
     settled: Notify,
     judged: AtomicUsize,
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     term: LeaseTerm,
     lease: Lease,
 }

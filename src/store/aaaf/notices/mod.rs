@@ -11,14 +11,13 @@ use std::time::Duration;
 use crate::domain::aaaf::notice::schedule::{Health, Next};
 use crate::ports::StoreError;
 use crate::ports::aaaf::{
-    Attempted, DeliveryRecord, DeliveryState, DueDelivery, NoticeClaim, NoticeWebhook, Notices,
+    Attempted, DeliveryRecord, DeliveryState, DueDelivery, NoticeClaim, NoticeWebhook,
     OrganizationNumber, Position, Redelivery, SealedSecrets,
 };
 use crate::store::Database;
 use crate::store::aaaf::organizations::active;
 use crate::store::convert::micros;
 use crate::store::sql::query;
-use async_trait::async_trait;
 use jiff::Timestamp;
 use rows::{DeliveryRow, Row, at, claim_of, delivery_of, due_of, record_of};
 
@@ -137,9 +136,9 @@ impl Database {
     }
 }
 
-#[async_trait]
-impl Notices for Database {
-    async fn add_notice_webhook(
+impl Database {
+    /// Adds a webhook; `false` if the organization already has `most` of them.
+    pub async fn add_notice_webhook(
         &self,
         webhook: &NoticeWebhook,
         most: u32,
@@ -167,7 +166,7 @@ impl Notices for Database {
         Ok(true)
     }
 
-    async fn notice_webhook(
+    pub async fn notice_webhook(
         &self,
         organization: OrganizationNumber,
         id: &str,
@@ -180,7 +179,8 @@ impl Notices for Database {
         row.map(record_of).transpose()
     }
 
-    async fn notice_webhooks(
+    /// Webhooks after a position, in the order of creation.
+    pub async fn notice_webhooks(
         &self,
         organization: OrganizationNumber,
         position: Option<&Position>,
@@ -197,7 +197,8 @@ impl Notices for Database {
         rows.into_iter().map(record_of).collect()
     }
 
-    async fn remove_notice_webhook(
+    /// Deletes a webhook with its deliveries; `false` if it does not exist.
+    pub async fn remove_notice_webhook(
         &self,
         organization: OrganizationNumber,
         id: &str,
@@ -210,7 +211,9 @@ impl Notices for Database {
         Ok(removed > 0)
     }
 
-    async fn rotate_notice_webhook(
+    /// Replaces the secrets of a webhook; [`StoreError::Stale`] if they have changed since they
+    /// were read, or the webhook was deleted.
+    pub async fn rotate_notice_webhook(
         &self,
         webhook: &NoticeWebhook,
         secrets: &SealedSecrets,
@@ -232,7 +235,8 @@ impl Notices for Database {
         }
     }
 
-    async fn enable_notice_webhook(
+    /// Enables a disabled webhook; `false` if it does not exist.
+    pub async fn enable_notice_webhook(
         &self,
         organization: OrganizationNumber,
         id: &str,
@@ -251,7 +255,8 @@ impl Notices for Database {
         Ok(true)
     }
 
-    async fn deliveries(
+    /// Deliveries to a webhook after a position, in the order of their messages.
+    pub async fn deliveries(
         &self,
         organization: OrganizationNumber,
         webhook: &str,
@@ -270,7 +275,8 @@ impl Notices for Database {
         rows.into_iter().map(delivery_of).collect()
     }
 
-    async fn redeliver(
+    /// Makes a delivery due again now, whatever its state.
+    pub async fn redeliver(
         &self,
         organization: OrganizationNumber,
         webhook: &str,
@@ -310,7 +316,9 @@ impl Notices for Database {
         Ok(Redelivery::Due(delivery_of(row)?))
     }
 
-    async fn claim_notice_webhook(
+    /// Claims the webhook with the oldest due delivery whose lease has expired by the store's
+    /// clock.
+    pub async fn claim_notice_webhook(
         &self,
         owner: &str,
         ttl: Duration,
@@ -332,7 +340,8 @@ impl Notices for Database {
         row.map(claim_of).transpose()
     }
 
-    async fn due_deliveries(
+    /// Due deliveries to a claimed webhook, oldest first.
+    pub async fn due_deliveries(
         &self,
         claim: &NoticeClaim,
         now: Timestamp,
@@ -347,7 +356,10 @@ impl Notices for Database {
         rows.into_iter().map(due_of).collect()
     }
 
-    async fn attempted(
+    /// Records attempts and the resulting health of the webhook, and extends the lease to `ttl`
+    /// from now. Pending deliveries of a disabled webhook become failed. [`StoreError::Fenced`] if
+    /// there is a newer claim, or the webhook was deleted.
+    pub async fn attempted(
         &self,
         claim: &NoticeClaim,
         attempts: &[Attempted],
@@ -393,7 +405,8 @@ impl Notices for Database {
         transaction.commit().await
     }
 
-    async fn release_notice_webhook(&self, claim: &NoticeClaim) -> Result<(), StoreError> {
+    /// Releases the claim on a webhook.
+    pub async fn release_notice_webhook(&self, claim: &NoticeClaim) -> Result<(), StoreError> {
         query(RELEASE)
             .bind(&claim.webhook.id)
             .bind(claim.fence.0)
@@ -402,7 +415,13 @@ impl Notices for Database {
         Ok(())
     }
 
-    async fn forget_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+    /// Deletes finished deliveries older than `before` and notices without deliveries, at most
+    /// `limit` of each. Returns how many were deleted.
+    pub async fn forget_deliveries(
+        &self,
+        before: Timestamp,
+        limit: u32,
+    ) -> Result<u64, StoreError> {
         let mut forgotten = 0;
         for statement in [FORGET_DELIVERIES, FORGET_NOTICES] {
             let deleted = query(statement)

@@ -577,7 +577,11 @@ async fn a_badge_takes_a_whole_window_of_collection(
     let state = if certified { "issued" } else { "none" };
     assert_eq!(found["badge_state"], state, "{found}");
     let why = found["not_certified"].as_str().unwrap_or_default();
-    assert_eq!(why.contains("30 days of evidence collection"), !certified, "{found}");
+    assert_eq!(
+        why.contains("30 days of evidence collection"),
+        !certified,
+        "{found}"
+    );
 }
 
 /// What an agent says of itself is no collection either.
