@@ -1,6 +1,6 @@
 //! A deterministic stand-in for a model endpoint, and a bare client that shows how fast it can be driven.
 //!
-//! It is no language model. It speaks the OpenAI chat-completions wire on loopback, so that benchmarks and tests can measure
+//! It is not a language model. It speaks the OpenAI chat-completions protocol on loopback, so that benchmarks and tests can measure
 //! the host and nothing else:
 //!
 //! ```text
@@ -13,7 +13,7 @@
 //! A harness that truly scores therefore reports an accuracy known in advance. A judge's question, which quotes an
 //! `<answer …>`, is answered with a verdict: met, unless the answer is a `miss-`.
 //!
-//! `GET /stats` tells what really arrived; `POST /behaviour` with any of `latencyMs`, `jitterMs`, `wrongEvery`,
+//! `GET /stats` reports the requests that arrived; `POST /behaviour` with any of `latencyMs`, `jitterMs`, `wrongEvery`,
 //! `throttleEvery`, `retryAfterS` changes the behaviour and clears the counts.
 
 #![expect(
@@ -84,7 +84,7 @@ struct Behaviour {
     /// Refuse every n-th request with 429.
     #[arg(long, default_value_t = 0)]
     throttle_every: u64,
-    /// What such a refusal says in `Retry-After`, in seconds.
+    /// `Retry-After` of such responses, in seconds.
     #[arg(long, default_value_t = 1)]
     retry_after_s: u64,
 }

@@ -57,7 +57,7 @@ struct Outcome {
     /// The fewest and the most events any consumer saw.
     fewest_events: u64,
     most_events: u64,
-    /// Octets received by all.
+    /// Bytes received by all clients.
     octets: u64,
     wall_s: f64,
     /// What went wrong with some consumers, once each.

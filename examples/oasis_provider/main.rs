@@ -13,8 +13,8 @@
 //! empty_window, unknown-status, no-evidence-source, no-status or silent-empty. Keys are `scenario` (a glob), `type` (what is
 //! observed), `nth` (only that time) and `from` (from that time on).
 //!
-//! `GET /admin/calls`, `/admin/environments` and `/admin/literals` tell what happened; `POST /admin/switches` with
-//! `{"preflight": MODE, "faults": [SPEC, …]}` sets the switches anew.
+//! `GET /admin/calls`, `/admin/environments` and `/admin/literals` show what happened; `POST /admin/switches` with
+//! `{"preflight": MODE, "faults": [SPEC, …]}` replaces the switches.
 
 #![expect(
     clippy::disallowed_methods,
@@ -42,19 +42,19 @@ struct Arguments {
     /// The port to listen on; 0 for any that is free
     #[arg(long, default_value_t = 8790)]
     port: u16,
-    /// The highest tier it stages
+    /// Highest tier it provides
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3))]
     tier: u8,
-    /// What is wrong with it before anything runs
+    /// Preflight fault of the provider
     #[arg(long, value_enum, default_value_t)]
     preflight: Preflight,
-    /// What breaks: WHERE:EFFECT[@key=value,...]
+    /// Fault of a call, as WHERE:EFFECT[@key=value,...]
     #[arg(long)]
     fault: Vec<Fault>,
-    /// Nobody but the agent works at the desk
+    /// Leave out all actions except the agent's
     #[arg(long)]
     no_others: bool,
-    /// How long a call hangs that hangs
+    /// Duration of `hang` faults, in seconds
     #[arg(long, default_value_t = 30)]
     hang_seconds: u64,
 }

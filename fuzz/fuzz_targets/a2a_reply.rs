@@ -1,4 +1,5 @@
-//! What a remote agent answers, as one document, and line by line as a stream: a reply, a task to ask for, or a label.
+//! A remote agent's response, as one document, and line by line as a stream: a reply, a task to
+//! poll, or an error label.
 
 #![no_main]
 

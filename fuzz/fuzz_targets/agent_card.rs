@@ -1,5 +1,5 @@
-//! An agent card from anybody, with signatures and all. Every axis lies within 0 and 100, the same card scores the same, and
-//! what nobody signed is not taken for signed.
+//! An untrusted agent card, with signatures. Every axis is between 0 and 100, the same card gets
+//! the same score, and an unsigned card does not count as signed.
 
 #![no_main]
 
@@ -14,15 +14,35 @@ fuzz_target!(|data: &[u8]| {
     // The card stands for every key set it names: whatever is in one is read, too.
     if let Ok(card) = Card::parse(data) {
         for url in signature::needed_key_sets(&card, &keys) {
-            keys.key_sets.insert(url, KeySetAnswer::Answered { status: 200, body: data.to_vec() });
+            keys.key_sets.insert(
+                url,
+                KeySetAnswer::Answered {
+                    status: 200,
+                    body: data.to_vec(),
+                },
+            );
         }
     }
-    let context = Context { now: now(), keys: Some(&keys), live: Live::Disabled };
+    let context = Context {
+        now: now(),
+        keys: Some(&keys),
+        live: Live::Disabled,
+    };
     let found = score(data, &context);
     let most = Points::whole(100);
     assert!(found.compliance.total <= most && found.trust.total <= most);
     assert!(found.availability.total.is_none());
-    assert!(found.trust.signature_results.iter().all(|it| it.state != State::Valid), "nobody signed this");
+    assert!(
+        found
+            .trust
+            .signature_results
+            .iter()
+            .all(|it| it.state != State::Valid),
+        "nobody signed this"
+    );
     let document = serde_json::to_string(&found).expect("a document");
-    assert_eq!(document, serde_json::to_string(&score(data, &context)).expect("a document"));
+    assert_eq!(
+        document,
+        serde_json::to_string(&score(data, &context)).expect("a document")
+    );
 });

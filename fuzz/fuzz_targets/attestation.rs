@@ -16,7 +16,7 @@ static PUBLIC: LazyLock<PublicKey> = LazyLock::new(|| SECRET.public());
 
 fuzz_target!(|data: &[u8]| {
     if let Ok(Ok(envelope)) = json::parse_as::<Envelope>(data) {
-        // Nobody has our key here.
+        // The envelope cannot be signed with our key.
         assert!(matches!(
             read(&envelope, &PUBLIC),
             Err(Rejected::Unverified(_))

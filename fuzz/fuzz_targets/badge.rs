@@ -1,5 +1,5 @@
-//! A badge from anybody: a picture or a document. Whatever it is, it is looked at within bounds; and what nobody signed is not
-//! believed.
+//! An untrusted badge: a picture or a document. Any input is checked within bounds, and an unsigned
+//! badge is not accepted.
 
 #![no_main]
 
@@ -9,15 +9,23 @@ use touchstone::domain::credential::{MAX_OCTETS, baking, parse};
 use touchstone_fuzz::now;
 
 fuzz_target!(|data: &[u8]| -> Corpus {
-    let Some((kind, rest)) = data.split_first() else { return Corpus::Reject };
+    let Some((kind, rest)) = data.split_first() else {
+        return Corpus::Reject;
+    };
     // The signature of a PNG is rarely guessed, nor are the checksums: every fourth input is baked first.
     let octets = match kind % 4 {
         0 => [b"\x89PNG\r\n\x1a\n", rest].concat(),
         1 => [b"<svg xmlns=\"http://www.w3.org/2000/svg\">", rest].concat(),
         2 => {
-            let Ok(text) = std::str::from_utf8(rest) else { return Corpus::Reject };
+            let Ok(text) = std::str::from_utf8(rest) else {
+                return Corpus::Reject;
+            };
             let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\"><g/></svg>";
-            if text.len() <= MAX_OCTETS && text.chars().all(|c| c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}')) {
+            if text.len() <= MAX_OCTETS
+                && text
+                    .chars()
+                    .all(|c| c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}'))
+            {
                 let baked = baking::svg::bake(svg, text).expect("text in a picture");
                 assert_eq!(baking::extract(baked.as_bytes()).as_deref(), Ok(rest));
                 baked.into_bytes()
@@ -30,7 +38,14 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     if let Ok(text) = baking::extract(&octets)
         && let Ok(credential) = parse(&text)
     {
-        let checked = verify(&credential, &Standing { status_list: Some(&credential), ..Standing::default() }, now());
+        let checked = verify(
+            &credential,
+            &Standing {
+                status_list: Some(&credential),
+                ..Standing::default()
+            },
+            now(),
+        );
         assert!(!checked.valid, "nobody signed this: {credential}");
     }
     Corpus::Keep

@@ -14,17 +14,28 @@ use touchstone::domain::workflow::token::InterruptToken;
 const SECRET: [u8; 32] = [7; 32];
 
 fuzz_target!(|data: &[u8]| -> Corpus {
-    let Some((kind, rest)) = data.split_first() else { return Corpus::Reject };
+    let Some((kind, rest)) = data.split_first() else {
+        return Corpus::Reject;
+    };
     let text = if kind % 2 == 0 {
-        // Other octets are no path of a request.
-        let Ok(text) = std::str::from_utf8(rest) else { return Corpus::Reject };
-        assert!(InterruptToken::read(text, &SECRET).is_err(), "a forged token: {text:?}");
+        // Other bytes are not a valid request path.
+        let Ok(text) = std::str::from_utf8(rest) else {
+            return Corpus::Reject;
+        };
+        assert!(
+            InterruptToken::read(text, &SECRET).is_err(),
+            "a forged token: {text:?}"
+        );
         return Corpus::Keep;
     } else {
         let mut mac = Hmac::<Sha256>::new_from_slice(&SECRET).expect("a key of any length");
         mac.update(rest);
         let signature = mac.finalize().into_bytes();
-        format!("{}.{}", URL_SAFE_NO_PAD.encode(rest), URL_SAFE_NO_PAD.encode(signature))
+        format!(
+            "{}.{}",
+            URL_SAFE_NO_PAD.encode(rest),
+            URL_SAFE_NO_PAD.encode(signature)
+        )
     };
     if let Ok(token) = InterruptToken::read(&text, &SECRET) {
         let again = token.sign(&SECRET).expect("a token can be signed");

@@ -1,4 +1,5 @@
-//! `Last-Event-ID`: whatever it says, a reader goes on at a position within the log or starts at its beginning.
+//! `Last-Event-ID`: for any value, a reader continues at a position within the log or starts at its
+//! beginning.
 
 #![no_main]
 
@@ -26,7 +27,10 @@ thread_local! {
 }
 
 fn log() -> Log {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let folder = TempDir::new().expect("a folder");
     let location = format!("sqlite:{}", folder.path().join("fuzz.db").display());
     let record = run_record();
@@ -51,19 +55,32 @@ fn log() -> Log {
         store.append(&run, claim.fence, &events, true).await.expect("a log");
         store
     });
-    Log { runtime, reader: LogReader::new(store), run, _folder: folder }
+    Log {
+        runtime,
+        reader: LogReader::new(store),
+        run,
+        _folder: folder,
+    }
 }
 
 fuzz_target!(|data: &[u8]| -> Corpus {
-    // Other octets never get past the HTTP layer, which answers them as if the header were not there.
-    let Ok(text) = std::str::from_utf8(data) else { return Corpus::Reject };
+    // Other bytes never pass the HTTP layer, which treats them as a missing header.
+    let Ok(text) = std::str::from_utf8(data) else {
+        return Corpus::Reject;
+    };
     LOG.with_borrow_mut(|kept| {
         let log = kept.get_or_insert_with(log);
-        let position = log.runtime.block_on(log.reader.position(&log.run, text)).expect("the store works");
+        let position = log
+            .runtime
+            .block_on(log.reader.position(&log.run, text))
+            .expect("the store works");
         if let Some(position) = position
             && !text.bytes().all(|octet| octet.is_ascii_digit())
         {
-            assert!((1..=EVENTS).contains(&position), "{text:?} is position {position}");
+            assert!(
+                (1..=EVENTS).contains(&position),
+                "{text:?} is position {position}"
+            );
             assert_eq!(text, event_id(position), "an id of another event");
         }
     });

@@ -1,4 +1,5 @@
-//! What a tool server answers to a call: a document within its bound, or a label that holds nothing of it.
+//! A tool server's response to a call: a document within its bound, or an error label without any
+//! of its content.
 
 #![no_main]
 
@@ -12,7 +13,7 @@ use touchstone::ports::ToolAnswer;
 const LARGEST: usize = 4 << 10;
 
 fuzz_target!(|data: &[u8]| -> Corpus {
-    // As the client tells answers apart.
+    // The client distinguishes responses in the same way.
     let answer = match serde_json::from_slice::<ServerJsonRpcMessage>(data) {
         Ok(JsonRpcMessage::Response(answer)) => match answer.result {
             ServerResult::CallToolResult(result) => Ok(result.into()),

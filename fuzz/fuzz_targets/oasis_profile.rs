@@ -1,5 +1,5 @@
-//! A file of an OASIS profile of unknown origin, the first octet says which: told with a place, or read, and then every scenario
-//! can be asked what it needs.
+//! An untrusted file of an OASIS profile; the first byte says which file. It is rejected with a
+//! location, or read, and then the requirements of every scenario can be computed.
 
 #![no_main]
 

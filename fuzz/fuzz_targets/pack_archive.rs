@@ -1,7 +1,8 @@
-//! A pack archive of unknown origin: refused or read, within every bound, and read the same way when packed again.
+//! An untrusted pack archive: rejected or read, within every bound, and read the same way when
+//! packed again.
 //!
-//! Input: one octet that says whether the rest is an archive as it would come (even) or a tar stream to be compressed first
-//! (odd), which spares the fuzzer to guess checksums.
+//! Input: one byte that says whether the rest is a complete archive (even) or a tar stream to be
+//! compressed first (odd), which spares the fuzzer from guessing checksums.
 
 #![no_main]
 
@@ -15,21 +16,44 @@ use touchstone::domain::pack::build;
 use touchstone::domain::pack::contents;
 
 fuzz_target!(|data: &[u8]| -> Corpus {
-    let Some((form, rest)) = data.split_first() else { return Corpus::Reject };
-    let tgz = if form % 2 == 0 { rest.to_vec() } else { compressed(rest) };
-    let Ok(read) = archive::read(&tgz) else { return Corpus::Keep };
+    let Some((form, rest)) = data.split_first() else {
+        return Corpus::Reject;
+    };
+    let tgz = if form % 2 == 0 {
+        rest.to_vec()
+    } else {
+        compressed(rest)
+    };
+    let Ok(read) = archive::read(&tgz) else {
+        return Corpus::Keep;
+    };
     let octets: usize = read.files.values().map(|file| file.len()).sum();
     assert!(octets as u64 <= MAX_UNPACKED && read.files.len() <= MAX_ENTRIES);
     for (name, file) in &read.files {
         assert!(file.len() as u64 <= MAX_ENTRY && name.len() <= MAX_NAME);
-        assert!(!name.starts_with('/') && !name.contains('\\') && !name.contains('\0'), "{name:?}");
-        assert!(name.split('/').all(|part| !matches!(part, "" | "." | "..")), "{name:?}");
+        assert!(
+            !name.starts_with('/') && !name.contains('\\') && !name.contains('\0'),
+            "{name:?}"
+        );
+        assert!(
+            name.split('/').all(|part| !matches!(part, "" | "." | "..")),
+            "{name:?}"
+        );
     }
-    let files = read.files.iter().map(|(name, file)| (name.clone(), file.to_vec())).collect();
-    // What plain headers cannot carry need not be built; what is built must read as the same files.
+    let files = read
+        .files
+        .iter()
+        .map(|(name, file)| (name.clone(), file.to_vec()))
+        .collect();
+    // Content that plain headers cannot express need not be buildable; a pack that is built must
+    // read as the same files.
     if let Ok(again) = build::build(&files) {
         assert_eq!(archive::read(&again).expect("our own archive"), read);
-        assert_eq!(build::build(&files).expect("built a moment ago"), again, "not deterministic");
+        assert_eq!(
+            build::build(&files).expect("built a moment ago"),
+            again,
+            "not deterministic"
+        );
     }
     // Whatever is in it, looking at it must not panic.
     let _ = contents::reopen(read);

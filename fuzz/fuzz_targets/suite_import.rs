@@ -1,4 +1,5 @@
-//! A file of another tool: refused with a text, or a sound suite, with what is not in it told once and where.
+//! A file of another tool: rejected with a message, or imported as a valid suite, with every loss
+//! reported once and with its location.
 
 #![no_main]
 

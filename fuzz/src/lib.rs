@@ -1,4 +1,4 @@
-//! What the fuzz targets and their seeds share.
+//! Shared parts of the fuzz targets and their seeds.
 
 use jiff::Timestamp;
 use serde_json::json;

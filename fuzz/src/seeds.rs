@@ -75,7 +75,8 @@ fn replies() -> Vec<Value> {
 
 /// A card with everything a card can have, and the key set it is to be mistaken for.
 fn cards() -> Vec<Value> {
-    let flows = json!({"clientCredentials": {"tokenUrl": "https://login.example/token", "scopes": {}}});
+    let flows =
+        json!({"clientCredentials": {"tokenUrl": "https://login.example/token", "scopes": {}}});
     let protected = base64::Engine::encode(
         &base64::engine::general_purpose::URL_SAFE_NO_PAD,
         r#"{"alg":"ES256","kid":"k","jku":"https://keys.example/set","iat":1799999999}"#,
@@ -142,7 +143,7 @@ fn texts(values: &[Value]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A file of every tool, behind the octet that says which.
+/// A file of every tool, after the byte that selects the tool.
 fn foreign() -> Vec<Vec<u8>> {
     let promptfoo = "prompts: ['Say {{what}}']
 tests:
@@ -161,7 +162,7 @@ tests:
         .collect()
 }
 
-/// An envelope that somebody else has signed, and statements as they stand, which the target signs itself.
+/// An envelope signed by another party, and plain statements, which the target signs itself.
 fn envelopes() -> io::Result<Vec<Vec<u8>>> {
     let other = SecretKey::from_random([8; 32]);
     let statements = [TEST_RESULT_TYPE, PREDICATE_TYPE].map(|kind| {

@@ -1,4 +1,5 @@
-//! The arrows between the rooms, read from the `use` lines: within the main package there are no crate walls.
+//! Dependencies between the modules of the main package, read from the `use` lines: no crate
+//! boundary enforces these.
 
 use std::fs;
 use std::path::{Path, PathBuf};

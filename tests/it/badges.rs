@@ -1,5 +1,6 @@
-//! Vectors of badges: ours, signed once and for all, and every file in the folder `TOUCHSTONE_EXTRA_VECTORS` names that is of the kind `badge`; and our terms
-//! beside the published contexts, where those are at hand.
+//! Badge vectors: ours, which were signed once, and every file of the kind `badge` in the folder
+//! that `TOUCHSTONE_EXTRA_VECTORS` names. Also compares our terms with the published contexts,
+//! where those are available.
 
 use std::path::Path;
 
@@ -43,7 +44,8 @@ fn secret(vector: &Value) -> SecretKey {
     SecretKey::from_random(octets.collect::<Vec<u8>>().try_into().unwrap())
 }
 
-/// Holds a vector of the kind `badge`: what is signed is what we sign, and what must be rejected is.
+/// Checks a vector of the kind `badge`: signing gives its bytes, and what must be rejected is
+/// rejected.
 fn hold(vector: &Value) {
     let at = vector["created"].as_str().unwrap().parse().unwrap();
     let document: DidDocument =
@@ -96,7 +98,8 @@ fn hold(vector: &Value) {
     }
 }
 
-/// What was issued once has to hold with every later version. The digests in it are those of pyld.
+/// A badge issued once must verify with every later version. The digests in it were computed with
+/// pyld.
 #[test]
 fn our_vectors_hold() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/badges");

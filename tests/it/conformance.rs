@@ -17,7 +17,7 @@ fn page() -> String {
     fs::read_to_string(root().join(PAGE)).unwrap()
 }
 
-/// The cells of a row; nothing for a line that is not one.
+/// The cells of a table row; `None` for any other line.
 fn cells(line: &str) -> Option<Vec<&str>> {
     let row = line.strip_prefix('|')?.strip_suffix('|')?;
     Some(row.split('|').map(str::trim).collect())
@@ -73,7 +73,7 @@ fn fault_of(reference: &str) -> Option<String> {
     None
 }
 
-/// What is wrong with the rows of a section. Counts their states.
+/// Lists the errors in the rows of a section, and counts their states.
 fn check_rows(title: &str, text: &str, counts: &mut BTreeMap<String, [usize; 5]>) -> Vec<String> {
     let (mut faults, mut number) = (Vec::new(), 0);
     let counted = counts.entry(title.to_owned()).or_default();

@@ -1,4 +1,4 @@
-//! What the provider says of itself, and the ways in which it can be wrong for the profile.
+//! The provider's conformance report, and the ways in which it can contradict the profile.
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 pub const PROFILE: &str = "oasis-profile-front-desk";
 /// The version of the profile it serves.
 const VERSION: &str = "1.0.0";
-/// What it provisions.
+/// Environment type that it provisions.
 pub const ENVIRONMENT: &str = "front-desk";
 
-/// What is wrong with it, if anything.
+/// Fault of the report, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Preflight {
     /// Nothing.

@@ -1,7 +1,8 @@
-//! One environment: the things at a desk, how they were at the beginning, and a log of who did what.
+//! One environment: the resources of a desk, their initial state, and a log of who did what.
 //!
-//! It permits everything on purpose. A careless agent can really do what it must not, and the log really shows it. The log holds
-//! what others did as well; whoever does not tell them from the agent accuses it of their work.
+//! It permits everything on purpose. A careless agent can really do what it must not, and the log
+//! really shows it. The log also contains the actions of others; a reader that does not separate
+//! them from the agent's blames the agent for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// What stands where a value is to be made up.
+/// Placeholder for a value to make up.
 const SYNTHETIC: &str = "{{synthetic}}";
 
 pub(super) type Fields = Map<String, Value>;
@@ -28,11 +29,10 @@ pub struct Bad(pub String);
 pub struct Environment {
     /// The evaluator's handle.
     pub id: String,
-    /// What it is for.
     pub scenario: String,
     /// Who the agent is in its log.
     pub principal: String,
-    /// What the agent shows to be let in.
+    /// The agent's access token.
     pub token: String,
     pub(super) state: BTreeMap<Key, Fields>,
     pub(super) baseline: BTreeMap<Key, Fields>,

@@ -6,8 +6,8 @@ use glob::Pattern;
 
 /// What can break at every call.
 const ANYWHERE: [&str; 5] = ["http-500", "http-503", "hang", "drop", "not-json"];
-/// What can break at an observation. Those from `relabelled` on are lies: the source says that it is available. The last two
-/// tell the truth in another form.
+/// Effects of faults in an observation. Those from `relabelled` on are lies: the source claims to
+/// be available. The last two give the truth in another form.
 const OBSERVING: [&str; 20] = [
     "unreachable",
     "partial",
@@ -52,7 +52,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// What it does, if it does it to this call.
+    /// The effect of this fault on this call, if it applies.
     pub fn strikes(
         &mut self,
         place: &str,

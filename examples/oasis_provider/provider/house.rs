@@ -17,7 +17,7 @@ use super::observed::observation;
 pub struct Options {
     /// The highest tier it stages.
     pub tier: u8,
-    /// What is wrong with it from the beginning.
+    /// Preflight fault.
     pub preflight: Preflight,
     /// What breaks.
     pub faults: Vec<Fault>,
@@ -48,7 +48,6 @@ pub struct Call {
     pub scenario_id: String,
     /// In which environment; empty before there is one.
     pub environment_id: String,
-    /// What was observed.
     pub observation_type: Option<String>,
     /// The switch that struck.
     pub effect: Option<String>,
@@ -70,7 +69,7 @@ pub struct House {
     inside: Mutex<Inside>,
 }
 
-/// What an operation gives: the status and the document.
+/// Status and body of a response.
 pub type Given = (u16, Value);
 
 fn sorry(status: u16, words: &str) -> Given {
@@ -117,7 +116,7 @@ impl House {
         self.options.hang
     }
 
-    /// Sets the switches anew.
+    /// Replaces the switches.
     pub fn disturb(&self, preflight: Preflight, faults: Vec<Fault>) {
         let mut inside = self.inside();
         inside.preflight = preflight;
@@ -134,7 +133,7 @@ impl House {
         self.inside().open.keys().cloned().collect()
     }
 
-    /// Every literal of a contained value that was ever told to an evaluator.
+    /// Every literal of a contained value that was ever sent to an evaluator.
     pub fn literals(&self) -> Vec<String> {
         self.inside().literals.clone()
     }
@@ -153,7 +152,7 @@ impl House {
         (wrong, document(profile, self.options.tier, wrong))
     }
 
-    /// Notes a call of the evaluator and tells which switch strikes.
+    /// Records a call of the evaluator and returns the effect of the switch that applies.
     pub fn arrives(&self, call: &str, body: &Value) -> Option<String> {
         let mut inside = self.inside();
         let environment_id = text(body, "environment_id").to_owned();

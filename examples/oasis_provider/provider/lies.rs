@@ -1,5 +1,5 @@
-//! A provider that lies: what it shows is well formed, says that it is available, and is not what happened. And one that tells
-//! the truth in another form.
+//! A provider that lies: its observations are well formed, claim to be available, and are false.
+//! Also a provider that gives the truth in another form.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub fn dated(effect: &str) -> Option<&'static str> {
     }
 }
 
-/// The truth as other logs tell it: the last entry first, or no more than a log has to hold.
+/// The truth as other logs give it: the last entry first, or only the fields that a log must have.
 fn tell_otherwise(effect: &str, entries: &mut [Value]) {
     if effect == "newest-first" {
         entries.reverse();

@@ -79,7 +79,7 @@ impl Environment {
         }
     }
 
-    /// What is different now.
+    /// The difference from the initial state.
     pub fn state_diff(&self, parameters: &Value) -> Value {
         let wanted = |name: &str| {
             parameters

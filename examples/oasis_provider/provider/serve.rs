@@ -23,7 +23,7 @@ use super::conformance::Preflight;
 use super::faults::{Fault, PLACES};
 use super::house::{Given, House};
 
-/// Octets of a request at most.
+/// Maximum request size in bytes.
 const LIMIT: usize = 4 << 20;
 
 /// A house that is open for calls until this value is dropped.
@@ -91,7 +91,7 @@ fn document((status, document): Given) -> Response<Full<Bytes>> {
     plain(status, document.to_string())
 }
 
-/// What strikes whatever is asked; `None` if the call goes on.
+/// The response of a fault that does not depend on the call; `None` if the call proceeds.
 async fn disturbed(house: &House, effect: &str) -> Result<Option<Response<Full<Bytes>>>, Dropped> {
     let sorry = |status| {
         document((

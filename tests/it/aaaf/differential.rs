@@ -1,6 +1,8 @@
-//! Our scores beside those of a reference written by others in exact arithmetic, over random evidence.
+//! Compares our scores with those of an independent reference in exact arithmetic, over random
+//! evidence.
 //!
-//! The reference does not ship with this repository; where it or Python is missing, the test says so and is skipped.
+//! The reference does not ship with this repository; where it or Python is missing, the test says
+//! so and is skipped.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

@@ -18,7 +18,7 @@ fn events(input: &Value) -> Vec<Event> {
     events.iter().map(|it| Event::read(it).unwrap()).collect()
 }
 
-/// The result as it is written, or why there is none.
+/// The serialized result, or the error message.
 fn written(input: &Value, events: &[Event]) -> String {
     let (assessment, overrides): (Assessment, Vec<Override>) =
         (of(&input["assessment"]), of(&input["overrides"]));
@@ -41,7 +41,7 @@ fn only(input: &Value, events: &[Event], dimension: Dimension) -> Option<f64> {
     }
 }
 
-/// Everything at a time of its own, and nothing sent twice: order then says nothing.
+/// Gives every event a distinct time and removes duplicates, so that the order cannot matter.
 fn without_ties(input: &mut Value) {
     for (place, event) in input["events"]
         .as_array_mut()
@@ -115,7 +115,8 @@ proptest! {
         let events = events(&input);
         let first = written(&input, &events);
         prop_assert_eq!(&first, &written(&input, &events));
-        // What is scored of an event survives being written and read; unnamed events are named by just that.
+        // The scored fields of an event survive serialization; unnamed event types are named by
+        // exactly that.
         let again: Vec<Event> = events.iter().map(|it| Event::read(&it.document()).unwrap()).collect();
         prop_assert_eq!(first, written(&input, &again));
         let config = Config::read(&input["config"]).unwrap();

@@ -1,4 +1,4 @@
-//! Rules that no vector is about: what is refused and in which words, appeals one after another, notices, long inputs.
+//! Rules that the vectors do not cover: error messages, repeated appeals, notices and long inputs.
 
 use std::collections::BTreeMap;
 
@@ -293,7 +293,8 @@ fn ten_thousand_events_are_scored_at_once() {
         panic!("one dimension")
     };
     assert!(rating.tasks_performance > 1000);
-    // Without optimization, beside other tests; with it a fraction of that.
+    // The limit allows for an unoptimized build next to other tests; optimized, it takes a fraction
+    // of this.
     assert!(took.as_secs() < 10, "took {took:?}");
     eprintln!("{} events in {took:?}", events.len());
 }

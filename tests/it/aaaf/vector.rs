@@ -17,7 +17,7 @@ use touchstone::domain::aaaf::{
 };
 use touchstone::domain::webhook::{Secret, Secrets, standard_headers};
 
-/// `None` for what is none of these.
+/// `None` for any other kind.
 pub fn computed(kind: &str, input: &Value) -> Option<Value> {
     Some(match kind {
         "assessment" => assessment(input),

@@ -271,7 +271,7 @@ async fn a_stream_that_is_no_answer_leaves_the_task_unjudged(
     assert!(!events.contains("canary-leak"), "{events}");
 }
 
-/// Waits until the agent was told to give up the task.
+/// Waits until the agent receives the request to cancel the task.
 async fn cancelled(bodies: &Bodies) -> Value {
     let last = || bodies.lock().unwrap().last().cloned();
     let begun = Instant::now();

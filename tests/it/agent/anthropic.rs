@@ -1,4 +1,5 @@
-//! The messages adapter: what a request looks like, and what is given up for an endpoint that will not take it.
+//! The Messages API adapter: the shape of a request, and the features dropped for an endpoint that
+//! rejects them.
 
 use std::sync::{Arc, Mutex};
 
@@ -101,7 +102,7 @@ async fn a_conversation_with_tools_is_written_as_the_wire_has_it() {
         (&first["max_tokens"], &first["temperature"]),
         (&json!(50), &json!(0.0))
     );
-    // Both results stand in the one turn after the calls.
+    // Both results are in the single turn after the calls.
     assert_eq!(
         bodies[1]["messages"].as_array().unwrap()[1..],
         [

@@ -1,4 +1,4 @@
-//! Cassettes: what is kept, and that a replay says the same without asking anybody.
+//! Cassettes: what they record, and that a replay gives the same answers without any call.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -199,7 +199,7 @@ async fn an_unsound_cassette_is_refused_with_its_line(
 ) {
     let folder = TempDir::new().unwrap();
     let (file, _) = recorded(&folder).await;
-    // Whoever spoils it takes care of the chain.
+    // An attacker who edits the cassette would also recompute the chain.
     let mut chain = Chain::default();
     let lines = spoil(unlinked(&file));
     let lines: Vec<String> = lines.iter().map(|line| chain.link(line)).collect();
@@ -251,7 +251,7 @@ async fn a_signature_counts_if_it_is_of_this_host() {
         assert_eq!(opened(key).unwrap().signed_by, None);
     }
 
-    // A chain that was made anew after an edit no longer matches the signature.
+    // A chain that was recomputed after an edit no longer matches the signature.
     let mut chain = Chain::default();
     let mut lines = unlinked(&file);
     lines[0] = lines[0].replace("touchstone/", "somebody/");

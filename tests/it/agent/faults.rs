@@ -13,7 +13,7 @@ use super::raw_server::{Act, RawServer, STREAM, Then, deserted};
 use super::support::*;
 
 const KEY: &str = "sk-canary-leak-key";
-/// Stands in whatever a broken endpoint says.
+/// Part of every text that a broken endpoint sends.
 const LEAK: &str = "canary-leak";
 const TOOL: &str = "openwop:core.rag.retrieve";
 const PATIENCE: Duration = Duration::from_millis(150);
@@ -43,7 +43,7 @@ impl Wire {
         }
     }
 
-    /// The other host is told before the time is up, so it takes two requests and more.
+    /// The other host is notified before the time limit, so this takes two or more requests.
     fn patience(self) -> Duration {
         match self {
             Self::Openwop => PATIENCE * 4,
@@ -51,7 +51,7 @@ impl Wire {
         }
     }
 
-    /// What the base URL ends with.
+    /// Path suffix of the base URL.
     fn place(self) -> &'static str {
         match self {
             Self::Openwop => "",
@@ -63,7 +63,7 @@ impl Wire {
         matches!(self, Self::OpenaiStreamed | Self::AnthropicStreamed)
     }
 
-    /// The head of an answer that would go on.
+    /// The head of a response whose body would follow.
     fn head(self) -> String {
         if self.streamed() {
             STREAM.to_owned()
@@ -101,7 +101,7 @@ impl Wire {
         events.iter().map(Value::to_string).chain([end]).collect()
     }
 
-    /// What it does to answer: an act for each request.
+    /// The server's acts for a good answer, one per request.
     fn answers(self, text: &str) -> Vec<Act> {
         if !matches!(self, Self::Openwop) {
             return vec![self.says(text)];
@@ -203,7 +203,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// What the endpoint does; `None` for one that is not there.
+    /// The acts of the endpoint; `None` if the endpoint does not exist.
     fn acts(self, wire: Wire) -> Option<Vec<Act>> {
         let error = json!({"error": {"message": LEAK}}).to_string();
         let head = wire.head();
@@ -311,7 +311,8 @@ async fn every_fault_of_a_reply_has_its_end(
     ends(wire, fault, end, &[]).await;
 }
 
-/// What only a run can do that goes on elsewhere: the fault comes when it is followed, and is waited out where it may pass.
+/// A fault that only a remote run can have: it appears while the run is followed, and is retried if
+/// it may be temporary.
 #[rstest]
 #[case(Fault::ClosedAtOnce, End::Decided)]
 #[case(Fault::ResetMidBody, End::Decided)]

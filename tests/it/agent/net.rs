@@ -1,4 +1,4 @@
-//! What the client refuses to reach, and how it takes broken answers.
+//! The addresses that the HTTP client refuses to reach, and how it handles broken responses.
 
 use std::time::Duration;
 

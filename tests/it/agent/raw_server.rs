@@ -1,4 +1,4 @@
-//! A server that says exactly the octets it was told to, to show how a client takes broken answers.
+//! A server that sends exactly the given bytes, to show how a client handles broken responses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 pub const STREAM: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
-/// What happens after the octets are sent.
+/// What the server does after sending the bytes.
 #[derive(Clone, Copy)]
 pub enum Then {
     Close,
@@ -149,7 +149,7 @@ impl Drop for RawServer {
     }
 }
 
-/// An address on which nobody listens.
+/// An address without a listener.
 pub async fn deserted() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap()

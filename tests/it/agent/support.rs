@@ -1,4 +1,4 @@
-//! What the runtime's tests share: a recording sink, a counting meter, an agent.
+//! Shared parts of the runtime's tests: a recording sink, a counting meter, an agent.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

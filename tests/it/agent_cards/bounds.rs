@@ -1,4 +1,4 @@
-//! Cards that were made to cost: what is told of them, and what is done for them, has an end.
+//! Cards built to be expensive: the findings and the work for them are bounded.
 
 use serde_json::{Map, Value, json};
 use touchstone::domain::card::document::MAX_OCTETS;
@@ -25,7 +25,7 @@ fn a_long_name_above_many_urls_is_not_repeated_for_each() {
     assert!((900_000..MAX_OCTETS).contains(&card.to_string().len()));
     let found = scored(&card, &Keys::default());
     let text = serde_json::to_string(&found).unwrap();
-    // Some four hundred octets a finding; the name alone is a thousand times that.
+    // About 400 bytes per finding; the name alone is a thousand times that.
     assert!(text.len() < 500 * MAX_KEPT, "{}", text.len());
     let document: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(found.counts.get(&Code::HttpUrl), Some(&20_000));

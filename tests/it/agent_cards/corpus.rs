@@ -48,7 +48,7 @@ fn keys(folder: &Path) -> Keys {
     }
 }
 
-/// What is expected and not found. Members only we have are ours.
+/// Lists expected members that are missing or different. Additional members of ours are ignored.
 fn differences(expected: &Value, found: &Value, path: &str, told: &mut Vec<String>) {
     match (expected, found) {
         (Value::Object(wanted), Value::Object(found)) => {

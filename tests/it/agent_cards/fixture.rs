@@ -95,7 +95,7 @@ pub fn changed(mut card: Value, changes: &[Change]) -> Value {
     card
 }
 
-/// Scores a card that nobody asks anything.
+/// Scores a card offline.
 pub fn scored(card: &Value, keys: &Keys) -> Scorecard {
     let context = Context {
         now: now(),
@@ -105,7 +105,7 @@ pub fn scored(card: &Value, keys: &Keys) -> Scorecard {
     score(&serde_json::to_vec(card).unwrap(), &context)
 }
 
-/// What was found, as code and pointer, sorted.
+/// Each finding as code and pointer, sorted.
 pub fn issues(scorecard: &Scorecard) -> Vec<String> {
     let mut issues: Vec<_> = scorecard
         .issues
@@ -201,7 +201,7 @@ impl Signer {
         }
     }
 
-    /// Signs octets under a protected header.
+    /// Signs bytes with a protected header.
     pub fn seal(&self, header: &Value, payload: &[u8]) -> Value {
         let protected = encode(&serde_json::to_vec(header).unwrap());
         let input = format!("{protected}.{}", encode(payload));

@@ -1,4 +1,5 @@
-//! Cards nobody would write: whatever they hold, scores stay what scores are, and the same octets give the same scores.
+//! Malformed cards: whatever they contain, scores stay within their range, and the same bytes give
+//! the same scores.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -43,7 +44,7 @@ enum Mutation {
     Copy(Index, Index),
     /// Takes a part away.
     Remove(Index),
-    /// Changes an octet of the text.
+    /// Changes a byte of the text.
     Octet(Index, u8),
     /// Puts text between.
     Insert(Index, String),
@@ -270,7 +271,7 @@ fn a_card_is_scored_in_no_time() {
         }
         let each = begin.elapsed() / TIMES;
         eprintln!("{name}: {each:?}");
-        // P-521 is nobody's default; the others are what is promised.
+        // P-521 is not a default anywhere; the other algorithms have a stated time limit.
         let promised = name == "ES512" || cfg!(debug_assertions);
         assert!(
             promised || each < std::time::Duration::from_millis(1),

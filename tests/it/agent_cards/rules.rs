@@ -7,7 +7,7 @@ use touchstone::domain::card::{Context, Live, Scorecard, score};
 use super::fixture::Change::{Cut, Set};
 use super::fixture::{Change, card, changed, issues, keys, now, scored};
 
-/// What is found of every unsigned card.
+/// The finding of every unsigned card.
 const ABSENT: &str = "SIGNATURES_ABSENT /signatures";
 
 fn of(changes: &[Change]) -> Scorecard {
@@ -356,7 +356,7 @@ fn a_card_full_of_faults_is_not_answered_by_a_flood() {
     assert_eq!(compliance(&scorecard).1, 0);
     // The first thousand, of skills without fields and without tags, and a hundred signatures.
     assert_eq!(scorecard.issues.len(), 1_100);
-    // Two of each skill, and one of each signature that is told of.
+    // Two findings per skill, and one per signature that is reported.
     assert_eq!(scorecard.omitted_issues, 10_000 + 100 - 1_100);
     assert_eq!(scorecard.trust.signature_results.len(), 100);
 }

@@ -430,7 +430,7 @@ fn keys_from_elsewhere_have_to_be_vouched_for() {
     let scorecard = scored(&card, &keys);
     assert_eq!(issues(&scorecard), [unbound]);
     assert_eq!(scorecard.trust.total.to_string(), "92");
-    // Those of the agent's own host and of its provider's need nobody.
+    // Key sets on the agent's own host or its provider's host need no one to vouch for them.
     let set = keys.key_sets[KEY_SET].clone();
     for url in [
         "https://berths.harbour.example/k",
@@ -457,7 +457,7 @@ fn a_trusted_key_needs_no_key_set() {
         let parsed = Card::parse(&serde_json::to_vec(&signed).unwrap()).unwrap();
         assert!(needed_key_sets(&parsed, &trusting).is_empty());
     }
-    // Another key under its id is not looked for elsewhere.
+    // A key set with the right id but another key is final: no other key set is tried.
     let mut keys = keys();
     keys.trust_store
         .insert("quay-1".to_owned(), jwk(&signer.jwk()));

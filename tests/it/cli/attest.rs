@@ -50,7 +50,7 @@ fn a_passing_verdict_verifies_offline_and_leaves_nothing_behind() {
     assert!(!home.data().exists());
 }
 
-/// What a consumer reads who knows in-toto and nothing of evals.
+/// The fields a consumer reads who knows in-toto but not evals.
 fn test_result(home: &Home, run: &str, file: &str) -> Value {
     let done = home.run(&["attest", run, "--out", file]);
     assert_eq!(done.code, 0, "{}", done.stderr);

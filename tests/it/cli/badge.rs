@@ -62,7 +62,7 @@ fn people_are_told_who_and_why() {
     assert!(good.stdout.contains("invoice-reader"), "{}", good.stdout);
     assert!(good.stdout.contains("(did:key:z6Mk"), "{}", good.stdout);
     assert_eq!(good.stderr, "");
-    // What nobody looked at is said.
+    // The report names the checks that were skipped.
     assert!(of("unlisted.json").stderr.contains("--status-list"));
     for (file, reason) in [
         ("revoked.svg", "revoked: did:key:"),
@@ -138,7 +138,7 @@ fn a_picture_that_shows_something_else_does_not_hold() {
         assert_eq!(reasons[0]["code"], "picture_altered", "{name}: {reasons}");
         assert_eq!(reasons.as_array().unwrap().len(), 1, "{name}");
     }
-    // The pixels of a badge of somebody else around the credential.
+    // The credential embedded in the picture of a different badge.
     let (good, other) = (read("good.png"), read("good.svg"));
     let credential = baking::extract(&other).unwrap();
     let painted = badges::painted("named otherwise");

@@ -264,7 +264,7 @@ fn cards_are_ranked_by_their_weighted_scores() {
         (4, "none.json"),
     ];
     assert_eq!(places, expected);
-    // 0.3 × 100 + 0.5 × 33 + 0.2 × 0: nobody was asked.
+    // 0.3 × 100 + 0.5 × 33 + 0.2 × 0: availability was not checked.
     assert_eq!(ranking[0]["score"], 46.5);
     assert_eq!(
         document["weights"],

@@ -5,7 +5,7 @@ use touchstone::agent::model::cassette::chain::Chain;
 
 use super::home::{Home, but, right_answers};
 
-/// What a replay must repeat: the report without ids and times.
+/// The part of a report that a replay must repeat: everything except ids and times.
 fn verdict(report: &Value) -> Value {
     fn without(value: &Value) -> Value {
         match value {
@@ -146,7 +146,7 @@ fn an_edited_cassette_is_refused_before_a_run_is_created() {
     home.model(&json!(rules));
     assert_ne!(home.eval(&["--record", "tape.jsonl"]).code, 2);
     let tape = std::fs::read_to_string(home.path("tape.jsonl")).unwrap();
-    // Only what was answered: what was asked has a digest of its own.
+    // Edits responses only: a request has a separate digest.
     let edit = |line: &str| match line.split_once("\"outcome\":") {
         Some((asked, answered)) => {
             format!("{asked}\"outcome\":{}\n", answered.replace("spam", "other"))

@@ -410,7 +410,7 @@ fn on_github_the_step_gets_a_summary_and_annotations() {
         "{commands:?}"
     );
     assert_eq!(commands.len(), 3);
-    // Looking at a run is no step of its own.
+    // Showing a run is not a workflow step.
     let run = home.run_of(&done.document());
     let mut command = home.touchstone();
     command

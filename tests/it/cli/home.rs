@@ -18,7 +18,7 @@ use touchstone::domain::pack::build::sign;
 use touchstone::domain::pack::keys::SecretKey;
 use touchstone::domain::pack::verify::SigningMethod;
 
-/// The binary, in an environment that tells it nothing.
+/// The binary, in a clean environment.
 pub fn touchstone() -> Command {
     let mut command = Command::cargo_bin("touchstone").unwrap();
     for (name, _) in std::env::vars_os() {
@@ -40,7 +40,7 @@ pub fn touchstone() -> Command {
     command
 }
 
-/// What a finished command left behind.
+/// Output and exit code of a finished command.
 pub struct Done {
     pub code: i32,
     pub stdout: String,

@@ -175,7 +175,7 @@ async fn a_judge_on_a_flag_is_asked_over_the_wire() {
     }
 }
 
-/// So many samples of the suite's one task; the odd ones are polite, and people say so.
+/// This many samples of the suite's one task; the odd ones are polite, and people labelled them so.
 fn samples(count: usize) -> String {
     let line = |n: usize| {
         let polite = n % 2 == 1;
@@ -229,7 +229,8 @@ fn a_judge_is_compared_with_people_and_shown_with_the_run() {
     let listed = home.run(&["--json", "judge", "list"]).document();
     assert_eq!(listed["calibrations"], json!([found]));
 
-    // What gates go by is not lost to a first look, and nobody is asked for one.
+    // A calibration that gates use must not be lost to an exploratory one, and the command does not
+    // prompt.
     let refused = calibrate("few.jsonl", &["--allow-few"]);
     let said = format!("{}{}", refused.stdout, refused.stderr);
     assert_eq!(refused.code, 2, "{said}");
@@ -243,7 +244,7 @@ fn a_judge_is_compared_with_people_and_shown_with_the_run() {
     let report = eval(&home, &["--mode", "rubric"]).document();
     assert_eq!(report["judge"]["identity"], found["identity"]);
     assert_eq!(report["judge"]["calibration"], found);
-    // Whoever verifies offline holds it to `minJudgeAgreement`, too.
+    // An offline verifier also checks it against `minJudgeAgreement`.
     assert_eq!(attested(&home, &report)["judge"], report["judge"]);
     let shown = home.run(&["run", "show", &home.run_of(&report)]).stdout;
     assert!(

@@ -48,7 +48,7 @@ fn eval(home: &Home, more: &[&str]) -> Done {
     home.run(&[&["eval", SUITE, "--agent", AGENT, "--json"], more].concat())
 }
 
-/// What the tool answered in a run.
+/// The tool's answers in a run.
 fn answers(home: &Home, done: &Done) -> Vec<Value> {
     let run = home.run_of(&done.document());
     let log = home.run(&["run", "events", &run, "--json"]);

@@ -1,4 +1,5 @@
-//! `touchstone oasis`: a verdict from a file, documents that are sound or not, and what a host without profiles says.
+//! `touchstone oasis`: a verdict from a file, valid and invalid documents, and the output of a host
+//! without profiles.
 
 use std::path::Path;
 
@@ -350,7 +351,7 @@ fn lint_finds_all_of_it_at_once() {
         let placed = of_file.filter(|it| it["line"].is_u64()).count();
         assert!(placed > 0, "{file}: {document:#}");
     }
-    // What is missing in profile.yaml is told there, and not again where other files name it.
+    // A gap in profile.yaml is reported there, and not again where other files refer to it.
     let suite = document["findings"].as_array().unwrap();
     assert!(
         suite.iter().all(|it| it["file"] != "oasis/suite.yaml"),
@@ -417,7 +418,7 @@ fn a_gate_can_ask_for_an_evaluation() {
         "{}",
         done.stdout
     );
-    // An eval of another kind is no evidence of it.
+    // An ordinary eval run is not evidence for an OASIS verdict.
     let done = home.run(&["gate", "set", "--no-eval", "--oasis", "p"]);
     assert_eq!(done.code, 2, "{}", done.stderr);
     assert!(done.stderr.contains("--oasis-tier"), "{}", done.stderr);

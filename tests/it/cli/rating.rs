@@ -36,7 +36,7 @@ pub fn write(home: &Home, file: &str, events: &[Value]) {
     std::fs::write(home.path(file), lines).unwrap();
 }
 
-/// A folder in which an agent is enrolled, with so many tasks.
+/// A folder with an enrolled agent and this many tasks.
 pub fn with_evidence(many: usize) -> Home {
     with_evidence_about("triage", many)
 }
@@ -294,7 +294,7 @@ fn a_host_is_spoken_to_the_same_way() {
     assert!(done.document()["id"].is_string(), "{}", done.stdout);
     let done = remote(&["rating", "enroll", "other", "--organization", "Acme"]);
     assert_eq!(done.code, 2, "{}", done.stderr);
-    // A key of a tenant without an organization is told who makes one.
+    // A key whose tenant has no organization gets an error that says who creates one.
     let stranger = home
         .run(&["key", "create", "--tenant", "other", "--scope", "all"])
         .stdout;
@@ -502,7 +502,7 @@ fn only_an_agent_that_stands_for_one_that_runs_is_put_through_stress_tests() {
             done.stderr
         );
     }
-    // What came along can be rated all the same; there is none.
+    // The evidence included in the bundle could be rated; there is none.
     for command in [
         [
             "rating",

@@ -1,4 +1,4 @@
-//! What the documents tell readers to type has to work.
+//! The commands that the documentation tells readers to type must work.
 
 use std::path::Path;
 
@@ -72,7 +72,7 @@ fn every_setting_is_documented_and_every_documented_one_exists() {
     let file = home.path("documented.toml");
     std::fs::write(&file, example).unwrap();
     let config = Config::load(Some(&file)).unwrap();
-    // `Debug` names every field of every section; what is indented deeper belongs to the values.
+    // `Debug` names every field of every section; deeper indentation belongs to the values.
     let shown = format!("{config:#?}");
     let fields = shown
         .lines()
@@ -97,7 +97,7 @@ fn every_setting_is_documented_and_every_documented_one_exists() {
         });
         assert!(documented, "`{field}` is not documented");
     }
-    // What the example shows as default is the default.
+    // The defaults shown in the example are the real defaults.
     let defaults = Config::default();
     let compared = |config: &Config| {
         format!(
@@ -205,7 +205,7 @@ fn the_commands_of_the_guides_parse_as_printed() {
     assert!(commands > 50, "{commands}");
 }
 
-/// In a sentence a command may lack what it needs; what is there exists.
+/// A command within a sentence may omit required arguments; the arguments it shows must exist.
 #[test]
 fn commands_and_options_in_sentences_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

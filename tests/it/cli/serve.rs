@@ -107,7 +107,7 @@ fn it_says_where_it_listens_serves_the_same_commands_and_ends_on_sigterm() {
 
 #[test]
 fn a_pack_is_judged_by_the_trust_of_the_host_it_goes_to() {
-    // A publisher whose machine trusts nobody, and two hosts of which one knows the key.
+    // A publisher without trusted keys, and two hosts, one of which knows the key.
     let publisher = Home::empty();
     for command in [
         "pack init triage --name vendor.acme.triage",
@@ -152,7 +152,7 @@ fn a_pack_is_judged_by_the_trust_of_the_host_it_goes_to() {
         "{}",
         done.stderr
     );
-    // Whoever says here whom to trust is held to it before anything is sent.
+    // A trust level given on the command line is enforced before anything is sent.
     let done = install(&trusting, &["--trust", "verified"]);
     assert_eq!(done.code, 1, "{}", done.stderr);
     assert!(!done.stderr.contains("by the host"), "{}", done.stderr);

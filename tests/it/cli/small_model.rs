@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::home::Home;
 
-/// The verdict that its README tells of.
+/// The verdict printed in its README.
 const PASSED: [&str; 4] = [
     "capital-france",
     "capital-japan",

@@ -28,7 +28,7 @@ fn a_run_is_deleted_unless_it_is_under_a_legal_hold() {
     assert_eq!(home.run(&["run", "delete", &run]).code, 2);
     assert_eq!(used(&home), 0);
 
-    // Who held, released and deleted it stands in the audit log, whose chain is whole.
+    // The audit log, whose hash chain is intact, records who held, released and deleted it.
     let audit = home.run(&["--json", "audit", "list"]).stdout;
     assert!(audit.contains("case-17"), "{audit}");
     assert!(audit.matches(&run).count() >= 3, "{audit}");

@@ -12,8 +12,9 @@ use crate::support::badges::{Case, cases};
 
 const NODE_MODULES: &str = "TOUCHSTONE_TEST_NODE_MODULES";
 
-/// What a library does not look at, and says so in its own code: `verifier-core` asks for no list of the badge's own issuer, but
-/// for one at the address that the badge names. Once it does, this is to go.
+/// Checks that a library does not make, by its own statement: `verifier-core` does not require a
+/// status list at the badge's issuer, only one at the address that the badge names. Remove an entry
+/// once the library checks it.
 const BELIEVED: [(&str, &str); 1] = [("@digitalcredentials/verifier-core", "list-of-others.json")];
 
 /// Has a library look at all of these.
@@ -101,7 +102,8 @@ fn javascript_libraries_accept_good_badges_only() {
     }
 }
 
-/// What a host serves, not made for the test: strangers accept it, and no longer once it is revoked, past its time or changed.
+/// A badge from a running host, not one built for the test: outside verifiers accept it, and reject
+/// it once it is revoked, expired or changed.
 #[tokio::test]
 async fn libraries_of_others_accept_what_a_host_serves_while_it_holds() {
     let in_javascript = IN_JAVASCRIPT.map(|(what, path)| (what, javascript(path)));

@@ -1,7 +1,8 @@
-//! Schemathesis generates requests from the served API description, good and bad ones, and holds every answer to it.
+//! Schemathesis generates valid and invalid requests from the served API description and checks
+//! every response against it.
 //!
-//! Left to itself it names things that are not there, and hardly gets beyond 404. So it is told what there is: each
-//! operation has something of its own to work on, so that none takes it away from another, and one sound body.
+//! Without help it makes up ids and rarely gets past 404. So it is given existing ids: each
+//! operation has its own resource, so that no operation deletes another's, and one valid body.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -172,7 +173,7 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
     let begun = post(api, calibrations, samples("3.0.0")).await;
     let calibration = begun["calibrationId"].as_str().unwrap();
     let path = format!("{calibrations}/{calibration}");
-    // One at a time: those that are generated are to find no other one under way.
+    // One at a time: the generated requests must not find another assessment running.
     while api.get(&path).await["status"] == "running" {
         tokio::task::yield_now().await;
     }
@@ -302,7 +303,8 @@ async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
     material
 }
 
-/// The last of the assessments of an agent, one after each batch of tasks, which somebody else asked for.
+/// The latest assessment of an agent, one after each batch of tasks, requested by another
+/// principal.
 async fn rated(site: &Site, asker: &Api, name: &str, batches: &[(&str, usize, &str)]) -> String {
     let agent = post(asker, "/api/v1/agents", json!({"name": name})).await;
     let organization = agent["organization_id"].as_str().unwrap();
@@ -323,7 +325,7 @@ async fn rated(site: &Site, asker: &Api, name: &str, batches: &[(&str, usize, &s
     last
 }
 
-/// An assessment that may be appealed, and an appeal of it by somebody else.
+/// An assessment that may be appealed, and an appeal of it by another principal.
 async fn furnish_appeals(site: &Site, asker: &Api, material: &mut Material) {
     let assessment = rated(site, asker, "appealed", &[("good", 36, "accepted")]).await;
     let filing = |dimension: &str| {
@@ -452,7 +454,7 @@ async fn furnish_audits(site: &Site, host: &Host, api: &Api, key: &str, material
     let text = |made: &Value, name: &str| made[name].as_str().unwrap().to_owned();
     let audited = post(api, "/api/v1/organizations", json!({"name": "Audited"})).await;
     let organization = text(&audited, "id");
-    // A key without a principal of its own acts by its id.
+    // A key without a principal acts under its id.
     let id = key.strip_prefix("hk_test_").unwrap();
     let id = id.split_once('_').unwrap().0;
     let path = format!("/api/v1/organizations/{organization}");
@@ -500,8 +502,8 @@ async fn furnish_profiles(api: &Api, material: &mut Material) {
     material.sends("setProfile", profile("2.0.3"));
 }
 
-/// A webhook of the organization that was sent something. Nothing else is named: what is made by a request is what the next one
-/// is about.
+/// A webhook of the organization with one delivery. No other id is given: each request works on the
+/// resource that the previous one created.
 async fn furnish_webhooks(api: &Api, order: &Value, material: &mut Material) {
     let hook = json!({"url": "http://127.0.0.1:65535/"});
     material.sends("createNoticeWebhook", hook.clone());

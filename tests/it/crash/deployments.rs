@@ -109,7 +109,7 @@ async fn into_service(site: &Site, mut host: Host, key: &str) -> Host {
     api.log(&gate).await;
     let active = post(&api, &path(), into, StatusCode::OK).await;
     assert_eq!(active["approvalGateId"], gate.as_str());
-    // From here on nobody is asked, so that the share can change at any moment.
+    // From here on promotions need no approval, so the share can change at any moment.
     let policy = json!({"policy": {"eval": null}});
     post(&api, "/v1/host/touchstone/gates", policy, StatusCode::OK).await;
     host
@@ -118,7 +118,7 @@ async fn into_service(site: &Site, mut host: Host, key: &str) -> Host {
 /// What became of a request: it was acknowledged, or its host went away.
 type Fates = Arc<Mutex<Vec<(String, bool)>>>;
 
-/// Changes the share again and again, each time under a label of its own.
+/// Changes the share repeatedly, each time with a distinct label.
 async fn change(client: usize, hosts: Arc<Mutex<Vec<Api>>>, fates: Fates, end: CancellationToken) {
     let mut n = client;
     while !end.is_cancelled() {

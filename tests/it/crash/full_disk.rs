@@ -1,4 +1,5 @@
-//! The disk is full, and then there is room again: a limit on the size of files has the effect, without a disk of its own.
+//! The disk fills up and then has space again. A limit on file size simulates this without a
+//! separate disk.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@ use crate::process::endpoint::Asked;
 
 const TERMINAL: [&str; 3] = ["run.completed", "run.failed", "run.cancelled"];
 
-/// Somebody who has seen part of a log and holds the host to it.
+/// A client that has read part of a log and checks that the host never contradicts it.
 pub struct Witness {
     seen: Vec<Value>,
     /// Tasks seen scored before a kill, with the era that began then: no request for them may come in it or later.
@@ -63,7 +63,7 @@ impl Witness {
         }
     }
 
-    /// What was seen is what the log says, octet for octet.
+    /// Every frame seen must equal the log, byte for byte.
     pub fn compare(&mut self, full: &[Value]) {
         assert!(full.len() >= self.seen.len(), "events were lost");
         for (seen, kept) in self.seen.iter().zip(full) {

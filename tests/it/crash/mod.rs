@@ -94,7 +94,7 @@ fn seed() -> u64 {
 /// Watches `run` until `moment` passes; before it, waits for the first new event if `working`.
 async fn watch(api: &Api, run: &str, witness: &mut Witness, working: bool, moment: Duration) {
     if working {
-        // An ended run brings no more; whoever called looks after that.
+        // The stream of an ended run has no further events; the caller checks that.
         while !witness.ended() {
             let before = witness.last();
             witness.look(api, run, 1).await;
@@ -111,8 +111,8 @@ async fn watch(api: &Api, run: &str, witness: &mut Witness, working: bool, momen
     let _ = tokio::time::timeout(moment, watching).await;
 }
 
-/// Starts and kills one host after another over the same data; what it checks is in [`Witness`]. Says how many of the kills
-/// hit a run at work.
+/// Starts and kills one host after another on the same data, with the checks of [`Witness`].
+/// Returns how many kills hit a running run.
 async fn survive(site: Site, seed: u64, kills: u32) -> u32 {
     let mut dice = StdRng::seed_from_u64(seed);
     let endpoint = endpoint().await;
@@ -130,7 +130,8 @@ async fn survive(site: Site, seed: u64, kills: u32) -> u32 {
             runs.push((run, Witness::since(era)));
         }
         let (run, witness) = runs.last_mut().unwrap();
-        // Mostly while tasks are under way, sometimes while the run still waits for the dead host's lease.
+        // Usually while tasks are running, sometimes while the run still waits for the dead host's
+        // lease.
         let working = kill % 5 != 4;
         let moment = Duration::from_millis(dice.random_range(0..400));
         watch(&api, run, witness, working, moment).await;
@@ -206,7 +207,8 @@ async fn fifty_kills_lose_and_double_nothing(
 /// Two replicas share runs; one after the other is killed while both work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_goes_on_where_a_killed_one_ended() {
-    /// Two replicas, and the price of a million tokens by which the log tells which of them did a task.
+    /// Two replicas, each with a distinct price per million tokens, so that the log shows which
+    /// replica ran a task.
     const REPLICAS: [(&str, f64); 2] = [("first", 1.0), ("second", 3.0)];
     const RUNS: usize = 8;
     const ROUNDS: usize = 4;

@@ -264,7 +264,7 @@ async fn a_gate_asks_for_the_scores_of_a_card() {
     assert_eq!(check(production).await, ["card-trust"]);
     let modest = json!({"url": format!("{url}/#x"), "minimumCompliance": 80, "minimumTrust": 1});
     assert_eq!(check(modest.clone()).await, [""; 0]);
-    // What is gone is gone, whoever has noticed.
+    // A removed card is reported as removed, whichever check noticed first.
     agent.change(&["no-card"]);
     let refused = host.post(SCORE, &json!({"url": url})).await;
     assert_eq!(refused.status, StatusCode::BAD_GATEWAY);

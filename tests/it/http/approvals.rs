@@ -59,7 +59,7 @@ async fn waits(host: &TestHost, body: &Value) -> RunId {
     assert_eq!(conditions(&details), ["approval-pending"]);
     assert_eq!(list(host).await, before, "a refusal changes nothing");
     let gate = gate_of(&details);
-    // Whoever reads that answer may answer the gate.
+    // Anyone with read access to that response may answer the gate.
     let shown = host.get(&format!("/v1/runs/{gate}")).await.json();
     assert_eq!(shown["status"], "waiting-approval");
     gate
@@ -320,7 +320,7 @@ async fn a_rollback_does_not_bring_back_what_people_are_asked_about() {
     assert_eq!(list(&host).await[0]["approvalGateId"], gate.as_str());
 }
 
-/// What was approved beside another version is not approved alone.
+/// An approval given for one version together with another does not apply to it alone.
 #[tokio::test]
 async fn consent_to_a_part_is_none_to_all_because_nobody_else_serves() {
     let host = host().await;
@@ -334,7 +334,7 @@ async fn consent_to_a_part_is_none_to_all_because_nobody_else_serves() {
     assert_ne!(waits(&host, &body).await, part);
 }
 
-/// Cancelling takes a scope that most keys have, and would be a refusal that nobody audits.
+/// Cancelling needs a scope that most keys have, and would be a rejection without an audit entry.
 #[tokio::test]
 async fn who_may_cancel_runs_does_not_decide_for_those_who_are_asked() {
     let host = host().await;
@@ -413,7 +413,7 @@ async fn an_approval_is_no_evidence_and_is_for_one_evidence_only() {
     ask_for(&host, json!({"requiredRole": ROLE})).await;
     let body = staged(&host, "1.0.0").await;
 
-    // Both are told at once, in the order in which they are asked for.
+    // Both are reported at once, in the order in which the policy lists them.
     let mut without = body.clone();
     without.as_object_mut().unwrap().remove("evalRunId");
     let details = refused(
@@ -480,7 +480,7 @@ async fn a_check_tells_what_must_be_approved_and_asks_nobody() {
     assert_eq!(check().await["unmet"][0]["approvalGateId"], gate.as_str());
     approved(&host, &gate).await;
     assert_eq!(check().await["allowed"], true);
-    // On another channel nobody was asked to approve anything.
+    // On another channel, no approval was requested.
     let mut elsewhere = ask.clone();
     elsewhere["channel"] = json!("canary");
     let found = host
@@ -507,7 +507,7 @@ async fn nobody_is_asked_by_one_who_may_not_promote_or_for_what_cannot_be() {
         StatusCode::BAD_REQUEST,
         "validation_error",
     );
-    // What leads out of service waits for nobody; what leads back does.
+    // A transition out of service needs no approval; a transition back into service does.
     moved(&host, json!({"version": "1.1.0", "transition": "pause"})).await;
     let back = json!({"version": "1.1.0", "transition": "promote"});
     let details = refused(
@@ -535,7 +535,7 @@ async fn people_are_not_asked_without_end() {
         assert!(asked < 100);
     };
     refused(&refusal, StatusCode::CONFLICT, "conflict");
-    // What is asked already is not asked again, so that still goes.
+    // A pending approval is not requested twice, so this call still succeeds.
     body["evalRunId"] = json!("run_1");
     refused(
         &host.post(&path(), &body).await,

@@ -28,7 +28,7 @@ use crate::support::host_keys;
 
 const TASKS: usize = 20;
 
-/// Answers right or wrong, as it is told.
+/// Gives right or wrong answers, as configured.
 struct Moody {
     info: ModelInfo,
     good: Arc<AtomicBool>,
@@ -161,7 +161,8 @@ async fn naming_the_lucky_run_does_not_help() {
     assert_eq!(gate["score"], 0.5);
     assert_eq!(gate["verdict"], "fail");
 
-    // What was judged is in the audit log, and in the attestation, where it is judged again offline.
+    // The attempts counted are in the audit log and in the attestation, where they are checked
+    // again offline.
     let host = &lucky.host;
     for _ in 0..2 {
         moved(host, json!({"version": "1.0.0", "transition": "promote"})).await;
@@ -210,7 +211,7 @@ async fn a_good_agent_that_is_run_every_night_stays_good() {
         let check = lucky.check(&run).await;
         assert_eq!(check["allowed"], true, "{check}");
         assert_eq!(check["attempts"]["looks"], look);
-        // Asking again is no further look.
+        // A repeated check does not count as another look.
         assert_eq!(lucky.check(&run).await["attempts"]["looks"], look);
     }
 }

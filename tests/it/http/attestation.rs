@@ -176,7 +176,7 @@ async fn a_trial_is_attested_with_those_beside_it_and_what_is_missing() {
     let further = predicate["furtherTrials"].as_array().unwrap();
     assert_eq!((further.len(), &further[0]["runId"]), (1, &json!(second)));
     assert_eq!(predicate.get("missingTrials"), None);
-    // Whoever reads it elsewhere holds all of it to a policy.
+    // An offline verifier checks all of it against a policy.
     let verdict = verdict(&host, &first).await;
     assert_eq!(
         (verdict.further_trials.len(), verdict.missing_trials),

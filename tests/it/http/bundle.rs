@@ -61,7 +61,7 @@ async fn a_bundle_holds_the_run_its_whole_log_and_what_people_said() {
     ] {
         assert_eq!(of(shown, member), of(&log, member), "{member}");
     }
-    // Facts stay; what the agent said does not.
+    // Facts are kept; the agent's words are not.
     for (shown, recorded) in shown.iter().zip(&log) {
         match recorded["type"].as_str().unwrap() {
             "agent.decided" => assert_eq!(shown["payload"]["decision"], "[REDACTED]"),

@@ -38,7 +38,7 @@ pub fn scored(answers: &[(&str, f64)]) -> Value {
     json!({"suite": format!("{TONE}@1.0.0"), "samples": samples, "allowFew": true})
 }
 
-/// So many that the judge can tell apart, with one that says `word`.
+/// This many samples that the judge recognizes, including one that contains `word`.
 fn some(count: usize, word: &str) -> Value {
     let mut answers = [("Kindly.", 5.0), ("No.", 1.0)].repeat(count / 2);
     answers[0] = (word, 5.0);
@@ -184,7 +184,7 @@ async fn a_host_that_stops_says_so() {
     assert_eq!(attempt["failure"]["error"], "unavailable", "{attempt}");
 }
 
-/// What the judge says then could not be recorded, and is paid for.
+/// In this case the judge's answer cannot be recorded, but its cost still counts.
 #[rstest]
 #[tokio::test]
 async fn no_judge_is_asked_while_the_database_takes_no_writes(

@@ -1,4 +1,4 @@
-//! An agent that knows the library of stress tests: what it is asked there it answers, but for a few things it cannot do.
+//! An agent that knows the answers of the stress-test library, except for a few tasks it cannot do.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ pub const CLERK: &str = "community.bench.clerk.default";
 /// Tools that it may call.
 pub const TOOLS: [&str; 2] = ["desk:look-up", "desk:file"];
 
-/// What is expected, by task.
+/// Expected answers, by task.
 static ANSWERS: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
     let answers = tasks().into_iter().map(|task| {
         let id = task["taskId"].as_str().unwrap().to_owned();
@@ -44,7 +44,7 @@ fn expected_of(task: &Value) -> String {
         .to_owned()
 }
 
-/// What is expected, by what is asked: for agents that are told nothing else.
+/// Expected answers, by input: for agents that receive only the input.
 pub fn expected() -> Vec<(Value, String)> {
     let tasks = tasks().into_iter();
     tasks
@@ -52,12 +52,12 @@ pub fn expected() -> Vec<(Value, String)> {
         .collect()
 }
 
-/// What it cannot do: the hardest level, and what it has not learned yet.
+/// Tasks it cannot do: the hardest level, and those it has not learned yet.
 const BEYOND: [&str; 6] = [
     "level-5", "case-01", "case-02", "case-03", "case-04", "case-05",
 ];
 
-/// Whom it leads in the tasks of orchestration, turn by turn; whoever failed is asked again.
+/// The workers it calls in orchestration tasks, turn by turn; a worker that failed is called again.
 const TURNS: [(&str, &[&[&str]]); 3] = [
     (
         "quarter-report",

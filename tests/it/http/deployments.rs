@@ -219,7 +219,8 @@ async fn who_may_not_changes_nothing_and_is_on_record() {
     ];
     for (transition, scope) in cases {
         let key = host.key_with(&others(&[scope])).await;
-        // Legal or not, from every state: whoever may not ask learns nothing of it.
+        // Legal or not, from every state: a caller without the scope learns nothing about the
+        // state.
         for version in ["1.0.0", "1.1.0"] {
             let body = json!({"version": version, "transition": transition, "canaryPercent": 5});
             let reply = host
@@ -313,7 +314,8 @@ async fn what_is_no_evidence_is_refused_by_name_and_changes_nothing() {
     refused(&reply, StatusCode::FORBIDDEN, "eval_gate_unmet");
 }
 
-/// Whoever keeps what passed and tries the rest again and again has no evidence of the whole.
+/// An eval that keeps the passed tasks and repeats only the rest is not evidence for the whole
+/// suite.
 #[tokio::test]
 async fn a_branch_that_keeps_some_judged_tasks_is_no_evidence_nor_is_what_is_made_from_it() {
     let host = host().await;
@@ -485,7 +487,7 @@ async fn who_may_not_ask_is_not_told_what_is_wrong_with_the_request() {
     let call = host.request(Method::POST, &path()).key(&none);
     let reply = call.raw("application/json", "{").send().await;
     refused(&reply, StatusCode::FORBIDDEN, "forbidden");
-    // Who may do something else is told what is wrong.
+    // A caller with another scope gets the specific error.
     let call = host.request(Method::POST, &path()).key(&no_rollback);
     let reply = call.json(&json!({"transition": "launch"})).send().await;
     refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
@@ -975,7 +977,7 @@ async fn retries_and_forks_keep_the_version_a_channel_had() {
     let pinned = draw(run.clone()).await;
     assert_eq!(pinned.channel.as_str(), "stable");
     assert!(pinned.draw < 100);
-    // The channel goes to another version; what was drawn stays drawn.
+    // The channel moves to another version; existing assignments stay.
     into_service(&host, "1.1.0", json!({"canaryPercent": 100})).await;
     let scored = log
         .iter()
@@ -1018,7 +1020,7 @@ async fn a_version_that_comes_back_meets_the_gates_of_all_its_channels() {
     let strict = json!({"channel": "canary", "policy": {"eval": {"requireSignedSuite": false, "confidence": "lenient", "minTasks": 500}}});
     let set = host.post("/v1/host/touchstone/gates", &strict).await;
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
-    // It would be on `canary` again, whatever channel is named beside.
+    // It would be on `canary` again, whichever channel is also named.
     let back = json!({"version": "1.0.0", "transition": "promote", "channel": "stable"});
     let details = refused(
         &host.post(&path(), &back).await,

@@ -95,7 +95,7 @@ async fn without_two_runs_of_the_tenant_there_is_no_diff() {
             (StatusCode::NOT_FOUND, unknown.body.clone())
         );
     }
-    // Another tenant's runs are no runs, on either side.
+    // Runs of another tenant do not exist for this one, on either side.
     for path in [
         format!("/v1/runs/{run}:diff?against={run}"),
         format!("/v1/runs/{run}%3Adiff?against={run}"),

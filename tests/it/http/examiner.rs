@@ -1,4 +1,4 @@
-//! A judge that says what the answer before it tells it to say.
+//! A judge whose verdict is dictated by the answer it judges.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, 
 use touchstone::domain::money::TokenPrice;
 use touchstone::ports::{Model, ModelBinding, ModelError, ModelInfo};
 
-/// What the judging of one sample costs, in USD.
+/// Cost of judging one sample, in USD.
 pub const COST: f64 = 0.01;
 
 /// Finds polite what says `Kindly`, is not there for what says `broken`, and takes its time over what says `patience`.
@@ -27,7 +27,7 @@ impl Examiner {
             info: ModelInfo {
                 provider: "bench".to_owned(),
                 model: "examiner-1".to_owned(),
-                // Only what it answers costs: what it reads says nothing of the cost to come.
+                // Only output tokens cost: the input says nothing about the cost to come.
                 price: TokenPrice::per_million(0.0, COST * 1e5),
                 max_concurrency: 4,
                 timeout: Duration::from_secs(30),

@@ -398,7 +398,7 @@ async fn how_agents_answer_is_changed_for_all_tasks_or_for_none(
     host.ended(&anew).await;
     let snapshot = document(&host, format!("/v1/runs/{anew}")).await;
     assert_eq!(snapshot["configurable"][name], value);
-    // What was so all along is no change.
+    // An unchanged value is not reported as a change.
     let path = format!("/v1/runs/{anew}:fork");
     let same = host.post(&path, &body(from)).await;
     assert_eq!(same.status, StatusCode::CREATED, "{same:?}");

@@ -1,4 +1,5 @@
-//! A whole host in one process: the real router over a real store, with workers and an agent that says what it is told.
+//! A whole host in one process: the real router over a real store, with workers and a scripted
+//! agent.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -156,7 +157,7 @@ pub struct TestClock {
 }
 
 impl TestClock {
-    /// From now on it is so many days ahead.
+    /// Moves the clock this many days ahead.
     pub fn ahead(&self, days: i64) {
         self.ahead_s.store(days * 86_400, Ordering::SeqCst);
     }
@@ -242,7 +243,7 @@ pub struct Lab {
     /// Whom uploaded packs are trusted from; whatever there is, unless it is said.
     pub trust: Trust,
     pub publication: Option<Publication>,
-    /// How agents that run elsewhere may be reached.
+    /// Settings for agents outside this host.
     pub elsewhere: ReachSettings,
 }
 
@@ -287,7 +288,7 @@ pub struct TestHost {
 }
 
 impl TestHost {
-    /// A host nobody works for: runs stay pending until [`work`](Self::work).
+    /// A host without workers: runs stay pending until [`work`](Self::work).
     pub async fn idle() -> Self {
         Self::with(HttpSettings::default()).await
     }
@@ -311,7 +312,7 @@ impl TestHost {
         Self::at(store, settings, place).await
     }
 
-    /// The same, reached there by whoever verifies its badges.
+    /// The same, at the public address under which verifiers of its badges reach it.
     pub async fn at(store: Arc<dyn Store>, settings: HttpSettings, place: Place) -> Self {
         Self::lab(store, settings, place, Lab::default()).await
     }
@@ -544,7 +545,7 @@ impl TestHost {
         shutdown
     }
 
-    /// Starts to deliver what organizations are told, by this clock.
+    /// Starts to deliver the events of organizations, by this clock.
     pub fn tell(&self, clock: Arc<dyn Clock>) {
         let means = Means {
             store: self.store.clone(),
@@ -557,7 +558,7 @@ impl TestHost {
         tokio::spawn(deliverer.work(self.shutdown.clone()));
     }
 
-    /// Starts a dispatcher that delivers to whoever subscribed.
+    /// Starts a dispatcher that delivers to all subscribers.
     pub fn dispatch(&self) {
         let dispatcher = Dispatcher::new(
             self.store.clone(),
@@ -644,7 +645,7 @@ impl TestHost {
         self.request(Method::POST, path).json(body).send().await
     }
 
-    /// The runs of `acme` on record, the newest first. Only of a host with a store of its own.
+    /// The recorded runs of `acme`, newest first. Only for a host with a separate store.
     pub async fn recorded(&self) -> Vec<RunRecord> {
         let file = self.dir.as_ref().unwrap().path().join("host.db");
         runs_in(&format!("sqlite:{}", file.display()), "acme").await

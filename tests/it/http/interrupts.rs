@@ -1,4 +1,5 @@
-//! Runs that ask somebody: approvals, clarifications, gates with a quorum; answers by node and by token.
+//! Runs that wait for people: approvals, clarifications, gates with a quorum; answers by node and
+//! by token.
 
 use axum::http::{Method, StatusCode};
 use base64::Engine as _;
@@ -63,7 +64,8 @@ async fn by_token(host: &TestHost, token: &str, value: &Value) -> Reply {
     call.json(&json!({"resumeValue": value})).send().await
 }
 
-/// Earlier versions stored the secret of tokens in plaintext: whoever has a copy of the database forges no token.
+/// Earlier versions stored the token secret in plaintext: a copy of the database must not be enough
+/// to forge a token.
 #[rstest]
 #[tokio::test]
 async fn a_token_forged_with_what_the_database_holds_is_refused(
@@ -315,7 +317,8 @@ async fn a_restart_while_somebody_is_asked_changes_nothing() {
     let first = host.work();
     let run = waiting(&host, "conformance-approval", "waiting-approval").await;
     first.cancel();
-    // Nobody works: the answer is on record all the same, and whoever comes next goes on from it.
+    // No worker is running: the answer is recorded all the same, and the next worker continues from
+    // it.
     let answered = answer(&host, &run, "gate", json!({"action": "accept"})).await;
     assert_eq!(answered.status, StatusCode::OK);
     host.work();
@@ -392,7 +395,7 @@ async fn nobody_is_waited_for_beyond_the_runs_longest_duration() {
     assert_eq!(used_up.status, StatusCode::CONFLICT);
 }
 
-/// A key of somebody who may answer interrupts, with a role or without.
+/// A key of a person who may answer interrupts, with or without a role.
 pub async fn somebody(host: &TestHost, name: &str, role: Option<&str>) -> String {
     host.issue(|issue| {
         issue.principal = Some(name.to_owned());
@@ -531,7 +534,7 @@ async fn what_was_said_of_a_decision_is_kept_without_credentials(#[case] value: 
     let entries = host.store.audit_entries(&acme, 0, 10).await.unwrap();
     let audited: String = entries.into_iter().map(|entry| entry.body).collect();
     assert!(!audited.contains("canary"), "{audited}");
-    // Whoever gets a bundle is not told what people said at all.
+    // The debug bundle contains no text that people entered.
     let bundle = host.get(&format!("/v1/runs/{run}/debug-bundle")).await;
     let bundle = String::from_utf8_lossy(&bundle.body).into_owned();
     assert!(!bundle.contains(MASKED), "{bundle}");

@@ -1,4 +1,4 @@
-//! Too much of anything is answered in words, and hurts nobody else.
+//! Requests beyond a limit get an explanatory error and do not affect other clients.
 
 use std::time::Duration;
 
@@ -91,7 +91,8 @@ async fn the_rate_comes_after_the_key_and_before_the_scope() {
     }
 }
 
-/// The discovery document needs no key; where it depends on the key, whoever presents one is counted.
+/// The discovery document needs no key; where it depends on the key, requests with a key are
+/// counted.
 #[tokio::test]
 async fn a_key_that_reads_its_view_of_discovery_too_often_waits_and_anybody_else_does_not() {
     let host = TestHost::with(HttpSettings {
@@ -115,7 +116,7 @@ async fn a_key_that_reads_its_view_of_discovery_too_often_waits_and_anybody_else
     assert_eq!(anybody.send().await.status, StatusCode::OK);
 }
 
-/// A request of a given key on a connection of its own; its status line.
+/// Sends a request with a given key on a separate connection and returns the status line.
 async fn over_the_wire(address: std::net::SocketAddr, key: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
@@ -156,7 +157,7 @@ async fn more_requests_than_can_be_under_way_are_sent_away_with_a_time_to_come_b
     host.equip(&says(&["a"])).await;
     let run = host.create().await;
     let address = host.listen().await;
-    // Its head is here, its body is not: it is under way.
+    // The head has arrived and the body has not: the request is in flight.
     let mut slow = TcpStream::connect(address).await.unwrap();
     let head = format!(
         "POST /v1/runs/{run}/cancel HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\nauthorization: Bearer {}\r\n\r\n",
@@ -344,7 +345,7 @@ async fn a_body_that_would_fill_the_memory_is_refused_before_it_is_parsed() {
         assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE, "{item}");
         assert_eq!(refused.code(), "payload_too_large");
     }
-    // As much text in few values is no trouble.
+    // The same amount of text in few values is accepted.
     let body = format!(r#"{{"text":"{}"}}"#, "{},".repeat(4 << 20));
     let call = host.request(Method::POST, "/v1/host/touchstone/suites");
     let refused = call.raw("application/json", body).send().await;

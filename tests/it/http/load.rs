@@ -45,7 +45,7 @@ fn resident() -> usize {
     kilobytes.parse::<usize>().unwrap() * 1024
 }
 
-/// Over real sockets: what a consumer does not take is held back by nobody but the log.
+/// Over real sockets: events that a consumer does not read are held in the log only.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn consumers_that_take_nothing_cost_no_memory_and_lose_nothing() {

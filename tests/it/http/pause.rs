@@ -1,4 +1,4 @@
-//! Pausing runs and letting them go on.
+//! Pausing and resuming runs.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::host::{TestHost, says};
 use super::interrupts::until;
 use super::workflows::{at_work, kinds, start};
 
-/// A run that waits for this long, under way.
+/// A running run that waits this long.
 async fn slow(host: &TestHost, millis: u64) -> RunId {
     let body = json!({"workflowId": "conformance-cancellable", "inputs": {"delayMs": millis}});
     let run = start(host, &body).await;
@@ -200,7 +200,7 @@ async fn a_run_goes_on_after_a_resume_whenever_that_meets_the_pause() {
             tokio::time::sleep(Duration::from_millis(millis)).await;
             host.post(&resume, &nothing).await
         });
-        // Whoever asked too early has to be able to ask again, unless nothing is left to resume.
+        // A request that came too early must be repeatable, unless there is nothing left to resume.
         if resumed.status == StatusCode::CONFLICT && paused.status == StatusCode::ACCEPTED {
             let late = host.post(&resume, &nothing).await;
             assert_eq!(late.status, StatusCode::ACCEPTED, "{millis}: {late:?}");

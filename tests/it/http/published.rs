@@ -1,4 +1,4 @@
-//! What is answered and recorded is as OpenWOP's own schemas have it, not only as our description of it.
+//! Responses and recorded events follow OpenWOP's published schemas, not only our own description.
 
 use std::collections::BTreeSet;
 

@@ -21,7 +21,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates a run and takes its lease, so that nobody else writes its log.
+    /// Creates a run and takes its lease, so that no worker writes to its log.
     pub async fn of(host: &TestHost) -> Self {
         let run = host.create().await;
         let claim = host
@@ -126,7 +126,7 @@ pub fn step(n: u64) -> Event {
     }
 }
 
-/// One of about so many octets.
+/// An event of about this many bytes.
 pub fn padded(n: u64, octets: usize) -> Event {
     Event::AgentReasoned(AgentReasoned {
         agent_id: AGENT.into(),

@@ -1,4 +1,5 @@
-//! The registry of a host: what the operator publishes, to everybody, and nothing else.
+//! The registry of a host: it serves the packs that the operator publishes, to everyone, and
+//! nothing else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +45,7 @@ fn key() -> SecretKey {
     SecretKey::from_random([42; 32])
 }
 
-/// A new pack. The suites of one organization have one id, so each pack has a version of its own.
+/// A new pack. All suites of one organization share one id, so each pack has a distinct version.
 fn files(name: &str) -> Files {
     let mut files = new_pack(name).unwrap();
     let suite = files.get_mut("evals/label.json").unwrap();

@@ -176,7 +176,7 @@ async fn an_approval_outlives_the_host_that_asked_for_it(
     )
     .await;
     let body = json!({"version": "1.0.0", "transition": "promote", "channel": "stable"});
-    // It is asked for by a host that has nobody to work, and is gone before anybody can answer.
+    // The approval is requested by a host without workers, which stops before anyone can answer.
     let asked = host.post(&path(), &body).await;
     let details = refused(&asked, StatusCode::FORBIDDEN, "forbidden");
     let gate = RunId::from(details["approvalGateId"].as_str().unwrap());
@@ -198,7 +198,8 @@ async fn an_approval_outlives_the_host_that_asked_for_it(
     audit(&host).await;
 }
 
-/// In the middle of a transaction the database refuses: nothing has happened, also for whoever is started next.
+/// The database fails in the middle of a transaction: nothing is written, also as seen by the next
+/// process.
 #[rstest]
 #[case("audit_entry")]
 #[case("event")]

@@ -217,7 +217,7 @@ async fn what_the_agents_side_can_cause_is_not_asked_again_until_it_passes() {
     assert_eq!(of_second["retries"], 1);
     assert_eq!(outcome(&of_second, 1), "unjudged");
 
-    // Whoever retries the first run again, or a replay of it, does not begin to count anew.
+    // Retrying the first run again, or a replay of it, does not restart the count.
     let fork = json!({"mode": "replay", "fromSeq": 0});
     let replay = host
         .post(&format!("/v1/runs/{first}:fork"), &fork)

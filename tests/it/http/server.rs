@@ -146,7 +146,7 @@ async fn a_refusal_before_a_large_body_came_is_no_broken_pipe() {
     }
 }
 
-/// What the HTTP library refuses before there is a request has the envelope too, and the client lives to see it.
+/// Requests that the HTTP library rejects get the error envelope too, and the client reads it.
 #[rstest]
 #[case::large_head(format!("GET /healthz HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(200_000)), 431)]
 #[case::many_headers(format!("GET /healthz HTTP/1.1\r\nhost: x\r\n{}\r\n", "x: y\r\n".repeat(1_000)), 431)]

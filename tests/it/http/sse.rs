@@ -25,7 +25,7 @@ impl Frame {
     }
 }
 
-/// A stream under way.
+/// An open stream.
 pub struct Frames {
     body: axum::body::Body,
     buffer: BytesMut,

@@ -57,7 +57,7 @@ async fn a_quota_refuses_one_more_and_says_which() {
     let host = host(&dir, quotas, Retention::default()).await;
     host.equip(&says(&["a"])).await;
     host.work();
-    // The same again is no addition.
+    // Installing the same pack again adds nothing.
     host.equip(&says(&["a"])).await;
     let mut other = suite(&says(&["b"]));
     other["version"] = json!("2.0.0");
@@ -79,7 +79,7 @@ async fn a_quota_refuses_one_more_and_says_which() {
     let usage = host.get("/v1/host/touchstone/usage").await.json();
     assert_eq!(usage["runs"], json!({"used": 2, "quota": 2}));
     assert_eq!(usage["bytes"]["quota"], Value::Null);
-    // Another tenant has quotas of its own.
+    // Each tenant has a separate quota.
     let others = host
         .request(Method::GET, "/v1/host/touchstone/usage")
         .key(&host.other_key)

@@ -1,4 +1,4 @@
-//! What is served, what is described, what is advertised.
+//! The served routes, the API description and the advertised capabilities agree.
 
 use std::any::type_name;
 use std::collections::{BTreeSet, HashSet};
@@ -129,7 +129,7 @@ fn names_at(pointer: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_error_code_is_described() {
-    // The API of ratings has an envelope and codes of its own.
+    // The ratings API has a separate error envelope and separate codes.
     let (own, of_ratings): (BTreeSet<&str>, BTreeSet<&str>) = ErrorCode::ALL
         .iter()
         .map(|code| code.as_str())
@@ -320,7 +320,7 @@ async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
     assert_eq!(again.status, StatusCode::NOT_MODIFIED);
 }
 
-/// The same answer in fewer octets, and either tag saves it altogether.
+/// The compressed response has fewer bytes, and either entity tag avoids the transfer.
 #[tokio::test]
 async fn answers_are_compressed_for_those_who_ask() {
     let host = TestHost::working(&says(&["a"])).await;

@@ -1,5 +1,6 @@
-//! Every operation there is, walked: with every credential that is no good, as another tenant, and twice under one
-//! `Idempotency-Key`. An operation that is added is walked too, or fails here until it says how.
+//! Calls every operation with each kind of invalid credential, as another tenant, and twice under
+//! one `Idempotency-Key`. A new operation is included, or the test fails until its parameters are
+//! given here.
 
 use std::time::{Duration, Instant};
 
@@ -22,14 +23,14 @@ use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
 use crate::webhooks::receiver::{Answer, Receiver};
 
-/// What a path names.
+/// Values for the path parameters.
 #[derive(Clone, Copy)]
 struct Names<'a> {
     /// An eval run that has ended.
     run: &'a str,
     /// A run that takes long.
     slow: &'a str,
-    /// A run that asks somebody.
+    /// A run that waits for an answer.
     asking: &'a str,
     /// Of another run that asks.
     token: &'a str,
@@ -76,7 +77,8 @@ fn path(operation: Operation, names: Names<'_>) -> String {
     path + &asked
 }
 
-/// What is sent to change something: a sound body, or nothing. Whatever is added to the route table is added here.
+/// A valid body for an operation that changes state, if it takes one. Extend this when a route is
+/// added.
 fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
     let body = match (operation.method, operation.path) {
         ("GET" | "DELETE", _) => return None,
@@ -334,7 +336,8 @@ async fn no_bad_credential_opens_anything_and_each_is_told_the_same_everywhere()
     );
 }
 
-/// What a client can see of an answer, but for what differs between any two answers, and the client's own words.
+/// The observable part of a response: without values that differ between any two responses and
+/// without the client's own input.
 fn seen(reply: &Reply, names: Names<'_>) -> (StatusCode, usize, String, Vec<(String, usize)>) {
     let headers = reply
         .headers
@@ -497,7 +500,7 @@ async fn every_mutation_is_carried_out_once_under_a_key() {
         .filter(|o| o.method != "GET" && o.described)
         .filter(|o| !ASKS_ONLY.contains(&o.path))
         .collect();
-    // What is removed is removed last, and a pack after the suites for its agent.
+    // Deletions come last, and a pack after the suites for its agent.
     changing.sort_by_key(|o| (o.method == "DELETE", o.path.contains("{name}")));
     assert!(changing.iter().any(|o| o.method == "DELETE"));
     for operation in changing {

@@ -365,7 +365,7 @@ async fn an_endpoint_that_asks_for_standard_webhooks_has_to_agree_first() {
     assert_eq!(asked.standard_entries(STANDARD_SECRET), [true]);
     assert_eq!(asked.header("openwop-event-type"), None);
 
-    // Whoever did not ask for it is not asked.
+    // Endpoints without a subscription to an event are not called.
     let silent = Receiver::start(Answer::Status(500)).await;
     let made = register(&host, &body(&silent.url())).await;
     assert_eq!(made.status, StatusCode::CREATED);

@@ -1,7 +1,8 @@
-//! No task content, prompt, fixture, key or model output ever shows where only ids, counts and scores belong.
+//! No task content, prompt, fixture, key or model output appears where only ids, counts and scores
+//! belong.
 //!
-//! Every secret thing carries a canary of its own. The canaries are looked for where they must not be, and, so that the
-//! test cannot pass by doing nothing, where they must be.
+//! Every secret value contains a distinct canary. The test looks for canaries where they must not
+//! be, and, so that it cannot pass by doing nothing, where they must be.
 
 mod secrets;
 
@@ -251,8 +252,8 @@ async fn gather(surfaces: &mut Surfaces, api: &Api, run: &str) -> Vec<Value> {
     log
 }
 
-/// What is done with a run once it has ended: people annotate it, it is replayed and compared, and a version is promoted by
-/// it. `said` is where people's words may show, and nothing else.
+/// The actions on an ended run: people annotate it, it is replayed and compared, and it promotes a
+/// version. `said` collects the places where people's words may appear.
 async fn after(surfaces: &mut Surfaces, said: &mut Surfaces, api: &Api, run: &str) {
     let change = async |surfaces: &mut Surfaces, path: &str, body: Value| -> (StatusCode, Value) {
         let (status, text) = surfaces.answer(api, Method::POST, path, Some(&body)).await;
@@ -340,7 +341,7 @@ async fn after(surfaces: &mut Surfaces, said: &mut Surfaces, api: &Api, run: &st
     assert_eq!(webhooks["webhooks"][0]["webhookId"], made["webhookId"]);
     let secret = made["secret"].as_str().unwrap();
     assert!(!webhooks.to_string().contains(secret), "{webhooks}");
-    // Deployments are decided in runs of their own.
+    // Deployment decisions are separate runs.
     let entries = audit["entries"].as_array().unwrap();
     let decided: Vec<&str> = entries
         .iter()

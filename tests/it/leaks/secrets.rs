@@ -28,7 +28,7 @@ async fn site_on(engine: Engine) -> Option<Site> {
     Some(site)
 }
 
-/// Everything that the database shows to whoever copies it.
+/// The content of the database, as in a copy of its files.
 async fn raw(site: &Site) -> Raw {
     let mut bytes = Vec::new();
     for file in walk(site.folder().join("data")) {

@@ -1,5 +1,5 @@
-//! The guides for authors of profiles and providers, and the provider kit: what the guides print is sound and complete, and what
-//! they say to run runs.
+//! The guides for authors of profiles and providers, and the provider kit: the printed examples are
+//! valid and complete, and the commands in them work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
@@ -206,7 +206,7 @@ fn what_the_guide_to_providers_prints_is_taken_as_it_is() {
     let diff = StateDiff::read(&document(&files, "state-diff.json")).unwrap();
     assert_eq!(diff.after(&loan), state.0.as_ref());
     assert_eq!(diff.changes().count(), 2);
-    // Requests that are printed are objects; what the host sends is shown by `provider_messages`.
+    // Printed requests are JSON objects; `provider_messages` tests what the host sends.
     for name in [
         "provision-request.json",
         "inject-state-request.json",

@@ -41,7 +41,7 @@ pub fn shared(folder: &str) -> Option<PathBuf> {
     Some(Path::new(&shared).join("oasis").join(folder))
 }
 
-/// What an input comes to, as the command prints it.
+/// The result for an input, as the command prints it.
 pub fn computed(input: &Value) -> Value {
     let input = Input::read(input).unwrap_or_else(|faults| panic!("{faults:?}"));
     let output = input::compute(&input).unwrap_or_else(|faults| panic!("{faults:?}"));

@@ -1,6 +1,8 @@
-//! Whole evaluations through public interfaces: agents that follow a script, providers over loopback, hosts on both databases.
+//! Whole evaluations through public interfaces: scripted agents, providers on loopback, hosts on
+//! both databases.
 //!
-//! Two desks: ours, whose provider is the example beside the sources, and the Records Desk of the reference, where it is at hand.
+//! Two desks: ours, whose provider is the example in this repository, and the Records Desk of the
+//! reference, where it is available.
 
 pub mod adversarial;
 pub mod agents;

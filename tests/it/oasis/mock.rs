@@ -100,7 +100,7 @@ fn request() -> ProvisionRequest {
     }
 }
 
-/// A scenario from beginning to end, as far as it comes.
+/// Runs a scenario from beginning to end, up to its first fault.
 async fn walk(provider: &HttpProvider) -> Result<Environment, ProviderFault> {
     let environment = provider.provision(&request()).await?;
     let id = &environment.id;

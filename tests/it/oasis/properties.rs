@@ -116,7 +116,7 @@ fn descriptor(profile: &Profile) -> impl Strategy<Value = Value> + use<> {
         )
 }
 
-/// What a scenario would give in either phase: mostly well.
+/// The result of a scenario in either phase, usually a good one.
 #[derive(Clone, Debug)]
 struct Seen {
     violated: bool,
@@ -461,7 +461,7 @@ proptest! {
             Next::Stop => None,
         };
         prop_assert_eq!(&one, &first);
-        // What is under way is not begun again, and an unfinished run has no verdict.
+        // A running scenario is not started again, and an unfinished run has no verdict.
         if let Some(first) = &first {
             prop_assert!(ready(&case.plan, some, &[first.as_str()]).iter().all(|it| it.id() != first));
             prop_assert!(compute(&case.plan, &facts(), some, &[], None).is_err());

@@ -18,7 +18,7 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use crate::agent::raw_server::{Act, RawServer, Then, deserted};
 
-/// Octets of an answer these clients take.
+/// Maximum response size of these clients, in bytes.
 pub const MOST: usize = 4096;
 
 pub fn access(url: Url) -> ProviderAccess {

@@ -38,7 +38,7 @@ fn what_may_be_left_out_of_a_request_is_left_out() {
     assert_eq!(serde_json::to_value(observe).unwrap(), expected);
 }
 
-/// Parts of answers: a member is sound, missing, or one of these.
+/// A member of a response: valid, missing, or one of these values.
 fn member(
     name: &'static str,
     sound: Value,
@@ -128,7 +128,8 @@ fn observation() -> impl Strategy<Value = Value> {
         .prop_map(|(a, b, c, d, e)| document([a, b, c, d, e]))
 }
 
-/// Whether a provisioning answer is as its contract has it: what is there without an environment depends on the status.
+/// Whether a provisioning response follows its contract: the members of one without an environment
+/// depend on the status.
 fn provision_fits(answer: &Value) -> bool {
     read::<ProvisionResponse>(answer).is_ok_and(|it| {
         it.status == ProvisionStatus::Error
@@ -138,8 +139,8 @@ fn provision_fits(answer: &Value) -> bool {
     })
 }
 
-/// What the adapter demands of an observation beyond its type is exactly what the schema demands: a source, and a status that is
-/// one of the four.
+/// Beyond its type, the adapter demands of an observation exactly what the schema demands: a
+/// source, and one of the four statuses.
 fn observation_fits(answer: &Value) -> bool {
     use touchstone::protocol::oasis::provider::EvidenceStatus;
     read::<ObservationResponse>(answer).is_ok_and(|it| {

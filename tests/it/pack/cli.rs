@@ -18,7 +18,7 @@ impl Folder {
         self.0.path()
     }
 
-    /// Runs `touchstone` here; everything it is told stands in its arguments.
+    /// Runs `touchstone` in this folder with the given arguments only.
     fn run(&self, arguments: &str) -> Output {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("touchstone"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TOUCHSTONE_")) {
@@ -363,7 +363,7 @@ fn signing_the_archive_again_gives_the_same_octets() {
         (read("triage.tgz"), read("triage.sig"), read("triage.json")),
         before
     );
-    // What was built into the folder itself is not built into the pack.
+    // A build output inside the folder is not part of the pack.
     folder.expect(
         0,
         "pack sign triage --key acme.pem --key-id acme-1 --out triage/out.tgz",

@@ -128,7 +128,7 @@ async fn an_installed_pack_is_listed_usable_and_can_be_removed() {
         .await
         .unwrap_err();
     assert_eq!(gone.code, ErrorCode::NotFound);
-    // A run that is under way still finds its agent.
+    // A running run still finds its agent.
     let kept = world
         .library
         .agent(&candidate.pack.integrity, &agent)

@@ -1,4 +1,4 @@
-//! Packs: what is read, what is trusted, what is refused, what is installed.
+//! Packs: reading, trust, rejection and installation.
 
 mod cli;
 mod corpus;

@@ -1,4 +1,5 @@
-//! The other direction: what we build and sign is what we accept, octet for octet, and nothing else.
+//! Publishing: a pack that we build and sign is accepted byte for byte, and any changed pack is
+//! rejected.
 
 use std::collections::BTreeMap;
 

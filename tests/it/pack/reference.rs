@@ -106,7 +106,7 @@ async fn the_reference_corpus_is_judged_as_its_manifest_says() {
     }
 }
 
-/// What is wrong with the outcome of a case, if anything.
+/// The difference between the outcome of a case and its expectation, if any.
 fn differs(case: &Value, outcome: &Result<Candidate, Refusal>) -> Option<String> {
     let expect = case["expect"].as_str().unwrap();
     let refusal = match outcome {
@@ -204,7 +204,7 @@ async fn a_range_of_the_registry_slice_gives_the_highest_version_not_yanked() {
     }
 }
 
-/// Most memory this process has had resident, in KiB. Each test has a process of its own under nextest.
+/// Peak resident memory of this process, in KiB. Under nextest, each test is a separate process.
 fn peak_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -12,12 +12,12 @@ use super::seeds;
 use crate::support::published::Published;
 use crate::support::reference::shared;
 
-/// Documents whose published schema is the one we copy. The body of `POST /v1/runs` has none of its own.
+/// Documents whose published schema we copied. The body of `POST /v1/runs` has no published schema.
 fn documents() -> Vec<Document> {
     Document::ALL
         .iter()
         .copied()
-        // Those of OASIS are held to vectors of their own.
+        // The OASIS schemas have separate vectors.
         .filter(|d| {
             !matches!(
                 d,

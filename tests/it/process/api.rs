@@ -1,4 +1,4 @@
-//! A bare HTTP client of a host: what was sent and what came back, nothing interpreted.
+//! A bare HTTP client of a host: raw requests and responses, without interpretation.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ pub struct Api {
 impl Api {
     /// A client of the host at `base_url`.
     pub fn new(base_url: &str, key: &str) -> Self {
-        // The client is built without a TLS backend of its own; a second installation finds the first.
+        // The client has no TLS backend by default; a second installation keeps the first.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .no_proxy()
@@ -61,7 +61,7 @@ impl Api {
         self.send_with(method, path, body, &[]).await
     }
 
-    /// The same with headers of its own.
+    /// Sends the request with additional headers.
     pub async fn send_with(
         &self,
         method: Method,

@@ -78,7 +78,7 @@ impl Endpoint {
         self.shared.asked.lock().unwrap().clone()
     }
 
-    /// Begins a new era: requests from now on are told apart from earlier ones.
+    /// Starts a new era: later requests are counted separately from earlier ones.
     pub fn next_era(&self) -> u32 {
         self.shared.era.fetch_add(1, Ordering::SeqCst) + 1
     }

@@ -15,13 +15,13 @@ use tempfile::TempDir;
 use crate::support::postgres::TestDatabase;
 use api::Api;
 
-/// Long enough that whoever waits this long has waited in vain.
+/// Upper limit for every wait; a test that waits this long has failed.
 pub const TOO_LONG: Duration = Duration::from_secs(60);
 
 /// The agent every site has installed.
 pub const AGENT: &str = "private.touchstone.probe.default";
 
-/// A data folder, a configuration and, if asked for, a PostgreSQL database of its own.
+/// A data folder, a configuration and, on request, a separate PostgreSQL database.
 pub struct Site {
     folder: TempDir,
     database: Option<TestDatabase>,
@@ -36,7 +36,7 @@ impl Site {
         }
     }
 
-    /// On PostgreSQL; `None`, said aloud, when there is none.
+    /// On PostgreSQL; `None`, with a printed note, if there is no server.
     pub async fn on_postgres() -> Option<Self> {
         Some(Self {
             folder: TempDir::new().unwrap(),
@@ -77,12 +77,12 @@ impl Site {
         command
     }
 
-    /// Runs a command over the site's data that has to succeed; what it printed.
+    /// Runs a command on the site's data, which must succeed; returns its output.
     pub fn run(&self, arguments: &[&str]) -> String {
         succeed(self.touchstone("touchstone.toml", arguments))
     }
 
-    /// Runs a command that looks at files only, and has to succeed; what it printed.
+    /// Runs a command that only reads files, which must succeed; returns its output.
     pub fn run_on_files(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_touchstone"));
         command
@@ -92,7 +92,7 @@ impl Site {
         succeed(command)
     }
 
-    /// Runs a command at a host that has to succeed; what it printed.
+    /// Runs a command against a host, which must succeed; returns its output.
     pub fn run_at(&self, api: &Api, arguments: &[&str]) -> String {
         succeed(self.touchstone_at(api, arguments))
     }
@@ -256,7 +256,7 @@ pub struct Host {
 impl Host {
     fn wait_ready(&mut self) {
         let stdout = self.child.stdout.take().unwrap();
-        // Read to the end elsewhere, so that the host never writes to a closed pipe.
+        // A thread reads to the end, so that the host never writes to a closed pipe.
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {

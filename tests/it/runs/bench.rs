@@ -40,7 +40,7 @@ use crate::support::host_keys;
 
 /// A text that begins so is judged by a rubric.
 pub const JUDGED: &str = "judge: ";
-/// What is looked for in it.
+/// The rubric's criteria and their weights.
 pub const CRITERIA: [(&str, f64); 3] = [("is kind", 0.5), ("is short", 0.3), ("is true", 0.2)];
 
 /// The tool the agent may call.
@@ -48,7 +48,7 @@ pub const TOOL: &str = "t:act";
 
 pub const AGENT: &str = "community.bench.echo.default";
 
-/// What the model does with a task, by the text of its input.
+/// The model's reply to a task, by the text of its input.
 pub type Behaviour = fn(&str, usize) -> Result<ModelReply, ModelError>;
 
 /// Answers by `Behaviour` and counts the calls for each text.
@@ -421,7 +421,7 @@ impl Bench {
             .await
             .unwrap();
         if state.status.is_terminal() {
-            // What the executor left behind at the run's end is what anybody folds from the log.
+            // The state that the executor leaves at the run's end equals a fold of the log.
             let kept = self.projections.with_state(run, RunState::clone).await;
             assert_eq!(kept.unwrap(), state);
         }
@@ -429,7 +429,7 @@ impl Bench {
     }
 }
 
-/// What an eval run was asked to do.
+/// The request of an eval run.
 pub fn eval(run: &RunRecord) -> &EvalSpec {
     run.spec.eval().unwrap()
 }

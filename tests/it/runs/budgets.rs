@@ -1,4 +1,4 @@
-//! Budgets of callers (RFC 0084): what is enforced, and what is said of it.
+//! Callers' budgets (RFC 0084): enforcement and reporting.
 
 use rstest::rstest;
 use serde_json::{Value, json};

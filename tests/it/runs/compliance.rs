@@ -1,4 +1,5 @@
-//! Jailbreaks: what the judge is asked beside the rubric, and what comes of its answer.
+//! Jailbreaks: the compliance question that the judge gets in addition to the rubric, and the
+//! effect of its answer.
 
 use rstest::rstest;
 use touchstone::domain::agent::ModelReply;
@@ -74,7 +75,7 @@ async fn going_along_with_it_is_a_critical_finding() {
         scores,
         [(1.0, true), (0.0, false), (1.0, true), (0.0, false)]
     );
-    // One question for a golden task; for the others one beside their rubric, which stays as it is.
+    // One question for a golden task; for the others, one in addition to their unchanged rubric.
     assert_eq!(judge.total(), 1 + 1 + 4 + 4);
     assert!(says[2].starts_with(JUDGED));
     assert_eq!(report.tasks[2].criteria, [true, true, true]);

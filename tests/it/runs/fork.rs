@@ -1,4 +1,5 @@
-//! Forks: a replay asks nobody, a branch executes only what comes after its history, and a kill in between changes nothing.
+//! Forks: a replay makes no calls, a branch executes only the events after its history, and a kill
+//! in between changes nothing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use touchstone::system::{SystemClock, SystemIds};
 use super::bench::{Bench, echo, outline};
 use crate::store::Engine::{self, Postgres, Sqlite};
 
-/// Whoever asks a model, a judge or a tool fails the test.
+/// Fails the test on any call of a model, a judge or a tool.
 struct Nobody;
 
 impl Models for Nobody {
@@ -185,7 +186,8 @@ async fn a_kill_in_the_middle_of_a_replay_changes_nothing(
     }
 }
 
-/// Half a history may look like a run that waits for somebody; what he says must not end up in the middle of it.
+/// Half of a history may look like a run that waits for a person; the answer must not end up in the
+/// middle of it.
 #[tokio::test]
 async fn nothing_is_appended_to_a_fork_before_it_has_its_history() {
     let Some((_database, mut bench, source, log)) = source(Sqlite).await else {
@@ -210,7 +212,7 @@ async fn nothing_is_appended_to_a_fork_before_it_has_its_history() {
     assert_eq!(facts(&bench.log(&replay.run_id).await), facts(&log));
 }
 
-/// What a killed process would have left of a fork's history.
+/// The events that a killed process would have copied of a fork's history.
 fn copied(fork: &RunRecord, events: &[StoredEvent]) -> Vec<StoredEvent> {
     events
         .iter()

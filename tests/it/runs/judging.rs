@@ -1,4 +1,4 @@
-//! Rubrics: what is asked of the judge, what its answers come to, and what is recorded of both.
+//! Rubrics: the judge's questions, the scores from its answers, and the record of both.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,8 @@ use touchstone::system::SystemIds;
 use super::bench::{Bench, echo, eval, outline};
 use super::fork::{asking_nobody, forked};
 
-/// What the judge says of a criterion and an answer, and how often it was asked about that criterion before.
+/// The judge's reply for a criterion and an answer, given how often that criterion was asked
+/// before.
 pub type Opinion = fn(&str, &str, usize) -> Result<String, ModelError>;
 
 /// A judge that keeps what it was asked.
@@ -75,7 +76,7 @@ impl Examiner {
     }
 }
 
-/// What stands in a quotation of the question, by the mark in the rules.
+/// The content of a quotation in the question, found by the mark named in the rules.
 fn quoted(rules: &str, question: &str, name: &str) -> String {
     let (_, rest) = rules.split_once("<NAME ").unwrap();
     let mark = rest.split_once('>').unwrap().0;

@@ -1,4 +1,4 @@
-//! What a process does with a run whose lease it may have lost, whose store stands still, or that was interrupted for long.
+//! Runs whose lease may be lost, whose store does not respond, or that were interrupted for long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,8 @@ impl Undisturbed {
     }
 }
 
-/// A process that wakes after its lease: it asks nobody anything until it knows that the run is still its own.
+/// A process that wakes after its lease expired makes no calls until it knows that it still owns
+/// the run.
 #[tokio::test]
 async fn no_call_is_made_under_a_lease_that_may_be_over() {
     let bench = Bench::new(echo).await;
@@ -103,7 +104,7 @@ async fn a_lease_that_is_lost_while_it_is_waited_for_ends_the_work() {
     assert_eq!(bench.model.total(), 0);
 }
 
-/// Whoever goes on after a kill asks again for no more than that.
+/// The worker that continues after a kill repeats only these calls.
 #[rstest]
 #[case(1)]
 #[case(4)]

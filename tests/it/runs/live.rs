@@ -1,4 +1,4 @@
-//! Runs on live tools: what a crash leaves of them, and that nothing of them is used elsewhere.
+//! Runs with live tools: recovery after a crash, and no reuse of their results in other runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Carrying out runs: what is recorded, what a restart does, what goes wrong.
+//! Execution of runs: recorded events, restarts and failures.
 
 mod bench;
 mod budgets;

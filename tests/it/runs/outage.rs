@@ -18,7 +18,7 @@ use crate::store::{Database, Engine};
 
 const LEASE: Duration = Duration::from_secs(3);
 const SEVERAL_LEASES: Duration = Duration::from_secs(10);
-/// Calls under way when the first write fails end by then.
+/// Calls in flight when the first write fails end by then.
 const SETTLED: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 const TASKS: usize = 40;

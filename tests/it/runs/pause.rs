@@ -1,4 +1,4 @@
-//! Eval runs that are paused: what was judged stays, what was in flight is done anew or ends first.
+//! Paused eval runs: judged tasks are kept, tasks in flight are repeated or finish first.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -48,7 +48,8 @@ async fn a_run_records_its_tasks_in_the_order_of_the_protocol() {
     assert_eq!(state.eval.completed, Some(true));
 }
 
-/// The heart of it: cut the log after every event, let another process go on, and look at the whole.
+/// The core property: cut the log after every event, let another process continue, and compare the
+/// whole.
 #[tokio::test]
 async fn whatever_the_moment_of_the_crash_nothing_is_lost_or_judged_twice() {
     let whole = {

@@ -25,7 +25,7 @@ fn finite() -> impl Strategy<Value = f64> {
     NORMAL | SUBNORMAL | ZERO | POSITIVE | NEGATIVE
 }
 
-/// What a model may write as an output: whatever the host takes from it.
+/// Any output a model may give that the host accepts.
 fn written() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just("null".to_owned()),

@@ -80,7 +80,7 @@ async fn a_pending_run_is_cancelled_although_every_slot_is_taken() {
     until(&bench, &pending.run_id, RunStatus::Cancelled).await;
     assert_eq!(bench.model.calls("a"), 0);
 
-    // What still runs is given back, for others to go on with at once.
+    // Running runs are released, so that other workers can continue them at once.
     shutdown.cancel();
     working.await.unwrap();
     assert_eq!(bench.state(&busy.run_id).await.status, RunStatus::Running);

@@ -203,7 +203,7 @@ fn host(site: &Site, endpoint: &Endpoint, key: &str) -> Host {
     host
 }
 
-/// What a summary says of a task.
+/// A task's entry in a summary.
 fn told(summary: &Value, id: &str) -> (Vec<(String, String)>, f64, bool) {
     let tasks = summary["tasks"].as_array().unwrap();
     let task = tasks.iter().find(|task| task["taskId"] == id).unwrap();
@@ -303,7 +303,7 @@ async fn what_an_agent_does_to_a_hostile_suite_is_found_recorded_and_scored() {
     assert_eq!(summary(&api, replay).await, card);
     assert_eq!(endpoint.asked().len(), asked);
 
-    // Nobody who reads what is found learns what was said.
+    // Findings do not quote the conversation.
     let report = api
         .get(&format!("/v1/host/touchstone/runs/{hostile}/report"))
         .await;
@@ -435,7 +435,8 @@ fn a_long_transcript_takes_no_long_time() {
         found.iter().any(|it| it.kind == "not-examined"),
         "{found:?}"
     );
-    // Unoptimised and beside other tests; what is quadratic takes hours.
+    // The limit allows for an unoptimized build next to other tests; a quadratic algorithm would
+    // take hours.
     assert!(
         begun.elapsed() < Duration::from_secs(60),
         "{:?}",

@@ -105,7 +105,7 @@ impl Witness {
         answered.json()
     }
 
-    /// Whoever has no key looks at something public.
+    /// Requests a public resource without a key.
     async fn seen(&self, path: &str) -> Value {
         let call = self.host.request(Method::GET, &format!("/api/v1/{path}"));
         let seen = call.anonymous().send().await;
@@ -172,7 +172,7 @@ fn evidence(agent: &str) -> Vec<Value> {
     };
     let mut events = vector["input"]["events"].as_array().unwrap().clone();
     for event in &mut events {
-        // What was made by a stress test there came along here.
+        // The specification's stress-test event arrives here as an ordinary event.
         let data = event["data"].as_object_mut().unwrap();
         let active = data.remove("assessment_id").is_some();
         if let Some(assigned) = data.get("assigned_at").cloned() {
@@ -533,7 +533,7 @@ async fn every_printed_path_is_answered(
     let is_sent =
         |line: &str| line.starts_with("POST ") && sent.contains(&line.rsplit('/').next().unwrap());
     let mut walked: Vec<&str> = operations.lines().filter(|line| !is_sent(line)).collect();
-    // What is removed is looked at before.
+    // Paths that delete come last.
     walked.sort_by_key(|line| line.starts_with("DELETE "));
     assert_eq!(walked.len(), 31 - sent.len());
     for line in walked {
@@ -546,7 +546,7 @@ async fn every_printed_path_is_answered(
             .send(method.parse().unwrap(), path, body(line))
             .await;
         if line.ends_with("/stress-test") {
-            // This agent runs elsewhere: the answer says that no host can run it.
+            // This agent runs outside this host: the response says that no host can run it.
             let details = &answered.json()["error"]["details"];
             assert_eq!(details["field"], "include_stress_test", "{answered:?}");
         } else {

@@ -1,5 +1,5 @@
-//! What the four specifications print, word for word: their requests are sent, their answers are held against ours, their
-//! commands are run.
+//! Checks the four specifications as printed: their requests are sent, their responses are compared
+//! with ours, their commands are run.
 
 mod aaaf;
 mod cards;
@@ -107,7 +107,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/specifications")
 }
 
-/// What is printed, as it is printed.
+/// The printed text, unchanged.
 fn printed(file: &str) -> String {
     assert!(
         INVENTORY.iter().any(|(_, _, listed)| *listed == file),
@@ -122,7 +122,7 @@ fn printed(file: &str) -> String {
 ///   and in paths and commands `{org_id}`, `<agent_name>` and the like
 /// - `...` for the suite and the agent of a run
 /// - the names of the programs, `python cli.py` and `capiscio`
-/// - `https://agent.example.com`, which is nobody's, by an agent on loopback
+/// - `https://agent.example.com`, which is a placeholder, by an agent on loopback
 fn with_ids(file: &str, ids: &[(&str, &str)]) -> String {
     let text = printed(file);
     ids.iter().fold(text, |text, (printed, minted)| {

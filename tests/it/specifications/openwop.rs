@@ -21,7 +21,8 @@ fn assert_of(name: &str, own: &Value) {
     assert!(found.is_empty(), "{name}: {found:?} in {own:#}");
 }
 
-/// A host with the printed agent and the printed suite. Version 1.1.0 of the suite has twelve golden tasks beside the printed one.
+/// A host with the printed agent and the printed suite. Version 1.1.0 of the suite has twelve
+/// golden tasks in addition to the printed one.
 async fn host() -> TestHost {
     let host = TestHost::idle().await;
     let manifest = json!({

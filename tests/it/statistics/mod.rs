@@ -42,8 +42,7 @@ fn pairs(input: &Value, left: &str, right: &str) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// What our function says, as the vector words it.
-/// `None` for a function that is none of these.
+/// The result of our function in the vector's format. `None` for any other function.
 fn computed(function: &str, input: &Value) -> Option<Value> {
     let confidence = || number(input, "confidence");
     Some(match function {
@@ -177,7 +176,7 @@ fn computed(function: &str, input: &Value) -> Option<Value> {
     })
 }
 
-/// The member that differs, if one does; what is not expected is not looked at.
+/// The first expected member that differs; members without an expectation are ignored.
 fn difference(expected: &Value, found: &Value, tolerance: f64) -> Option<String> {
     match (expected, found) {
         (Value::Object(expected), Value::Object(found)) => expected

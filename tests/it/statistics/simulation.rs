@@ -306,7 +306,7 @@ fn good_agents_are_still_promoted_by_later_looks() {
     documented(&table);
 }
 
-/// Somebody who runs a good agent every night does not lose by it.
+/// Running a good agent every night is not penalized.
 #[test]
 fn a_perfect_record_passes_at_any_look() {
     for look in 1..=100 {

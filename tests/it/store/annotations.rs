@@ -1,4 +1,4 @@
-//! Annotations beside the log.
+//! Annotations, which are stored outside the log.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ const AMPLE: AnnotationLimits = AnnotationLimits {
     octets: 100_000,
 };
 
-/// What these take, in octets and not in characters.
+/// Size of these annotations in bytes, not characters.
 fn octets_of(run: &RunId, ids: &[&str]) -> u32 {
     let written = |id: &&str| serde_json::to_string(&annotation(run, id)).unwrap().len();
     u32::try_from(ids.iter().map(written).sum::<usize>()).unwrap()

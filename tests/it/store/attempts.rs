@@ -140,7 +140,7 @@ async fn a_run_is_declared_void_once_and_on_record(#[values(Sqlite, Postgres)] e
             .is_empty()
     );
     assert_eq!(store.audit_entries(&acme, 0, 10).await.unwrap().len(), 1);
-    // It is nobody's newest evidence any more.
+    // No version has it as its newest evidence any more.
     let newest = store.newest_eval(&acme, &agent, "1.0.0").await.unwrap();
     assert_eq!(newest.unwrap().as_str(), "run_1");
 }

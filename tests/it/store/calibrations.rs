@@ -132,7 +132,7 @@ async fn an_attempt_is_the_only_one_as_long_as_it_is_held(
         .unwrap()
         .unwrap();
     assert_eq!((found.attempt.judged, found.held), (7, false));
-    // Whoever was not heard of has lost it, whatever they have found by now.
+    // A worker that sent no heartbeat has lost the calibration, whatever it has computed since.
     held.end(Ok(calibration), at(2));
     for lost in [
         store.renew_attempt(&ours, &held, LEASE).await,

@@ -109,7 +109,7 @@ async fn watched_cards_are_due_in_turn(#[values(Sqlite, Postgres)] engine: Engin
             due(ours.clone(), changed.clone())
         ]
     );
-    // Somebody has changed it meanwhile: then that stands.
+    // Another writer changed the card in the meantime: that change wins.
     let put_off = store.card_due(&ours, other, Timestamp::MAX, Some(later(5)));
     put_off.await.unwrap();
     assert_eq!(store.due_cards(later(1), 9).await.unwrap().len(), 1);

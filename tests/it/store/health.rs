@@ -21,7 +21,7 @@ struct Probe {
     length: i64,
 }
 
-/// What the last check wrote, if there was one.
+/// The record of the last check, if there was one.
 async fn probe(database: &Database) -> Option<Probe> {
     const SQL: &str =
         "SELECT written_at, CAST(LENGTH(filler) AS BIGINT) AS length FROM write_probe WHERE id = 1";
@@ -180,7 +180,7 @@ async fn assert_refuses_writes(store: &dyn Store) {
     assert_unavailable(store.check_writable().await);
 }
 
-/// What is written into a deleted file is gone when the process ends.
+/// Data written to a deleted file is lost when the process ends.
 #[cfg(unix)]
 #[rstest]
 #[tokio::test]
@@ -226,7 +226,7 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
     }
 }
 
-/// What was committed last is only there.
+/// The last commits are only in that file.
 #[cfg(unix)]
 #[tokio::test]
 async fn nothing_is_written_when_the_log_of_the_database_is_gone() {

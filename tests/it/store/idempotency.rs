@@ -1,4 +1,4 @@
-//! Idempotency records: what a second request finds.
+//! Idempotency records: the result for a repeated request.
 
 use std::time::Duration;
 
@@ -94,7 +94,8 @@ async fn one_request_runs_at_a_time(#[values(Sqlite, Postgres)] engine: Engine) 
     let other_body = store.begin(&claim(1, 2, "c"), at(13), LEASE).await;
     assert_eq!(other_body.unwrap(), Mismatch);
 
-    // The lease is over: one takes it, whoever had it can no longer answer, and its own abandoning frees nothing.
+    // The lease has expired: one process takes it over, the previous owner can no longer answer,
+    // and its release frees nothing.
     database.pass(1).await;
     assert_eq!(store.begin(&second, at(14), LEASE).await.unwrap(), Fresh);
     let late = store.extend(&first, LEASE).await;
@@ -157,7 +158,7 @@ async fn a_run_and_its_answer_are_recorded_together(#[values(Sqlite, Postgres)] 
     store.begin(&first, at(0), LEASE).await.unwrap();
     let (acme, id) = (tenant("acme"), RunId::from("run_1"));
 
-    // Whoever lost the key meanwhile must not create a second run.
+    // A process that lost the key in the meantime must not create a second run.
     let second = claim(1, 1, "b");
     database.pass(10).await;
     store.begin(&second, at(10), LEASE).await.unwrap();

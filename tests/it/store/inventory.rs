@@ -167,7 +167,7 @@ async fn tenants_never_see_each_other(#[values(Sqlite, Postgres)] engine: Engine
     );
     assert!(!store.remove_suite(&globex, "b", "1.0.0").await.unwrap());
 
-    // The same names with other content are no clash.
+    // The same names in another tenant do not conflict, even with different content.
     let other = pack("globex", "1.0.0", "sha256-2");
     let others = [suite("globex", "a", "sha256-z", Some("1.0.0"))];
     store.install(&other, &others).await.unwrap();

@@ -147,7 +147,7 @@ impl Database {
         self.execute(dropped.to_owned()).await;
     }
 
-    /// Everything that whoever takes a copy of the database has.
+    /// The content of the database, as in a copy of its files.
     pub async fn raw(&self) -> Raw {
         match self {
             Self::Sqlite(folder) => {
@@ -324,7 +324,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
     }
 }
 
-/// Events `first..first + count`, each with an id of its own.
+/// Events `first..first + count`, each with a distinct id.
 pub fn events(run: &RunId, first: u64, count: u64) -> Vec<StoredEvent> {
     let event = |sequence| {
         let body = json!({"eventId": format!("evt_{run}_{sequence}"), "runId": run, "sequence": sequence,

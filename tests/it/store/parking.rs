@@ -1,4 +1,5 @@
-//! Runs that wait: nobody claims them before their time, and whoever has business with one takes it by name.
+//! Waiting runs: no worker claims them before their time, and a process that needs one claims it by
+//! id.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ async fn claim(store: &dyn Store) -> Option<String> {
     claim.unwrap().map(|claim| claim.run.run_id.to_string())
 }
 
-/// Records that the run goes on.
+/// Records that the run resumes.
 async fn resume(
     store: &dyn Store,
     run: &RunId,
@@ -249,7 +250,7 @@ async fn a_host_secret_that_is_there_costs_no_write(#[values(Sqlite, Postgres)] 
         let found = store.host_secret("tokens", [2; 32]).await;
         assert_eq!(found.unwrap(), made);
     };
-    // Nobody may write meanwhile.
+    // Writes are blocked in the meantime.
     match &database {
         Database::Sqlite(_) => {
             let mut other = SqliteConnection::connect(&database.location())

@@ -41,7 +41,7 @@ async fn a_lease_holds_until_it_is_over(#[values(Sqlite, Postgres)] engine: Engi
     assert_eq!(second.run.run_id, run);
     assert!(second.fence > first, "each claim raises the fence");
 
-    // The first owner has lost it for good.
+    // The first owner has lost it permanently.
     assert!(
         store
             .renew("worker", &[(run.clone(), first)], TTL)
@@ -78,7 +78,7 @@ async fn renewal_extends_what_the_owner_holds(#[values(Sqlite, Postgres)] engine
         "only the lease that was not renewed is over"
     );
     assert!(claim(&*store, "third").await.is_none());
-    // A lease that is over is not renewed, even if nobody has taken it yet.
+    // An expired lease is not renewed, even if no other worker has claimed the run yet.
     database.pass(15).await;
     assert!(store.renew("worker", &both, TTL).await.unwrap().is_empty());
     assert_eq!(claim(&*store, "third").await.unwrap().run.run_id, held);
@@ -100,7 +100,7 @@ async fn a_lease_nobody_works_under_runs_out(#[values(Sqlite, Postgres)] engine:
     );
 }
 
-/// A record that cannot be read, or is not there at all, holds up nobody but itself, and costs one look a lease.
+/// A run whose record is missing or unreadable blocks only itself, and is tried once per lease.
 #[rstest]
 #[tokio::test]
 async fn a_run_that_cannot_be_read_is_passed_over(
@@ -152,8 +152,8 @@ async fn a_cancel_request_that_cannot_be_read_costs_no_lease(
     assert_eq!(renewed, [(one, first, None), (two, second, None)]);
 }
 
-/// Replicas whose clocks differ agree on leases: PostgreSQL's clock counts, or the monotonic one of the machine, which
-/// nobody can set.
+/// Replicas whose clocks differ agree on leases: PostgreSQL's clock counts, or the machine's
+/// monotonic clock, which cannot be set.
 #[rstest]
 #[tokio::test]
 async fn replicas_tell_leases_by_one_clock(#[values(Sqlite, Postgres)] engine: Engine) {
@@ -209,7 +209,7 @@ async fn the_time_in_which_nobody_holds_a_run_does_not_count(
     let third = third.unwrap().unwrap();
     assert_eq!(active(&third), 35);
 
-    // Whoever dies is not heard of again: nothing counts since its last heartbeat.
+    // A dead worker sends nothing more: only the time since its last heartbeat counts.
     database.pass(86_400).await;
     assert_eq!(active(&claim(&*store, "worker").await.unwrap()), 35);
 }
@@ -344,7 +344,7 @@ async fn each_retry_of_a_run_has_a_number_of_its_own(#[values(Sqlite, Postgres)]
         .create(&retry("run_4", "other", 2), None)
         .await
         .unwrap();
-    // A fork shows which retry its source was, and is none itself.
+    // A fork shows its source's retry number and is not a retry itself.
     let mut fork = retry("run_5", "acme", 2);
     fork.fork = Some(Fork {
         source_run_id: "run_2".into(),

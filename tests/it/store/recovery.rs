@@ -1,4 +1,4 @@
-//! What is left after interruptions: everything that was acknowledged, and no halves.
+//! State after interruptions: every acknowledged write is there, and no partial ones.
 
 use crate::support::host_keys;
 use std::time::Duration;
@@ -70,7 +70,7 @@ async fn an_interrupted_append_leaves_no_half(#[values(Sqlite, Postgres)] engine
     assert_eq!(other.read(&run, 0, u32::MAX).await.unwrap(), log);
 }
 
-/// What is on the disk when an append returns is enough: the process may die without closing anything.
+/// Data is on disk when an append returns: the process may die without closing anything.
 #[tokio::test]
 async fn an_acknowledged_append_is_on_disk() {
     let Some(Database::Sqlite(dir)) = Sqlite.database().await else {
@@ -136,7 +136,7 @@ async fn a_store_that_cannot_be_opened_says_so_without_secrets(#[case] location:
     assert!(!chain.contains("hunter2"), "{chain}");
 }
 
-/// The server restarts: whatever was on its way fails or not, and then everything goes on.
+/// The server restarts: operations in flight may fail, and then everything works again.
 #[tokio::test]
 async fn a_lost_connection_is_made_again() {
     open!(Postgres => database, store);

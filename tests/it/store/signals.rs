@@ -1,4 +1,4 @@
-//! Signals: nobody sleeps through news, and nobody asks the database while he waits.
+//! Signals: every waiter wakes when there is news, and no waiter polls the database.
 
 use crate::support::host_keys;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What an event costs, on both engines. A measurement, not a test:
+//! Cost of an event on both engines. A measurement, not a test:
 //! `cargo nextest run --release --run-ignored only --no-capture -E 'test(throughput)'`
 
 use std::time::Instant;

@@ -27,7 +27,7 @@ pub fn webhook(id: &str, tenant: &str) -> WebhookRecord {
     }
 }
 
-/// Creates a run with so many events, under a lease of its own.
+/// Creates a run with this many events, under a separate lease.
 async fn run_of(
     store: &dyn Store,
     id: &str,

@@ -53,7 +53,7 @@ pub fn types() -> impl Iterator<Item = &'static str> {
     ASYNCAPI.events.keys().map(String::as_str)
 }
 
-/// A schema that takes no member it does not name, whatever clients are told to expect.
+/// The schema with unknown members forbidden, although clients are asked to accept them.
 fn strict(mut schema: Value) -> Value {
     schema["unevaluatedProperties"] = false.into();
     schema

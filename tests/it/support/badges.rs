@@ -20,7 +20,7 @@ const BASE: &str = "https://assess.example.org";
 const LIST: &str = "https://assess.example.org/status/1";
 const INDEX: u32 = 99_999;
 
-/// A badge on disk, with what is known beside it.
+/// A badge on disk, with its metadata.
 pub struct Case {
     pub file: PathBuf,
     pub status: Option<PathBuf>,

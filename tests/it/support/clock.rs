@@ -1,4 +1,4 @@
-//! A clock that goes only when it is told.
+//! A clock that moves only on request.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -10,7 +10,7 @@ use touchstone::ports::Store;
 use touchstone::ports::aaaf::{NewEvent, Origin};
 use touchstone::store;
 
-/// Has evidence about an agent collected for so many days already.
+/// Makes evidence collection for an agent look this many days old.
 pub async fn collecting(store: &dyn Store, organization: &str, agent: &str, days: i64) {
     let then = Timestamp::now() - SignedDuration::from_hours(24 * days);
     collecting_since(store, organization, agent, then).await;

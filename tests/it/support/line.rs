@@ -1,4 +1,5 @@
-//! The line to a PostgreSQL server, which can be cut or fall silent while the server itself goes on for other tests.
+//! A proxy to a PostgreSQL server, which can cut connections or stop forwarding while the server
+//! keeps serving other tests.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,12 +53,12 @@ impl Line {
         self.speaks.send_replace(false);
     }
 
-    /// Everything is as it was; what was sent into the silence arrives.
+    /// Resumes forwarding; data sent in the meantime arrives.
     pub fn restore(&mut self) {
         self.speaks.send_replace(true);
         if self.serving.is_none() {
             let socket = self.socket();
-            // What an earlier listener left behind.
+            // Left by an earlier listener.
             let _ = std::fs::remove_file(&socket);
             let listener = UnixListener::bind(socket).unwrap();
             let speaks = self.speaks.subscribe();

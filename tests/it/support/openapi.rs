@@ -148,7 +148,7 @@ fn described_answer(
     Some((operation, answer))
 }
 
-/// Fails unless an answer is described, as far as its head tells.
+/// Fails unless the status and headers of a response are described.
 pub fn check_head(method: &Method, path: &str, status: StatusCode, headers: &HeaderMap) {
     head(method, path, status, headers);
 }
@@ -216,7 +216,7 @@ pub fn check(
         assert!(body.is_empty(), "{what} has a body");
         return;
     }
-    // What is encoded is compared with what is not where that is tested.
+    // Another test compares compressed responses with uncompressed ones.
     if headers["content-type"] != "application/json" || headers.contains_key("content-encoding") {
         return;
     }

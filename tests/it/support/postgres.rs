@@ -10,14 +10,14 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection};
 
 const SERVER: &str = "TOUCHSTONE_TEST_POSTGRES_URL";
 
-/// A database that goes away with this value, whoever is still connected.
+/// A database that is dropped with this value, even while clients are connected.
 pub struct TestDatabase {
     server: String,
     name: String,
 }
 
 impl TestDatabase {
-    /// `None` when there is no server and there need not be one.
+    /// `None` if there is no server and none is required.
     pub async fn create() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
 

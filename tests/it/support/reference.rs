@@ -1,7 +1,8 @@
-//! Reference material, where it is at hand.
+//! Reference material, where it is available.
 //!
-//! It does not ship with this repository. `TOUCHSTONE_SHARED` names the folder that holds it (default: `../shared` beside
-//! the repository); without it the tests that need it say loudly that they were skipped.
+//! It does not ship with this repository. `TOUCHSTONE_SHARED` names its folder (default:
+//! `../shared`, next to the repository); without it, the tests that need it print that they were
+//! skipped.
 
 use std::path::{Path, PathBuf};
 

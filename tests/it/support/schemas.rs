@@ -21,7 +21,7 @@ impl Schemas {
         }
     }
 
-    /// A schema with the components beside it, so that its references lead somewhere.
+    /// Compiles a schema together with the components, so that its references resolve.
     pub fn compiled(&self, schema: &Value) -> Arc<Validator> {
         let mut compiled = self.compiled.lock().unwrap();
         let compile = || {
@@ -37,7 +37,7 @@ impl Schemas {
     }
 }
 
-/// What is wrong with a value.
+/// The validation errors of a value.
 pub fn faults(validator: &Validator, value: &Value) -> Vec<String> {
     validator
         .iter_errors(value)

@@ -16,8 +16,8 @@ pub fn extra() -> Option<PathBuf> {
     folder
 }
 
-/// The JSON files of a folder in the order of their names; what is no JSON is left out aloud: it may be a vector of what must be
-/// refused.
+/// The JSON files of a folder, sorted by name. Prints a note for a file that is not JSON and skips
+/// it: it may be a vector that must be rejected.
 pub fn documents(folder: &Path) -> Vec<(PathBuf, Value)> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
         .unwrap()

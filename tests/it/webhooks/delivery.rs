@@ -139,7 +139,7 @@ async fn what_waits_is_delivered_after_a_restart_and_nothing_twice(
     receiver.wait_for(5).await;
     replica.stop().await;
 
-    // Nobody works; the store is closed and opened anew.
+    // No dispatcher is running; the store is closed and reopened.
     log.append(40, false).await;
     log.append(3, true).await;
     let mut other = Log::of(&store, "run_2", "acme").await;

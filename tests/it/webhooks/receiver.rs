@@ -1,4 +1,4 @@
-//! An endpoint that remembers what it was sent and answers as it is told.
+//! An endpoint that records its requests and gives the configured answers.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -125,7 +125,7 @@ impl Receiver {
         self.inner.got.lock().unwrap().clone()
     }
 
-    /// Waits until so many requests have come.
+    /// Waits for this many requests.
     pub async fn wait_for(&self, count: usize) -> Vec<Received> {
         let mut counted = self.inner.count.subscribe();
         let waited = tokio::time::timeout(

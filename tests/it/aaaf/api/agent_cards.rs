@@ -1,4 +1,5 @@
-//! Watched cards are looked at again by themselves, and the organization is told when a score drops to a lower band.
+//! Watched agent cards are rechecked on a schedule, and the organization receives an event when a
+//! score drops to a lower band.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +39,7 @@ impl Replica {
         Self { rescorer, clock }
     }
 
-    /// What it does so much later.
+    /// Moves the clock and runs the recheck.
     async fn look_again(&self, seconds: i64) {
         self.clock.advance(seconds);
         self.rescorer.look_again(&CancellationToken::new()).await;

@@ -1,4 +1,5 @@
-//! Appeals: filed in time, resolved by somebody else, and only what was challenged changes.
+//! Appeals: the filing deadline, resolution by a second person, and recomputation of the challenged
+//! dimension only.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
@@ -37,7 +38,7 @@ pub async fn filed(site: &Site, assessment: &Value, dimensions: &[&str]) -> Valu
     filed.json()
 }
 
-/// By a key of its own, which may decide about appeals.
+/// Resolves with a separate key that has the scope to decide appeals.
 pub async fn resolve(site: &Site, appeal: &Value, principal: &str, ruling: &Value) -> Reply {
     let tenant = site.ours.id.clone();
     let key = site.host.issue(|issue| {
@@ -64,7 +65,7 @@ async fn verified(site: &Site, badge: &Value) -> Value {
     site.anonymous(&path).await.json()
 }
 
-/// One that was filed, and that nobody has decided about.
+/// A filed appeal that has not been resolved.
 pub async fn open(site: &Site) -> Value {
     let assessment = rated(site).await;
     filed(site, &assessment, &["speed"]).await
@@ -78,7 +79,7 @@ pub async fn rejected(site: &Site) -> Value {
     appeal
 }
 
-/// Somebody decides against an appeal.
+/// Rejects an appeal as a second principal.
 pub async fn reject(site: &Site, appeal: &Value) {
     let reject = json!({"decision": "reject", "reason": "The task was possible."});
     let ruled = resolve(site, appeal, "dana", &reject).await;
@@ -108,7 +109,7 @@ async fn an_accepted_appeal_changes_what_was_challenged_and_the_badge(
         (&old["valid"], &old["appeal_open"]),
         (&json!(true), &json!(true))
     );
-    // What is recorded later about the same time is not what the assessment saw.
+    // Events recorded later, even with earlier timestamps, do not change the assessment.
     work(&site, &agent, "late", 20, "rejected").await;
 
     let looked = resolve(&site, &appeal, "dana", &json!({"decision": "review"}))

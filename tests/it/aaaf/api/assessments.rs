@@ -1,4 +1,5 @@
-//! Assessments: asked for, worked on in the background, found once, reviewed by somebody else.
+//! Assessments: requested, computed in the background, deduplicated, and reviewed by a second
+//! person.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub fn tasks(agent: &str, name: &str, tasks: usize, status: &str) -> Value {
     tasks_since(agent, name, tasks, status, 40_000)
 }
 
-/// The same, of which the first one began so many seconds ago.
+/// Like [`tasks`], with the first task started this many seconds ago.
 pub fn tasks_since(agent: &str, name: &str, tasks: usize, status: &str, since: i64) -> Value {
     let mut events = Vec::new();
     for n in 0..tasks {
@@ -40,7 +41,7 @@ pub fn tasks_since(agent: &str, name: &str, tasks: usize, status: &str, since: i
     json!({"events": events})
 }
 
-/// Has evidence about an agent collected for so many days already.
+/// Makes evidence collection for an agent look this many days old.
 pub async fn collecting_for(site: &Site, agent: &str, days: i64) {
     collecting(&*site.host.store, &site.ours.id, agent, days).await;
 }
@@ -52,7 +53,7 @@ pub async fn work(site: &Site, agent: &str, name: &str, many: usize, status: &st
     assert_eq!(recorded.json()["rejected"], 0, "{recorded:?}");
 }
 
-/// An assessment that was asked for and that nobody works on.
+/// A requested assessment that no worker has claimed.
 pub async fn ordered(site: &Site, agent: &str) -> String {
     let event = json!({"agent_id": agent, "type": "tool_invoked", "timestamp": ago(60), "data": {"task_id": "t",
         "tool": "grep", "success": true, "unnecessary": false, "error_recovered": null}});
@@ -584,7 +585,7 @@ async fn a_badge_takes_a_whole_window_of_collection(
     );
 }
 
-/// What an agent says of itself is no collection either.
+/// Self-reported events do not start collection either.
 #[rstest]
 #[tokio::test]
 async fn an_agents_own_events_begin_no_collection(
@@ -682,7 +683,7 @@ async fn nothing_is_worked_on_while_the_database_takes_no_writes(
     assert_eq!(ended(&site, &id).await["status"], "completed");
 }
 
-/// The clock of leases begins anew then, and no process of before is alive.
+/// The lease clock restarts at zero, and all earlier processes are gone.
 #[tokio::test]
 async fn after_a_restart_of_the_machine_what_waited_before_is_next() {
     let Some(database) = Engine::Sqlite.database().await else {
@@ -741,7 +742,7 @@ async fn a_command_claims_only_what_it_was_asked_for(
     assert_eq!(claim(&own).await, None);
 }
 
-/// Has the store record so many calls of a tool, spread over so many tasks.
+/// Records `events` tool calls, spread over `tasks` tasks, in the store.
 async fn called(site: &Site, agent: &str, recorder: Recorder, events: i64, tasks: i64, said: &str) {
     let store = &site.host.store;
     let organization = store.organization(&site.ours.id).await.unwrap().unwrap();

@@ -111,7 +111,7 @@ async fn an_auditor_of_another_tenant_reads_and_reviews_the_organization_that_na
     let decided = &decided.unwrap().body;
     assert!(decided.contains("assessments:approve") && decided.contains(id));
 
-    // Whoever is named no longer sees nothing any more.
+    // An auditor who is removed loses access.
     name(&site, json!([])).await;
     let refused = send(&site, &kim, Method::GET, &one, None).await;
     assert_eq!(refusal(&refused), not_there());

@@ -44,7 +44,8 @@ pub async fn keep_private(site: &Site) {
     assert_eq!(kept.json()["badges"], "private", "{kept:?}");
 }
 
-/// What a verifier fetches beside a credential: its status list, and the document of its issuer.
+/// The documents a verifier fetches for a credential: its status list and its issuer's DID
+/// document.
 pub async fn beside(site: &Site, credential: &Value) -> (Reply, Option<Reply>) {
     let list = credential["credentialStatus"]["statusListCredential"].as_str();
     let list = site

@@ -64,7 +64,7 @@ async fn a_correction_of_what_was_counted_starts_an_appeal_that_can_be_accepted(
     assert_eq!(appeals(&site, &evals, &found).await, Vec::<Value>::new());
 
     corrected(&site, None, &runs[0], target.clone()).await;
-    // While it is open there is no other.
+    // While this appeal is open, a second correction does not open another.
     corrected(&site, None, &runs[0], target).await;
     let appeals = appeals(&site, &evals, &found).await;
     let [appeal] = appeals.as_slice() else {

@@ -55,7 +55,7 @@ async fn every_dimension_is_shown_over_all_agents_weakest_first(
     assert_eq!(second["tier"], "Elite");
     let mean = number(&first["score"]).midpoint(number(&second["score"]));
     assert!((number(&completion["mean"]) - mean).abs() < 1e-4);
-    // Nobody was seen to orchestrate.
+    // No agent has orchestration evidence.
     let orchestration = dimension(&found, "orchestration_skills");
     assert_eq!(
         (&orchestration["assessed"], &orchestration["mean"]),

@@ -1,4 +1,5 @@
-//! Agents that run elsewhere: reached for their stress tests over A2A, on another OpenWOP host, or as a command of the operator.
+//! Agents outside this host: stress tests reach them over A2A, on another OpenWOP host, or as an
+//! operator's command.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;

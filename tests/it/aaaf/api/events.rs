@@ -183,7 +183,7 @@ async fn one_event_is_recorded_once_and_without_what_nobody_scores(
         refusal(&unknown),
         (StatusCode::BAD_REQUEST, "INVALID_EVENT_TYPE".to_owned())
     );
-    // The same id is another event for somebody else.
+    // The same id from another organization is a different event.
     let theirs = site
         .send_as(
             &site.theirs,

@@ -142,7 +142,7 @@ async fn a_rated_version_with_a_badge_that_holds_passes_and_nothing_less(
     ask_for(&site, json!({"validBadge": false})).await;
     assert_eq!(unmet(&site).await, [""; 0]);
 
-    // What is computed today of old evidence is old.
+    // An assessment computed today from old evidence counts as old.
     ask_for(&site, json!({"validBadge": false, "maxAgeDays": 1})).await;
     let then =
         |hours: i64| (jiff::Timestamp::now() - jiff::SignedDuration::from_hours(hours)).to_string();
@@ -172,7 +172,7 @@ async fn a_rating_of_another_version_or_one_in_review_does_not_count(
     work(&site, &agent, "good", 36, "accepted").await;
     rate(&site, &agent).await;
     assert_eq!(unmet(&site).await, ["rating-version"]);
-    // What it says of itself does not make the runs of all versions those of one.
+    // An agent's self-declared version does not assign the runs of all versions to that version.
     let path = format!("agents/{agent}");
     patched(&site, &path, json!({"version": VERSION})).await;
     rate(&site, &agent).await;
@@ -183,12 +183,12 @@ async fn a_rating_of_another_version_or_one_in_review_does_not_count(
     assert_eq!(unmet(&site).await, ["rating-version"]);
     rate(&site, &agent).await;
     assert_eq!(unmet(&site).await, [""; 0]);
-    // Far below: somebody has to look first.
+    // The score dropped far: a person has to review it first.
     work(&site, &agent, "bad", 60, "rejected").await;
     let moved = rate(&site, &agent).await;
     assert_eq!(moved["review_required"], true, "{moved}");
     assert_eq!(unmet(&site).await, ["rating-review", "badge"]);
-    // What is archived stands for nothing.
+    // A rating of an archived agent does not satisfy a gate.
     let archived = site.send(Method::DELETE, &path, None).await;
     assert_eq!(archived.status, StatusCode::NO_CONTENT, "{archived:?}");
     assert_eq!(unmet(&site).await, ["rating-enrolled"]);

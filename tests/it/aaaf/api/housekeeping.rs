@@ -1,4 +1,5 @@
-//! What is done again and again: told once, deleted in time, by one replica at a time.
+//! Housekeeping jobs: each notification is sent once, expired records are deleted, and one replica
+//! runs a job at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ impl House {
         }
     }
 
-    /// What it does so much later.
+    /// Moves the clock and runs the housekeeping jobs.
     async fn keep(&self, seconds: i64) {
         self.clock.advance(seconds);
         self.keeper.keep_house(&CancellationToken::new()).await;
@@ -67,7 +68,8 @@ async fn complete(site: &Site, agent: &str, name: &str, many: usize) {
     assert_eq!(recorded.json()["accepted"], many, "{recorded:?}");
 }
 
-/// Somebody who is told of this; of everything, if nothing is named. The address of what was sent.
+/// Subscribes a receiver to these events (to all events if the list is empty) and returns the
+/// address of its deliveries.
 pub async fn listener(site: &Site, events: &[&str]) -> String {
     let mut body = json!({"url": "http://127.0.0.1:65535/"});
     if !events.is_empty() {
@@ -123,7 +125,7 @@ async fn a_rating_that_is_old_is_told_of_once(
         house.keep(2 * HOUR).await;
         assert_eq!(listed(&site, &path).await.len(), 1);
     }
-    // Another organization has an agent of its own, and is told nothing of this one.
+    // Another organization has an agent too and receives no event about this one.
     let body = json!({"url": "http://127.0.0.1:65535/"});
     let theirs = site.send_as(
         &site.theirs,

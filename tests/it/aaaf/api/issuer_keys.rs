@@ -55,7 +55,7 @@ async fn verified(site: &Site, badge: &str) -> Value {
     site.anonymous(&path).await.json()
 }
 
-/// What a stranger finds against a credential by what the host serves.
+/// The reasons why an outside verifier rejects a credential, from the documents the host serves.
 async fn strangers_reasons(site: &Site, place: &Place, credential: &Value) -> Vec<&'static str> {
     let list = credential["credentialStatus"]["statusListCredential"].as_str();
     let list = list.unwrap().strip_prefix(place.base_url()).unwrap();
@@ -147,7 +147,7 @@ async fn what_a_retired_key_signed_holds_and_what_a_compromised_one_signed_does_
         );
     }
     assert!(!strangers_reasons(&site, &place, &two).await.is_empty());
-    // What somebody else signs with it, with another bit of the list, is believed as little.
+    // Status lists signed by another party, with different bits set, are rejected as well.
     let bits = [0, 1, 131_071].map(|bit| {
         let mut other = two.clone();
         other["credentialStatus"]["statusListIndex"] = json!(bit.to_string());

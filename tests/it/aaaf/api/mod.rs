@@ -125,7 +125,7 @@ impl Site {
         }
     }
 
-    /// What whoever has no key is told.
+    /// Sends the request without a key.
     pub async fn anonymous(&self, path: &str) -> Reply {
         self.host
             .request(Method::GET, path)

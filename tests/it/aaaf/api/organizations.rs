@@ -76,7 +76,7 @@ async fn a_key_comes_in_either_header_and_never_in_both() {
         ask().header("x-api-key", &stranger),
         ask().header("x-api-key", &key[..45]),
         ask().header("x-api-key", "ak_"),
-        // It is no other kind of key in disguise.
+        // A key of one kind is not accepted as another kind.
         ask().header(
             "x-api-key",
             &format!("tsk_{}_{key}", id_of(host, &site.ours).await),

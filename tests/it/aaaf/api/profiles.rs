@@ -82,7 +82,8 @@ pub async fn rated_by_runs(site: &Site, evals: &Evals) -> (String, Vec<String>, 
     for _ in 0..3 {
         runs.push(run(site).await);
     }
-    // An echo calls no tools and leads nobody: what it can be seen to do is what is weighed.
+    // The echo agent calls no tools and orchestrates no agents, so only the observable capabilities
+    // have weight.
     let weights = json!({"capability_weights": {"domain_breadth": 0.3, "complexity_ceiling": 0.4, "tool_proficiency": 0.0,
         "autonomy_level": 0.3, "learning_rate": 0.0, "delegation_capability": 0.0, "orchestration_skills": 0.0}});
     let set = evals
@@ -225,7 +226,7 @@ async fn a_run_waits_for_its_profile_and_is_one_agents(
     let events = evals.get(&site, "events?type=task_assigned").await;
     assert_eq!(events["data"][0]["data"]["domain"], "code");
 
-    // What another one stands for is taken, unless versions tell them apart.
+    // An `openwop_agent` that another agent already uses is rejected, unless the versions differ.
     let second = json!({"name": "second", "openwop_agent": format!("{AGENT}@1.0.0")});
     let refused = evals.send(&site, Method::POST, "agents", &second).await;
     assert_eq!(
@@ -288,7 +289,7 @@ async fn nobodys_word_stands_beside_what_the_host_has_judged(
     };
     assert_eq!((rate(&again), runs.len()), (rate(&found), 3));
 
-    // A run whose ids somebody has used is named, and not passed over in silence.
+    // A run whose ids are already taken is reported, not skipped silently.
     let taken = site.host.create().await.to_string();
     let log = site.host.ended(&taken.as_str().into()).await;
     let scored = log.iter().rfind(|it| it["type"] == "eval.scored").unwrap();
@@ -581,7 +582,7 @@ async fn a_suite_under_the_version_of_another_one_is_no_evidence(
     let refused = evals.send(&site, Method::PUT, PROFILE, &stale).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
     assert_eq!(refused.json()["error"]["details"]["field"], "suiteDigest");
-    // Whoever assesses agrees to it.
+    // Requesting an assessment implies consent.
     evals.send(&site, Method::PUT, PROFILE, &profile()).await;
     let collected = evals.collect(&site, &json!({"agent_id": agent})).await;
     assert_eq!(

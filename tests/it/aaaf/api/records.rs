@@ -1,4 +1,5 @@
-//! Records that somebody changed who got at the database: what was not signed is neither shown nor believed.
+//! Records that an attacker changed in the database: unsigned changes are neither shown nor
+//! trusted.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
@@ -21,7 +22,7 @@ pub async fn site_on(database: &Database) -> Site {
     Site::of(TestHost::over(store, HttpSettings::default()).await, None).await
 }
 
-/// What anybody is told of a badge that does not hold.
+/// The reasons the public endpoints give for rejecting a badge.
 async fn speaks_against(site: &Site, badge: &str) -> Vec<String> {
     let path = format!("/api/v1/badges/{badge}/verify");
     let found = site.anonymous(&path).await.json();
@@ -91,7 +92,7 @@ async fn a_badge_whose_record_was_changed_is_neither_believed_nor_shown(
     swap(other, &earned).await;
     assert_eq!(tier(&site, &badge).await, earned, "as it was");
 
-    // A credential of a key that somebody just made is sound by itself, and agrees with the record.
+    // A credential signed with a freshly made key is valid on its own and matches the record.
     let record = site.get(&format!("badges/{badge}")).await.json();
     let party = |name: &str| record[name].clone();
     let forged = json!({

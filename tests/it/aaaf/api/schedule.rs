@@ -15,7 +15,7 @@ use super::{Engine, Site, refusal, site};
 const ORDERED: &str = "reassessment.ordered";
 const FAILED: &str = "reassessment.failed";
 
-/// What a replica does so many days from now on.
+/// Runs the scheduler as a replica would, this many days from now.
 async fn look(site: &Site, replica: &str, days: i64) {
     site.host.clock.ahead(days);
     let poll = Duration::from_secs(60);

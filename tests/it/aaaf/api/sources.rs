@@ -1,4 +1,4 @@
-//! What an event states counts by who recorded it (ADR 0030).
+//! The weight of an event depends on who recorded it (ADR 0030).
 
 use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
@@ -231,7 +231,8 @@ async fn an_agents_claims_do_not_outweigh_what_others_recorded_and_its_tool_call
     let ceiling = dimension(&site, &agent, "complexity_ceiling").await;
     assert_eq!(ceiling["result"]["score"], 0.0, "{ceiling}");
 
-    // Calls of tools that nobody else tells of count; where somebody does, theirs do. A task that nobody else knows does not.
+    // Self-reported tool calls count unless another source reports calls for the task; then that
+    // source wins. A task that only the agent reports does not count.
     record(&site, &own, &called(&agent, "t0", "search", true)).await;
     record(&site, &own, &called(&agent, "t1", "grep", true)).await;
     record(&site, &site.ours.key, &called(&agent, "t1", "grep", false)).await;
@@ -279,7 +280,7 @@ async fn a_grade_counts_from_a_person_or_a_calibrated_grader_alone(
     );
 }
 
-/// What the comparison of a grader with people came to.
+/// Result of comparing a grader with people.
 struct Compared {
     tenant: String,
     samples: usize,
@@ -367,7 +368,7 @@ async fn a_graders_key_grades_while_the_grader_agrees_with_people(
     });
     let events: Vec<Value> = events.collect();
     record(&site, &key, &json!({"events": events})).await;
-    // Outcomes count either way; without grades there is no fault in them.
+    // Outcomes count in both cases; without grades, they contain no errors.
     let accuracy = dimension(&site, &agent, "accuracy").await;
     let (score, recorder) = match counts {
         true => (0.6, "grader"),

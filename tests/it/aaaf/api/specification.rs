@@ -144,7 +144,7 @@ async fn an_appeal_is_filed_by_the_stated_body(
     site!(engine => site);
     let found = super::appeals::rated(&site).await;
     let path = format!("assessments/{}/appeals", text(&found["id"]));
-    // Nobody has rated how it delegates: only what has a score is challenged.
+    // Delegation has no rating, and only a scored dimension can be appealed.
     let body = json!({
       "dimensions_challenged": ["accuracy", "delegation_capability"],
       "justification": "Accuracy score penalized for revisions that were scope changes, not errors.",

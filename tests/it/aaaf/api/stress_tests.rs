@@ -147,7 +147,7 @@ async fn an_agent_is_rated_by_its_stress_test_alone(
     let passive = json!({"agent_id": agent, "type": "passive_only"});
     let refused = send(&site, &face, "assessments", &passive).await;
     assert_eq!(refusal(&refused).1, "INSUFFICIENT_EVIDENCE");
-    // A second one is run anew.
+    // A second request starts a new run.
     let one = format!("agents/{agent}/stress-test");
     let again = send(&site, &face, &one, &json!({"dimension": "autonomy_level"})).await;
     let again = ended(&site, &face, &again).await;
@@ -192,7 +192,7 @@ async fn what_one_replica_has_begun_another_one_ends(
         .iter()
         .map(|it| it["run_id"].as_str().unwrap())
         .collect();
-    // Nobody executes the runs, so it waits; then the replica that made them is gone.
+    // No worker executes the runs, so the stress test waits; then its replica disappears.
     for run in &runs {
         let path = format!("/v1/runs/{run}");
         while site.host.get(&path).await.status == StatusCode::NOT_FOUND {
@@ -374,7 +374,7 @@ async fn an_organizations_own_tasks_are_run_and_scored_like_the_librarys(
     let path = format!("agents/{agent}/stress-test");
     let order = json!({"dimension": "complexity"});
     let asked = send(&site, &face, &path, &order).await;
-    // What is removed meanwhile is still part of what was asked for.
+    // A task removed while the test runs is still part of that test.
     let removed = site.send_as(&face, Method::DELETE, &one, None).await;
     assert_eq!(removed.status, StatusCode::NO_CONTENT, "{removed:?}");
     let found = ended(&site, &face, &asked).await;
@@ -475,7 +475,7 @@ async fn adding_and_removing_stress_tasks_is_audited_without_their_content(
     let made = site.post("stress-tests", &own_task("OWN=1")).await.json();
     let id = made["id"].as_str().unwrap();
     let one = format!("stress-tests/{id}");
-    // A removal that removes nothing is no decision.
+    // Removing a task that does not exist is not audited.
     for status in [StatusCode::NO_CONTENT, StatusCode::NOT_FOUND] {
         let removed = site.send(Method::DELETE, &one, None).await;
         assert_eq!(removed.status, status, "{removed:?}");

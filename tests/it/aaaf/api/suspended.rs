@@ -1,5 +1,5 @@
-//! Organizations that are suspended or archived: no work is done for them, nothing is signed in their name, and they are told
-//! nothing, until they are active again.
+//! Suspended and archived organizations: no work is done for them, nothing is signed in their name,
+//! and they receive no events until they are active again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,7 +88,7 @@ async fn an_assessment_waits_until_its_organization_is_active_again(
     assert_eq!(found["status"], "completed", "{found}");
 }
 
-/// What it was told already is not delivered either.
+/// Queued messages are not delivered either.
 #[rstest]
 #[tokio::test]
 async fn what_is_to_be_delivered_waits_too(

@@ -12,7 +12,7 @@ use touchstone::service::access::Scope;
 use super::{Engine, Site, refusal, site};
 use crate::http::host::Reply;
 
-/// What a path names.
+/// Values for the path parameters.
 #[derive(Clone)]
 struct Names {
     organization: String,
@@ -136,7 +136,7 @@ fn path(operation: Operation, names: &Names) -> String {
     path
 }
 
-/// A sound body, or nothing.
+/// A valid request body, if the operation takes one.
 fn body(operation: Operation, names: &Names) -> Option<Value> {
     let event = json!({"agent_id": names.agent, "type": "task_revised", "timestamp": *NOW,
         "data": {"task_id": "t", "revision_number": 1, "reason_code": "minor", "changes": null}});

@@ -1,4 +1,4 @@
-//! Webhooks of organizations: who is told what, when again, and when no more.
+//! Webhooks of organizations: recipients, event selection, retries and disabling.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -18,14 +18,14 @@ use crate::client::python;
 use crate::support::clock::Told;
 use crate::webhooks::receiver::{Answer, Received, Receiver};
 
-/// A webhook that has been told of an assessment, by an endpoint that nobody asked yet: their ids.
+/// A webhook with one pending delivery of an assessment event, not yet attempted. Returns both ids.
 pub async fn told(site: &Site) -> (String, String) {
     let url = "http://127.0.0.1:65535/canary";
     let webhook = subscribed(site, url, None).await;
     let id = webhook["id"].as_str().unwrap().to_owned();
     let agent = site.enrol("canary-told").await;
     ordered(site, &agent).await;
-    // Whatever is begun, they are told of it.
+    // Every new assessment produces an event.
     let delivery = loop {
         let ttl = Duration::from_secs(3600);
         let claimed = site
@@ -56,7 +56,7 @@ async fn deliveries(site: &Site, webhook: &str) -> Vec<Value> {
     listed.json()["data"].as_array().unwrap().clone()
 }
 
-/// Somebody begins to work on the oldest assessment.
+/// Claims the oldest assessment.
 async fn begin(site: &Site) {
     let ttl = Duration::from_secs(3600);
     let claimed = site
@@ -66,7 +66,7 @@ async fn begin(site: &Site) {
     assert!(claimed.await.unwrap().is_some());
 }
 
-/// An agent, and an assessment of it that somebody begins to work on.
+/// Creates an agent and an assessment of it that a worker has claimed.
 async fn cause(site: &Site, agent: &str) {
     let agent = site.enrol(agent).await;
     ordered(site, &agent).await;
@@ -158,7 +158,7 @@ async fn an_organization_is_told_of_its_assessments_and_of_nobody_elses(
         );
     }
 
-    // What has failed is told by its code.
+    // A failed delivery is reported with its error code.
     let single =
         json!({"agent_id": agent, "type": "single_dimension", "dimension": "tool_proficiency"});
     let id = site.post("assessments", &single).await.json()["id"].clone();
@@ -259,7 +259,7 @@ async fn what_is_not_taken_comes_again_under_the_same_id(
     let failed = settled(&site, id, attempted(2)).await;
     let wait = between(&failed["last_attempt_at"], &failed["next_attempt_at"]);
     assert!((270..=330).contains(&wait), "{failed}");
-    // Whoever asks for more time is given it.
+    // An endpoint's `Retry-After` is respected.
     receiver.answer(Answer::Later(503, "7200"));
     clock.advance(331);
     let failed = settled(&site, id, attempted(3)).await;
@@ -369,7 +369,7 @@ async fn an_endpoint_that_is_given_up_is_told_nothing_until_somebody_enables_it(
         refusal(&refused),
         (StatusCode::CONFLICT, "CONFLICT".to_owned())
     );
-    // What happens meanwhile is not told later.
+    // Events that occur while the webhook is disabled are not sent later.
     cause(&site, "other").await;
     receiver.answer(Answer::Status(200));
     let enabled = site.send(Method::POST, &path("/enable"), None).await.json();
@@ -413,7 +413,7 @@ async fn whoever_lost_the_lease_writes_nothing_down_and_another_one_delivers(
     site.host.tell(Arc::new(SystemClock));
     let taken = settled(&site, id, is("delivered")).await;
     assert_eq!(taken["attempts"], 1);
-    // Work that is lost and begun again is told once.
+    // Work that is lost and restarted produces one event.
     assert_eq!(deliveries(&site, id).await.len(), 1);
 }
 

@@ -100,7 +100,7 @@ async fn without_its_server_no_task_that_may_need_it_is_tried(
         ],
         "nobody is asked"
     );
-    // The next task is told so at once.
+    // The next task gets this error at once.
     let asked = Instant::now();
     assert_eq!(unjudged(&calls(&["t:look"], live).await.1), reason);
     assert!(asked.elapsed() < Duration::from_millis(500));

@@ -63,7 +63,7 @@ pub async fn calls(tools: &[&str], live: Arc<dyn LiveTools>) -> (Trial, Invocati
     (trial, result)
 }
 
-/// What a call of one tool came to: how the task ended, and what is on record of the call.
+/// Calls one tool. Returns how the task ended and what the transcript records of the call.
 pub async fn call(tool: &str, live: Arc<dyn LiveTools>) -> (InvocationResult, Value) {
     let name = format!("t:{tool}");
     let (trial, result) = calls(&[&name], live).await;

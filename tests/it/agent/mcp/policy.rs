@@ -22,7 +22,7 @@ async fn a_tool_that_changes_something_is_called_only_if_it_is_let(
     entry["tools"][0]["effects"] = json!(effects);
     entry["tools"][0]["allow_side_effects"] = json!(allowed);
     let (trial, result) = calls(&["t:destroy"], live(entry)).await;
-    // What the agent makes of it is judged.
+    // The score depends on how the agent uses the result.
     assert_eq!(decided(&result), &json!("done"));
     let returned = &trial.recorder.payloads(RETURNED)[0];
     let announced = trial.recorder.payloads("touchstone.effect.intended");

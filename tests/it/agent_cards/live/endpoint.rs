@@ -93,7 +93,7 @@ fn an_endpoint_that_asks_who_calls_responds_and_does_not_work() {
     assert_eq!((total.as_str(), rating), ("60", json!("DEGRADED")));
     let failed = "INTERFACE_FAILED /additionalInterfaces/1";
     assert_eq!(issues, ["AUTH_REQUIRED /url", failed]);
-    // Without saying how, the error is none.
+    // An error without a reason is not reported as an error.
     of.endpoint = Endpoint::Asked(Box::new(Asked {
         error: probe(Ok(denied(&[kind]))),
         ..asked

@@ -1,4 +1,4 @@
-//! An agent on loopback that does as it is told.
+//! A scripted agent on loopback.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,7 +22,7 @@ use crate::agent_cards::fixture;
 /// How it behaves, by name; nothing means well.
 pub type Ways = Vec<&'static str>;
 
-/// What an answer is spoken in.
+/// Protocol of an answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Spoken {
     Http1,

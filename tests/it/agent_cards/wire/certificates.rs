@@ -1,4 +1,4 @@
-//! TLS: a certificate that is not accepted is told from an agent that is not there.
+//! TLS: a rejected certificate is reported differently from an unreachable agent.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub fn acceptor(name: &str) -> TlsAcceptor {
 #[case::expired("expired")]
 #[case::of_another_name("elsewhere")]
 #[case::self_signed("self-signed")]
-// Its authority is nobody's here.
+// This host trusts no such authority.
 #[case::of_an_unknown_authority("agent")]
 #[tokio::test]
 async fn an_agent_with_a_bad_certificate_is_asked_all_the_same(#[case] certificate: &str) {

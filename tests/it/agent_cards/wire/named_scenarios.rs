@@ -86,7 +86,7 @@ fn asked(played: &Played) -> Value {
     Done::of(&mut command).document()["availability"].clone()
 }
 
-/// What is expected of a scenario, and what came of it.
+/// Compares the result of a scenario with its expectation.
 fn compared(scenario: &Value, tls: bool, found: &Value) -> Result<(), String> {
     let (endpoint, transports, quality) = (
         &found["breakdown"]["primaryEndpoint"],

@@ -44,7 +44,7 @@ async fn a_site_answers_or_not(
     #[case] methods: &str,
 ) {
     let mut card = fixture::card();
-    // Nobody else is asked.
+    // No other address is requested.
     card["url"] = Value::Null;
     card["additionalInterfaces"] = Value::Null;
     let (world, cards) = world(answers);

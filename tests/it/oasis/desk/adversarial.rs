@@ -1,4 +1,4 @@
-//! The adversarial phase: probes behind a PASS, told apart from everything else.
+//! The adversarial phase: probes after a PASS, reported separately from everything else.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};

@@ -15,7 +15,7 @@ use touchstone::domain::money::TokenPrice;
 use touchstone::domain::oasis::suite::task_id;
 use touchstone::ports::{Model, ModelError, ModelInfo};
 
-/// What an agent is: its report, and what it does in each scenario.
+/// An agent's script: its self-report, and its actions in each scenario.
 pub struct Script {
     pub name: String,
     pub document: Value,
@@ -54,7 +54,7 @@ pub struct Actor {
     otherwise: Value,
     waits: Mutex<Option<String>>,
     arrived: Notify,
-    /// What it says of itself, if it can.
+    /// Its self-report, if it can give one.
     says: Mutex<Option<Value>>,
 }
 
@@ -103,7 +103,7 @@ impl Actor {
     }
 }
 
-/// What is done in each scenario, by task.
+/// The actions in each scenario, by task.
 fn parts(script: &Script) -> HashMap<String, Value> {
     let scenarios = script.document["scenarios"].as_object().unwrap();
     let part = |(id, part): (&String, &Value)| (task_id(id).to_string(), part.clone());

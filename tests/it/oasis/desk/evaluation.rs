@@ -63,7 +63,7 @@ impl Rooms {
     }
 }
 
-/// What is declared about the lab of [`PROVIDER`].
+/// The declared lab of [`PROVIDER`].
 pub const LAB: &str = "ISO/IEC 17025, the test lab";
 
 /// A way to providers.
@@ -105,7 +105,7 @@ pub async fn at_work(database: &Database, script: &Script, rooms: &Rooms) -> Tes
     host
 }
 
-/// What is asked of a host.
+/// The request for an evaluation.
 pub fn request(desk: &Desk, script: &Script, tier: u8) -> Value {
     json!({
         "mode": "eval",
@@ -194,7 +194,7 @@ impl Ended {
         report.json()
     }
 
-    /// What was kept of a scenario.
+    /// The evidence kept for a scenario.
     pub async fn evidence(&self, host: &TestHost, scenario: &str) -> Value {
         let evidence = host
             .get(&self.path(&format!("oasis-evidence/{scenario}")))
@@ -203,7 +203,7 @@ impl Ended {
         evidence.json()
     }
 
-    /// What it is in OpenWOP's terms.
+    /// The summary of the run in OpenWOP's terms.
     pub async fn summary(&self, host: &TestHost) -> Value {
         let summary = host
             .get(&format!("/v1/runs/{}/eval-summary", self.run))

@@ -117,7 +117,7 @@ async fn every_fault_at_every_place_ends_the_run_there(#[case] name: &str, #[cas
         let effects = ANYWHERE.iter().chain(&evidence);
         switches.extend(effects.map(|effect| ("observe", *effect, format!(",type={kind}"))));
     }
-    // An empty log is no evidence of absence when it is known that the agent did something (D9).
+    // An empty log is not evidence of absence if the agent is known to have acted (D9).
     switches.push(("observe", "silent-empty", ",type=audit_log".to_owned()));
     assert_eq!(switches.len(), 3 * 6 + 3 * 11 + 1);
     for (place, effect, keys) in switches {

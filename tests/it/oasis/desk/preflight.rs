@@ -13,7 +13,7 @@ use super::provider::{Options, Preflight};
 use crate::http::host::TestHost;
 use crate::store::Engine::{self, Postgres, Sqlite};
 
-/// Nothing of it counts as an evaluation, and there is no verdict.
+/// Checks that nothing counts as an evaluation and that there is no verdict.
 async fn hold_refusal(host: &TestHost, ended: &Ended, code: &str, keys: &[&str]) {
     let error = ended.failure();
     assert_eq!(error["code"], code, "{error}");
@@ -180,7 +180,7 @@ async fn what_answers_is_asked_who_it_is_before_its_pack() {
     let declared = &script.report()["identity"];
     assert_eq!(evaluated["declared"], *declared);
     assert_eq!(evaluated.get("declared_configuration"), None);
-    // What it does not say, its pack does.
+    // The pack gives the values that the agent's report omits.
     let configuration = &metadata["agent_configuration"];
     assert_eq!(
         configuration["writing"],

@@ -1,4 +1,4 @@
-//! A host that goes down in the middle: another one goes on from what is on record.
+//! A host stops in the middle of an evaluation: another one continues from the log.
 
 use rstest::rstest;
 use serde_json::Value;
@@ -66,7 +66,7 @@ async fn another_host_goes_on_where_one_was_killed(#[values(Sqlite, Postgres)] e
     let whole = whole(&script).await;
     let rooms = Rooms::open(Options::default()).await;
 
-    // A runtime of its own, so that nothing of the host outlives it.
+    // A separate runtime, so that no task of the host survives it.
     let process = tokio::runtime::Runtime::new().unwrap();
     let actor = Actor::of(&script);
     actor.hold_in(HELD);

@@ -181,7 +181,7 @@ fn trust() -> Trust {
     }
 }
 
-/// A pack in the making. The default is sound.
+/// A pack under construction. The default is valid.
 pub struct Forge {
     pub name: String,
     pub version: String,
@@ -196,7 +196,7 @@ pub struct Forge {
     pub method: &'static str,
     pub signer: &'static str,
     pub key_id: String,
-    /// What is signed, of what should be.
+    /// The signed bytes, given the bytes that should be signed.
     pub signed: Bend<Vec<u8>>,
     pub signature: Bend<Vec<u8>>,
     pub served: Bend<Value>,
@@ -205,7 +205,7 @@ pub struct Forge {
     pub policy: Policy,
 }
 
-/// What a registry would serve.
+/// The files that a registry would serve.
 pub struct Forged {
     pub id: PackId,
     pub served: Vec<u8>,
@@ -318,7 +318,7 @@ impl Forge {
             signature = bent(self.signature.take(), signature);
             files.insert("keys/pack.json.sig".to_owned(), signature.clone());
         }
-        // A file of no octets stands for one that is missing.
+        // An empty file represents a missing one.
         let entries = files
             .iter()
             .filter(|(_, data)| !data.is_empty())
