@@ -113,7 +113,7 @@ async fn a_task_is_asked_for_until_it_has_ended() {
 #[case::artifact_before_message(task("completed", json!([{"parts": [text("fine")]}]), said("done")))]
 #[case::question(task("input-required", json!(null), said("fine")))]
 #[tokio::test]
-async fn what_it_says_last_is_its_decision(#[case] answer: Value) {
+async fn the_last_message_is_the_decision(#[case] answer: Value) {
     let (_server, _, binding) = serve(vec![answer]).await;
     let trial = Trial::new(agent(&[], None));
     assert_eq!(decided(&trial.run(&binding).await), &json!("fine"));
@@ -138,7 +138,7 @@ async fn a_document_is_taken_as_one() {
 #[case(json!({"result": {"kind": "poem"}}), "malformed_reply", 3)]
 #[case(json!({}), "malformed_reply", 3)]
 #[tokio::test]
-async fn what_is_no_answer_leaves_the_task_unjudged(
+async fn an_invalid_answer_leaves_the_task_unjudged(
     #[case] answer: Value,
     #[case] reason: &str,
     #[case] asked: usize,
@@ -258,7 +258,7 @@ async fn a_task_whose_stream_ends_early_is_asked_for() {
 #[case(&[artifact("a", "x", false), json!({"kind": "status-update", "taskId": "other", "status": {"state": "completed"}})],
        "malformed_reply", 3)]
 #[tokio::test]
-async fn a_stream_that_is_no_answer_leaves_the_task_unjudged(
+async fn an_invalid_stream_leaves_the_task_unjudged(
     #[case] events: &[Value],
     #[case] reason: &str,
     #[case] asked: usize,
@@ -319,7 +319,7 @@ async fn a_task_that_takes_too_long_is_given_up_there_too(#[values(true, false)]
 
 #[rstest]
 #[tokio::test]
-async fn a_task_nobody_waits_for_is_given_up_there_too(#[values(true, false)] streams: bool) {
+async fn an_abandoned_task_is_cancelled_at_the_agent(#[values(true, false)] streams: bool) {
     let (server, bodies) = endless(streams).await;
     let binding = agent_at(&server, info());
     let run = tokio::spawn(async move { Trial::new(agent(&[], None)).run(&binding).await });

@@ -127,7 +127,7 @@ async fn a_conversation_with_tools_is_written_as_the_wire_has_it() {
 }
 
 #[tokio::test]
-async fn what_the_endpoint_will_not_take_is_given_up_and_remembered() {
+async fn unsupported_request_features_are_dropped_and_remembered() {
     let (_server, bodies, binding) = serve(|_, body| {
         if body.get("output_config").is_some() {
             refusal("output_config.format.schema: 'additionalProperties' must be explicitly set to false")

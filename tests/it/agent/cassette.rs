@@ -82,7 +82,7 @@ fn replay(file: &Path) -> (Arc<Replay>, ModelBinding) {
 }
 
 #[tokio::test]
-async fn a_replay_says_the_same_and_asks_nobody() {
+async fn a_replay_gives_the_same_answers_without_calls() {
     let folder = TempDir::new().unwrap();
     let (file, first) = recorded(&folder).await;
     let (replay, binding) = replay(&file);
@@ -123,7 +123,7 @@ async fn nothing_that_looks_like_a_credential_is_kept() {
 }
 
 #[tokio::test]
-async fn what_was_never_asked_names_its_task() {
+async fn a_missing_recording_names_its_task() {
     let folder = TempDir::new().unwrap();
     let (file, _) = recorded(&folder).await;
     let (replay, binding) = replay(&file);

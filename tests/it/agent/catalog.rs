@@ -73,7 +73,7 @@ fn classes_with_one_endpoint_share_its_permits_and_the_smallest_number_counts() 
 }
 
 #[test]
-fn the_issues_example_is_read_as_it_stands() {
+fn the_example_of_the_issue_is_accepted_unchanged() {
     let text = r#"
         [[models]]
         class="classification"

@@ -324,10 +324,7 @@ async fn every_fault_of_a_reply_has_its_end(
 #[case(Fault::Huge, End::Unjudged("too_large"))]
 #[case(Fault::Unauthorized, End::Unjudged("unauthorized"))]
 #[tokio::test]
-async fn a_run_that_goes_on_elsewhere_is_followed_through_what_passes(
-    #[case] fault: Fault,
-    #[case] end: End,
-) {
+async fn a_remote_run_is_followed_through_temporary_faults(#[case] fault: Fault, #[case] end: End) {
     let wire = Wire::Openwop;
     let [created, page] = wire.answers("fine").try_into().ok().unwrap();
     let [act] = fault.acts(wire).unwrap().try_into().ok().unwrap();

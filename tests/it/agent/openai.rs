@@ -255,7 +255,7 @@ async fn a_model_that_wants_max_completion_tokens_gets_them() {
 )]
 #[case(400, "content_filter", Rejection::ContentFilter)]
 #[tokio::test]
-async fn what_is_wrong_with_the_request_is_the_agents_own(
+async fn rejected_requests_count_against_the_agent(
     #[case] status: u16,
     #[case] message: &'static str,
     #[case] expected: Rejection,
@@ -287,7 +287,7 @@ async fn every_status_has_a_label(
 }
 
 #[tokio::test]
-async fn a_call_keeps_its_key_whoever_repeats_it_and_every_turn_has_its_own() {
+async fn a_retried_call_keeps_its_key_and_every_turn_has_a_distinct_one() {
     let (server, _) = serve(|n, body| match (n, body["messages"].as_array().unwrap().len()) {
         (1, _) => refusal(503, ""),
         (_, 2) => {

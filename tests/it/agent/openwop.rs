@@ -41,7 +41,7 @@ async fn given(input: Value, binding: &ModelBinding) -> (Trial, InvocationResult
 }
 
 #[tokio::test]
-async fn a_real_host_answers_fails_and_is_told_when_nobody_waits() {
+async fn a_real_host_answers_fails_and_receives_cancellations() {
     let site = Site::embedded();
     site.configure("host.toml", "[conformance]\nenabled = true\n");
     // A tenant each: the name of the call is the same every time, and no host carries out two things under one name.
@@ -136,7 +136,7 @@ async fn host(pages: Vec<Value>) -> (MockServer, Arc<Mutex<Vec<Value>>>) {
 }
 
 #[tokio::test]
-async fn what_the_run_used_and_cost_is_taken_over() {
+async fn usage_and_cost_of_the_remote_run_are_recorded() {
     let (server, created) = host(vec![
         json!([
             event(1, "run.started", json!({})),
@@ -192,7 +192,7 @@ async fn what_the_run_used_and_cost_is_taken_over() {
 #[case("run.cancelled", json!({"reason": "canary-leak", "cancelledBy": "x"}), "agent_canceled")]
 #[case("interrupt.requested", json!({"kind": "approval", "title": "canary-leak"}), "agent_waits")]
 #[tokio::test]
-async fn what_is_no_answer_leaves_the_task_unjudged(
+async fn an_invalid_answer_leaves_the_task_unjudged(
     #[case] kind: &str,
     #[case] payload: Value,
     #[case] reason: &str,
@@ -230,7 +230,7 @@ async fn paths(server: &MockServer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_host_that_is_away_for_a_moment_is_asked_again_and_its_run_goes_on() {
+async fn requests_to_a_briefly_unavailable_host_are_retried() {
     let done = json!({"events": [event(1, "run.completed", json!({"outputs": {"queue": "billing"}}))], "isComplete": true});
     let server = polled(vec![
         ResponseTemplate::new(503),
@@ -283,7 +283,7 @@ async fn a_log_without_an_end_is_not_asked_for_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_page_that_is_none_and_a_key_that_is_refused() {
+async fn an_invalid_response_and_a_rejected_key_are_errors() {
     let (server, _) = host(Vec::new()).await;
     let agent = triage(&server);
     assert_eq!(

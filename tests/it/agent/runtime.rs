@@ -165,7 +165,7 @@ async fn a_forbidden_tool_and_a_missing_fixture_are_recorded_and_end_nothing() {
 #[case::overflow(json!([{"fail": "context_overflow"}]), "context_overflow", "failed")]
 #[case::filter(json!([{"fail": "content_filter"}]), "content_filter", "refused")]
 #[tokio::test]
-async fn the_agents_own_failures_are_no_retries_and_leave_a_well_formed_log(
+async fn agent_failures_are_not_retried_and_leave_a_well_formed_log(
     #[case] script: Value,
     #[case] reason: &str,
     #[case] outcome: &str,
@@ -245,7 +245,7 @@ async fn a_failing_endpoint_is_tried_again_visibly_and_then_answers() {
 #[case::keeps_failing("unavailable", "status_503", 2)]
 #[case::hopeless("unauthorized", "unauthorized", 0)]
 #[tokio::test]
-async fn a_failure_of_the_machinery_judges_nobody(
+async fn infrastructure_failures_leave_the_task_unjudged(
     #[case] fail: &str,
     #[case] reason: &str,
     #[case] retries: usize,

@@ -57,7 +57,7 @@ fn no_fault_hides_behind_many_others() {
 }
 
 #[test]
-fn only_so_many_keys_are_tried_for_a_card() {
+fn tried_keys_per_card_are_limited() {
     let keys: Vec<Value> = (0..50)
         .map(|n| {
             let mut key = SIGNERS.es256.jwk();

@@ -185,7 +185,7 @@ fn a_folder_of_ours_scores_as_expected() {
 }
 
 #[test]
-fn what_is_not_as_expected_is_told() {
+fn differences_from_the_expectation_are_reported() {
     let mut wrong = expectations();
     wrong[0]["expect"]["trust"]["total"] = json!(91.99);
     wrong[0]["expect"]["findings"] = json!(["SSRF_RISK /url"]);

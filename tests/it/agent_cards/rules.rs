@@ -126,7 +126,7 @@ fn values_are_to_have_their_forms(
 }
 
 #[test]
-fn media_types_that_are_none_cost_once_and_not_below_nothing() {
+fn invalid_media_types_cost_points_once_and_not_below_zero() {
     let bad = [
         Set("/defaultInputModes", json!(["a", "b"])),
         Set("/defaultOutputModes", json!(["c"])),

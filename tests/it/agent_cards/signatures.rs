@@ -260,7 +260,7 @@ fn a_signature_has_to_be_readable(#[case] signature: Value, #[case] reason: Reas
 }
 
 #[test]
-fn the_two_numbers_of_ecdsa_stand_side_by_side() {
+fn ecdsa_signatures_are_r_and_s_concatenated() {
     let mut card = signed(card(), "ES256");
     let raw = card["signatures"][0]["signature"].as_str().unwrap();
     let raw =
@@ -485,7 +485,7 @@ fn an_internal_key_set_may_be_allowed_by_host_and_port() {
 }
 
 #[test]
-fn only_so_many_signatures_and_key_sets_are_looked_at() {
+fn signatures_and_key_sets_are_limited() {
     let card = card();
     let signer = &SIGNERS.es256;
     let mut keys = keys();

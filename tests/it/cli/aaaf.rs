@@ -182,7 +182,7 @@ fn a_file_without_events_is_too_little_evidence(#[case] text: &str) {
 }
 
 #[test]
-fn the_line_of_an_event_that_is_none_is_named() {
+fn an_invalid_event_is_reported_with_its_line() {
     let (home, vector) = evidence("partial-coverage");
     let mut events = vector["input"]["events"].clone();
     events[4]["data"]["task_id"] = json!(null);
@@ -198,7 +198,7 @@ fn the_line_of_an_event_that_is_none_is_named() {
 }
 
 #[test]
-fn events_of_several_agents_rate_nobody() {
+fn events_of_several_agents_are_refused() {
     let (home, vector) = evidence("partial-coverage");
     let mut events = vector["input"]["events"].clone();
     events[1]["agent_id"] = json!("somebody-else");

@@ -48,7 +48,7 @@ fn a_program_that_ends_in_between_is_started_again() {
 }
 
 #[test]
-fn what_is_no_answer_leaves_its_task_unjudged() {
+fn invalid_output_leaves_the_task_unjudged() {
     let home = Home::with_pack();
     for (says, reason) in [
         ("print('canary-chatter', flush=True)", "malformed_reply"),

@@ -102,7 +102,7 @@ fn a_failing_verdict_is_attested_and_does_not_hold() {
 }
 
 #[test]
-fn what_was_changed_or_signed_by_another_exits_1() {
+fn a_changed_file_or_another_signer_exits_1() {
     let home = attested(right_answers());
     let bundle = std::fs::read_to_string(home.path("run.intoto.jsonl")).unwrap();
     let mut lines = bundle.lines();
@@ -139,7 +139,7 @@ fn in_a_bundle_one_good_verdict_is_enough_and_strangers_count_for_nothing() {
 }
 
 #[test]
-fn what_cannot_be_used_exits_2() {
+fn unusable_input_exits_2() {
     let home = attested(right_answers());
     std::fs::write(
         home.path("approval.json"),

@@ -45,7 +45,7 @@ fn the_exit_code_says_whether_a_badge_holds() {
 }
 
 #[test]
-fn people_are_told_who_and_why() {
+fn text_output_names_the_agent_and_the_reasons() {
     let folder = tempfile::tempdir().unwrap();
     let cases = cases(folder.path());
     let of = |name: &str| {
@@ -151,7 +151,7 @@ fn a_picture_that_shows_something_else_does_not_hold() {
 }
 
 #[test]
-fn what_is_no_badge_is_bad_input() {
+fn a_file_without_a_badge_is_bad_input() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &[u8]| {
         let path = folder.path().join(name);

@@ -38,7 +38,7 @@ fn a_card_that_is_ready_exits_0() {
 }
 
 #[test]
-fn a_card_that_is_not_tells_why_and_what_to_do() {
+fn an_invalid_card_is_reported_with_reasons_and_remedies() {
     let card = fixture::changed(
         fixture::card(),
         &[
@@ -146,7 +146,7 @@ fn a_card_comes_in_by_a_pipe() {
 }
 
 #[test]
-fn what_is_no_card_scores_nothing() {
+fn a_document_that_is_not_a_card_scores_zero() {
     let home = Home::empty();
     std::fs::write(home.path("card.json"), "{\"name\": \"a\", \"name\": \"b\"}").unwrap();
     let done = home.run(&["card", "score", "card.json", "--json"]);

@@ -62,7 +62,7 @@ fn flips_are_shown_with_what_chance_explains() {
 }
 
 #[test]
-fn what_is_worse_beyond_chance_exits_1() {
+fn a_significant_regression_exits_1() {
     let (home, before, _) = two_runs(Vec::new());
     home.model(&json!([{"turns": [{"text": "no JSON"}]}]));
     let worse = home.run_of(&home.eval(&["--json"]).document());
@@ -76,7 +76,7 @@ fn what_is_worse_beyond_chance_exits_1() {
 }
 
 #[test]
-fn what_was_not_judged_is_inconclusive_and_what_is_absent_is_bad_input() {
+fn unjudged_runs_are_inconclusive_and_missing_runs_are_bad_input() {
     let (home, before, after) = two_runs(vec![but("thanks", json!({"fail": "unavailable"}))]);
     for flag in ["--fail-on-regression", "--fail-on-regression=any"] {
         let done = home.run(&["compare", &before, &after, flag]);

@@ -10,7 +10,7 @@ use touchstone::demo::standin;
 use super::home::{Done, Home, touchstone};
 
 #[test]
-fn it_goes_as_told_on_one_screen() {
+fn the_demo_matches_its_description_on_one_screen() {
     let done = Done::of(touchstone().arg("demo"));
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
     for part in [
@@ -95,7 +95,7 @@ fn as_a_document_it_holds_both_reports_and_what_is_unmet() {
 }
 
 #[test]
-fn what_it_keeps_can_be_looked_at_by_the_command_it_prints() {
+fn the_printed_command_shows_the_kept_run() {
     let done = Done::of(touchstone().args(["demo", "--keep"]));
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
     let command = done

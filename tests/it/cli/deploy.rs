@@ -166,7 +166,7 @@ fn a_changed_entry_is_found_and_named() {
 }
 
 #[test]
-fn a_promotion_waits_until_somebody_approves_it() {
+fn a_promotion_waits_for_approval() {
     let home = Home::with_pack();
     let settings = std::fs::read_to_string(home.config()).unwrap();
     let role = "[[roles]]\nname = \"release-manager\"\nscopes = [\"approvals:respond\"]\n";

@@ -114,7 +114,7 @@ fn trials_are_run_and_judged_together() {
 }
 
 #[test]
-fn what_was_not_judged_exits_4_and_a_retry_judges_only_that() {
+fn unjudged_tasks_exit_4_and_a_retry_judges_only_those() {
     let home = Home::with_pack();
     home.model(&json!(right_but_late("thanks", 4_000)));
     home.timeout(1.5);

@@ -159,7 +159,7 @@ fn bad_usage_exits_2_in_words_and_in_json(#[case] arguments: &[&str]) {
 }
 
 #[test]
-fn what_the_environment_says_for_other_commands_is_no_mistake() {
+fn environment_variables_of_other_commands_are_ignored() {
     let home = Home::empty();
     let with = |arguments: &[&str]| {
         Done::of(

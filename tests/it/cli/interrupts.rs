@@ -62,7 +62,7 @@ impl Asking {
 }
 
 #[test]
-fn what_a_run_asks_is_shown_and_answered() {
+fn interrupts_are_shown_and_answered() {
     let host = Asking::start();
     let run = host.workflow(
         &json!({"workflowId": "conformance-approval"}),
@@ -128,7 +128,7 @@ fn what_a_run_asks_is_shown_and_answered() {
 }
 
 #[test]
-fn a_run_is_paused_and_goes_on() {
+fn a_run_is_paused_and_resumed() {
     let host = Asking::start();
     let body = json!({"workflowId": "conformance-delay", "inputs": {"delayMs": 1000}});
     let run = host.workflow(&body, "node.started");

@@ -277,7 +277,7 @@ fn a_judge_is_compared_with_people_and_shown_with_the_run() {
 }
 
 #[test]
-fn a_judge_that_says_always_the_same_is_no_judge() {
+fn a_judge_with_constant_verdicts_fails_calibration() {
     let home = home();
     judge(&home, "examiner-1", &json!({"output": {"met": true}}));
     std::fs::write(home.path("many.jsonl"), samples(100)).unwrap();
@@ -295,7 +295,7 @@ fn a_judge_that_says_always_the_same_is_no_judge() {
 }
 
 #[test]
-fn the_judge_stands_in_what_is_attested() {
+fn the_attestation_names_the_judge() {
     let home = home();
     judge(&home, "examiner-1", &json!({"output": {"met": true}}));
     let report = eval(&home, &["--mode", "rubric"]).document();
@@ -308,7 +308,7 @@ fn the_judge_stands_in_what_is_attested() {
 }
 
 #[test]
-fn who_looked_for_what_is_unsafe_stands_in_what_is_attested() {
+fn the_attestation_names_the_safety_judge() {
     let home = home();
     judge(&home, "examiner-1", &json!({"output": {"met": true}}));
     let mut hostile = suite();
@@ -357,7 +357,7 @@ fn attested(home: &Home, report: &Value) -> Value {
 }
 
 #[test]
-fn what_people_scored_may_come_as_a_table() {
+fn human_scores_may_be_a_csv_table() {
     let home = home();
     judge(&home, "examiner-1", &json!({"output": {"met": true}}));
     let rules = json!({"rules": [

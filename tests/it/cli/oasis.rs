@@ -160,7 +160,7 @@ fn an_input_may_come_from_stdin_or_be_yaml() {
 }
 
 #[test]
-fn a_sound_document_exits_0_alone_and_in_what_compute_prints() {
+fn a_valid_document_exits_0_on_its_own_and_inside_compute_output() {
     let done = verify(&fixture("verdicts/sound.json"), &[]);
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
     assert_eq!(done.stdout, "✓ document.json: valid, PASS\n");
@@ -212,7 +212,7 @@ fn a_document_against_the_schema_is_not_sound() {
 }
 
 #[test]
-fn what_holds_no_verdict_is_bad_input() {
+fn a_file_without_a_verdict_is_bad_input() {
     let done = verify(
         &json!({"error": {"code": "oasis_preflight_failed", "items": []}}),
         &[],

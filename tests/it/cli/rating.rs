@@ -192,7 +192,7 @@ fn a_refused_event_is_named_with_its_line_and_the_others_are_taken() {
 }
 
 #[test]
-fn whose_events_are_and_from_when_may_be_said_beside() {
+fn agent_and_start_time_of_events_may_be_given_as_options() {
     let home = Home::empty();
     assert_good(&home.run(&["rating", "enroll", "triage"]));
     let mut events = tasks("triage", 3);
@@ -480,7 +480,7 @@ fn a_gate_that_asks_for_a_rating_says_so() {
 }
 
 #[test]
-fn only_an_agent_that_stands_for_one_that_runs_is_put_through_stress_tests() {
+fn stress_tests_need_an_agent_that_can_run() {
     let home = with_evidence(0);
     for command in [
         ["rating", "stress-test", "triage"].as_slice(),
@@ -707,7 +707,7 @@ fn the_organization_and_its_webhooks_are_managed() {
 }
 
 #[test]
-fn an_appeal_is_filed_and_decided_by_somebody_else() {
+fn an_appeal_is_decided_by_a_second_person() {
     let home = with_evidence(36);
     assert_good(&home.run(&["rating", "assess", "triage"]));
     let appeal = ["rating", "appeal"];

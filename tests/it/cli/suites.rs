@@ -51,7 +51,7 @@ fn a_starter_is_a_suite_with_words_that_can_be_imported_and_run() {
 }
 
 #[test]
-fn what_is_likely_not_meant_is_told_and_fails_only_if_asked() {
+fn likely_mistakes_are_warnings_and_fail_only_on_request() {
     let home = Home::empty();
     let tasks: Vec<Value> = (0..40)
         .map(|n| {

@@ -35,7 +35,7 @@ async fn assert_refused(api: &Api, path: &str, body: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_whose_disk_was_full_goes_on_by_itself() {
+async fn a_host_recovers_from_a_full_disk() {
     let site = Site::embedded();
     let endpoint = endpoint().await;
     site.configure("touchstone.toml", &config(&endpoint, 1.0));

@@ -206,7 +206,7 @@ async fn fifty_kills_lose_and_double_nothing(
 
 /// Two replicas share runs; one after the other is killed while both work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_goes_on_where_a_killed_one_ended() {
+async fn a_replica_continues_the_runs_of_a_killed_one() {
     /// Two replicas, each with a distinct price per million tokens, so that the log shows which
     /// replica ran a task.
     const REPLICAS: [(&str, f64); 2] = [("first", 1.0), ("second", 3.0)];

@@ -354,7 +354,7 @@ async fn a_role_grants_its_scopes_and_an_unknown_role_nothing() {
 }
 
 #[tokio::test]
-async fn a_test_key_is_none_under_the_prefix_of_live_keys_and_the_reverse() {
+async fn a_key_is_invalid_under_the_other_kinds_prefix() {
     let host = TestHost::idle().await;
     let test = host
         .issue(|issue| {

@@ -44,7 +44,7 @@ async fn a_card_is_scored_as_the_rules_have_it() {
 }
 
 #[tokio::test]
-async fn what_is_at_a_url_has_a_history_of_its_tenant() {
+async fn card_history_is_kept_per_url_and_tenant() {
     let (host, agent) = (TestHost::idle().await, Agent::start(&[]).await);
     host.outside.open(&agent.place());
     let url = agent.base();
@@ -86,7 +86,7 @@ async fn what_is_at_a_url_has_a_history_of_its_tenant() {
 #[case::unknown_member(json!({"card": {}, "lives": true}), "lives")]
 #[case::a_list(json!([]), "")]
 #[tokio::test]
-async fn what_cannot_be_meant_is_refused_by_name(#[case] body: Value, #[case] field: &str) {
+async fn invalid_requests_are_refused_by_field(#[case] body: Value, #[case] field: &str) {
     let host = TestHost::idle().await;
     let refused = host.post(SCORE, &body).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
@@ -179,7 +179,7 @@ async fn a_ranking_fetches_at_most_four_cards_at_the_same_time() {
 #[case::nothing(json!({"candidates": [{}]}), "card")]
 #[case::internal(json!({"candidates": [{"url": "http://10.0.0.1/"}]}), "url")]
 #[tokio::test]
-async fn what_cannot_be_ranked_is_refused(#[case] body: Value, #[case] field: &str) {
+async fn invalid_ranking_requests_are_refused(#[case] body: Value, #[case] field: &str) {
     let refused = TestHost::idle().await.post(RANK, &body).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
     assert_eq!(refused.json()["details"]["field"], field, "{refused:?}");
@@ -225,7 +225,7 @@ async fn cards_are_watched_by_url() {
 #[case::internal(json!({"url": "http://10.0.0.1/", "everyHours": 1}), "url")]
 #[case::long(json!({"url": format!("https://agents.example/{}", "x".repeat(2_048)), "everyHours": 1}), "url")]
 #[tokio::test]
-async fn what_cannot_be_watched_is_refused(#[case] body: Value, #[case] field: &str) {
+async fn invalid_watch_requests_are_refused(#[case] body: Value, #[case] field: &str) {
     let refused = TestHost::idle().await.post(WATCHES, &body).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
     assert_eq!(refused.json()["details"]["field"], field);

@@ -21,7 +21,7 @@ async fn listed(host: &TestHost, run: &RunId) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_was_said_is_listed_as_it_was_answered_and_only_there() {
+async fn annotations_are_listed_as_created_and_appear_nowhere_else() {
     let host = TestHost::working(&says(&["a"])).await;
     let (run, other) = (host.create().await, host.create().await);
     let log = host.ended(&run).await;
@@ -131,7 +131,7 @@ async fn a_correction_of_a_score_is_shown_beside_it_and_changes_nothing() {
 #[case(json!({"signal": {"kind": "flag"}, "target": {"eventId": "nothing"}}), "target.eventId")]
 #[case(json!({"signal": {"kind": "flag"}, "target": {"nodeId": "task-9"}}), "target.nodeId")]
 #[tokio::test]
-async fn what_is_unsound_is_refused_by_field_and_leaves_nothing(
+async fn invalid_annotations_are_refused_by_field_and_not_stored(
     #[case] body: Value,
     #[case] field: &str,
 ) {
@@ -169,7 +169,7 @@ async fn an_event_and_a_node_that_do_not_belong_together_are_refused() {
 }
 
 #[tokio::test]
-async fn what_looks_like_a_credential_is_nowhere_to_be_found() {
+async fn credentials_in_annotations_are_masked_everywhere() {
     let host = TestHost::working(&says(&["a"])).await;
     let run = host.create().await;
     host.ended(&run).await;
@@ -201,7 +201,7 @@ async fn what_looks_like_a_credential_is_nowhere_to_be_found() {
 }
 
 #[tokio::test]
-async fn another_tenants_run_is_no_run() {
+async fn another_tenants_run_is_not_found() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let run = host.create().await;
@@ -243,7 +243,7 @@ async fn one_key_records_one_annotation() {
 #[case("streamMode=updates,messages&bufferMs=20", true)]
 #[case("streamMode=messages", false)]
 #[tokio::test]
-async fn whoever_watches_is_told_at_once_and_loses_no_event_by_it(
+async fn watchers_get_annotations_at_once_and_lose_no_event(
     #[case] query: &str,
     #[case] told: bool,
 ) {
@@ -309,7 +309,7 @@ async fn whoever_watches_is_told_at_once_and_loses_no_event_by_it(
 }
 
 #[tokio::test]
-async fn only_so_much_is_said_about_one_run() {
+async fn annotations_per_run_are_limited() {
     let host = TestHost::working(&says(&["a"])).await;
     let run = host.create().await;
     host.ended(&run).await;

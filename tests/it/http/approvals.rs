@@ -76,7 +76,7 @@ async fn approved(host: &TestHost, gate: &RunId) {
 }
 
 #[tokio::test]
-async fn a_promotion_waits_for_as_many_as_must_approve_and_then_goes_on() {
+async fn a_promotion_waits_for_the_required_approvals() {
     let host = host().await;
     ask_for(&host, json!({"requiredRole": ROLE, "quorum": 2})).await;
     let body = staged(&host, "1.0.0").await;
@@ -136,7 +136,7 @@ async fn a_promotion_waits_for_as_many_as_must_approve_and_then_goes_on() {
 }
 
 #[tokio::test]
-async fn consent_to_a_share_is_none_to_another_and_the_gate_says_which() {
+async fn an_approval_is_for_one_canary_share_which_the_gate_names() {
     let host = host().await;
     ask_for(&host, json!({"requiredRole": ROLE})).await;
     let body = staged(&host, "1.0.0").await;
@@ -210,7 +210,7 @@ async fn consent_to_a_share_is_none_to_another_and_the_gate_says_which() {
 
 /// The answers to a gate in the audit log.
 #[tokio::test]
-async fn a_larger_share_passes_the_gate_again_and_a_smaller_one_asks_nobody() {
+async fn a_larger_share_needs_approval_again_and_a_smaller_one_does_not() {
     let host = host().await;
     ask_for(&host, json!({"requiredRole": ROLE})).await;
     let mut body = staged(&host, "1.0.0").await;
@@ -256,7 +256,7 @@ fn answered(principal: &str, action: &str, outcome: &str) -> (String, String, St
 }
 
 #[tokio::test]
-async fn who_refuses_is_heard_and_may_be_asked_again() {
+async fn a_rejection_is_recorded_and_approval_may_be_requested_again() {
     let host = host().await;
     ask_for(&host, json!({"requiredScope": "approvals:respond"})).await;
     let body = staged(&host, "1.0.0").await;
@@ -322,7 +322,7 @@ async fn a_rollback_does_not_bring_back_what_people_are_asked_about() {
 
 /// An approval given for one version together with another does not apply to it alone.
 #[tokio::test]
-async fn consent_to_a_part_is_none_to_all_because_nobody_else_serves() {
+async fn approval_of_a_canary_does_not_approve_full_traffic() {
     let host = host().await;
     into_service(&host, "1.0.0", json!({})).await;
     ask_for(&host, json!({"requiredRole": ROLE})).await;
@@ -336,7 +336,7 @@ async fn consent_to_a_part_is_none_to_all_because_nobody_else_serves() {
 
 /// Cancelling needs a scope that most keys have, and would be a rejection without an audit entry.
 #[tokio::test]
-async fn who_may_cancel_runs_does_not_decide_for_those_who_are_asked() {
+async fn the_cancel_scope_does_not_decide_approvals() {
     let host = host().await;
     ask_for(&host, json!({"requiredRole": ROLE})).await;
     let body = staged(&host, "1.0.0").await;
@@ -408,7 +408,7 @@ async fn one_with_the_role_may_decide_alone_and_that_is_audited() {
 }
 
 #[tokio::test]
-async fn an_approval_is_no_evidence_and_is_for_one_evidence_only() {
+async fn an_approval_is_not_evidence_and_is_bound_to_one_evidence() {
     let host = host().await;
     ask_for(&host, json!({"requiredRole": ROLE})).await;
     let body = staged(&host, "1.0.0").await;
@@ -461,7 +461,7 @@ async fn an_approval_is_no_evidence_and_is_for_one_evidence_only() {
 }
 
 #[tokio::test]
-async fn a_check_tells_what_must_be_approved_and_asks_nobody() {
+async fn a_check_reports_required_approvals_without_requesting_them() {
     let host = host().await;
     ask_for(&host, json!({"requiredRole": ROLE})).await;
     let body = staged(&host, "1.0.0").await;
@@ -491,7 +491,7 @@ async fn a_check_tells_what_must_be_approved_and_asks_nobody() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_by_one_who_may_not_promote_or_for_what_cannot_be() {
+async fn approval_is_requested_only_for_permitted_and_possible_promotions() {
     let host = host().await;
     into_service(&host, "1.1.0", json!({})).await;
     ask_for(&host, json!({"requiredRole": ROLE})).await;
@@ -584,7 +584,7 @@ async fn neither_a_gate_nor_a_decision_is_forked() {
 #[case(json!({"requiredRole": ROLE, "override": {}}))]
 #[case(json!({"requiredRole": ROLE, "overrideRole": ROLE}))]
 #[tokio::test]
-async fn a_gate_that_nobody_could_open_or_anybody_could_is_refused(#[case] approval: Value) {
+async fn a_gate_that_cannot_be_opened_or_is_always_open_is_refused(#[case] approval: Value) {
     let host = TestHost::idle().await;
     let reply = host
         .post(GATES, &json!({"policy": {"approval": approval}}))

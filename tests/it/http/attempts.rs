@@ -286,7 +286,7 @@ async fn a_replay_is_not_an_attempt() {
 }
 
 #[tokio::test]
-async fn a_run_is_declared_void_by_those_who_may_and_everybody_sees_it() {
+async fn a_run_is_voided_with_permission_and_visibly() {
     let lucky = Lucky::new(Duration::ZERO, 0.75, "strict").await;
     let (host, bad) = (&lucky.host, lucky.run(false).await);
     let good = lucky.run(true).await;

@@ -52,7 +52,7 @@ async fn verdict(host: &TestHost, run: &RunId) -> EvalVerdict {
 }
 
 #[tokio::test]
-async fn an_attestation_says_what_was_evaluated_by_what_and_how_it_came_out() {
+async fn an_attestation_names_the_agent_the_suite_and_the_result() {
     let (host, run) = evaluated(&["a", "wrong"]).await;
     let report = host
         .get(&format!("/v1/host/touchstone/runs/{run}/report"))
@@ -151,7 +151,7 @@ async fn an_inconclusive_run_has_no_test_result() {
 }
 
 #[tokio::test]
-async fn a_trial_is_attested_with_those_beside_it_and_what_is_missing() {
+async fn a_trial_is_attested_with_its_siblings_and_missing_trials() {
     let host = TestHost::working(&says(&["a", "b"])).await;
     let trial = async |index: u32| {
         let mut body = create_body();
@@ -201,7 +201,7 @@ async fn a_trial_is_attested_with_those_beside_it_and_what_is_missing() {
 }
 
 #[tokio::test]
-async fn what_people_wrote_is_not_attested() {
+async fn annotations_are_not_attested() {
     let (host, run) = evaluated(&["a"]).await;
     let said = json!({"signal": {"kind": "label", "label": "odd"}, "note": "canary words"});
     let path = format!("/v1/runs/{run}/annotations");
@@ -288,7 +288,7 @@ async fn a_verdict_is_held_to_another_policy_elsewhere() {
 #[case::predicate("/predicateType", json!(TEST_RESULT_TYPE), |it: &Rejected| matches!(it, Rejected::OtherKind(_)))]
 #[case::verdict("/predicate/verdict", json!("splendid"), |it: &Rejected| matches!(it, Rejected::Unreadable(_)))]
 #[tokio::test]
-async fn a_signed_statement_that_is_no_sound_verdict_is_none(
+async fn a_signed_statement_without_a_valid_verdict_is_rejected(
     #[case] pointer: &str,
     #[case] value: Value,
     #[case] expected: fn(&Rejected) -> bool,

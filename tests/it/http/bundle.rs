@@ -176,7 +176,7 @@ async fn a_bundle_is_never_larger_than_its_bound() {
 }
 
 #[tokio::test]
-async fn a_run_under_way_is_bundled_as_it_stands() {
+async fn a_running_run_is_bundled_in_its_current_state() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let run = host.create().await;

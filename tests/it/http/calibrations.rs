@@ -76,7 +76,7 @@ async fn samples_of_one_task_are_asked_about_by_names_of_their_own() {
 }
 
 #[tokio::test]
-async fn it_goes_on_after_the_answer_and_can_be_looked_at() {
+async fn a_calibration_continues_after_the_response_and_can_be_read() {
     let host = host().await;
     let begun = host.post(PATH, &some(6, "Kindly, with patience")).await;
     let attempt = begun.json();
@@ -127,7 +127,7 @@ async fn under_one_key_it_is_paid_for_once() {
 }
 
 #[tokio::test]
-async fn it_stops_within_its_bound_and_says_what_was_spent() {
+async fn a_calibration_stops_at_its_budget_and_reports_the_cost() {
     let host = host().await;
     let mut body = some(100, "Kindly");
     body["maxCostUsd"] = json!(COST * 10.0);
@@ -157,7 +157,7 @@ async fn a_bound_above_the_hosts_is_refused_before_anything_is_asked() {
 }
 
 #[tokio::test]
-async fn what_was_spent_stands_beside_a_judge_that_gave_no_verdict() {
+async fn the_cost_of_a_judge_without_a_verdict_is_reported() {
     let host = host().await;
     let mut body = some(6, "Kindly");
     body["samples"][5]["output"] = json!("broken");

@@ -62,7 +62,7 @@ async fn two_versions_of_a_suite_are_compared_by_what_they_have_in_common() {
 }
 
 #[tokio::test]
-async fn a_trial_stands_for_its_experiment() {
+async fn a_trial_represents_its_experiment() {
     let host = TestHost::working(&says(&["a", "wrong"])).await;
     let alone = ended(&host, &create_body()).await;
     let mut trials = Vec::new();
@@ -87,7 +87,7 @@ async fn a_trial_stands_for_its_experiment() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_compared_is_refused() {
+async fn incomparable_runs_are_refused() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let (run, other) = (host.create().await, host.create().await);

@@ -202,7 +202,7 @@ async fn a_version_goes_from_draft_into_service_and_everything_is_on_record() {
 }
 
 #[tokio::test]
-async fn who_may_not_changes_nothing_and_is_on_record() {
+async fn a_forbidden_transition_changes_nothing_and_is_audited() {
     let host = host().await;
     into_service(&host, "1.0.0", json!({})).await;
     let before = list(&host).await;
@@ -256,7 +256,7 @@ async fn who_may_not_changes_nothing_and_is_on_record() {
 }
 
 #[tokio::test]
-async fn what_is_no_evidence_is_refused_by_name_and_changes_nothing() {
+async fn invalid_evidence_is_refused_by_field_and_changes_nothing() {
     let host = host().await;
     let of_another = eval(&host, "1.1.0").await;
     let mut failing = super::host::suite(&says(&["a", "wrong"]));
@@ -317,7 +317,7 @@ async fn what_is_no_evidence_is_refused_by_name_and_changes_nothing() {
 /// An eval that keeps the passed tasks and repeats only the rest is not evidence for the whole
 /// suite.
 #[tokio::test]
-async fn a_branch_that_keeps_some_judged_tasks_is_no_evidence_nor_is_what_is_made_from_it() {
+async fn a_branch_that_keeps_judged_tasks_and_its_forks_are_not_evidence() {
     let host = host().await;
     let run = RunId::from(eval(&host, "1.0.0").await);
     let after_the_first_score = |log: &[Value]| {
@@ -386,7 +386,7 @@ async fn a_branch_that_keeps_some_judged_tasks_is_no_evidence_nor_is_what_is_mad
 }
 
 #[tokio::test]
-async fn another_tenants_eval_is_no_evidence_and_its_agent_is_no_agent() {
+async fn another_tenants_eval_and_agent_are_not_accepted() {
     let host = host().await;
     let run = eval(&host, "1.0.0").await;
     let foreign = |method: Method, path: String, body: Value| {
@@ -434,7 +434,7 @@ async fn another_tenants_eval_is_no_evidence_and_its_agent_is_no_agent() {
 #[case(json!({"version": "1.0.0", "transition": "promote", "extra": 1}), StatusCode::BAD_REQUEST, "validation_error")]
 #[case(json!([]), StatusCode::BAD_REQUEST, "validation_error")]
 #[tokio::test]
-async fn what_cannot_be_asked_leaves_no_trace(
+async fn invalid_transition_requests_leave_no_trace(
     #[case] body: Value,
     #[case] status: StatusCode,
     #[case] code: &str,
@@ -451,7 +451,7 @@ async fn what_cannot_be_asked_leaves_no_trace(
 }
 
 #[tokio::test]
-async fn who_may_not_ask_is_not_told_what_is_wrong_with_the_request() {
+async fn a_forbidden_caller_gets_no_validation_details() {
     let host = host().await;
     let (before, entries) = (list(&host).await, audit(&host).await);
     let without = |left_out: &[Scope]| -> Vec<Scope> {
@@ -515,7 +515,7 @@ async fn under_a_key_a_transition_is_made_once() {
 }
 
 #[tokio::test]
-async fn of_many_who_ask_at_once_one_is_first() {
+async fn of_concurrent_transitions_one_wins() {
     let host = host().await;
     let bodies = ["1.0.0", "1.1.0", "1.2.0"].repeat(4);
     let asked = bodies.iter().map(|version| {
@@ -933,9 +933,7 @@ async fn a_rollback_seats_no_version_on_a_channel_whose_gate_it_never_passed() {
 #[case::pause("pause")]
 #[case::deprecate("deprecate")]
 #[tokio::test]
-async fn who_takes_one_version_away_does_not_give_another_more_than_it_was_let_take(
-    #[case] transition: &str,
-) {
+async fn removing_a_version_does_not_raise_another_versions_share(#[case] transition: &str) {
     let host = host().await;
     into_service(&host, "1.0.0", json!({})).await;
     into_service(&host, "1.1.0", json!({"canaryPercent": 5})).await;

@@ -54,7 +54,7 @@ async fn two_runs_differ_from_where_their_logs_part() {
 }
 
 #[tokio::test]
-async fn of_a_run_that_goes_on_the_beginning_is_compared() {
+async fn a_running_run_is_compared_up_to_its_last_event() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let ended = Recorder::log_of(&host, 20, true).await.run;
@@ -73,7 +73,7 @@ async fn of_a_run_that_goes_on_the_beginning_is_compared() {
 }
 
 #[tokio::test]
-async fn without_two_runs_of_the_tenant_there_is_no_diff() {
+async fn a_diff_needs_two_runs_of_the_tenant() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let run = host.create().await;

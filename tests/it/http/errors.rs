@@ -52,7 +52,7 @@ async fn a_path_that_leads_nowhere_is_answered_with_the_envelope(
 #[case("{\"workflowId\": \"canary-workflow\"}")]
 #[case("{}")]
 #[tokio::test]
-async fn a_body_that_is_no_request_is_400_and_not_repeated(#[case] body: &'static str) {
+async fn an_invalid_body_is_400_and_not_echoed(#[case] body: &'static str) {
     let host = TestHost::idle().await;
     let reply = host
         .request(Method::POST, "/v1/runs")

@@ -66,7 +66,7 @@ async fn a_replay_ends_as_its_source_did_and_does_not_differ_from_it() {
 }
 
 #[tokio::test]
-async fn a_branch_goes_on_from_the_middle_with_the_overlay() {
+async fn a_branch_continues_from_the_middle_with_the_overlay() {
     let host = TestHost::working(&says(&["a", "b"])).await;
     let (run, log) = ended(&host).await;
     let from = after_the_first_score(&log);
@@ -181,7 +181,7 @@ async fn answered(host: &TestHost, run: &RunId, answer: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_cannot_be_forked_is_refused() {
+async fn invalid_forks_are_refused() {
     let host = TestHost::working(&says(&["a"])).await;
     let (run, log) = ended(&host).await;
     let end = log.len();
@@ -287,7 +287,7 @@ async fn what_cannot_be_forked_is_refused() {
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_can_be_branched_and_not_replayed() {
+async fn a_running_run_can_be_branched_but_not_replayed() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let going = Recorder::log_of(&host, 1, false).await;
@@ -409,7 +409,7 @@ fn moment(text: Option<Value>) -> Option<jiff::Timestamp> {
 }
 
 #[tokio::test]
-async fn a_run_that_was_to_be_the_only_one_can_be_forked_beside_others() {
+async fn a_deduplicated_run_can_be_forked_while_others_run() {
     let host = TestHost::working(&says(&["a"])).await;
     let mut body = create_body();
     body["scopeId"] = json!("release-7");
@@ -436,7 +436,7 @@ async fn a_run_that_was_to_be_the_only_one_can_be_forked_beside_others() {
 #[case::stranger(true)]
 #[case::unknown(false)]
 #[tokio::test]
-async fn another_tenants_run_is_no_run(#[case] foreign: bool) {
+async fn another_tenants_run_is_not_found(#[case] foreign: bool) {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let run = host.create().await;
@@ -457,7 +457,7 @@ async fn another_tenants_run_is_no_run(#[case] foreign: bool) {
 }
 
 #[tokio::test]
-async fn whoever_forks_must_be_allowed_to_read() {
+async fn forking_requires_read_access() {
     let host = TestHost::working(&says(&["a"])).await;
     let (run, _) = ended(&host).await;
     let path = format!("/v1/runs/{run}:fork");

@@ -95,7 +95,7 @@ async fn of_many_requests_at_once_one_is_carried_out() {
 }
 
 #[tokio::test]
-async fn what_failed_may_be_tried_again_under_the_same_key() {
+async fn a_failed_request_may_be_retried_under_the_same_key() {
     let host = host().await;
     let refused = keyed(&host, "k", "/v1/runs", &json!({})).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST);
@@ -198,7 +198,7 @@ async fn every_mutation_replays() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_none_is_400_and_reads_ignore_keys() {
+async fn an_invalid_idempotency_key_is_400_and_ignored_by_reads() {
     let host = host().await;
     let long = "k".repeat(256);
     for key in ["", long.as_str()] {
@@ -229,7 +229,7 @@ async fn a_key_that_is_none_is_400_and_reads_ignore_keys() {
 }
 
 #[tokio::test]
-async fn a_request_under_way_elsewhere_is_409_with_a_time_to_come_back() {
+async fn a_duplicate_of_a_request_in_flight_is_409_with_retry_after() {
     use sha2::Digest as _;
     use touchstone::ports::{Clock as _, IdempotencyClaim};
     let host = host().await;

@@ -204,7 +204,7 @@ async fn questions_are_answered_by_their_ids() {
 }
 
 #[tokio::test]
-async fn what_is_refused_leaves_the_run_waiting() {
+async fn a_refused_answer_leaves_the_run_waiting() {
     let host = at_work().await;
     let run = waiting(&host, "conformance-approval", "waiting-approval").await;
     let before = host.get(&format!("/v1/runs/{run}")).await.json();
@@ -312,7 +312,7 @@ async fn a_token_answers_once_and_only_its_own_interrupt() {
 }
 
 #[tokio::test]
-async fn a_restart_while_somebody_is_asked_changes_nothing() {
+async fn a_restart_during_an_interrupt_changes_nothing() {
     let host = TestHost::idle().await;
     let first = host.work();
     let run = waiting(&host, "conformance-approval", "waiting-approval").await;
@@ -336,7 +336,7 @@ async fn a_restart_while_somebody_is_asked_changes_nothing() {
 #[case::sqlite(Engine::Sqlite)]
 #[case::postgres(Engine::Postgres)]
 #[tokio::test]
-async fn what_waits_outlives_the_process(#[case] engine: Engine) {
+async fn interrupts_survive_a_restart(#[case] engine: Engine) {
     let Some(database) = engine.database().await else {
         return;
     };
@@ -379,7 +379,7 @@ async fn what_waits_outlives_the_process(#[case] engine: Engine) {
 }
 
 #[tokio::test]
-async fn nobody_is_waited_for_beyond_the_runs_longest_duration() {
+async fn an_interrupt_ends_at_the_runs_maximum_duration() {
     let host = at_work().await;
     let body = json!({"workflowId": "conformance-approval", "configurable": {"runTimeoutMs": 400}});
     let run = start(&host, &body).await;
@@ -510,7 +510,7 @@ async fn one_voice_may_override_or_refuse(#[case] value: Value, #[case] decision
 #[case::overridden(json!({"action": "accept", "override": {"reason": "use sk-canary0123456789"}}))]
 #[case::refused(json!({"action": "reject", "feedback": "use sk-canary0123456789"}))]
 #[tokio::test]
-async fn what_was_said_of_a_decision_is_kept_without_credentials(#[case] value: Value) {
+async fn decision_comments_are_kept_without_credentials(#[case] value: Value) {
     const MASKED: &str = "use [REDACTED:api-key]";
     let host = at_work().await;
     let gate: GatePolicy = serde_json::from_value(json!({
@@ -564,7 +564,7 @@ fn payloads<'a>(log: &'a [Value], kind: &str) -> Vec<&'a Value> {
 
 #[rstest]
 #[tokio::test]
-async fn a_run_without_budget_waits_for_more_and_goes_on_with_it(
+async fn a_run_out_of_budget_waits_and_continues_with_more(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     let Some(database) = engine.database().await else {

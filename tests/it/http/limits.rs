@@ -94,7 +94,7 @@ async fn the_rate_comes_after_the_key_and_before_the_scope() {
 /// The discovery document needs no key; where it depends on the key, requests with a key are
 /// counted.
 #[tokio::test]
-async fn a_key_that_reads_its_view_of_discovery_too_often_waits_and_anybody_else_does_not() {
+async fn discovery_is_rate_limited_per_key() {
     let host = TestHost::with(HttpSettings {
         conformance: true,
         rates: Rates {
@@ -148,7 +148,7 @@ async fn an_address_that_guesses_is_slowed_and_its_neighbour_with_a_good_key_is_
 }
 
 #[tokio::test]
-async fn more_requests_than_can_be_under_way_are_sent_away_with_a_time_to_come_back() {
+async fn requests_beyond_the_concurrency_limit_get_retry_after() {
     let host = limited(Rates {
         in_flight: 1,
         ..Rates::default()

@@ -97,7 +97,7 @@ fn pages_hold_exactly_the_log_after_any_position_whatever_was_asked_before() {
 }
 
 #[tokio::test]
-async fn those_who_ask_for_the_same_page_share_it() {
+async fn concurrent_readers_of_a_page_share_one_read() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let recorder = Recorder::log_of(&host, 300, false).await;

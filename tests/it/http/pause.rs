@@ -31,7 +31,7 @@ async fn status(host: &TestHost, run: &RunId) -> Value {
 }
 
 #[tokio::test]
-async fn a_run_that_is_paused_at_once_begins_its_node_anew() {
+async fn a_run_paused_at_once_restarts_its_node() {
     let host = at_work().await;
     let run = slow(&host, 400).await;
     let pause = format!("/v1/runs/{run}:pause");
@@ -185,7 +185,7 @@ async fn a_pause_can_be_asked_for_again_once_it_was_taken_back() {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_after_a_resume_whenever_that_meets_the_pause() {
+async fn a_resume_takes_effect_at_any_point_of_a_pause() {
     let host = at_work().await;
     // The node ends before, while and after the resume is asked for.
     for millis in (0..40).map(|n| n * 5) {
@@ -282,7 +282,7 @@ async fn an_unsound_pause_is_refused_by_name(#[case] body: Value, #[case] field:
 }
 
 #[tokio::test]
-async fn a_run_that_is_not_under_way_is_not_paused() {
+async fn only_a_running_run_can_be_paused() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let run = host.create().await;

@@ -87,7 +87,7 @@ async fn runs(host: &TestHost) -> Vec<RunId> {
 }
 
 #[tokio::test]
-async fn what_is_told_of_runs_is_as_published() {
+async fn run_events_follow_the_published_schemas() {
     let Some(published) = Published::at_hand() else {
         return;
     };
@@ -172,7 +172,7 @@ async fn what_is_told_of_runs_is_as_published() {
 }
 
 #[tokio::test]
-async fn what_is_told_of_the_host_is_as_published() {
+async fn host_documents_follow_the_published_schemas() {
     let Some(published) = Published::at_hand() else {
         return;
     };

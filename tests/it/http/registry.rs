@@ -138,7 +138,7 @@ fn names(found: &Value) -> Vec<&str> {
 
 #[rstest]
 #[tokio::test]
-async fn what_is_published_is_listed_searched_and_served(#[values(false, true)] postgres: bool) {
+async fn published_packs_are_listed_searched_and_served(#[values(false, true)] postgres: bool) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("host.db");
     let database = match postgres {
@@ -308,7 +308,7 @@ async fn a_client_installs_from_it_and_trusts_a_key_for_what_is_published_only()
 #[case::dropped("bench-2", 42)]
 #[case::replaced("bench-1", 43)]
 #[tokio::test]
-async fn what_a_key_signed_that_is_trusted_no_longer_is_not_published(
+async fn packs_signed_by_an_untrusted_key_are_not_published(
     #[case] key_id: &str,
     #[case] secret: u8,
 ) {
@@ -347,7 +347,7 @@ async fn what_a_key_signed_that_is_trusted_no_longer_is_not_published(
 #[case::unsigned(UNSIGNED)]
 #[case::nowhere("private.conformance-probe.does-not-exist")]
 #[tokio::test]
-async fn what_is_not_published_is_answered_like_what_is_not_there(#[case] name: &str) {
+async fn unpublished_packs_look_missing(#[case] name: &str) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("host.db");
     let host = publishing(file.to_str().unwrap(), true).await;

@@ -206,7 +206,7 @@ async fn an_approval_outlives_the_host_that_asked_for_it(
 #[case("deployment")]
 #[case("run_record")]
 #[tokio::test]
-async fn half_a_transition_is_none(
+async fn a_partial_transition_has_no_effect(
     #[case] table: &str,
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {

@@ -192,7 +192,7 @@ async fn a_retry_reuses_what_was_judged() {
 }
 
 #[tokio::test]
-async fn what_the_agents_side_can_cause_is_not_asked_again_until_it_passes() {
+async fn failures_that_the_agent_can_cause_are_not_retried_until_they_pass() {
     let host = TestHost::working(&says(&["a", "fault:status_400", "fault:connect"])).await;
     let first = host.create().await.to_string();
     host.ended(&first.as_str().into()).await;
@@ -249,7 +249,7 @@ async fn a_retry_with_nothing_left_to_judge_is_409() {
 }
 
 #[tokio::test]
-async fn what_agents_say_and_are_told_is_in_no_summary_report_or_metric() {
+async fn task_content_is_in_no_summary_report_or_metric() {
     let host = TestHost::working(&says(&["canary-output", "wrong"])).await;
     let run = host.create().await;
     host.ended(&run).await;

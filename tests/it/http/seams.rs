@@ -642,7 +642,7 @@ async fn the_decision_seam_allows_what_a_key_of_the_principal_allows() {
 }
 
 #[tokio::test]
-async fn the_approval_seam_is_released_by_who_may_and_by_nobody_without_grants() {
+async fn the_approval_seam_needs_a_principal_with_a_grant() {
     let (host, key) = under_test().await;
     let asked = json!({"scenario": "unauthorized-grant", "principal": "eve"});
     let refused = post(&host, &key, APPROVAL, asked).await;

@@ -128,7 +128,7 @@ async fn a_refusal_says_that_the_connection_ends_if_the_body_is_not_worth_readin
 
 /// A client that sends a large body is refused before it is read, and still sees why.
 #[tokio::test]
-async fn a_refusal_before_a_large_body_came_is_no_broken_pipe() {
+async fn an_early_rejection_of_a_large_body_reaches_the_client() {
     let host = TestHost::idle().await;
     let address = host.listen().await;
     let body = "x".repeat(8 << 20);
@@ -189,7 +189,7 @@ async fn a_head_that_is_refused_is_answered_with_the_envelope(
 
 /// The consumer reads nothing at first; others are not held up, and it still gets everything.
 #[tokio::test]
-async fn a_slow_consumer_holds_nobody_up_and_loses_nothing() {
+async fn a_slow_consumer_delays_no_other_and_loses_nothing() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let recorder = Recorder::log_of(&host, 20_000, true).await;
@@ -218,7 +218,7 @@ async fn a_slow_consumer_holds_nobody_up_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn shutdown_lets_what_is_under_way_end_and_takes_nothing_new() {
+async fn shutdown_finishes_requests_in_flight_and_accepts_no_new_ones() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     let recorder = Recorder::log_of(&host, 2, false).await;

@@ -153,7 +153,7 @@ async fn suites_that_are_added_and_removed_again_leave_nothing() {
 }
 
 #[tokio::test]
-async fn of_a_deleted_eval_run_nobody_can_read_anything_and_no_content_is_left() {
+async fn a_deleted_eval_run_is_unreadable_and_its_content_is_gone() {
     let host = TestHost::working(&says(&["canary-seven", "wrong"])).await;
     let mut body = create_body();
     body["metadata"] = json!({"note": "canary-eight"});

@@ -73,7 +73,7 @@ async fn debug_is_the_whole_log_and_updates_a_part_of_it() {
 
 /// Every cut: resumed by sequence and by event id, buffered and not, in both modes.
 #[tokio::test]
-async fn a_resumed_stream_goes_on_with_exactly_the_rest() {
+async fn a_resumed_stream_sends_exactly_the_rest() {
     let host = host().await;
     let recorder = Recorder::log_of(&host, 300, true).await;
     for mode in ["debug", "updates"] {
@@ -130,7 +130,7 @@ async fn a_position_that_means_nothing_is_ignored_and_one_past_the_end_ends() {
 }
 
 #[tokio::test]
-async fn what_happens_while_a_stream_is_open_follows_the_backlog_without_a_seam() {
+async fn live_events_follow_the_backlog_without_gaps_or_duplicates() {
     let host = host().await;
     let mut recorder = Recorder::log_of(&host, 300, false).await;
     let mut frames = open(&host, &recorder, "streamMode=debug", None).await;
@@ -182,7 +182,7 @@ async fn a_buffer_gathers_events_and_the_end_of_the_run_empties_it_at_once() {
 }
 
 #[tokio::test]
-async fn a_short_buffer_lets_events_through_while_the_run_goes_on() {
+async fn a_short_buffer_passes_events_while_the_run_is_running() {
     let host = host().await;
     let recorder = Recorder::log_of(&host, 5, false).await;
     let mut frames = open(&host, &recorder, "streamMode=debug&bufferMs=50", None).await;
@@ -264,7 +264,7 @@ async fn values_shows_each_state_a_run_comes_to_once() {
 }
 
 #[tokio::test]
-async fn what_makes_a_run_wait_for_somebody_waits_for_no_window() {
+async fn interrupts_are_sent_without_buffering() {
     let (host, run, mut frames) = asking("streamMode=updates&bufferMs=5000").await;
     let began = std::time::Instant::now();
     let mut told = false;

@@ -372,7 +372,7 @@ async fn answers_are_compressed_for_those_who_ask() {
 #[case("identity;q=0, *;q=0")]
 #[case("gzip;q=0, identity;q=0")]
 #[tokio::test]
-async fn who_takes_no_encoding_at_all_is_answered_plainly(#[case] accepted: &str) {
+async fn responses_are_uncompressed_if_no_encoding_is_accepted(#[case] accepted: &str) {
     let host = TestHost::working(&says(&["a"])).await;
     let created = host
         .request(Method::POST, "/v1/runs")
@@ -498,7 +498,7 @@ async fn a_refused_pack_or_suite_says_why_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_not_offered_says_so() {
+async fn unsupported_resources_are_not_found() {
     let host = TestHost::working(&says(&["a"])).await;
     let run = host.create().await;
     assert_eq!(
@@ -514,7 +514,7 @@ async fn what_is_not_offered_says_so() {
 }
 
 #[tokio::test]
-async fn a_callers_trace_goes_on_and_every_answer_has_one() {
+async fn a_callers_trace_is_continued_and_every_response_has_one() {
     let host = TestHost::idle().await;
     let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let call = host.request(Method::GET, "/v1/runs/run_absent");

@@ -537,7 +537,7 @@ async fn every_mutation_is_carried_out_once_under_a_key() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_none_is_refused_before_anything_is_read_and_guesses_are_counted() {
+async fn invalid_tokens_are_refused_before_any_read_and_guesses_are_counted() {
     let host = TestHost::with(HttpSettings {
         rates: Rates {
             refusals_per_minute: 3,
@@ -561,7 +561,7 @@ async fn a_token_that_is_none_is_refused_before_anything_is_read_and_guesses_are
 }
 
 #[tokio::test]
-async fn what_is_done_in_somebodys_name_is_not_replayed_to_another() {
+async fn idempotent_replays_are_bound_to_the_principal() {
     let furnished = Furnished::new().await;
     let (host, names) = (&furnished.host, furnished.names());
     let other = host

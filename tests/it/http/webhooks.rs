@@ -158,7 +158,7 @@ async fn a_url_that_leads_inward_is_refused(#[case] url: &str) {
 }
 
 #[tokio::test]
-async fn what_is_malformed_is_a_validation_error() {
+async fn malformed_subscriptions_are_validation_errors() {
     let host = TestHost::idle().await;
     for bad in [
         json!({"events": ["run.completed"]}),
@@ -232,7 +232,7 @@ async fn registration_and_removal_are_carried_out_once_under_one_key() {
 }
 
 #[tokio::test]
-async fn a_transition_of_a_deployment_is_told_though_its_run_ends_as_it_is_made() {
+async fn deployment_transitions_are_delivered_although_their_runs_end_at_creation() {
     let host = TestHost::idle().await;
     host.equip(&says(&["a"])).await;
     host.dispatch();

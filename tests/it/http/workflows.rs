@@ -336,7 +336,7 @@ async fn waits_hold_no_slots_and_outlive_their_worker() {
 #[case::eval_field(json!({"workflowId": "conformance-noop", "agentId": "a.b"}), "agentId")]
 #[case::unenforced(json!({"workflowId": "conformance-noop", "configurable": {"budget": {"maxTokens": 1}}}), "configurable.budget")]
 #[tokio::test]
-async fn what_cannot_be_run_is_refused_by_name(#[case] body: Value, #[case] field: &str) {
+async fn invalid_workflow_runs_are_refused_by_field(#[case] body: Value, #[case] field: &str) {
     let host = TestHost::idle().await;
     let refused = host.post("/v1/runs", &body).await;
     assert_eq!(
@@ -347,7 +347,7 @@ async fn what_cannot_be_run_is_refused_by_name(#[case] body: Value, #[case] fiel
 }
 
 #[tokio::test]
-async fn a_workflow_run_is_no_eval_run() {
+async fn a_workflow_run_is_not_an_eval_run() {
     let host = at_work().await;
     let run = start(&host, &json!({"workflowId": "conformance-noop"})).await;
     host.ended(&run).await;

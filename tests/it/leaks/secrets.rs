@@ -154,7 +154,7 @@ fn a_host_warns_of_key_files_that_others_can_read(#[case] bits: u32, #[case] war
 
 /// A process may be killed between any two steps of a rotation: the key file then holds both keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_rotation_goes_on() {
+async fn an_interrupted_rotation_resumes() {
     let site = site_on(Engine::Sqlite).await.unwrap();
     let file = site.folder().join("data/secrets.pem");
     let key = site.key_of("acme", &["all"]);

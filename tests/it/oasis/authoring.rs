@@ -184,7 +184,7 @@ fn the_guide_to_profiles_names_every_field_that_is_read() {
 }
 
 #[test]
-fn what_the_guide_to_providers_prints_is_taken_as_it_is() {
+fn the_messages_in_the_provider_guide_are_accepted() {
     let files = printed(PROVIDER_GUIDE);
     let package = package();
     let declared = document(&files, "conformance.json");

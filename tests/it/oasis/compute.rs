@@ -292,7 +292,7 @@ fn an_input_is_refused_with_the_field_at_fault() {
 }
 
 #[test]
-fn what_would_be_seen_of_a_scenario_that_is_not_reached_is_ignored() {
+fn observations_of_unreached_scenarios_are_ignored() {
     let whole = computed(&base());
     let mut input = base();
     edit(&mut input, "/observed/till.s.le3", &Value::Null);

@@ -203,7 +203,7 @@ async fn every_fault_switch_of_the_mock_is_a_fault_with_its_cause() {
 }
 
 #[tokio::test]
-async fn an_available_source_that_shows_nothing_is_no_fault_here() {
+async fn an_available_source_with_empty_evidence_is_not_a_fault() {
     let Some(mock) = MockProvider::start(&["--fault", "observe:silent-empty"]) else {
         return;
     };
@@ -211,7 +211,7 @@ async fn an_available_source_that_shows_nothing_is_no_fault_here() {
 }
 
 #[tokio::test]
-async fn what_the_mock_says_of_itself_is_told_as_it_is() {
+async fn the_conformance_of_the_mock_is_reported_unchanged() {
     let expected = [
         ("http-404", Some(404), "conformance: HTTP 404"),
         ("http-500", Some(500), "conformance: HTTP 500"),

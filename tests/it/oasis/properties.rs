@@ -400,7 +400,7 @@ proptest! {
     }
 
     #[test]
-    fn there_is_no_capability_without_a_pass(case in case()) {
+    fn capability_scores_need_a_pass(case in case()) {
         let computed = case.computed(&case.results());
         let both = case.plan.phases == Phases::Both && computed.verdict.safety == Status::Pass;
         prop_assert_eq!(computed.verdict.capability.is_some(), both);

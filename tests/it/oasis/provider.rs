@@ -144,7 +144,7 @@ pub fn endless(length: usize) -> String {
     "the body is larger than 4096 bytes"
 )]
 #[tokio::test]
-async fn what_is_not_plainly_an_answer_is_a_fault_and_asked_for_once(
+async fn unclear_responses_are_faults_and_not_retried(
     #[case] act: Act,
     #[case] cause: &str,
     #[values(
@@ -628,10 +628,7 @@ fn a_token_no_header_can_carry_is_refused_without_being_shown() {
 )]
 #[case::nothing(Act::answer(500, "", ""), None)]
 #[tokio::test]
-async fn what_a_provider_says_of_a_failure_is_carried_along(
-    #[case] act: Act,
-    #[case] words: Option<&str>,
-) {
+async fn a_providers_failure_message_is_passed_on(#[case] act: Act, #[case] words: Option<&str>) {
     let server = RawServer::play(vec![act]).await;
     let fault = Call::Provision.make(&client(&server)).await.unwrap_err();
     let said = fault.said.as_ref().map(|it| it.as_str());
@@ -640,7 +637,7 @@ async fn what_a_provider_says_of_a_failure_is_carried_along(
 }
 
 #[tokio::test]
-async fn what_a_provider_says_is_bounded() {
+async fn provider_messages_are_bounded() {
     let act = Act::answer(500, "", &"word ".repeat(300));
     let server = RawServer::play(vec![act]).await;
     let fault = Call::Provision.make(&client(&server)).await.unwrap_err();

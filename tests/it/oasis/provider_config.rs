@@ -45,7 +45,7 @@ fn no_provider_is_there_unless_it_is_configured() {
 }
 
 #[test]
-fn what_is_declared_about_evaluator_and_lab_is_kept() {
+fn declarations_about_evaluator_and_lab_are_kept() {
     let declared = "[oasis]\nevaluator = \"Acme Assurance\"\nlab_framework = \"none\"\n";
     let config = load(declared).unwrap();
     assert_eq!(config.oasis.evaluator.as_deref(), Some("Acme Assurance"));

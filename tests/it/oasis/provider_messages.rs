@@ -11,7 +11,7 @@ use super::provider::request;
 use crate::support::reference::shared;
 
 #[test]
-fn what_may_be_left_out_of_a_request_is_left_out() {
+fn optional_request_members_are_omitted() {
     let nothing = Map::new();
     let provision = serde_json::to_value(request(&[])).unwrap();
     assert_eq!(provision.get("value_containment"), None);

@@ -158,7 +158,7 @@ fn a_refused_pack_says_why_and_leaves_nothing() {
 }
 
 #[test]
-fn what_cannot_be_judged_is_told_apart_from_what_is_refused() {
+fn unreadable_packs_are_reported_differently_from_refused_ones() {
     let folder = published();
     assert_eq!(folder.code(2, "pack verify none.tgz"), "unreadable");
     assert_eq!(

@@ -217,7 +217,7 @@ async fn of_several_versions_the_inventory_shows_the_one_runs_would_use() {
 }
 
 #[tokio::test]
-async fn what_an_agent_lacks_here_is_shown() {
+async fn missing_requirements_of_an_agent_are_shown() {
     let world = world().await;
     let candidate = candidate(SigningMethod::Ed25519, |files| {
         edit(files, "pack.json", |manifest| {

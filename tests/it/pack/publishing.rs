@@ -48,7 +48,7 @@ fn judge(pack: &SignedPack) -> Result<VerifiedPack, Refusal> {
 }
 
 #[test]
-fn what_is_signed_is_accepted_and_covers_what_it_says() {
+fn a_signed_pack_is_accepted_and_the_signature_covers_its_files() {
     for (method, coverage) in [
         (SigningMethod::Ed25519, SignatureCoverage::Tarball),
         (SigningMethod::Manual, SignatureCoverage::Manifest),

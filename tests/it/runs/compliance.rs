@@ -99,7 +99,7 @@ async fn going_along_with_it_is_a_critical_finding() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_a_plain_refusal() {
+async fn a_plain_refusal_needs_no_judge() {
     let (_bench, _, report, judge) = run(
         echo,
         watchful,

@@ -119,7 +119,7 @@ async fn source(
 
 #[rstest]
 #[tokio::test]
-async fn a_replay_repeats_every_fact_and_asks_nobody(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn a_replay_repeats_every_fact_without_calls(#[values(Sqlite, Postgres)] engine: Engine) {
     let Some((_database, mut bench, source, log)) = source(engine).await else {
         return;
     };

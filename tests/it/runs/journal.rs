@@ -29,7 +29,7 @@ fn entry(state: &RunState) -> Result<Vec<NewEvent>, JournalError> {
 }
 
 #[tokio::test]
-async fn those_who_append_at_once_take_turns_and_nobody_claims_it() {
+async fn concurrent_appends_are_serialized_and_no_worker_claims_the_journal() {
     let bench = Bench::new(echo).await;
     let tenant = TenantId::from("acme");
     let run = RunId::from("run_deployments-1");

@@ -109,7 +109,7 @@ async fn a_lease_that_is_lost_while_it_is_waited_for_ends_the_work() {
 #[case(1)]
 #[case(4)]
 #[tokio::test]
-async fn a_store_that_stands_still_bounds_what_is_asked(#[case] concurrency: u32) {
+async fn a_blocked_store_bounds_the_number_of_calls(#[case] concurrency: u32) {
     const TASKS: usize = 60;
 
     let bench = Bench::new(echo).await;

@@ -71,7 +71,7 @@ fn cancelled() -> NewEvent {
 /// A task that is aborted ends as one that panics does: it is dropped, perhaps before it did anything.
 #[rstest]
 #[tokio::test]
-async fn nobody_waits_for_a_flusher_that_is_gone(#[values(true, false)] begun: bool) {
+async fn a_stopped_flusher_blocks_no_writer(#[values(true, false)] begun: bool) {
     let desk = Desk::new().await;
     let flusher = tokio::spawn(desk.writer.run_flusher());
     if begun {

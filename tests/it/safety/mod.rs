@@ -227,7 +227,7 @@ async fn summary(api: &Api, run: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_agent_does_to_a_hostile_suite_is_found_recorded_and_scored() {
+async fn unsafe_actions_in_a_hostile_suite_are_found_recorded_and_scored() {
     let endpoint = endpoint().await;
     let site = Site::embedded();
     site.write("touchstone.toml", "");

@@ -222,7 +222,7 @@ fn the_inventory_lists_every_file_once() {
 }
 
 #[test]
-fn what_differs_from_what_is_printed_is_found() {
+fn differences_from_the_printed_text_are_found() {
     let printed = serde_json::json!({"id": "a", "at": "2026-04-16T12:00:00Z", "all": [{"n": 1}]});
     for (ours, fault) in [
         (

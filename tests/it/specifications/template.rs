@@ -87,7 +87,7 @@ fn is_of(words: &str, value: &Value) -> bool {
 }
 
 #[test]
-fn what_is_not_of_a_format_is_found() {
+fn values_that_violate_a_format_are_found() {
     let format = serde_json::json!({"safety": "PASS | FAIL", "n": "N", "score?": "0.0-1.0", "all": {"[name]": "true | false"}});
     let sound = serde_json::json!({"safety": "PASS", "n": 1, "all": {"a": true}});
     assert_eq!(faults(&format, &sound), Vec::<String>::new());

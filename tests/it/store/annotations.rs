@@ -129,7 +129,7 @@ async fn they_are_numbered_within_their_run_and_found_after_a_number(
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_at_once_none_is_lost_and_no_number_is_given_twice(
+async fn concurrent_annotations_are_kept_with_distinct_numbers(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);

@@ -162,9 +162,7 @@ async fn a_transition_is_recorded_whole(#[values(Sqlite, Postgres)] engine: Engi
 
 #[rstest]
 #[tokio::test]
-async fn whoever_decided_on_an_old_state_changes_nothing(
-    #[values(Sqlite, Postgres)] engine: Engine,
-) {
+async fn a_decision_on_a_stale_state_changes_nothing(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let acme = tenant("acme");
     let one = lifecycle("1.0.0");
@@ -569,7 +567,7 @@ async fn a_decision_is_on_record_with_its_events_or_not_at_all(
 
 #[rstest]
 #[tokio::test]
-async fn what_goes_into_service_is_not_removed_and_what_is_removed_does_not_go_into_service(
+async fn activation_and_removal_of_a_version_exclude_each_other(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => _database, store);

@@ -10,7 +10,7 @@ use touchstone::ports::{Claimable, Fence, Store, StoreError, StoredEvent, reache
 
 #[rstest]
 #[tokio::test]
-async fn an_appended_log_reads_back_octet_by_octet(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn an_appended_log_reads_back_byte_for_byte(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let (run, fence) = claimed(&*store, "run_1").await;
     assert_eq!(store.head(&run).await.unwrap(), Some(head(0, false)));

@@ -59,7 +59,7 @@ async fn a_parked_run_is_left_alone_until_its_time(#[values(Sqlite, Postgres)] e
 
 #[rstest]
 #[tokio::test]
-async fn a_run_that_waits_for_somebody_is_cancelled_at_once(
+async fn a_run_that_waits_for_an_answer_is_cancelled_at_once(
     #[values(Sqlite, Postgres)] engine: Engine,
     #[values(true, false)] asked_before: bool,
 ) {
@@ -83,9 +83,7 @@ async fn a_run_that_waits_for_somebody_is_cancelled_at_once(
 
 #[rstest]
 #[tokio::test]
-async fn a_run_is_claimed_by_name_unless_somebody_holds_it(
-    #[values(Sqlite, Postgres)] engine: Engine,
-) {
+async fn a_run_is_claimed_by_id_unless_it_is_leased(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let (run, fence) = claimed(&*store, "run_1").await;
     let (acme, other) = (tenant("acme"), tenant("other"));
@@ -108,7 +106,7 @@ async fn a_run_is_claimed_by_name_unless_somebody_holds_it(
 
 #[rstest]
 #[tokio::test]
-async fn a_journal_is_nobodys_work(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn a_journal_is_never_claimed(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let mut journal = record("run_1", "acme", 1);
     journal.spec.work = Work::Journal;
@@ -202,9 +200,7 @@ async fn a_pause_is_taken_or_withdrawn_but_never_both(#[values(Sqlite, Postgres)
 
 #[rstest]
 #[tokio::test]
-async fn who_resumes_too_late_takes_no_other_pause_away(
-    #[values(Sqlite, Postgres)] engine: Engine,
-) {
+async fn a_late_resume_does_not_end_a_later_pause(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let (run, first) = claimed(&*store, "run_1").await;
     let request = |by: &str| PauseRequest {

@@ -86,7 +86,7 @@ async fn renewal_extends_what_the_owner_holds(#[values(Sqlite, Postgres)] engine
 
 #[rstest]
 #[tokio::test]
-async fn a_lease_nobody_works_under_runs_out(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn an_unused_lease_expires(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let (held, fence) = claimed(&*store, "run_held").await;
     let (orphan, _) = claimed(&*store, "run_orphan").await;
@@ -185,9 +185,7 @@ fn active(claim: &Claim) -> u64 {
 
 #[rstest]
 #[tokio::test]
-async fn the_time_in_which_nobody_holds_a_run_does_not_count(
-    #[values(Sqlite, Postgres)] engine: Engine,
-) {
+async fn time_without_a_lease_does_not_count(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let (run, fence) = claimed(&*store, "run_1").await;
     database.pass(10).await;
@@ -246,7 +244,7 @@ async fn a_run_to_be_cancelled_can_be_claimed_apart(#[values(Sqlite, Postgres)] 
 
 #[rstest]
 #[tokio::test]
-async fn who_has_a_share_is_passed_over_but_for_cancels(
+async fn tenants_at_their_limit_are_skipped_except_for_cancels(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => _database, store);

@@ -12,7 +12,7 @@ use touchstone::ports::{Claimable, RunLog, StoreError};
 
 #[rstest]
 #[tokio::test]
-async fn a_reopened_store_goes_on_where_it_ended(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn a_reopened_store_continues_its_logs(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let (run, fence) = claimed(&*store, "run_1").await;
     let log = events(&run, 1, 300);

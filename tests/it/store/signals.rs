@@ -97,7 +97,7 @@ async fn a_cancel_request_wakes_the_owner(#[values(Sqlite, Postgres)] engine: En
 
 #[rstest]
 #[tokio::test]
-async fn work_wakes_whoever_waits_or_is_about_to(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn new_work_wakes_current_and_imminent_waiters(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     store.notify_work().await;
     let mut workers = JoinSet::new();

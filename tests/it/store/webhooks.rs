@@ -133,7 +133,7 @@ async fn secrets_are_replaced_only_if_they_are_the_known_ones(
 
 #[rstest]
 #[tokio::test]
-async fn it_follows_what_runs_already_from_now_and_what_comes_from_the_beginning(
+async fn a_subscription_follows_running_runs_from_now_and_new_runs_from_the_start(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => _database, store);
@@ -241,7 +241,7 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
 
 #[rstest]
 #[tokio::test]
-async fn what_is_passed_over_or_no_longer_followed_does_not_come_back(
+async fn skipped_and_unfollowed_events_are_not_delivered_later(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);
@@ -357,7 +357,7 @@ async fn a_run_that_is_created_at_the_same_moment_is_followed(
 #[case::replay(ForkMode::Replay, None)]
 #[case::branch(ForkMode::Branch, Some(3))]
 #[tokio::test]
-async fn what_a_fork_repeats_is_not_told_again(
+async fn events_copied_by_a_fork_are_not_delivered_again(
     #[values(Sqlite, Postgres)] engine: Engine,
     #[case] mode: ForkMode,
     #[case] after: Option<u64>,

@@ -123,7 +123,7 @@ macro_rules! open {
 
 #[rstest]
 #[tokio::test]
-async fn what_waits_is_delivered_after_a_restart_and_nothing_twice(
+async fn pending_messages_are_delivered_after_a_restart_without_duplicates(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);
@@ -280,7 +280,7 @@ async fn several_replicas_deliver_each_event_once_and_in_order(
 }
 
 #[tokio::test]
-async fn an_endpoint_that_hangs_holds_nobody_else_up() {
+async fn a_hanging_endpoint_delays_no_other_endpoint() {
     open!(Sqlite => _database, store);
     let clock = Told::at_rest();
     let (slow, quick) = (

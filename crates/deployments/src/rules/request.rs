@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_masked_before_anybody_keeps_it() {
+    fn a_reason_is_masked_before_it_is_stored() {
         let body = json!({"version": "1.2.0", "transition": "rollback", "reason": "leaks sk-canary123456789"});
         let asked = parse(&body, &channels()).unwrap();
         assert_eq!(asked.reason.unwrap(), "leaks [REDACTED:api-key]");

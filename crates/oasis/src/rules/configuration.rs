@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_stands_in_and_what_has_none_stays_absent() {
+    fn defaults_fill_absent_fields_and_others_stay_absent() {
         let found = effective(json!({"reach": "far"})).unwrap();
         let told = serde_json::to_value(found).unwrap();
         assert_eq!(told, json!({"reach": "far", "voice": "soft", "dry": false}));

@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_run_is_said() {
+    fn tasks_that_are_not_run_are_reported() {
         let full = plan(subject(), None);
         assert_eq!((full.tests, full.left_out), (Test::ALL.to_vec(), vec![]));
         let bare = Subject {

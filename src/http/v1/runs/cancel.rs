@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_masked_before_anybody_keeps_it() {
+    fn a_reason_is_masked_before_it_is_stored() {
         let body = json!({"reason": "leaks sk-canary123456789"});
         let read = reason(body.as_object().unwrap()).unwrap();
         assert_eq!(read.as_deref(), Some("leaks [REDACTED:api-key]"));

@@ -291,7 +291,7 @@ async fn a_dimension_is_appealed_three_times_at_most(
 }
 
 #[tokio::test]
-async fn what_overrides_cannot_do_is_refused_and_the_appeal_stays_open() {
+async fn invalid_overrides_are_refused_and_the_appeal_stays_open() {
     site!(Engine::Sqlite => site);
     let before = rated(&site).await;
     let events = format!(

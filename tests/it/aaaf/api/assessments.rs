@@ -185,7 +185,7 @@ async fn every_score_has_an_interval_and_a_move_says_whether_it_is_noise(
 }
 
 #[tokio::test]
-async fn what_a_task_was_assigned_as_before_the_window_still_counts() {
+async fn assignments_before_the_window_still_count() {
     site!(Engine::Sqlite => site);
     site.host.assess();
     let agent = site.enrol("triage").await;
@@ -247,7 +247,10 @@ async fn too_little_evidence_is_refused_at_once_and_nothing_is_recorded() {
 #[case(json!({"type": "passive_only", "window_start": "2999-01-01T00:00:00Z"}), "window_start")]
 #[case(json!({"type": "passive_only", "window_start": "soon"}), "window_start")]
 #[tokio::test]
-async fn what_cannot_be_assessed_is_named(#[case] order: Value, #[case] field: &str) {
+async fn invalid_assessment_requests_are_refused_by_field(
+    #[case] order: Value,
+    #[case] field: &str,
+) {
     site!(Engine::Sqlite => site);
     let agent = site.enrol("triage").await;
     let mut order = order;
@@ -263,7 +266,7 @@ async fn what_cannot_be_assessed_is_named(#[case] order: Value, #[case] field: &
 /// Stress tests supplement what came along: an agent that no host runs is assessed without.
 #[rstest]
 #[tokio::test]
-async fn an_agent_of_elsewhere_is_assessed_from_what_was_recorded(
+async fn a_remote_agent_is_assessed_from_recorded_events(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
     #[values(json!({}), json!({"type": "full"}), json!({"type": "full", "include_stress_test": true}))]
     order: Value,
@@ -296,7 +299,7 @@ async fn an_agent_of_elsewhere_is_assessed_from_what_was_recorded(
 
 #[rstest]
 #[tokio::test]
-async fn of_an_agent_one_is_under_way_and_work_that_is_lost_twice_has_failed(
+async fn an_agent_has_one_open_assessment_which_fails_when_lost_twice(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -449,7 +452,7 @@ async fn scores_that_moved_far_wait_for_a_person_who_did_not_ask_for_them(
 
 #[rstest]
 #[tokio::test]
-async fn one_that_waits_for_its_stress_test_holds_up_nobody(
+async fn an_assessment_waiting_for_its_stress_test_blocks_no_other(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -513,7 +516,7 @@ async fn a_badge_speaks_of_how_the_agent_is_now() {
 
 #[rstest]
 #[tokio::test]
-async fn active_evidence_is_taken_for_an_assessment_of_the_agent_under_way_alone(
+async fn active_evidence_counts_only_for_the_open_assessment_of_its_agent(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);

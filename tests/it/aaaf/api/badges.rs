@@ -91,7 +91,7 @@ async fn shown(site: &Site, badge: &str, extension: &str) -> Reply {
 
 #[rstest]
 #[tokio::test]
-async fn a_rating_is_certified_and_whoever_looks_can_check_it_until_it_is_revoked(
+async fn a_badge_can_be_verified_publicly_until_it_is_revoked(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -498,7 +498,7 @@ async fn without_a_public_name_the_issuer_is_its_own_key() {
 }
 
 #[tokio::test]
-async fn there_is_no_list_and_no_document_by_another_name() {
+async fn unknown_status_lists_and_issuer_documents_are_not_found() {
     site!(Engine::Sqlite => site);
     certified(&site, "invoice-reader").await;
     for path in [

@@ -124,7 +124,7 @@ async fn a_correction_of_what_was_counted_starts_an_appeal_that_can_be_accepted(
 }
 
 #[tokio::test]
-async fn a_correction_of_what_no_rating_counted_starts_none() {
+async fn correcting_uncounted_evidence_opens_no_appeal() {
     site!(Engine::Sqlite => site);
     let evals = mostly_right(&site).await;
     let (_, _, found) = rated_by_runs(&site, &evals).await;

@@ -286,7 +286,10 @@ fn field(refused: &Reply) -> String {
 #[case::credential_of_another_origin(json!({"transport": "a2a", "url": "https://agents.example.com", "credential": "desk"}), "credential")]
 #[case::a_command_line(json!({"transport": "command", "command": "touch /tmp/x"}), "command")]
 #[tokio::test]
-async fn what_the_operator_does_not_allow_is_refused(#[case] way: Value, #[case] member: &str) {
+async fn endpoints_that_the_operator_does_not_allow_are_refused(
+    #[case] way: Value,
+    #[case] member: &str,
+) {
     let server = MockServer::start().await;
     let allowed = ReachSettings {
         commands: command("true").commands,
@@ -306,7 +309,7 @@ async fn what_the_operator_does_not_allow_is_refused(#[case] way: Value, #[case]
 }
 
 #[tokio::test]
-async fn what_is_for_one_tenant_is_not_there_for_another() {
+async fn endpoints_of_one_tenant_are_hidden_from_others() {
     let server = MockServer::start().await;
     let allowed = ReachSettings {
         commands: command("true").commands,

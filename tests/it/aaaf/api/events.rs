@@ -27,7 +27,7 @@ fn with(mut event: Value, pointer: &str, value: Value) -> Value {
 
 #[rstest]
 #[tokio::test]
-async fn what_is_unsound_in_a_batch_is_refused_alone(
+async fn invalid_events_of_a_batch_are_refused_individually(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -116,7 +116,7 @@ async fn what_is_unsound_in_a_batch_is_refused_alone(
 
 #[rstest]
 #[tokio::test]
-async fn one_event_is_recorded_once_and_without_what_nobody_scores(
+async fn an_event_is_recorded_once_with_scored_members_only(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -300,7 +300,7 @@ async fn an_event_that_holds_too_much_is_refused_by_the_member(
 }
 
 #[tokio::test]
-async fn an_agent_does_not_tell_what_its_stress_test_shows_nor_names_events_like_projected_ones() {
+async fn an_agent_cannot_report_its_stress_tests_or_use_projected_event_ids() {
     site!(Engine::Sqlite => site);
     let agent = site.enrol("triage").await;
     let assessment = super::assessments::ordered(&site, &agent).await;
@@ -333,7 +333,7 @@ async fn an_agent_does_not_tell_what_its_stress_test_shows_nor_names_events_like
 }
 
 #[tokio::test]
-async fn what_was_done_under_a_key_is_answered_again_without_being_counted() {
+async fn an_idempotent_repeat_is_answered_without_counting_again() {
     let rates = AaafRates {
         requests_per_minute: 0,
         events_per_minute: 1,
@@ -401,7 +401,7 @@ async fn an_agent_does_not_tell_how_it_should_have_decided() {
 }
 
 #[tokio::test]
-async fn one_key_asks_and_records_so_much_and_another_is_served_meanwhile() {
+async fn requests_and_events_are_rate_limited_per_key() {
     let rates = AaafRates {
         requests_per_minute: 4,
         events_per_minute: 3,

@@ -76,7 +76,7 @@ async fn strangers_reasons(site: &Site, place: &Place, credential: &Value) -> Ve
 
 #[rstest]
 #[tokio::test]
-async fn what_a_retired_key_signed_holds_and_what_a_compromised_one_signed_does_not(
+async fn signatures_of_retired_keys_stay_valid_and_of_compromised_keys_do_not(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
     #[values(Place::public(HOST).unwrap(), Place::listening("127.0.0.1:7800"))] place: Place,
 ) {
@@ -226,7 +226,7 @@ async fn an_agents_own_key_replaces_no_issuer_key_whatever_its_scopes(
 }
 
 #[tokio::test]
-async fn a_key_is_named_and_called_compromised_by_whoever_may() {
+async fn naming_and_revoking_an_issuer_key_need_permission() {
     let database = Engine::Sqlite.database().await.unwrap();
     let place = Place::public(HOST).unwrap();
     let site = site_on(&database, &place).await;

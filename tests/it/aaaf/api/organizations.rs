@@ -181,7 +181,7 @@ async fn a_suspended_organization_reads_and_an_archived_one_is_told_so() {
 }
 
 #[tokio::test]
-async fn whoever_has_no_organization_is_told_what_to_do() {
+async fn a_tenant_without_an_organization_gets_the_remedy() {
     let host = TestHost::idle().await;
     let refused = host.get("/api/v1/agents").await;
     assert_eq!(

@@ -250,7 +250,7 @@ async fn a_run_waits_for_its_profile_and_is_one_agents(
 
 #[rstest]
 #[tokio::test]
-async fn nobodys_word_stands_beside_what_the_host_has_judged(
+async fn reported_outcomes_do_not_override_the_hosts_verdicts(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -305,7 +305,7 @@ async fn nobodys_word_stands_beside_what_the_host_has_judged(
 }
 
 #[tokio::test]
-async fn what_a_retry_took_over_is_evidence_once() {
+async fn tasks_reused_by_a_retry_are_evidence_once() {
     site!(Engine::Sqlite => site);
     let evals = Evals::on(&site, &["a", "unavailable", "c"]).await;
     evals.send(&site, Method::PUT, PROFILE, &profile()).await;
@@ -382,7 +382,7 @@ async fn profiles_are_kept_listed_and_removed(
 #[case("profiles/echo/1.0.0", json!({}), "suiteVersion")]
 #[case("profiles/community.bench.evals.echo/latest", json!({}), "suiteVersion")]
 #[tokio::test]
-async fn what_is_wrong_with_a_profile_is_named(
+async fn profile_errors_are_reported_by_field(
     #[case] path: &str,
     #[case] change: Value,
     #[case] field: &str,
@@ -430,7 +430,7 @@ async fn an_agent_does_not_say_what_would_be_right() {
 
 #[rstest]
 #[tokio::test]
-async fn what_a_judge_scores_counts_once_it_was_found_to_agree_with_people(
+async fn judge_scores_count_after_calibration_with_people(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -509,7 +509,7 @@ pub async fn copied(site: &Site, of: &RunId, id: &str, change: impl FnOnce(&mut 
 
 #[rstest]
 #[tokio::test]
-async fn what_a_cassette_or_a_command_answered_is_no_evidence_about_the_agent(
+async fn answers_of_cassettes_and_commands_are_not_evidence(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -552,7 +552,7 @@ async fn what_a_cassette_or_a_command_answered_is_no_evidence_about_the_agent(
 
 #[rstest]
 #[tokio::test]
-async fn a_suite_under_the_version_of_another_one_is_no_evidence(
+async fn a_different_suite_with_the_same_version_is_not_evidence(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);

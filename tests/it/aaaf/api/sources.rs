@@ -184,7 +184,7 @@ async fn an_agents_key_changes_nothing_that_its_rating_rests_on(
 
 #[rstest]
 #[tokio::test]
-async fn another_agents_key_rates_nobody(
+async fn another_agents_key_cannot_rate(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -493,7 +493,7 @@ async fn an_idempotency_key_that_the_agent_used_first_loses_no_event(
 }
 
 #[tokio::test]
-async fn what_a_stronger_source_repeats_is_told_to_take_another_id() {
+async fn a_repeated_event_from_a_stronger_source_needs_another_id() {
     site!(Engine::Sqlite => site);
     let agent = site.enrol("triage").await;
     let own = key_of(&site, Some(&agent)).await;

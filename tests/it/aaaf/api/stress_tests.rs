@@ -176,7 +176,7 @@ async fn an_agent_is_rated_by_its_stress_test_alone(
 
 #[rstest]
 #[tokio::test]
-async fn what_one_replica_has_begun_another_one_ends(
+async fn a_stress_test_started_by_one_replica_is_finished_by_another(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -216,7 +216,7 @@ async fn what_one_replica_has_begun_another_one_ends(
 
 #[rstest]
 #[tokio::test]
-async fn a_run_that_is_cancelled_is_no_stress_test(
+async fn a_cancelled_run_is_not_a_stress_test(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -294,7 +294,7 @@ async fn what_cannot_be_run_is_refused_with_a_reason() {
 
 #[rstest]
 #[tokio::test]
-async fn a_suite_that_took_the_place_of_the_librarys_is_no_stress_test(
+async fn a_suite_that_replaces_the_librarys_is_not_a_stress_test(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
     #[values(true, false)] replaced: bool,
 ) {

@@ -91,9 +91,7 @@ async fn an_assessment_waits_until_its_organization_is_active_again(
 /// Queued messages are not delivered either.
 #[rstest]
 #[tokio::test]
-async fn what_is_to_be_delivered_waits_too(
-    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
-) {
+async fn queued_deliveries_wait_too(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
     site!(engine => site);
     let (ours, theirs) = (
         Receiver::start(Answer::Status(204)).await,

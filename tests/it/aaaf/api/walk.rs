@@ -279,7 +279,7 @@ async fn seen_by_ourselves(site: &Site) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn no_operation_is_open_to_whoever_has_no_key_or_lacks_the_scope() {
+async fn every_operation_needs_a_key_with_the_scope() {
     site!(Engine::Sqlite => site);
     let names = furnish(&site).await;
     let before = seen_by_ourselves(&site).await;

@@ -113,7 +113,7 @@ fn between(from: &Value, to: &Value) -> i64 {
 
 #[rstest]
 #[tokio::test]
-async fn an_organization_is_told_of_its_assessments_and_of_nobody_elses(
+async fn an_organization_receives_only_its_assessment_events(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -238,7 +238,7 @@ async fn an_endpoint_that_leads_inside_is_refused(#[case] body: Value) {
 
 #[rstest]
 #[tokio::test]
-async fn what_is_not_taken_comes_again_under_the_same_id(
+async fn a_failed_delivery_is_retried_under_the_same_id(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -292,7 +292,7 @@ async fn what_is_not_taken_comes_again_under_the_same_id(
 
 #[rstest]
 #[tokio::test]
-async fn after_the_last_attempt_a_message_waits_for_somebody_to_ask_for_it(
+async fn after_the_last_attempt_a_message_waits_for_a_manual_redelivery(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);
@@ -339,7 +339,7 @@ async fn after_the_last_attempt_a_message_waits_for_somebody_to_ask_for_it(
 #[case::gone(Answer::Status(410), 0, "gone")]
 #[case::failing(Answer::Status(500), 5 * 86_400, "failing")]
 #[tokio::test]
-async fn an_endpoint_that_is_given_up_is_told_nothing_until_somebody_enables_it(
+async fn a_disabled_endpoint_receives_nothing_until_it_is_enabled(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
     #[case] answer: Answer,
     #[case] later: i64,
@@ -386,7 +386,7 @@ async fn an_endpoint_that_is_given_up_is_told_nothing_until_somebody_enables_it(
 
 #[rstest]
 #[tokio::test]
-async fn whoever_lost_the_lease_writes_nothing_down_and_another_one_delivers(
+async fn a_worker_without_the_lease_records_nothing_and_another_delivers(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
     site!(engine => site);

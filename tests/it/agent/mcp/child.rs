@@ -41,7 +41,7 @@ async fn a_live_call_is_recorded_with_how_it_went_and_fixtures_are_not_looked_at
 #[case::arguments_it_does_not_like("params", "error", json!("q is missing"))]
 #[case::noise_on_its_output("noise", "ok", json!("seen"))]
 #[tokio::test]
-async fn what_a_tool_says_is_for_the_agent_to_deal_with(
+async fn tool_errors_are_passed_to_the_agent(
     #[case] tool: &str,
     #[case] status: &str,
     #[case] outcome: Value,
@@ -114,7 +114,7 @@ async fn a_tool_the_server_does_not_have_leaves_the_task_unjudged() {
 }
 
 #[tokio::test]
-async fn a_server_that_died_is_begun_anew_for_the_next_task() {
+async fn a_dead_server_is_restarted_for_the_next_task() {
     let mut both = entry("crash");
     both["tools"] = json!([
         {"tool": "t:crash", "effects": "read-only"},
@@ -147,7 +147,7 @@ async fn a_child_knows_of_our_environment_what_it_is_given() {
 }
 
 #[tokio::test]
-async fn a_child_ends_with_whoever_started_it() {
+async fn a_child_process_ends_with_its_parent() {
     let mut both = entry("process");
     both["timeout_s"] = json!(1.0);
     both["tools"] = json!([
@@ -169,7 +169,7 @@ async fn a_child_ends_with_whoever_started_it() {
 }
 
 #[tokio::test]
-async fn what_a_child_says_beside_goes_to_its_file() {
+async fn standard_error_of_a_child_goes_to_its_file() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("crm.log");
     let mut entry = entry("look");

@@ -101,6 +101,6 @@ fn an_entry_that_cannot_be_used_is_named(#[case] change: Value, #[case] says: &s
 }
 
 #[test]
-fn no_entry_is_no_tools() {
+fn without_entries_there_are_no_tools() {
     assert!(build(json!([])).unwrap().is_none());
 }

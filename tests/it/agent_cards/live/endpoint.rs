@@ -197,7 +197,7 @@ fn an_interface_there_was_no_time_for_counts_neither_way() {
 }
 
 #[test]
-fn a_transport_nobody_knows_cannot_be_spoken() {
+fn unknown_transports_are_unsupported() {
     let card = changed(card(), &[Set("/preferredTransport", json!("WS"))]);
     let of = seen(silent(NoReply::NotSent, Tls::Verified));
     let scorecard = scored_of(&card, &of);

@@ -38,7 +38,7 @@ async fn a_card_at_the_old_place_is_found_and_told() {
 #[case::too_long("card-too-long")]
 #[case::a_page("card-is-a-page")]
 #[tokio::test]
-async fn what_is_no_card_scores_nothing(#[case] way: &'static str) {
+async fn a_document_that_is_not_a_card_scores_zero(#[case] way: &'static str) {
     let agent = Agent::start(&[way]).await;
     let cards = cards(&[agent.place()]);
     let fetched = cards.fetch(&agent.base().parse().unwrap()).await.unwrap();
@@ -77,7 +77,10 @@ async fn a_card_that_is_not_to_be_had_says_why(#[case] way: &'static str, #[case
 #[case::credentials("https://me:pw@agents.example/", Unfetched::Unusable)]
 #[case::scheme("ftp://agents.example/", Unfetched::Unusable)]
 #[tokio::test]
-async fn the_guard_stands_at_the_door(#[case] url: &str, #[case] fault: Unfetched) {
+async fn internal_addresses_are_blocked_before_the_request(
+    #[case] url: &str,
+    #[case] fault: Unfetched,
+) {
     let fetched = cards(&[]).fetch(&url.parse().unwrap()).await;
     assert_eq!(fetched.unwrap_err(), fault);
 }
@@ -122,7 +125,7 @@ const ELSEWHERE: &str = "https://elsewhere.example/card";
 #[case::silent(vec![Err(NoReply::Timeout)], "did not answer in time", "can be reached")]
 #[case::gone(vec![reply(404, Body::Whole(Vec::new()))], "answered 404", "well-known")]
 #[tokio::test]
-async fn a_fault_on_the_way_is_no_fault_of_the_card(
+async fn network_faults_do_not_lower_the_score(
     #[case] answers: Vec<Outcome>,
     #[case] why: &str,
     #[case] remedy: &str,
@@ -142,7 +145,7 @@ async fn a_fault_on_the_way_is_no_fault_of_the_card(
 #[case::octets("application/octet-stream", Some("application/octet-stream"))]
 #[case::anything("evil/type", Some("another media type"))]
 #[tokio::test]
-async fn what_a_server_calls_the_card_is_told(#[case] said: &str, #[case] told: Option<&str>) {
+async fn the_media_type_of_the_card_is_reported(#[case] said: &str, #[case] told: Option<&str>) {
     let card = fixture::card().to_string();
     let (_, cards) = world(vec![served("content-type", said, card.as_bytes())]);
     let url = "https://agents.example/own-card".parse().unwrap();

@@ -56,7 +56,7 @@ async fn a_key_set_that_is_not_to_be_had_is_told(
 }
 
 #[tokio::test]
-async fn nobody_is_asked_offline() {
+async fn offline_mode_sends_no_requests() {
     let (world, cards) = world(vec![]);
     let card = fixture::signed(fixture::card(), "ES256");
     let fetched = Fetched::at_hand(card.to_string().into_bytes());

@@ -83,7 +83,7 @@ async fn the_main_transport_may_be_http_with_json() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_at_an_internal_address_that_is_not_opened() {
+async fn internal_addresses_are_not_requested_unless_allowed() {
     let (opened, closed) = (Agent::start(&[]).await, Agent::start(&[]).await);
     let mut card = closed.card();
     card["url"] = json!(format!("{}/rpc", closed.base()));
@@ -112,7 +112,7 @@ async fn a_server_that_is_not_there_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_card_cannot_send_us_to_everybody() {
+async fn a_card_cannot_make_the_host_request_arbitrary_addresses() {
     let agent = Agent::start(&[]).await;
     let mut card = agent.card();
     let many = (0..100)
@@ -142,7 +142,7 @@ async fn an_interface_that_is_listed_often_is_asked_once() {
 }
 
 #[tokio::test]
-async fn an_endpoint_whose_name_leads_inside_is_refused_and_nobody_else_is_asked() {
+async fn an_endpoint_resolving_to_an_internal_address_is_refused_without_further_calls() {
     let (world, cards) = world(vec![Err(NoReply::Refused), reply(200, Body::Whole(vec![]))]);
     let fetched = super::Fetched::at_hand(fixture::card().to_string().into_bytes());
     let document = document(&cards.score(fetched, super::Asking::Agent).await);

@@ -22,9 +22,7 @@ const FORMS: [(&str, &str); 4] = [
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_value_that_is_to_be_contained_stands_nowhere(
-    #[values(Sqlite, Postgres)] engine: Engine,
-) {
+async fn a_contained_value_appears_nowhere(#[values(Sqlite, Postgres)] engine: Engine) {
     let Some(database) = engine.database().await else {
         return;
     };
@@ -130,7 +128,7 @@ async fn seen_by(host: &TestHost, key: &str, path: &str) -> (StatusCode, Value) 
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn another_tenant_is_told_what_it_is_told_of_no_run(
+async fn another_tenant_gets_the_answer_for_a_missing_run(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     let Some(database) = engine.database().await else {

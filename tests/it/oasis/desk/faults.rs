@@ -156,7 +156,7 @@ async fn a_teardown_that_fails_is_told_and_changes_nothing() {
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_seen_before_a_fault_is_told_in_the_report_alone(
+async fn observations_before_a_fault_appear_only_in_the_report(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     let Some(database) = engine.database().await else {
@@ -192,7 +192,7 @@ async fn a_provider_that_stops_listening_is_a_fault_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_provider_says_of_a_failure_is_kept_with_the_evidence_alone() {
+async fn a_providers_failure_message_is_kept_only_with_the_evidence() {
     const SAID: &str = "a switch is set";
     let broken = impatient(Sqlite.database().await.unwrap(), "careful").await;
     for (place, effect) in [("provision", "status-error"), ("observe", "http-500")] {

@@ -124,7 +124,7 @@ async fn an_agent_whose_report_does_not_fit_the_profile_is_not_evaluated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gate_without_a_scenario_is_no_gate() {
+async fn a_gate_without_scenarios_is_rejected() {
     let script = Script::ours("timid");
     let database = Sqlite.database().await.unwrap();
     let rooms = Rooms::open(Options::default()).await;
@@ -140,7 +140,7 @@ async fn a_gate_without_a_scenario_is_no_gate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tier_that_is_not_staged_is_a_gap_and_one_below_is_none() {
+async fn an_unsupported_tier_is_a_gap_and_a_lower_tier_is_not() {
     let script = Script::ours("careful");
     let database = Sqlite.database().await.unwrap();
     let rooms = Rooms::open(Options::default()).await;
@@ -162,7 +162,7 @@ async fn a_tier_that_is_not_staged_is_a_gap_and_one_below_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_answers_is_asked_who_it_is_before_its_pack() {
+async fn the_agents_own_report_overrides_its_pack() {
     let script = Script::ours("careful");
     let database = Sqlite.database().await.unwrap();
     let rooms = Rooms::open(Options::default()).await;

@@ -129,7 +129,7 @@ async fn a_report_has_what_was_measured_of_the_environments() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verdict_is_served_as_yaml_to_whoever_accepts_that() {
+async fn a_verdict_is_served_as_yaml_on_request() {
     let Played { host, ended, .. } = &played("careful", |_| {}).await;
     let yaml = ended.look(host, "oasis-verdict", "application/yaml").await;
     assert_eq!(yaml.header("content-type"), Some("application/yaml"));
@@ -188,7 +188,7 @@ fn worked_out(log: &[Value], asked: &Value, served: &Value) -> String {
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verdict_is_worked_out_again_from_the_log_octet_by_octet(
+async fn a_verdict_recomputed_from_the_log_has_the_same_bytes(
     #[values("careful", "reckless", "timid")] name: &str,
 ) {
     let Played { host, ended, keep } = &played(name, |_| {}).await;
@@ -305,7 +305,7 @@ async fn a_raised_tolerance_is_an_override_and_no_claim(
 #[case::safety_alone(json!({"phases": "safety"}), "phase2_not_run")]
 #[case::some_scenarios(json!({"scenarioIds": ["front.safety.dm.typo-01", "front.capability.fi.lookup-01"]}), "filtered")]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_left_out_is_said_at_the_top(#[case] members: Value, #[case] code: &str) {
+async fn omissions_are_reported_at_the_top(#[case] members: Value, #[case] code: &str) {
     for allowed in [false, true] {
         let change = |oasis: &mut Value| {
             oasis["allowIncomplete"] = json!(allowed);
@@ -327,7 +327,7 @@ async fn what_was_left_out_is_said_at_the_top(#[case] members: Value, #[case] co
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn there_is_no_verdict_while_it_goes_on(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn a_running_evaluation_has_no_verdict(#[values(Sqlite, Postgres)] engine: Engine) {
     let Some(database) = engine.database().await else {
         return;
     };
@@ -429,7 +429,7 @@ async fn a_provider_failure_of_the_second_phase_is_counted_on_the_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_says_what_shows_the_tier_and_who_captured_answers() {
+async fn a_report_names_the_tier_evidence_and_the_capture_source() {
     let Played { host, ended, .. } = &played("careful", |_| {}).await;
     let verdict = ended.verdict(host).await;
     let evidence = &verdict["verdict"]["metadata"]["environment"]["tier_evidence"];

@@ -58,7 +58,7 @@ async fn whole(script: &Script) -> Value {
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn another_host_goes_on_where_one_was_killed(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn another_host_continues_after_a_kill(#[values(Sqlite, Postgres)] engine: Engine) {
     let Some(database) = engine.database().await else {
         return;
     };
@@ -109,7 +109,7 @@ async fn another_host_goes_on_where_one_was_killed(#[values(Sqlite, Postgres)] e
 
 #[rstest]
 #[tokio::test(flavor = "multi_thread")]
-async fn another_host_goes_on_where_one_was_shut_down(#[values(Sqlite, Postgres)] engine: Engine) {
+async fn another_host_continues_after_a_shutdown(#[values(Sqlite, Postgres)] engine: Engine) {
     let Some(database) = engine.database().await else {
         return;
     };
