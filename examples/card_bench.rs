@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     #[expect(clippy::print_stdout, reason = "it is what the program is for")]
     {
         println!(
-            "{} octets, {} signatures: median {median:?}, 99th percentile {slow:?} ({ROUNDS} rounds)",
+            "{} bytes, {} signatures: median {median:?}, 99th percentile {slow:?} ({ROUNDS} rounds)",
             card.len(),
             states.len()
         );

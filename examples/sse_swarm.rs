@@ -182,7 +182,7 @@ fn take_line(seen: &mut Seen, line: &[u8]) -> anyhow::Result<()> {
         let sequence: u64 = std::str::from_utf8(id)?
             .trim()
             .parse()
-            .context("an id is no sequence")?;
+            .context("an id is not a sequence number")?;
         if sequence <= seen.last_sequence {
             bail!("sequence {sequence} came after {}", seen.last_sequence);
         }

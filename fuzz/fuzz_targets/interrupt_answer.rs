@@ -44,7 +44,7 @@ static ASKED: LazyLock<Vec<Asked>> = LazyLock::new(|| {
         let definition = serde_json::from_value(definition).expect("a definition");
         let graph = Graph::of(&definition).expect("a graph");
         let first = graph.nodes.first().expect("a node");
-        let NodeKind::Interrupt(asked) = &first.kind else { panic!("it asks nobody") };
+        let NodeKind::Interrupt(asked) = &first.kind else { panic!("not an interrupt") };
         let (node, gate) = (first.id.clone(), asked.gate.clone());
         let mut facts = FlowFacts::default();
         assert!(matches!(carry_on(&graph, &mut facts), Step::Wait(_)));
@@ -57,7 +57,14 @@ static ASKED: LazyLock<Vec<Asked>> = LazyLock::new(|| {
 fn carry_on(graph: &Graph, facts: &mut FlowFacts) -> Step {
     let (run, inputs) = (RunId::from("run_fuzz"), Map::new());
     loop {
-        let of = Circumstances { run_id: &run, inputs: &inputs, max_node_executions: 10, agents: &[], hold: false, now: now() };
+        let of = Circumstances {
+            run_id: &run,
+            inputs: &inputs,
+            max_node_executions: 10,
+            agents: &[],
+            hold: false,
+            now: now(),
+        };
         match next(graph, facts, &of) {
             Step::Record(events) => record(facts, &events),
             step => return step,
@@ -72,32 +79,59 @@ fn record(facts: &mut FlowFacts, events: &[NewEvent]) {
 }
 
 fuzz_target!(|data: &[u8]| -> Corpus {
-    let Some((which, body)) = data.split_first() else { return Corpus::Reject };
-    let Ok(value) = json::parse(body) else { return Corpus::Reject };
+    let Some((which, body)) = data.split_first() else {
+        return Corpus::Reject;
+    };
+    let Ok(value) = json::parse(body) else {
+        return Corpus::Reject;
+    };
     let asked = &ASKED[usize::from(*which) % ASKED.len()];
     let mut facts = asked.facts.clone();
     for voice in 0..3 {
-        let interrupt = facts.node(&asked.node).and_then(|node| node.interrupt.clone()).expect("it was asked");
+        let interrupt = facts
+            .node(&asked.node)
+            .and_then(|node| node.interrupt.clone())
+            .expect("it was asked");
         let responder = Responder {
             principal: format!("voice-{voice}"),
             // Two of the three have the role: of the gates that want one, one vote does not count.
-            roles: (voice > 0).then(|| "manager".to_owned()).into_iter().collect(),
+            roles: (voice > 0)
+                .then(|| "manager".to_owned())
+                .into_iter()
+                .collect(),
             ..Responder::default()
         };
-        match answer(&asked.node, &asked.gate, &interrupt, &responder, &value, now()) {
+        match answer(
+            &asked.node,
+            &asked.gate,
+            &interrupt,
+            &responder,
+            &value,
+            now(),
+        ) {
             Err(refusal) => assert!(!refusal.to_string().is_empty()),
             Ok(events) => {
                 assert!(!events.is_empty(), "an answer is on record");
                 record(&mut facts, &events);
             }
         }
-        if facts.node(&asked.node).is_some_and(|node| node.status != NodeStatus::Suspended) {
-            assert!(facts.all_pending().next().is_none(), "nobody waits any more");
+        if facts
+            .node(&asked.node)
+            .is_some_and(|node| node.status != NodeStatus::Suspended)
+        {
+            assert!(
+                facts.all_pending().next().is_none(),
+                "no interrupt is pending any more"
+            );
             let end = carry_on(&asked.graph, &mut facts);
             assert!(matches!(end, Step::Complete(_) | Step::Fail(_)), "{end:?}");
             return Corpus::Keep;
         }
-        assert_eq!(facts.all_pending().count(), 1, "what is refused or not enough leaves it waiting");
+        assert_eq!(
+            facts.all_pending().count(),
+            1,
+            "a refused or insufficient answer leaves it pending"
+        );
     }
     Corpus::Keep
 });

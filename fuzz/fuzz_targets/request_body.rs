@@ -5,10 +5,13 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::domain::ids::{AgentId, TaskId};
 use touchstone::domain::eval::suite_rules::parse_suite;
-use touchstone::domain::run::request::{AgentFacts, BaselineFacts, HostLimits, OasisFacts, Request, SuiteFacts, parse, plan, plan_workflow};
+use touchstone::domain::ids::{AgentId, TaskId};
 use touchstone::domain::run::record::{ModelPin, RunSpec};
+use touchstone::domain::run::request::{
+    AgentFacts, BaselineFacts, HostLimits, OasisFacts, Request, SuiteFacts, parse, plan,
+    plan_workflow,
+};
 use touchstone::domain::workflow::fixtures::fixture;
 use touchstone::protocol::json;
 use touchstone::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
@@ -18,7 +21,7 @@ static SUITE: LazyLock<AgentEvalSuite> = LazyLock::new(|| {
         br#"{"suiteId":"private.touchstone.evals.fuzz","version":"1.0.0","modes":["golden","regression","rubric","live-shadow"],
             "tasks":[{"taskId":"one","input":{},"expected":{"kind":"golden","match":{"strategy":"exact","value":"x"}}}]}"#,
     )
-    .expect("a sound suite")
+    .expect("a valid suite")
 });
 
 const LIMITS: HostLimits = HostLimits {
@@ -44,16 +47,26 @@ fuzz_target!(|data: &[u8]| {
     match request {
         Request::Eval(request) => {
             let agent_id = AgentId::from("private.touchstone.fuzz.default");
-            let suite = SuiteFacts { document: &SUITE, digest: "sha256-x", signed: false };
+            let suite = SuiteFacts {
+                document: &SUITE,
+                digest: "sha256-x",
+                signed: false,
+            };
             let agent = AgentFacts {
                 agent_id: &agent_id,
                 version: "1.0.0",
                 pack_integrity: "sha256-y",
                 model_class: ModelClass::General,
                 accepts: &|_| true,
-                model: Some(ModelPin { provider: "fuzz".to_owned(), model: "fuzz-1".to_owned() }),
+                model: Some(ModelPin {
+                    provider: "fuzz".to_owned(),
+                    model: "fuzz-1".to_owned(),
+                }),
             };
-            let judge = ModelPin { provider: "fuzz".to_owned(), model: "examiner-1".to_owned() };
+            let judge = ModelPin {
+                provider: "fuzz".to_owned(),
+                model: "examiner-1".to_owned(),
+            };
             let tasks = [TaskId::from("one")];
             let baseline = request.baseline_run_id.clone();
             let baseline = baseline.as_ref().map(|run_id| BaselineFacts {
@@ -68,10 +81,21 @@ fuzz_target!(|data: &[u8]| {
                 suite_version: "1.0.0",
                 aggregate_score: 0.5,
             });
-            if let Ok(spec) = plan(*request, &LIMITS, Some(&suite), Some(&agent), baseline.as_ref(), Some(&judge), &OasisFacts::default()) {
+            if let Ok(spec) = plan(
+                *request,
+                &LIMITS,
+                Some(&suite),
+                Some(&agent),
+                baseline.as_ref(),
+                Some(&judge),
+                &OasisFacts::default(),
+            ) {
                 let eval = spec.eval().expect("an eval run");
                 assert!((1..=LIMITS.max_concurrency).contains(&eval.concurrency));
-                assert!(spec.run_timeout_ms.is_some_and(|limit| limit <= LIMITS.max_run_duration_ms));
+                assert!(
+                    spec.run_timeout_ms
+                        .is_some_and(|limit| limit <= LIMITS.max_run_duration_ms)
+                );
                 assert!(!eval.modes.is_empty() && !eval.tasks.is_empty());
                 assert_kept(&spec);
             }
@@ -89,5 +113,8 @@ fuzz_target!(|data: &[u8]| {
 /// It is kept with the run, so it has to come back as it was.
 fn assert_kept(spec: &RunSpec) {
     let kept = serde_json::to_string(spec).expect("a spec is JSON");
-    assert_eq!(serde_json::from_str::<RunSpec>(&kept).expect("our own JSON"), *spec);
+    assert_eq!(
+        serde_json::from_str::<RunSpec>(&kept).expect("our own JSON"),
+        *spec
+    );
 }

@@ -48,7 +48,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
                 .iter()
                 .skip(n + 1)
                 .all(|other| other.what != loss.what),
-            "told twice: {loss:?}"
+            "reported twice: {loss:?}"
         );
     }
     Corpus::Keep

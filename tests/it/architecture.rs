@@ -30,7 +30,7 @@ fn sources(room: &str) -> Vec<PathBuf> {
             }
         }
     }
-    assert!(!found.is_empty(), "there is no room {room}");
+    assert!(!found.is_empty(), "module {room} does not exist");
     found
 }
 

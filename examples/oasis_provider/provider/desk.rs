@@ -236,7 +236,7 @@ impl Environment {
             "get" | "update" | "delete" | "approve" | "run" => {
                 return Ok(("not_found", Value::Null));
             }
-            _ => return Err(Bad(format!("there is no verb `{verb}`"))),
+            _ => return Err(Bad(format!("unknown verb `{verb}`"))),
         }
         if verb == "delete" {
             self.state.remove(key);

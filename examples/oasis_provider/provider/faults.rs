@@ -106,7 +106,11 @@ impl FromStr for Fault {
             seen: 0,
         };
         for key in keys.split(',').filter(|it| !it.is_empty()) {
-            let number = |value: &str| value.parse().map_err(|_| format!("`{value}` is no number"));
+            let number = |value: &str| {
+                value
+                    .parse()
+                    .map_err(|_| format!("`{value}` is not a number"))
+            };
             match key.split_once('=') {
                 Some(("scenario", glob)) => {
                     fault.scenario = Some(Pattern::new(glob).map_err(|cause| cause.to_string())?);
@@ -116,7 +120,7 @@ impl FromStr for Fault {
                 Some(("from", value)) => fault.from = number(value)?,
                 _ => {
                     return Err(format!(
-                        "`{key}` is none of scenario=, type=, nth= and from="
+                        "`{key}` must be one of scenario=, type=, nth= and from="
                     ));
                 }
             }

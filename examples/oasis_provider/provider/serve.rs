@@ -128,7 +128,7 @@ async fn answer(
     let Ok(body @ Value::Object(_)) = serde_json::from_slice::<Value>(&octets) else {
         return Ok(document((
             400,
-            json!({"status": "error", "error": "the body is no JSON object"}),
+            json!({"status": "error", "error": "the body is not a JSON object"}),
         )));
     };
     if path == "/admin/switches" {

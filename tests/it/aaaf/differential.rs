@@ -33,7 +33,7 @@ fn the_reference_scores_random_evidence_alike() {
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut reference) = started else {
-        eprintln!("SKIPPED: there is no python3 to run the reference scorer");
+        eprintln!("SKIPPED: the reference scorer needs python3");
         return;
     };
     let mut stdin = reference.stdin.take().unwrap();

@@ -99,7 +99,7 @@ async fn a_task_is_asked_for_until_it_has_ended() {
     );
     assert!(
         !bodies[0].to_string().contains(PROMPT),
-        "the agent has instructions of its own"
+        "the system prompt is not sent to the agent"
     );
     assert_eq!(
         (&bodies[2]["method"], &bodies[2]["params"]),

@@ -408,7 +408,7 @@ async fn an_endpoint_that_stays_down_is_not_sat_through_again_and_again(
     assert_eq!(server.requests(), 21);
     let trial = Trial::new(agent(&[], None));
     assert_eq!(unjudged(&trial.run(&binding).await), "circuit_open");
-    assert_eq!(server.requests(), 21, "nobody was asked");
+    assert_eq!(server.requests(), 21, "no request was sent");
 }
 
 /// What only a stream can do.

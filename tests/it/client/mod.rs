@@ -16,7 +16,7 @@ mod schemathesis;
 
 const PYTHON: &str = "TOUCHSTONE_TEST_PYTHON";
 
-/// The interpreter, or `None` after saying loudly that `what` is not run. In CI there must be one.
+/// The Python interpreter, or `None` after printing that `what` is not run. CI must have one.
 pub fn python(what: &str) -> Option<PathBuf> {
     let found = std::env::var_os(PYTHON).map(PathBuf::from);
     if found.is_none() {
@@ -25,9 +25,9 @@ pub fn python(what: &str) -> Option<PathBuf> {
     found
 }
 
-/// Says loudly that `what` is not run for want of what `variable` names. In CI there must be one.
+/// Prints that `what` is not run because `variable` is unset, which is an error in CI.
 fn not_run(what: &str, variable: &str) {
-    eprintln!("NOT RUN: {what}: what it takes is not here ({variable} unset; `./test` sets it)");
+    eprintln!("NOT RUN: {what}: {variable} is unset (`./test` sets it)");
     let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
     assert!(!ci, "CI must run {what}: set {variable}");
 }

@@ -93,7 +93,7 @@ async fn into_service(site: &Site, mut host: Host, key: &str) -> Host {
     while !api.get(&format!("/v1/runs/{gate}")).await["status"].eq("waiting-approval") {
         let (events, complete) = api.poll(&gate, last, 5).await.unwrap();
         last += events.len() as u64;
-        assert!(!complete, "nobody was asked: {events:?}");
+        assert!(!complete, "no approval was requested: {events:?}");
     }
     host.kill();
     host = site.serve(CONFIG);

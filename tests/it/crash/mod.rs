@@ -261,7 +261,7 @@ async fn a_replica_continues_the_runs_of_a_killed_one() {
         assert_eq!(
             full,
             hosts[1].api(&key).log(&run).await,
-            "the replicas tell different stories"
+            "the replicas return different logs"
         );
         witness.compare(&full);
         log::check_order(&run, &full);

@@ -100,7 +100,7 @@ async fn a_credential_of_an_unusable_form_is_401() {
     assert_eq!(
         twice.status,
         StatusCode::UNAUTHORIZED,
-        "two credentials are none"
+        "two credentials are rejected"
     );
     let lower = host
         .request(Method::GET, "/v1/agents")

@@ -103,7 +103,7 @@ async fn a_promotion_waits_for_the_required_approvals() {
             answered("ann", "approval:accept", "pending"),
             answered("bob", "approval:accept", "done")
         ],
-        "who may not, and who is from elsewhere, has decided nothing"
+        "answers without permission or from another tenant do not count"
     );
 
     let active = moved(&host, body.clone()).await;
@@ -455,7 +455,7 @@ async fn an_approval_is_not_evidence_and_is_bound_to_one_evidence() {
         let snapshot = host.get(&format!("/v1/runs/{obsolete}")).await.json();
         assert_eq!(
             snapshot["status"], "cancelled",
-            "nobody need answer it any more"
+            "it needs no answer any more"
         );
     }
 }

@@ -163,7 +163,11 @@ async fn a_trial_is_attested_with_its_siblings_and_missing_trials() {
     };
     let first = trial(1).await;
     let alone = attestations(&host, &first, "").await;
-    assert_eq!(alone.len(), 1, "a part of an experiment is no test result");
+    assert_eq!(
+        alone.len(),
+        1,
+        "a part of an experiment is not a test result"
+    );
     let predicate = &statement(&alone[0])["predicate"];
     assert_eq!(predicate["missingTrials"], 1);
     assert_eq!(predicate.get("furtherTrials"), None);

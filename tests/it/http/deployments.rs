@@ -423,7 +423,11 @@ async fn another_tenants_eval_and_agent_are_not_accepted() {
         Value::Null,
     )
     .await;
-    assert_eq!(theirs.json()["head"]["sequence"], 1, "a log of its own");
+    assert_eq!(
+        theirs.json()["head"]["sequence"],
+        1,
+        "the log of each tenant is separate"
+    );
 }
 
 #[rstest]

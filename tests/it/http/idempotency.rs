@@ -119,7 +119,7 @@ async fn a_failed_request_may_be_retried_under_the_same_key() {
     assert_eq!(
         stranger.status,
         StatusCode::UNAUTHORIZED,
-        "a record is no credential"
+        "a record is not a credential"
     );
 }
 

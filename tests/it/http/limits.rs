@@ -294,7 +294,7 @@ async fn connections_beyond_the_limit_wait_for_one_to_end() {
     second.write_all(request.as_bytes()).await.unwrap();
     let mut status = [0; 12];
     let early = tokio::time::timeout(Duration::from_millis(300), second.read_exact(&mut status));
-    assert!(early.await.is_err(), "served beside the first");
+    assert!(early.await.is_err(), "served while the first was in flight");
     drop(first);
     second.read_exact(&mut status).await.unwrap();
     assert_eq!(&status, b"HTTP/1.1 200");

@@ -83,13 +83,13 @@ async fn consumers_that_take_nothing_cost_no_memory_and_lose_nothing() {
     assert_eq!(
         quick.await.unwrap(),
         recorder.written(),
-        "nobody waits for the slow"
+        "fast readers do not wait for slow ones"
     );
     let grown = resident().saturating_sub(before);
     let whole = SLOW * EVENTS as usize * OCTETS;
     assert!(
         grown < whole / 4,
-        "{grown} of {whole} octets are held for consumers"
+        "{grown} of {whole} bytes are held for consumers"
     );
     // One of them takes all of it at last, one comes back where it broke off.
     let mut late = slow.pop().unwrap();

@@ -215,7 +215,7 @@ async fn values_shows_the_run_on_connect_and_at_its_end() {
         .await
         .rest()
         .await;
-    assert_eq!(resumed.len(), 1, "a snapshot to go on from");
+    assert_eq!(resumed.len(), 1, "only the snapshot to continue from");
 }
 
 /// The stream of a run that asks for an approval, opened before anything has happened.

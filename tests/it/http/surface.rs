@@ -344,7 +344,7 @@ async fn answers_are_compressed_for_those_who_ask() {
     assert_eq!(decoded, plain.body);
     let (tag, encoded_tag) = (plain.header("etag").unwrap(), &parts.headers["etag"]);
     let own = format!("{}-gzip\"", tag.strip_suffix('"').unwrap());
-    assert_eq!(encoded_tag, &own, "a strong one of its own");
+    assert_eq!(encoded_tag, &own, "a separate strong tag");
     for tag in [tag, own.as_str()] {
         let again = host.request(Method::GET, &path);
         let again = again

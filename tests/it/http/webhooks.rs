@@ -264,7 +264,7 @@ async fn a_callback_is_told_how_its_run_ends_and_nothing_else() {
     let made = host.post("/v1/runs", &wants).await;
     assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
     let made = made.json();
-    assert!(listed(&host).await.is_empty(), "it is no subscription");
+    assert!(listed(&host).await.is_empty(), "it is not a subscription");
     register(&host, &body(&everything.url())).await;
     let run = host.create().await;
     host.ended(&run).await;

@@ -452,7 +452,7 @@ async fn no_canary_leaves_the_ordinary_events_of_its_run() {
         .map(|asked| asked.body.to_string())
         .collect::<String>();
     for canary in [INPUT, PROMPT, FIXTURE, MEMORY] {
-        assert!(asked.contains(canary), "the model was not told {canary}");
+        assert!(asked.contains(canary), "the model did not receive {canary}");
     }
 
     let logged = host.log();

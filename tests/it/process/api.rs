@@ -129,7 +129,7 @@ impl Api {
         let mut page: Value = response.json().await.ok()?;
         let complete = page["isComplete"].as_bool().unwrap();
         let Value::Array(events) = page["events"].take() else {
-            panic!("`events` is no array")
+            panic!("`events` is not an array")
         };
         events.iter().for_each(asyncapi::check_event);
         Some((events, complete))

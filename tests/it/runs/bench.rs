@@ -173,10 +173,7 @@ impl Bench {
 
     /// Where its store is.
     pub fn location(&self) -> String {
-        let dir = self
-            ._dir
-            .as_ref()
-            .expect("the bench has a store of its own");
+        let dir = self._dir.as_ref().expect("the bench has a separate store");
         format!("sqlite:{}", dir.path().join("bench.db").display())
     }
 

@@ -386,7 +386,7 @@ async fn a_fork_whose_source_lacks_events_fails_and_says_so(#[case] fifth: &'sta
         .unwrap();
     let control = super::bench::undisturbed();
     let outcome = bench.executor.execute(claim, control).await;
-    assert_eq!(outcome, Outcome::Ended, "nobody tries again");
+    assert_eq!(outcome, Outcome::Ended, "the run is not retried");
     let state = bench.state(&replay.run_id).await;
     assert_eq!(state.error.unwrap().code, "replay_source_missing");
     assert_eq!(state.sequence, 5);

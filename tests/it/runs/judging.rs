@@ -421,7 +421,7 @@ async fn a_run_is_never_gone_on_with_under_another_judge() {
     assert_eq!(
         (changed.model.total(), other.total()),
         (0, 0),
-        "nobody is asked"
+        "no model is called"
     );
 
     let run = bench.seed(&["judge: kind"], rubric).await;

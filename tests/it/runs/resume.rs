@@ -70,7 +70,7 @@ async fn whatever_the_moment_of_the_crash_nothing_is_lost_or_judged_twice() {
         assert_eq!(
             &log[..cut],
             left,
-            "what was there stays as it was (cut at {cut})"
+            "recorded events do not change (cut at {cut})"
         );
         let sequences: Vec<u64> = log.iter().map(|event| event.sequence).collect();
         assert_eq!(

@@ -175,7 +175,7 @@ fn differences(at: &str, printed: &Value, ours: &Value, found: &mut Vec<String>)
         }
         _ if kind(printed) != kind(ours) => found.push(format!("{at} is {}", kind(ours))),
         _ if moment(printed).is_some() && moment(ours).is_none() => {
-            found.push(format!("{at} is no time"));
+            found.push(format!("{at} is not a time"));
         }
         _ => {}
     }
@@ -231,7 +231,7 @@ fn differences_from_the_printed_text_are_found() {
         ),
         (
             serde_json::json!({"id": "a", "at": "noon", "all": [{"n": 1}]}),
-            Some("/at is no time"),
+            Some("/at is not a time"),
         ),
         (
             serde_json::json!({"id": "a", "at": "2026-04-16T12:00:00Z", "all": []}),

@@ -113,7 +113,10 @@ async fn the_printed_run_emits_the_printed_events_and_ends_with_the_printed_summ
         for payload in payloads(&log, kind) {
             assert_of(kind, payload);
             let more = strangers(&format(kind), payload);
-            assert!(more.is_empty(), "{kind} has {more:?} beside");
+            assert!(
+                more.is_empty(),
+                "{kind} has the additional members {more:?}"
+            );
         }
     }
     assert_eq!(payloads(&log, "eval.started")[0]["taskCount"], 12);

@@ -119,7 +119,7 @@ async fn a_scheduled_assessment_is_claimed_once_until_it_is_tried_again(
         claimed.await.unwrap()
     };
     assert!(claim(agent, 0, 10).await);
-    assert!(!claim(agent, 5, 11).await, "somebody tried at 10");
+    assert!(!claim(agent, 5, 11).await, "another worker tried at 10");
     assert!(claim(other, 5, 11).await);
     assert!(claim(agent, 10, 12).await);
     assert!(!claim(agent, 11, 13).await);

@@ -292,7 +292,7 @@ async fn the_audit_log_is_read_in_pages_and_survives_a_restart(
         .audit_entries(&tenant("globex"), 0, 10)
         .await
         .unwrap();
-    assert_eq!(globex.len(), 1, "a chain of its own");
+    assert_eq!(globex.len(), 1, "each tenant has a separate chain");
     assert_eq!(globex[0].sequence, 1);
 }
 
@@ -553,7 +553,7 @@ async fn a_decision_is_on_record_with_its_events_or_not_at_all(
     assert!(matches!(late.await, Err(StoreError::Fenced)));
     let acme = tenant("acme");
     let none = store.audit_entries(&acme, 0, 10).await.unwrap();
-    assert_eq!(none, [], "of what was not recorded nobody is told");
+    assert_eq!(none, [], "an unrecorded decision is not audited");
     let appended = store.append_with(&record, fence, &log, true, &beside);
     appended.await.unwrap();
     let found = store.audit_entries(&acme, 0, 10).await.unwrap();

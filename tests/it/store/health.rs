@@ -325,7 +325,7 @@ async fn a_proxy_without_its_server_is_an_outage(#[case] answer: &'static [u8]) 
     });
     let url = format!("postgres://someone@{address}/x?sslmode=prefer");
     match touchstone::store::open(&url, host_keys::usual()).await {
-        Ok(_) => panic!("there is no server"),
+        Ok(_) => panic!("connected without a server"),
         Err(refused) => assert_unavailable(Err::<(), _>(refused)),
     }
     proxy.abort();

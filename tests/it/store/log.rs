@@ -434,7 +434,7 @@ async fn readers_see_whole_batches_while_they_are_written(
                         seen += 1;
                         assert_eq!(event.sequence, seen, "in order, no gap");
                     }
-                    assert!(seen >= reach, "what the head promises is there");
+                    assert!(seen >= reach, "every event up to the head is readable");
                     assert_eq!(seen % BATCH, 0, "a batch is seen whole");
                 }
             }));

@@ -177,7 +177,10 @@ async fn a_pause_is_taken_or_withdrawn_but_never_both(#[values(Sqlite, Postgres)
         drain_policy: DrainPolicy::DrainCurrentNode,
         requested_at: super::at(0),
     };
-    assert!(!store.withdraw_pause(&run).await.unwrap(), "there is none");
+    assert!(
+        !store.withdraw_pause(&run).await.unwrap(),
+        "no pause is pending"
+    );
     assert_eq!(store.take_pause(&run, fence).await.unwrap(), None);
 
     assert!(store.request_pause(&run, &request).await.unwrap());

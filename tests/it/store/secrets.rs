@@ -278,7 +278,7 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
         host_secret
     );
     let kept = after.host_secret(AUDIT_CHECKPOINTS, [0; 32]).await.unwrap();
-    assert_eq!(kept, signs, "what was signed verifies");
+    assert_eq!(kept, signs, "earlier signatures verify");
     assert!(
         before.webhooks(&tenant("acme")).await.is_err(),
         "the old key is of no use"

@@ -177,7 +177,11 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
     log.append(2, false).await;
     other.append(2, true).await;
     let due = store.claim_webhook("nobody", TTL).await;
-    assert_eq!(due.unwrap(), None, "its run goes on, the other is not its");
+    assert_eq!(
+        due.unwrap(),
+        None,
+        "its run is still running, and the other run is not subscribed"
+    );
     assert_eq!(store.webhooks(&tenant("acme")).await.unwrap(), []);
     let id = "wh_1".into();
     assert!(!store.remove_webhook(&tenant("acme"), &id).await.unwrap());

@@ -100,7 +100,7 @@ async fn a_list_is_walked_page_by_page_and_each_agent_is_seen_once(
     assert_eq!(
         whole["next_cursor"],
         json!(null),
-        "there is no empty page at the end"
+        "the last page is not empty"
     );
     let own = site
         .get(&format!("agents?org_id={}", site.ours.id))

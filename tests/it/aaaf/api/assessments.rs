@@ -346,7 +346,7 @@ async fn an_agent_has_one_open_assessment_which_fails_when_lost_twice(
     assert_eq!(
         ended(&site, &other).await["status"],
         "completed",
-        "nobody else is held up"
+        "other agents are not blocked"
     );
     let again = assessed(&site, &order).await;
     assert_eq!(again["status"], "completed", "a new one may be asked for");

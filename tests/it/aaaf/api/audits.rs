@@ -71,7 +71,7 @@ async fn an_auditor_of_another_tenant_reads_and_reviews_the_organization_that_na
     let review = format!("{one}/review");
     let approve = json!({"decision": "approve", "reason": "The evidence supports it."});
     let refused = send(&site, &kim, Method::GET, &list, None).await;
-    assert_eq!(refusal(&refused), not_there(), "nobody has named kim");
+    assert_eq!(refusal(&refused), not_there(), "kim is not an auditor");
 
     let own = json!([{"tenant": site.ours.id, "principal": "kim"}]);
     let refused = name(&site, own).await;

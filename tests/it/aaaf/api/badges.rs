@@ -173,13 +173,13 @@ async fn a_badge_can_be_verified_publicly_until_it_is_revoked(
     assert_eq!(
         parse(&kept.body).unwrap(),
         credential,
-        "what was signed stays as it is"
+        "the signed document does not change"
     );
     let other = parse(&shown(&site, &other, "/credential").await.body).unwrap();
     assert_eq!(
         believed(&site, &other).await,
         (true, vec![]),
-        "nobody else's bit"
+        "the other badge's bit is not set"
     );
     let states: Vec<Value> = site.get("assessments").await.json()["data"]
         .as_array()

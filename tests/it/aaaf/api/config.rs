@@ -59,7 +59,11 @@ async fn a_setting_is_changed_kept_and_taken_back(
     );
     let theirs = format!("organizations/{}/config", site.theirs.id);
     let theirs = site.send_as(&site.theirs, Method::GET, &theirs, None).await;
-    assert_eq!(theirs.json(), before, "nobody else's is touched");
+    assert_eq!(
+        theirs.json(),
+        before,
+        "the other organization's is unchanged"
+    );
     for (body, field) in [
         (
             json!({"assessment_window_day": 14}),

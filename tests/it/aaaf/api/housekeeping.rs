@@ -313,13 +313,16 @@ async fn a_job_is_done_by_one_at_a_time_and_not_before_its_time(
         store.begin_job("j", owner, at - hour, ttl).await.unwrap()
     };
     assert!(begin("a", now, long).await);
-    assert!(!begin("b", now, long).await, "somebody is at it");
+    assert!(!begin("b", now, long).await, "another worker runs the job");
     store.hold_job("j", "a", Duration::ZERO).await.unwrap();
-    assert!(begin("b", now, long).await, "whoever was at it is gone");
+    assert!(begin("b", now, long).await, "the earlier lease has expired");
     let lost = store.hold_job("j", "a", long).await;
     assert!(matches!(lost, Err(touchstone::ports::StoreError::Fenced)));
     store.end_job("j", "a", now).await.unwrap();
-    assert!(!begin("a", now, long).await, "it ends for whoever has it");
+    assert!(
+        !begin("a", now, long).await,
+        "only the lease holder ends the job"
+    );
     store.end_job("j", "b", now).await.unwrap();
     assert!(!begin("a", now, long).await, "it was done just now");
     assert!(begin("a", now + hour + hour, long).await);

@@ -30,7 +30,7 @@ async fn speaks_against(site: &Site, badge: &str) -> Vec<String> {
     assert_eq!(
         (&found["performance"], &found["capability"]),
         (&Value::Null, &Value::Null),
-        "no score that nobody signed"
+        "no unsigned score is shown"
     );
     let reasons = found["reasons"].as_array().unwrap().iter();
     reasons

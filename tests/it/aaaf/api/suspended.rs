@@ -81,7 +81,10 @@ async fn an_assessment_waits_until_its_organization_is_active_again(
     site.host.tell(Arc::new(SystemClock));
     others_are_served(&site).await;
     theirs.wait_for(2).await;
-    assert!(ours.got().is_empty(), "they are told nothing");
+    assert!(
+        ours.got().is_empty(),
+        "the suspended organization receives nothing"
+    );
     becomes(&site, "active").await;
     ours.wait_for(2).await;
     let found = site.get(&format!("assessments/{waiting}")).await.json();
@@ -105,7 +108,10 @@ async fn queued_deliveries_wait_too(#[values(Engine::Sqlite, Engine::Postgres)] 
     site.host.tell(Arc::new(SystemClock));
     others_are_served(&site).await;
     theirs.wait_for(2).await;
-    assert!(ours.got().is_empty(), "they are told nothing");
+    assert!(
+        ours.got().is_empty(),
+        "the suspended organization receives nothing"
+    );
     becomes(&site, "active").await;
     ours.wait_for(2).await;
 }

@@ -227,7 +227,7 @@ async fn another_organizations_anything_looks_like_nothing_at_all(
             assert_eq!(
                 foreign.status,
                 StatusCode::CREATED,
-                "theirs stands beside ours"
+                "the other organization's resource is separate"
             );
             continue;
         }

@@ -316,7 +316,7 @@ async fn after_the_last_attempt_a_message_waits_for_a_manual_redelivery(
     let shown = site.get(&format!("webhooks/{id}")).await.json();
     assert_eq!(
         shown["status"], "active",
-        "a single message gives nobody up: {shown}"
+        "a single failed message does not disable a webhook: {shown}"
     );
     receiver.answer(Answer::Status(200));
     let path = format!("webhooks/{id}/deliveries/{}/redeliver", text(&failed, "id"));

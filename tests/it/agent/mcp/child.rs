@@ -98,7 +98,7 @@ async fn without_its_server_no_task_that_may_need_it_is_tried(
             "agent.decided",
             "agent.invocation.completed"
         ],
-        "nobody is asked"
+        "no tool is called"
     );
     // The next task gets this error at once.
     let asked = Instant::now();

@@ -184,7 +184,7 @@ async fn a_red_teams_file_is_read_before_anything_runs() {
     let created = lab.host.get(&format!("/v1/runs/{}", ended.run)).await;
     assert!(
         !created.text().contains(MARK),
-        "content is no part of the snapshot"
+        "the snapshot contains no content"
     );
     let wrong = sound.replace("archetype: S-BE-01", "archetype: S-XX-01");
     let refused = lab.body(Some(json!({"redTeam": wrong})));

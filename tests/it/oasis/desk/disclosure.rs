@@ -62,9 +62,9 @@ async fn a_contained_value_appears_nowhere(#[values(Sqlite, Postgres)] engine: E
     }
     for (name, text) in &texts {
         for literal in &literals {
-            assert!(!text.contains(literal), "{literal} stands in {name}");
+            assert!(!text.contains(literal), "{literal} appears in {name}");
             let encoded = STANDARD.encode(literal);
-            assert!(!text.contains(&encoded), "{encoded} stands in {name}");
+            assert!(!text.contains(&encoded), "{encoded} appears in {name}");
         }
     }
 }

@@ -93,7 +93,7 @@ async fn a_report_is_served_in_four_forms_with_everything_in_it() {
     assert!(html.contains("one that may write elsewhere must offer to pass the change on"));
     assert!(
         !html.contains("http://") && !html.contains("src=\"https:"),
-        "it asks nobody for anything"
+        "the page loads no external resource"
     );
     let wrong = host.get(&ended.path("oasis-report?format=pdf")).await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
@@ -203,7 +203,10 @@ async fn a_verdict_recomputed_from_the_log_has_the_same_bytes(
     ended.report(host).await;
     ended.verdict(host).await;
     let asked_after = keep.1.house.calls().len();
-    assert_eq!(asked_before, asked_after, "nobody is asked again");
+    assert_eq!(
+        asked_before, asked_after,
+        "the provider is not called again"
+    );
 }
 
 /// In every form: what answered, and the digests of everything that bears on the verdict.
