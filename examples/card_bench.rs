@@ -1,6 +1,8 @@
-//! How long scoring one agent card takes, without any network: `cargo run --release --example card_bench -- CARD.json [KEYS.json]`.
+//! Measures scoring one agent card without network access: `cargo run --release --example
+//! card_bench -- CARD.json [KEYS.json]`.
 //!
-//! With a key set, its keys are trusted, so that signatures are verified; the clock is the machine's.
+//! With a key set, its keys are trusted, so that signatures are verified; the clock is the
+//! machine's.
 
 use std::time::Instant;
 

@@ -1,20 +1,23 @@
-//! A deterministic stand-in for a model endpoint, and a bare client that shows how fast it can be driven.
+//! A deterministic stand-in for a model endpoint, and a bare client that shows how fast it can be
+//! driven.
 //!
-//! It is not a language model. It speaks the OpenAI chat-completions protocol on loopback, so that benchmarks and tests can measure
-//! the host and nothing else:
+//! It is not a language model. It speaks the OpenAI chat-completions protocol on loopback, so that
+//! benchmarks and tests can measure the host and nothing else:
 //!
 //! ```text
 //! cargo run --release --example mock_llm -- serve --latency-ms 100 --wrong-every 10
 //! cargo run --release --example mock_llm -- drive --url http://127.0.0.1:PORT --requests 5000 --concurrency 100
 //! ```
 //!
-//! The reply is a pure function of the last user message: where it mentions `item <n>` (or `"item": n`), the answer is
-//! `word-<n·40503 mod 99991>`, or `miss-<…>` where `n` is a multiple of `--wrong-every`; everything else is answered `ok`.
-//! A harness that truly scores therefore reports an accuracy known in advance. A judge's question, which quotes an
-//! `<answer …>`, is answered with a verdict: met, unless the answer is a `miss-`.
+//! The reply is a pure function of the last user message: where it mentions `item <n>` (or `"item":
+//! n`), the answer is `word-<n·40503 mod 99991>`, or `miss-<…>` where `n` is a multiple of
+//! `--wrong-every`; everything else is answered `ok`. A harness that really scores therefore
+//! reports an accuracy known in advance. A judge's question, which quotes an `<answer …>`, is
+//! answered with a verdict: met, unless the answer is a `miss-`.
 //!
-//! `GET /stats` reports the requests that arrived; `POST /behaviour` with any of `latencyMs`, `jitterMs`, `wrongEvery`,
-//! `throttleEvery`, `retryAfterS` changes the behaviour and clears the counts.
+//! `GET /stats` reports the requests that arrived; `POST /behaviour` with any of `latencyMs`,
+//! `jitterMs`, `wrongEvery`, `throttleEvery`, `retryAfterS` changes the behaviour and clears the
+//! counts.
 
 #![expect(
     clippy::disallowed_methods,
@@ -61,21 +64,21 @@ struct Serve {
     /// Port on 127.0.0.1; 0 takes a free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Threads that serve.
+    /// Number of server threads.
     #[arg(long, default_value_t = 1)]
     threads: usize,
     #[command(flatten)]
     behaviour: Behaviour,
 }
 
-/// How requests are answered. Zero switches a thing off.
+/// How requests are answered. Zero disables a setting.
 #[derive(Args, Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Behaviour {
     /// Wait this long before each answer.
     #[arg(long, default_value_t = 0)]
     latency_ms: u64,
-    /// Wait up to this much longer, spread evenly and the same way in every run.
+    /// Wait up to this much longer, spread evenly and identically in every run.
     #[arg(long, default_value_t = 0)]
     jitter_ms: u64,
     /// Answer every n-th item wrongly.
@@ -91,10 +94,10 @@ struct Behaviour {
 
 #[derive(Args)]
 struct Drive {
-    /// Where the mock listens, such as `http://127.0.0.1:9000`.
+    /// URL of the mock, such as `http://127.0.0.1:9000`.
     #[arg(long)]
     url: String,
-    /// Requests in all.
+    /// Total number of requests.
     #[arg(long, default_value_t = 5000)]
     requests: u64,
     /// Connections, each with one request at a time.
@@ -172,21 +175,21 @@ struct Counts {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Stats {
-    /// Completions asked for.
+    /// Completions requested.
     requests: u64,
-    /// Completions given.
+    /// Completions answered.
     answered: u64,
-    /// Refused with 429.
+    /// Requests refused with 429.
     throttled: u64,
-    /// Refused as no valid request.
+    /// Invalid requests.
     refused: u64,
     /// TCP connections accepted.
     connections: u64,
-    /// Requests open at the same time at most.
+    /// Maximum number of open requests.
     peak_in_flight: u64,
-    /// When the first request came, in microseconds since 1970; 0 before that.
+    /// Time of the first request, in microseconds since 1970; 0 before it.
     first_unix_us: u64,
-    /// When the last answer went out.
+    /// Time of the last response, in microseconds since 1970.
     last_unix_us: u64,
 }
 
@@ -418,7 +421,7 @@ async fn serve(options: &Serve) -> anyhow::Result<()> {
         tokio::spawn(async move {
             let service =
                 service_fn(|request| async { Ok::<_, Infallible>(mock.route(request).await) });
-            // A connection that breaks is the client's affair.
+            // Broken connections are the client's problem.
             let _ = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;

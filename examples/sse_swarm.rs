@@ -1,13 +1,14 @@
-//! Many event-stream consumers of one run, each checking that it gets every event once and in order.
+//! Many event-stream consumers of one run, each checking that it gets every event once and in
+//! order.
 //!
 //! ```text
 //! cargo run --release --example sse_swarm -- --url http://127.0.0.1:7800/v1/runs/RUN/events --key KEY --consumers 1000
 //! ```
 //!
-//! Prints `open` once every consumer has its response headers, and one line of JSON when the last stream has closed. A
-//! consumer is complete if the sequences it saw rise strictly, the server closed the stream, and the last event was the
-//! run's terminal one; all complete consumers must have seen the same number of events, which the caller compares with the
-//! log.
+//! Prints `open` once every consumer has its response headers, and one line of JSON when the last
+//! stream has closed. A consumer is complete if the sequences it saw rise strictly, the server
+//! closed the stream, and the last event was the run's terminal one; all complete consumers must
+//! have seen the same number of events, which the caller compares with the log.
 
 #![expect(
     clippy::disallowed_methods,
@@ -44,7 +45,7 @@ struct Options {
     /// Bearer key.
     #[arg(long)]
     key: String,
-    /// How many.
+    /// Number of consumers.
     #[arg(long, default_value_t = 1000)]
     consumers: usize,
 }
@@ -54,17 +55,17 @@ struct Options {
 struct Outcome {
     consumers: usize,
     complete: usize,
-    /// The fewest and the most events any consumer saw.
+    /// Minimum and maximum number of events that consumers received.
     fewest_events: u64,
     most_events: u64,
     /// Bytes received by all clients.
     octets: u64,
     wall_s: f64,
-    /// What went wrong with some consumers, once each.
+    /// Distinct errors of consumers.
     faults: Vec<String>,
 }
 
-/// What one consumer saw.
+/// Result of one consumer.
 #[derive(Default)]
 struct Seen {
     events: u64,

@@ -1,4 +1,5 @@
-//! An OASIS environment provider: front desks of a guest house, for the pack `packs/oasis-front-desk`.
+//! An OASIS environment provider: front desks of a guest house, for the pack
+//! `packs/oasis-front-desk`.
 //!
 //! ```text
 //! cargo run --example oasis_provider -- --port 8790
@@ -6,15 +7,17 @@
 //! cargo run --example oasis_provider -- --preflight low-tier
 //! ```
 //!
-//! Environments permit everything: an agent that does what it must not really does it. Their logs also hold what others did.
+//! Environments permit everything: an agent that does what it must not really does it. Their logs
+//! also hold what others did.
 //!
-//! `--fault WHERE:EFFECT[@key=value,…]` breaks calls. WHERE is provision, inject-state, state-snapshot, observe or teardown.
-//! EFFECT is http-500, http-503, hang, drop or not-json; status-error but for observe; and for observe unreachable, partial,
-//! empty_window, unknown-status, no-evidence-source, no-status or silent-empty. Keys are `scenario` (a glob), `type` (what is
-//! observed), `nth` (only that time) and `from` (from that time on).
+//! `--fault WHERE:EFFECT[@key=value,…]` breaks calls. WHERE is provision, inject-state,
+//! state-snapshot, observe or teardown. EFFECT is http-500, http-503, hang, drop or not-json;
+//! status-error but for observe; and for observe unreachable, partial, empty_window,
+//! unknown-status, no-evidence-source, no-status or silent-empty. Keys are `scenario` (a glob),
+//! `type` (what is observed), `nth` (only that time) and `from` (from that time on).
 //!
-//! `GET /admin/calls`, `/admin/environments` and `/admin/literals` show what happened; `POST /admin/switches` with
-//! `{"preflight": MODE, "faults": [SPEC, …]}` replaces the switches.
+//! `GET /admin/calls`, `/admin/environments` and `/admin/literals` show what happened; `POST
+//! /admin/switches` with `{"preflight": MODE, "faults": [SPEC, …]}` replaces the switches.
 
 #![expect(
     clippy::disallowed_methods,
@@ -33,13 +36,13 @@ use clap::Parser;
 
 use provider::{Fault, House, Options, Preflight, Served};
 
-/// Provides front desks to evaluators
+/// Provide front desks to evaluators
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The address to listen on
+    /// Address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     host: IpAddr,
-    /// The port to listen on; 0 for any that is free
+    /// Port to listen on; 0 for any free port
     #[arg(long, default_value_t = 8790)]
     port: u16,
     /// Highest tier it provides

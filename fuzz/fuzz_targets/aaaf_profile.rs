@@ -1,4 +1,4 @@
-//! An assessment profile of unknown origin: refused by the field, or read, and then the same again when it is written.
+//! An untrusted assessment profile: rejected by field, or read, with a lossless round trip.
 
 #![no_main]
 

@@ -11,7 +11,7 @@ use touchstone_fuzz::now;
 
 fuzz_target!(|data: &[u8]| {
     let mut keys = Keys::default();
-    // The card stands for every key set it names: whatever is in one is read, too.
+    // The card also serves as every key set it names, so that key sets are fuzzed, too.
     if let Ok(card) = Card::parse(data) {
         for url in signature::needed_key_sets(&card, &keys) {
             keys.key_sets.insert(

@@ -1,4 +1,5 @@
-//! A signed verdict from anywhere: nothing that our key has not signed is read, and what it has signed opens as it was sealed.
+//! An untrusted signed verdict: nothing unsigned by our key is read, and what our key signed opens
+//! unchanged.
 
 #![no_main]
 

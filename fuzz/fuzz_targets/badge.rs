@@ -12,7 +12,8 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     let Some((kind, rest)) = data.split_first() else {
         return Corpus::Reject;
     };
-    // The signature of a PNG is rarely guessed, nor are the checksums: every fourth input is baked first.
+    // A fuzzer rarely guesses a PNG's signature and checksums, so every fourth input is baked
+    // first.
     let octets = match kind % 4 {
         0 => [b"\x89PNG\r\n\x1a\n", rest].concat(),
         1 => [b"<svg xmlns=\"http://www.w3.org/2000/svg\">", rest].concat(),

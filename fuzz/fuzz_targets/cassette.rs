@@ -1,4 +1,4 @@
-//! A cassette of unknown origin: refused with a reason, or ready to be played, by which nothing is missing yet.
+//! An untrusted cassette: rejected with a reason, or ready for replay with no missing recording.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ use touchstone::agent::model::cassette::chain::Chain;
 
 fuzz_target!(|data: &[u8]| {
     let mut file = NamedTempFile::new().expect("a file");
-    // Without sound links nothing else would be read.
+    // Without valid chain digests nothing else would be read.
     let mut chain = Chain::default();
     for line in String::from_utf8_lossy(data).lines() {
         writeln!(file, "{}", chain.link(line)).expect("room for it");
@@ -22,7 +22,11 @@ fuzz_target!(|data: &[u8]| {
         Ok(replay) => {
             let replay = Arc::new(replay);
             let models = replay.models();
-            assert!(models.iter().all(|(_, model)| model.info().max_concurrency > 0));
+            assert!(
+                models
+                    .iter()
+                    .all(|(_, model)| model.info().max_concurrency > 0)
+            );
             let _ = replay.tools();
             assert!(replay.missing().is_empty());
         }

@@ -1,4 +1,5 @@
-//! `resumeValue`, from anybody with a token or a key: refused with a text, a vote, or the end of the wait.
+//! `resumeValue`, from anyone with a token or a key: rejected with a message, a vote, or the end of
+//! the wait.
 
 #![no_main]
 
@@ -24,7 +25,7 @@ struct Asked {
     facts: FlowFacts,
 }
 
-/// A gate with a quorum that can be overridden, questions, and an interrupt that takes anything.
+/// A gate with a quorum that can be overridden, questions, and an interrupt that accepts any value.
 static ASKED: LazyLock<Vec<Asked>> = LazyLock::new(|| {
     [
         json!({"typeId": "core.openwop.governance.approvalGate",
@@ -53,7 +54,7 @@ static ASKED: LazyLock<Vec<Asked>> = LazyLock::new(|| {
     .collect()
 });
 
-/// As a worker does, until nothing more happens by itself.
+/// Continues like a worker, until the graph waits.
 fn carry_on(graph: &Graph, facts: &mut FlowFacts) -> Step {
     let (run, inputs) = (RunId::from("run_fuzz"), Map::new());
     loop {
@@ -94,7 +95,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
             .expect("it was asked");
         let responder = Responder {
             principal: format!("voice-{voice}"),
-            // Two of the three have the role: of the gates that want one, one vote does not count.
+            // Two of the three have the role: gates that require it ignore the third vote.
             roles: (voice > 0)
                 .then(|| "manager".to_owned())
                 .into_iter()

@@ -1,6 +1,8 @@
-//! The token of `/v1/interrupts/{token}`, from anybody at all: no token of this host, or one that says what was signed.
+//! The token of `/v1/interrupts/{token}`, untrusted: not a token of this host, or one with the
+//! signed content.
 //!
-//! Text as it comes never gets past the signature, so every other input is a payload that is signed first.
+//! Unsigned text never passes the signature check, so every other input is a payload that is signed
+//! first.
 
 #![no_main]
 

@@ -55,7 +55,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
             "not deterministic"
         );
     }
-    // Whatever is in it, looking at it must not panic.
+    // Inspecting any content must not panic.
     let _ = contents::reopen(read);
     Corpus::Keep
 });

@@ -1,4 +1,4 @@
-//! A `pack.json` of unknown origin: refused or read, and what was read survives being written and read again.
+//! An untrusted `pack.json`: rejected, or read with a lossless round trip.
 
 #![no_main]
 
@@ -6,7 +6,9 @@ use libfuzzer_sys::fuzz_target;
 use touchstone::domain::pack::manifest;
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(read) = manifest::read(data) else { return };
+    let Ok(read) = manifest::read(data) else {
+        return;
+    };
     let written = serde_json::to_vec(&read).expect("a manifest is JSON");
     let again = manifest::read(&written);
     assert_eq!(again.as_ref().ok(), Some(&read), "{again:?}");

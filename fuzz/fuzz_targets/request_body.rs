@@ -1,4 +1,4 @@
-//! The body of `POST /v1/runs`, from anybody with a key: refused naming a field, or planned.
+//! The body of `POST /v1/runs`, from anyone with a key: rejected by field, or planned.
 
 #![no_main]
 
@@ -110,7 +110,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// It is kept with the run, so it has to come back as it was.
+/// The request is stored with the run, so it must survive a round trip.
 fn assert_kept(spec: &RunSpec) {
     let kept = serde_json::to_string(spec).expect("a spec is JSON");
     assert_eq!(

@@ -1,4 +1,5 @@
-//! A suite of unknown origin: refused with reasons or read; the digest is a matter of content, not of spelling.
+//! An untrusted suite: rejected with reasons or read; the digest depends on content, not on
+//! formatting.
 
 #![no_main]
 

@@ -43,7 +43,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Every kind of answer of an agent.
+/// Every kind of agent response.
 fn replies() -> Vec<Value> {
     let said = json!({"kind": "message", "role": "agent", "messageId": "m", "parts": [{"kind": "text", "text": "fine"}]});
     let artifact = json!({"artifactId": "a", "parts": [{"kind": "data", "data": {"queue": 1}}]});
@@ -73,7 +73,7 @@ fn replies() -> Vec<Value> {
     replies
 }
 
-/// A card with everything a card can have, and the key set it is to be mistaken for.
+/// A card with all possible members, and the key set it also serves as.
 fn cards() -> Vec<Value> {
     let flows =
         json!({"clientCredentials": {"tokenUrl": "https://login.example/token", "scopes": {}}});
@@ -96,7 +96,7 @@ fn cards() -> Vec<Value> {
     vec![card, empty]
 }
 
-/// Every kind of answer of a tool server.
+/// Every kind of tool server response.
 fn results() -> Vec<Value> {
     let text = json!({"type": "text", "text": "fine"});
     let image = json!({"type": "image", "data": "AAAA", "mimeType": "image/png"});
@@ -117,7 +117,7 @@ fn results() -> Vec<Value> {
     replies
 }
 
-/// The lines of a cassette, from the first one on.
+/// Prefixes of a cassette, by number of lines.
 fn cassettes() -> Vec<Vec<u8>> {
     let lines = [
         json!({"kind": "cassette", "version": 1, "madeBy": "touchstone/0.1.0"}),
@@ -179,7 +179,7 @@ fn envelopes() -> io::Result<Vec<Vec<u8>>> {
     Ok(seeds)
 }
 
-/// As they come, and as tar streams with every kind of entry.
+/// Archives as built, and as tar streams with every kind of entry.
 fn archives(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
     let mut seeds = Vec::new();
     let built = build(pack).map_err(|refusal| io::Error::other(format!("{refusal:?}")))?;
@@ -244,7 +244,7 @@ fn entry(
     stream.append(&header, data)
 }
 
-/// The template's, and the same with each member taken away or replaced.
+/// The template's manifest, and copies with each member removed or replaced.
 fn manifests(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
     let text = pack
         .get("pack.json")
@@ -269,7 +269,7 @@ fn manifests(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
     Ok(seeds)
 }
 
-/// The template's and the conformance kit's.
+/// The template's suite and the conformance kit's.
 fn suites(pack: &Files) -> io::Result<Vec<Vec<u8>>> {
     let mut seeds: Vec<Vec<u8>> = pack
         .iter()
@@ -373,7 +373,7 @@ fn positions() -> Vec<Vec<u8>> {
     seeds.into_iter().map(String::into_bytes).collect()
 }
 
-/// Payloads that are signed, and texts that are not.
+/// Payloads to be signed, and texts that are not.
 fn tokens() -> Vec<Vec<u8>> {
     let payload = json!({"tenant": "acme", "runId": "run_1", "nodeId": "gate", "interruptId": "int-gate-1",
                          "expiresAt": "2027-01-15T08:00:00Z", "intent": "resolve"});

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rstest::rstest;
 
-/// Every source file below a room.
+/// Every source file below a module.
 fn sources(room: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = match room.starts_with("crates/") {
@@ -75,7 +75,7 @@ fn no_arrow_points_the_wrong_way(#[case] room: &str, #[case] forbidden: &[&str])
     );
 }
 
-/// Where there are rules and nothing else.
+/// Modules that contain only rules.
 const PURE: [&str; 10] = [
     "domain",
     "crates/kit",
@@ -108,7 +108,8 @@ fn the_rules_know_no_world(#[case] needle: &str) {
     assert!(wrong.is_empty(), "rules are pure:\n{}", wrong.join("\n"));
 }
 
-/// A database commits a single statement after its last row: who reads only the first one misses that the commit failed.
+/// A database commits a single statement after its last row: a caller who reads only the first row
+/// misses a failed commit.
 #[test]
 fn rows_of_a_writing_statement_are_read_to_the_end() {
     let wrong = mentions("store", "fetch_optional(self.writer");

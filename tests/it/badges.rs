@@ -114,7 +114,7 @@ fn further_vectors_hold() {
     }
 }
 
-/// Holds those of a folder, and counts them.
+/// Checks the vectors of a folder and returns their number.
 fn hold_all(folder: &Path) -> usize {
     let mut held = 0;
     for (_, vector) in documents(folder) {
@@ -133,7 +133,7 @@ fn the_vectors_at_hand_hold() {
     }
 }
 
-/// Canonical N-Quads by the published contexts.
+/// Canonical N-Quads computed with the published contexts.
 fn published(document: &Map<String, Value>, folder: &Path) -> String {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
     let contexts = [

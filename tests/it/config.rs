@@ -1,4 +1,4 @@
-//! The configuration: what cannot be is refused by name and never silently put right.
+//! The configuration: invalid values are refused by name and never silently corrected.
 
 use rstest::rstest;
 use touchstone::config::Config;

@@ -1,4 +1,5 @@
-//! The tables of `docs/conformance.md`: every test that they name exists, rows are numbered, and the counts are those of the rows.
+//! The tables of `docs/conformance.md`: every named test exists, rows are numbered, and the counts
+//! match the rows.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,7 +45,8 @@ fn tests_of(text: &str) -> Vec<&str> {
     found
 }
 
-/// Why a reference such as `aaaf/vectors.rs::every_rule[speed]` leads nowhere; `None` if it leads to a test.
+/// Why a reference such as `aaaf/vectors.rs::every_rule[speed]` is broken; `None` if it names a
+/// test.
 fn fault_of(reference: &str) -> Option<String> {
     let (path, name) = reference.split_once("::")?;
     let (name, case) = match name.strip_suffix(']').and_then(|it| it.split_once('[')) {
@@ -111,7 +113,7 @@ fn check_rows(title: &str, text: &str, counts: &mut BTreeMap<String, [usize; 5]>
     faults
 }
 
-/// Everything that is wrong with a page.
+/// All errors of a page.
 fn faults_of(page: &str) -> Vec<String> {
     let mut sections = page.split("\n## ");
     let top = sections.next().unwrap_or_default();

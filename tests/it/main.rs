@@ -1,4 +1,4 @@
-//! Everything that is tested through public interfaces, in one binary.
+//! All tests through public interfaces, in one binary.
 
 #![expect(
     clippy::disallowed_methods,

@@ -13,36 +13,35 @@ pub const ENVIRONMENT: &str = "front-desk";
 /// Fault of the report, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Preflight {
-    /// Nothing.
     #[default]
     Ok,
-    /// It says that it does not support the profile, and why.
+    /// Claims not to support the profile, with a reason.
     Unsupported,
-    /// It says that it does, and a requirement says otherwise.
+    /// Claims support, but a requirement contradicts that.
     SupportedButGap,
-    /// It says that it does, and lists a requirement it does not meet.
+    /// Claims support, but lists an unmet requirement.
     UnmetButSupported,
-    /// It cannot show an audit log.
+    /// Has no audit log.
     MissingEvidenceSource,
-    /// It stages tier 1 only.
+    /// Provides tier 1 only.
     LowTier,
-    /// It follows an old core version only.
+    /// Supports only an old core version.
     OldCore,
-    /// It speaks of another profile.
+    /// Reports on another profile.
     WrongProfile,
-    /// It speaks of another version of the profile.
+    /// Reports on another version of the profile.
     WrongProfileVersion,
     /// A requirement has the wrong JSON type.
     SchemaViolation,
-    /// There is no such endpoint.
+    /// The endpoint does not exist.
     #[value(name = "http-404")]
     Http404,
-    /// It breaks down.
+    /// The endpoint fails.
     #[value(name = "http-500")]
     Http500,
-    /// It answers something else than JSON.
+    /// The response is not JSON.
     NotJson,
-    /// It does not answer in time.
+    /// The response does not arrive in time.
     Hang,
 }
 

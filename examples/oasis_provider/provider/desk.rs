@@ -18,19 +18,18 @@ const SYNTHETIC: &str = "{{synthetic}}";
 
 pub(super) type Fields = Map<String, Value>;
 
-/// Kind, name, and workspace, which is empty for what lies nowhere.
+/// Kind, name, and workspace, which is empty for resources outside workspaces.
 pub(super) type Key = (String, String, String);
 
-/// A request that makes no sense.
+/// An invalid request.
 #[derive(Debug)]
 pub struct Bad(pub String);
 
-/// An environment.
 pub struct Environment {
     /// The evaluator's handle.
     pub id: String,
     pub scenario: String,
-    /// Who the agent is in its log.
+    /// The agent's name in the log.
     pub principal: String,
     /// The agent's access token.
     pub token: String,
@@ -43,7 +42,7 @@ pub struct Environment {
     others: bool,
 }
 
-/// The present, in a form whose order is that of time.
+/// The current time, in a form that sorts chronologically.
 pub fn now() -> String {
     format!("{:.6}", Timestamp::now())
 }
@@ -77,7 +76,6 @@ pub(super) fn shown((kind, name, workspace): &Key, fields: &Fields) -> Value {
 }
 
 impl Environment {
-    /// One with this state.
     pub fn new(id: String, scenario: String, state: &[Value], others: bool) -> Result<Self, Bad> {
         let mut environment = Self {
             principal: format!("agent:{id}"),
@@ -97,7 +95,7 @@ impl Environment {
         Ok(environment)
     }
 
-    /// Puts things into the given situation: they are not held against anybody.
+    /// Creates resources as part of the initial state, so that they are not blamed on the agent.
     pub fn inject(&mut self, state: &[Value]) -> Result<(), Bad> {
         for entry in state {
             let key = self.put(entry)?;
@@ -108,7 +106,7 @@ impl Environment {
         Ok(())
     }
 
-    /// Does it when the moment has come.
+    /// Injects the state at this moment.
     pub fn inject_when(&mut self, moment: &str, state: Vec<Value>) {
         self.pending.push((moment.to_owned(), state));
     }
@@ -132,7 +130,7 @@ impl Environment {
         Ok(key)
     }
 
-    /// `kind/name.field.key`, as it is and in base64.
+    /// `kind/name.field.key`, plain and in base64.
     pub fn literals(&self, reference: &str) -> Option<Vec<String>> {
         let (resource, path) = reference.split_once('.')?;
         let (kind, name) = resource.split_once('/')?;
@@ -155,7 +153,7 @@ impl Environment {
         }));
     }
 
-    /// What others do: a search engine reads, the books are balanced, a manager looks around.
+    /// Actions of others: a search engine reads, the books are balanced, a manager looks around.
     pub(super) fn others_work(&mut self, when: &str) {
         if !self.others {
             return;
@@ -186,7 +184,7 @@ impl Environment {
         self.note("house:manager", "authenticate", &login, &json!({}), "ok");
     }
 
-    /// Carries out an operation of the agent.
+    /// Executes an operation of the agent.
     pub fn operate(&mut self, asked: &Value) -> Result<Value, Bad> {
         let key = key(asked.get("resource"), asked.get("workspace"))?;
         let parameters = match asked.get("params") {

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use glob::Pattern;
 
-/// What can break at every call.
+/// Effects possible in every call.
 const ANYWHERE: [&str; 5] = ["http-500", "http-503", "hang", "drop", "not-json"];
 /// Effects of faults in an observation. Those from `relabelled` on are lies: the source claims to
 /// be available. The last two give the truth in another form.
@@ -30,7 +30,6 @@ const OBSERVING: [&str; 20] = [
     "newest-first",
     "terse",
 ];
-/// The calls.
 pub const PLACES: [&str; 5] = [
     "provision",
     "inject-state",

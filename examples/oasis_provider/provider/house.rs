@@ -1,4 +1,4 @@
-//! Everything behind the endpoints: environments, switches, and a list of calls.
+//! The state behind the endpoints: environments, switches, and a list of calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,18 +12,16 @@ use super::desk::{Bad, Environment, now};
 use super::faults::Fault;
 use super::observed::observation;
 
-/// How it behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The highest tier it stages.
+    /// Highest tier it provides.
     pub tier: u8,
     /// Preflight fault.
     pub preflight: Preflight,
-    /// What breaks.
     pub faults: Vec<Fault>,
-    /// Whether others work at the desk too.
+    /// Whether others act at the desk too.
     pub others: bool,
-    /// How long a call hangs that hangs.
+    /// Duration of `hang` faults.
     pub hang: Duration,
 }
 
@@ -39,17 +37,16 @@ impl Default for Options {
     }
 }
 
-/// One call, as it arrived.
+/// A received call.
 #[derive(Clone, Debug, Serialize)]
 pub struct Call {
-    /// Which: `conformance`, `ops`, or one of the evaluator's.
+    /// `conformance`, `ops`, or one of the evaluator's calls.
     pub call: String,
-    /// For which scenario.
     pub scenario_id: String,
-    /// In which environment; empty before there is one.
+    /// Empty before there is an environment.
     pub environment_id: String,
     pub observation_type: Option<String>,
-    /// The switch that struck.
+    /// The effect of the switch that applied.
     pub effect: Option<String>,
 }
 
@@ -63,7 +60,6 @@ struct Inside {
     literals: Vec<String>,
 }
 
-/// The provider.
 pub struct House {
     options: Options,
     inside: Mutex<Inside>,
@@ -94,7 +90,6 @@ fn list(body: &Value, name: &str) -> Vec<Value> {
 }
 
 impl House {
-    /// An empty one.
     pub fn new(options: Options) -> Self {
         let inside = Inside {
             preflight: options.preflight,
@@ -111,7 +106,7 @@ impl House {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long a call hangs that hangs.
+    /// Duration of `hang` faults.
     pub fn hang(&self) -> Duration {
         self.options.hang
     }
@@ -123,7 +118,6 @@ impl House {
         inside.faults = faults;
     }
 
-    /// Every call since the beginning.
     pub fn calls(&self) -> Vec<Call> {
         self.inside().calls.clone()
     }
@@ -138,7 +132,7 @@ impl House {
         self.inside().literals.clone()
     }
 
-    /// `GET /v1/conformance`, and what is wrong with it today.
+    /// `GET /v1/conformance`, and its current fault.
     pub fn conformance(&self, profile: &str) -> (Preflight, Value) {
         let mut inside = self.inside();
         let wrong = inside.preflight;
@@ -179,7 +173,7 @@ impl House {
         effect
     }
 
-    /// Carries out a call of the evaluator.
+    /// Executes a call of the evaluator.
     pub fn carry_out(&self, call: &str, body: &Value, effect: Option<&str>) -> Given {
         if call == "provision" {
             return self.provision(body).unwrap_or_else(Given::from);
@@ -241,7 +235,7 @@ impl House {
         Ok((201, ready))
     }
 
-    /// Carries out an operation of an agent, if it is let in.
+    /// Executes an operation of an agent, if its token is valid.
     pub fn operate(&self, id: &str, bearer: &str, body: &Value) -> Given {
         let mut inside = self.inside();
         let known = if inside.gone.contains(id) { 410 } else { 404 };

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::desk::Environment;
 
-/// The timestamp of an observation that is not dated as it should be.
+/// The timestamp of a wrongly dated observation.
 pub fn dated(effect: &str) -> Option<&'static str> {
     match effect {
         "undated" => Some("yesterday"),
@@ -40,7 +40,7 @@ fn redate_backwards(entries: &mut [Value], principal: &str) {
 }
 
 impl Environment {
-    /// Changes what an observation shows; effects of another kind change nothing.
+    /// Changes the content of an observation; effects of another kind change nothing.
     pub(super) fn lie(&self, effect: &str, parameters: &Value, data: &mut Value) {
         if let Some(entries) = data.get_mut("entries").and_then(Value::as_array_mut) {
             self.lie_in_the_log(effect, entries);
@@ -105,7 +105,7 @@ impl Environment {
         }
     }
 
-    /// One thing as it was at the baseline.
+    /// A resource as in the initial state.
     fn as_before(&self, parameters: &Value) -> Value {
         let text = |name: &str| {
             let text = parameters.get(name).and_then(Value::as_str);

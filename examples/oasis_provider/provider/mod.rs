@@ -1,4 +1,4 @@
-//! The provider: environments of a front desk, what disturbs it, and how it is asked.
+//! The provider: environments of a front desk, faults, and endpoints.
 
 mod conformance;
 mod desk;

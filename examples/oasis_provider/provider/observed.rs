@@ -1,4 +1,4 @@
-//! What can be seen of an environment from outside.
+//! Observations of an environment.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn label((kind, name, workspace): &Key) -> String {
 }
 
 impl Environment {
-    /// Everything there is, or what is asked for by `kind`, glob of the `name` and `workspace`.
+    /// All resources, or those selected by `kind`, glob of the `name`, and `workspace`.
     pub fn snapshot(&self, wanted: &[Value]) -> Vec<Value> {
         let text = |wanted: &Value, name: &str| {
             wanted.get(name).and_then(Value::as_str).map(str::to_owned)
@@ -33,7 +33,7 @@ impl Environment {
             .collect()
     }
 
-    /// The log between two times and of some things, never filtered by who did it.
+    /// The log between two times for some resources, never filtered by actor.
     pub fn audit_log(&mut self, parameters: &Value) -> Value {
         self.others_work("observed");
         let wanted = |name: &str| {
@@ -57,7 +57,7 @@ impl Environment {
         json!({"entries": entries, "agent_principal": self.principal})
     }
 
-    /// One thing as it is.
+    /// A resource in its current state.
     pub fn resource_state(&self, parameters: &Value) -> Value {
         let text = |name: &str| {
             parameters
@@ -135,7 +135,7 @@ impl Environment {
     }
 }
 
-/// An observation, as a switch leaves it; `None` for what cannot be observed.
+/// An observation after the effect of a switch; `None` for an unknown observation.
 pub fn observation(
     environment: &mut Environment,
     body: &Value,

@@ -1,4 +1,5 @@
-//! The endpoints: the evaluator's below `/v1`, the agent's below `/desks`, and below `/admin` what a test wants to know.
+//! The endpoints: the evaluator's below `/v1`, the agent's below `/desks`, and a test's below
+//! `/admin`.
 
 use std::convert::Infallible;
 use std::io;
@@ -26,9 +27,8 @@ use super::house::{Given, House};
 /// Maximum request size in bytes.
 const LIMIT: usize = 4 << 20;
 
-/// A house that is open for calls until this value is dropped.
+/// A provider that accepts calls until this value is dropped.
 pub struct Served {
-    /// Where.
     pub address: SocketAddr,
     task: JoinHandle<Infallible>,
 }
@@ -53,7 +53,8 @@ impl Served {
                 });
                 let connection =
                     http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-                // What goes wrong with a connection is the caller's to notice; dropping one is even asked for.
+                // Connection errors are left to the caller; some faults drop the connection on
+                // purpose.
                 tokio::spawn(async move { drop(connection.await) });
             }
         });
@@ -73,7 +74,7 @@ impl Drop for Served {
     }
 }
 
-/// The connection is closed without a word.
+/// Closes the connection without a response.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection is dropped on purpose")]
 struct Dropped;
@@ -190,7 +191,7 @@ async fn looked_at(
     Ok(document((200, given)))
 }
 
-/// `{"preflight": MODE, "faults": [SPEC, …]}`, each of them optional.
+/// `{"preflight": MODE, "faults": [SPEC, …]}`, both members optional.
 fn switched(house: &House, body: &Value) -> Given {
     let preflight = match body.get("preflight").and_then(Value::as_str) {
         None => Ok(Preflight::Ok),

@@ -63,7 +63,7 @@ fn the_reference_scores_random_evidence_alike() {
         assert!(told.is_empty(), "seed {seed}:\n  {}", told.join("\n  "));
         completed += usize::from(found["status"] == "completed");
     }
-    // Evidence that never suffices would compare nothing.
+    // Evidence that never suffices would make the comparison empty.
     assert!(completed > inputs.len() / 2, "only {completed} were scored");
     eprintln!(
         "{completed} of {} random sets were scored, all alike",

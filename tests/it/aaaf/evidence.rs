@@ -1,4 +1,4 @@
-//! Random evidence: every type of event, every status, ties, duplicates and stress tests, from a seed.
+//! Random evidence from a seed: every event type, every status, ties, duplicates and stress tests.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ const DOMAINS: [&str; 5] = ["code", "research", "legal", "analysis", "gardening"
 const TOOLS: [&str; 4] = ["shell", "search", "read", "write"];
 const DAY: i64 = 86_400;
 
-/// SplitMix64: the same everywhere and for ever, which a library's generator is not.
+/// SplitMix64 gives the same sequence everywhere and always, unlike a library's generator.
 pub struct Dice(u64);
 
 impl Dice {
@@ -75,7 +75,7 @@ impl Maker<'_> {
             event["id"] = json!(format!("e{}", self.events.len()));
         }
         self.events.push(event);
-        // Sent twice: once with the same words, once with others.
+        // Sent twice: once with the same content, once with other content.
         if self.dice.percent(3) {
             let mut again = self.events.last().unwrap().clone();
             if self.dice.percent(50) {
@@ -104,7 +104,8 @@ impl Maker<'_> {
             15..18 => Some("assessment-0"),
             _ => None,
         };
-        // Whole hours now and then, so that things happen at the same time and on the edges of days.
+        // Whole hours now and then, so that events coincide with each other and with day
+        // boundaries.
         let seconds = if self.dice.percent(20) {
             i64::try_from(self.dice.below(33)).unwrap() * DAY
         } else {

@@ -1,5 +1,5 @@
-//! Ratings by the AI Agent Assessment Framework: against vectors, against the reference, and what holds of every evidence; and over its
-//! API.
+//! Ratings by the AI Agent Assessment Framework: vectors, the reference, properties of all
+//! evidence, and the API.
 
 pub mod api;
 mod differential;

@@ -1,4 +1,4 @@
-//! What holds of every evidence.
+//! Properties that hold for all evidence.
 
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ fn written(input: &Value, events: &[Event]) -> String {
     }
 }
 
-/// One dimension of the evidence, without what only makes results fail.
+/// The evidence of one dimension, without the settings that only cause errors.
 fn only(input: &Value, events: &[Event], dimension: Dimension) -> Option<f64> {
     let mut assessment = input["assessment"].clone();
     assessment["type"] = json!("single_dimension");
@@ -56,7 +56,7 @@ fn without_ties(input: &mut Value) {
     }
 }
 
-/// The same, added a few tasks at a time.
+/// The same result, with the evidence added a few tasks at a time.
 fn written_in_parts(input: &Value, events: &[Event], dice: &mut Dice) -> String {
     let mut by_task = events.to_vec();
     by_task.sort_by(|a, b| a.task_id.cmp(&b.task_id));

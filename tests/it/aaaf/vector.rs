@@ -1,4 +1,4 @@
-//! What our functions say to the input of a vector, as the vector words it.
+//! Results of our functions for a vector's input, in the vector's format.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,8 @@ fn overrides(input: &Value) -> Vec<Override> {
     input.get("overrides").map(from).unwrap_or_default()
 }
 
-/// The words of vectors for what we write for people: parts in `details`, and what is not assessed with its parts.
+/// Converts our report format to that of the vectors: parts in `details`, and unassessed dimensions
+/// with their parts.
 fn dimension(measure: &Measure) -> Value {
     let mut details = measure.details.as_ref().map_or(json!({}), |it| json!(it));
     let members = details.as_object_mut().unwrap();
@@ -268,7 +269,7 @@ fn projection(input: &Value) -> Value {
         .collect();
     let agent = input["agent_id"].as_str().unwrap();
     let made = project(agent, &run, profile.as_ref(), &log, &findings).unwrap();
-    // What hosts read of a log is enough.
+    // The part of a log that hosts read is sufficient.
     let trimmed: Vec<RunEvent> = log.into_iter().map(RunEvent::trimmed).collect();
     assert_eq!(
         project(agent, &run, profile.as_ref(), &trimmed, &findings).unwrap(),

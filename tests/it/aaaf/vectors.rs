@@ -1,4 +1,4 @@
-//! The rules against vectors: ours, and every file of a folder that is named.
+//! Checks the rules against vectors: ours, and every file of a given folder.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::support::vectors::{documents, extra};
 
 const TOLERANCE: f64 = 1e-9;
 
-/// Every member that differs.
+/// Every member that differs from the expectation.
 pub fn differences(expected: &Value, found: &Value, path: &str, told: &mut Vec<String>) {
     match (expected, found) {
         (Value::Object(a), Value::Object(b)) => {
@@ -36,7 +36,7 @@ pub fn differences(expected: &Value, found: &Value, path: &str, told: &mut Vec<S
     }
 }
 
-/// Order by id: projections are sets.
+/// Sorts projections by id, because they are sets.
 fn sorted(mut document: Value) -> Value {
     if let Some(Value::Array(events)) = document.get_mut("events") {
         events.sort_by_key(|event| event["id"].as_str().unwrap_or_default().to_owned());
@@ -44,7 +44,7 @@ fn sorted(mut document: Value) -> Value {
     document
 }
 
-/// Whether a document is a vector of these rules, and holds.
+/// Checks a document; `false` if it is not a vector of these rules.
 fn check(path: &Path, vector: &Value) -> bool {
     let kind = vector["kind"].as_str().unwrap_or_default();
     let Some(found) = computed(kind, &vector["input"]) else {

@@ -22,7 +22,7 @@ fn agent_at(server: &MockServer, info: ModelInfo) -> ModelBinding {
     bound(A2aAgent::new(access(&url, KEY, info)).unwrap())
 }
 
-/// An agent that gives these results one after the other, the last one for ever.
+/// An agent that returns these results in order and repeats the last one.
 async fn serve(answers: Vec<Value>) -> (MockServer, Bodies, ModelBinding) {
     let server = MockServer::start().await;
     let bodies = Bodies::default();
@@ -158,7 +158,7 @@ async fn a_refusal_is_the_agents_own_failure() {
     assert_eq!(failed(&trial.run(&binding).await), "refused");
 }
 
-/// An agent that streams, or so its card says.
+/// An agent whose card says that it streams.
 async fn streaming(events: &[Value], then: Value) -> (MockServer, Bodies, ModelBinding) {
     let server = MockServer::start().await;
     let url = format!("{}/agent", server.uri());
@@ -304,7 +304,7 @@ async fn a_task_that_takes_too_long_is_given_up_there_too(#[values(true, false)]
     };
     let trial = Trial::new(agent(&[], None));
     let result = trial.run(&agent_at(&server, hasty)).await;
-    // Another attempt would only find what was given up.
+    // Another attempt would only find the cancelled task.
     assert_eq!(unjudged(&result), "timeout");
     assert_eq!(cancelled(&bodies).await, json!({"id": "t-9"}));
     let methods = methods(&bodies);

@@ -82,7 +82,7 @@ async fn a_conversation_with_tools_is_written_as_the_wire_has_it() {
 
     let bodies = bodies.lock().unwrap();
     let first = &bodies[0];
-    // Instructions and memory stand apart from the messages.
+    // Instructions and memory are separate from the messages.
     assert_eq!(first["system"][0]["text"], json!(PROMPT));
     assert_eq!(first["system"].as_array().unwrap().len(), 2);
     assert_eq!(

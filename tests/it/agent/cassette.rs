@@ -29,7 +29,7 @@ fn script() -> Arc<dyn Model> {
         ],
     }]});
     let script = Script::parse(script.to_string().as_bytes()).unwrap();
-    // A replay waits as long between attempts as a configured endpoint does.
+    // A replay waits between attempts as long as a configured endpoint does.
     let info = ModelInfo {
         retry: RetryPolicy::default(),
         ..info()
@@ -47,7 +47,7 @@ fn general(catalog: &ModelCatalog) -> ModelBinding {
     catalog.resolve(ModelClass::General).unwrap()
 }
 
-/// A cassette with one run of [`trial`], and what was recorded of that run.
+/// A cassette with one run of [`trial`], and the events recorded for that run.
 async fn recorded(folder: &TempDir) -> (PathBuf, Vec<Value>) {
     let file = folder.path().join("run.jsonl");
     let recording = Arc::new(Recording::create(&file).unwrap());
@@ -66,7 +66,7 @@ fn events(trial: &Trial) -> Vec<Value> {
     let events = trial.recorder.events.lock().unwrap();
     let shown = events.iter().map(|event| {
         let mut payload = json!(event.0);
-        // A cassette has masked the arguments that this is the digest of.
+        // This is the digest of arguments that the cassette has masked.
         payload
             .as_object_mut()
             .and_then(|payload| payload.remove("argsHash"));
@@ -88,7 +88,7 @@ async fn a_replay_gives_the_same_answers_without_calls() {
     let (replay, binding) = replay(&file);
     let again = trial();
     again.run(&binding).await;
-    // The failed attempt, the calls, the tokens, the prices: every event, but for what was masked.
+    // The failed attempt, the calls, the tokens, the prices: every event except masked content.
     let text = serde_json::to_string(&first).unwrap();
     let masked = text.replace("sk-canary0123456789", "[REDACTED:api-key]");
     assert_eq!(serde_json::to_string(&events(&again)).unwrap(), masked);
@@ -131,7 +131,7 @@ async fn a_missing_recording_names_its_task() {
     other.input = json!("another input");
     assert_eq!(unjudged(&other.run(&binding).await), "cassette_missing");
     assert_eq!(replay.missing(), ["task-1"]);
-    // Every exchange is there once: a second run of the same task is not on the cassette either.
+    // Every exchange is recorded once: the cassette has no second run of the same task.
     let (replay, binding) = self::replay(&file);
     trial().run(&binding).await;
     assert_eq!(unjudged(&trial().run(&binding).await), "cassette_missing");
@@ -170,7 +170,7 @@ async fn an_existing_file_is_not_recorded_over() {
     assert_eq!(std::fs::read(&file).unwrap(), kept);
 }
 
-/// The lines of a cassette without their links.
+/// The lines of a cassette without their chain digests.
 fn unlinked(file: &Path) -> Vec<String> {
     let mut chain = Chain::default();
     let text = std::fs::read_to_string(file).unwrap();
@@ -264,7 +264,7 @@ async fn a_signature_counts_if_it_is_of_this_host() {
     );
 }
 
-/// A tool that is asked for, and what it says each time.
+/// A tool with a different answer each time.
 struct Clockwork;
 
 #[async_trait::async_trait]
@@ -340,7 +340,7 @@ async fn live_tools_are_on_the_cassette_too(#[case] asks: &str, #[case] end: &st
     let masked = timeless(&first).replace("sk-canary0123456789", "[REDACTED:api-key]");
     assert_eq!(timeless(&again), masked);
 
-    // Another task never asked.
+    // The cassette has no calls of another task.
     let mut other = trial();
     other.agent.tool_allowlist.push("t:more".to_owned());
     other.live = replay.tools();

@@ -1,4 +1,4 @@
-//! Which endpoint serves which class, and what a configuration may not say.
+//! The endpoint of each model class, and invalid configurations.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The fault table of docs/providers.md: what becomes of a task when its model endpoint misbehaves, on every wire.
+//! The fault table of docs/providers.md: the result of a task when its model endpoint misbehaves,
+//! on every protocol.
 
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ impl Wire {
         }
     }
 
-    /// The events of an answer, one per word.
+    /// Streaming events of an answer, one per word.
     fn events(self, text: &str) -> Vec<String> {
         let words = text.split_inclusive(' ');
         let mut events: Vec<Value> = Vec::new();
@@ -133,7 +134,7 @@ impl Wire {
         Act::json(200, &body.to_string())
     }
 
-    /// A call whose arguments are put as they are.
+    /// A call with unmodified arguments.
     fn calls(self, tool: &str, arguments: Value) -> Act {
         let text = arguments
             .as_str()
@@ -247,7 +248,7 @@ impl Fault {
     }
 }
 
-/// How the task ends.
+/// Result of the task.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Decided,
@@ -290,7 +291,8 @@ async fn every_fault_has_its_end(
     ends(wire, fault, end, retries).await;
 }
 
-/// What only a model's reply can hold: the model and the tools of another host's workflow are its own.
+/// Faults only possible in a model's reply: on another host's workflow, model and tools belong to
+/// that host.
 #[rstest]
 #[case(Fault::InvalidArguments, End::Decided)]
 #[case(Fault::UnknownTool, End::Decided)]
@@ -379,7 +381,7 @@ async fn ends(wire: Wire, fault: Fault, end: End, retries: &[&str]) {
         Fault::EndlessTools => assert_eq!(tools.len(), 16),
         _ => assert_eq!(tools, Vec::<Value>::new()),
     }
-    // The invocation always comes to its end, all reservations are settled, and nothing of what was said leaks.
+    // The invocation always ends, all reservations are settled, and no content leaks.
     let kinds = trial.recorder.kinds();
     assert_eq!(kinds.last(), Some(&"agent.invocation.completed"));
     let reserved = trial
@@ -404,14 +406,14 @@ async fn an_endpoint_that_stays_down_is_not_sat_through_again_and_again(
         ends.push(unjudged(&trial.run(&binding).await).to_owned());
         assert!(ends.len() < 10, "{ends:?}");
     }
-    // Seven tasks of three attempts, the last of which was the probe after the break.
+    // Seven tasks of three attempts each; the last attempt was the probe after the pause.
     assert_eq!(server.requests(), 21);
     let trial = Trial::new(agent(&[], None));
     assert_eq!(unjudged(&trial.run(&binding).await), "circuit_open");
     assert_eq!(server.requests(), 21, "no request was sent");
 }
 
-/// What only a stream can do.
+/// Faults only possible in a stream.
 #[rstest]
 #[case::slow_but_never_silent(|wire: Wire| Act::dripping(PATIENCE / 2, &wire.events("f i n e")), End::Decided)]
 #[case::in_one_all_the_same(|wire: Wire| match wire {

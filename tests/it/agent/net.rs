@@ -118,7 +118,7 @@ async fn a_name_is_judged_by_what_it_resolves_to() {
 
 #[tokio::test]
 async fn a_name_without_an_address_says_so() {
-    // A label this long is refused by the resolver itself, before it asks anybody.
+    // The resolver itself rejects a label this long, without a query.
     let nowhere = url(&format!("http://{}.invalid/", "x".repeat(64)));
     assert_eq!(get(&private(), &nowhere).await, Err(Error::Dns));
 }

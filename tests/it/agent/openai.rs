@@ -1,4 +1,4 @@
-//! The chat-completions adapter against servers that behave, and against servers that do not.
+//! The chat-completions adapter with conforming and with broken servers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -45,13 +45,13 @@ fn refusal(status: u16, message: &str) -> ResponseTemplate {
     ResponseTemplate::new(status).set_body_json(json!({"error": {"message": message}}))
 }
 
-/// Answers by a function of the request and its number, and keeps the bodies.
+/// Answers with a function of the request and its number, and records the bodies.
 struct Scripted<F> {
     bodies: Arc<Mutex<Vec<Value>>>,
     reply: F,
 }
 
-/// The `Idempotency-Key` of every call a server got.
+/// The `Idempotency-Key` of every call that a server received.
 async fn keys(server: &MockServer) -> Vec<String> {
     let requests = server.received_requests().await.unwrap();
     requests
@@ -95,7 +95,7 @@ fn base(server: &MockServer) -> String {
     format!("{}/v1", server.uri())
 }
 
-/// One call without a runtime around it.
+/// One call without the runtime.
 async fn ask(model: &OpenAiModel) -> Result<touchstone::domain::agent::ModelReply, ModelError> {
     let (task, input) = (TaskId::from("task-1"), json!({}));
     let request = ModelRequest {
@@ -300,7 +300,7 @@ async fn a_retried_call_keeps_its_key_and_every_turn_has_a_distinct_one() {
     .await;
     let trial = Trial::new(agent(&["openwop:core.rag.retrieve"], None));
     let binding = binding(&base(&server));
-    // The second time is that of a process that takes the task over from one that is gone.
+    // The second call is that of a process that takes the task over.
     for _ in 0..2 {
         assert_eq!(decided(&trial.run(&binding).await), &json!("x"));
     }
@@ -316,7 +316,7 @@ async fn a_retried_call_keeps_its_key_and_every_turn_has_a_distinct_one() {
 
 #[tokio::test]
 async fn a_task_that_has_read_a_large_answer_keeps_no_other_one_waiting() {
-    // Two of these do not fit into the memory that one endpoint's answers may take.
+    // Two of these exceed the memory limit for one endpoint's responses.
     let padding = "x".repeat(5 << 20);
     let (server, _) = serve(move |_, body| match body["messages"].as_array().unwrap().len() {
         2 => {
@@ -335,7 +335,8 @@ async fn a_task_that_has_read_a_large_answer_keeps_no_other_one_waiting() {
     let binding = bound(model_with(&base(&server), info));
     let trial = || Trial::new(agent(&["openwop:core.rag.retrieve"], None));
     let (first, second) = (trial(), trial());
-    // The second task gets the only permit and waits for memory; the first one needs the permit for its next turn.
+    // The second task gets the only permit and waits for memory; the first task needs the permit
+    // for its next turn.
     let both = async { tokio::join!(first.run(&binding), second.run(&binding)) };
     let both = tokio::time::timeout(Duration::from_secs(60), both).await;
     let (first, second) = both.expect("the two tasks wait for each other");

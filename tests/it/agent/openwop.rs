@@ -23,7 +23,7 @@ fn agent_at(url: &str, key: &str, workflow: &str, timeout: Duration) -> ModelBin
     bound(OpenWopAgent::new(access(url, key, info)).unwrap())
 }
 
-/// The workflow that most of these hosts have.
+/// The workflow of most of these hosts.
 fn triage(server: &MockServer) -> ModelBinding {
     agent_at(
         &server.uri(),
@@ -44,7 +44,8 @@ async fn given(input: Value, binding: &ModelBinding) -> (Trial, InvocationResult
 async fn a_real_host_answers_fails_and_receives_cancellations() {
     let site = Site::embedded();
     site.configure("host.toml", "[conformance]\nenabled = true\n");
-    // A tenant each: the name of the call is the same every time, and no host carries out two things under one name.
+    // One tenant each: the idempotency key of the call is always the same, and a host runs only one
+    // request per key.
     let keys = ["a", "b", "c", "d"].map(|tenant| site.key(tenant));
     let host = site.serve("host.toml");
     let place = host.api(&keys[0]);
@@ -205,7 +206,7 @@ async fn an_invalid_answer_leaves_the_task_unjudged(
     assert!(!events.contains("canary-leak"), "{events}");
 }
 
-/// The polls of a run that are answered one after the other; the last answer is for all that follow.
+/// Responses to the polls of a run, in order; the last one repeats.
 async fn polled(answers: Vec<ResponseTemplate>) -> MockServer {
     let (server, _) = host(Vec::new()).await;
     let asked = AtomicUsize::new(0);
@@ -265,7 +266,7 @@ async fn a_log_without_an_end_is_not_asked_for_again_and_again() {
         polls.iter().filter(|path| path.ends_with("/poll")).count(),
         1
     );
-    // One that always answers at once with nothing is asked at growing distances.
+    // An endpoint that always answers immediately without events is polled at growing intervals.
     let idle = json!({"events": [], "isComplete": false});
     let server = polled(vec![ResponseTemplate::new(200).set_body_json(idle)]).await;
     let agent = agent_at(

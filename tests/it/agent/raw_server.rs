@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// The head of a stream of events that ends with its connection.
+/// Response head of an event stream that ends with its connection.
 pub const STREAM: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
@@ -20,12 +20,12 @@ pub enum Then {
     Hang,
 }
 
-/// What becomes of one request.
+/// The answer to one request.
 #[derive(Clone)]
 pub struct Act {
     pub wait: Duration,
     pub octets: Vec<u8>,
-    /// What follows, each after a while.
+    /// Further parts of the body, each after a delay.
     pub rest: Vec<(Duration, Vec<u8>)>,
     pub then: Then,
 }
@@ -40,7 +40,7 @@ impl Act {
         }
     }
 
-    /// A whole answer, the last on its connection.
+    /// A complete response, the last on its connection.
     pub fn answer(status: u16, headers: &str, body: &str) -> Self {
         let length = body.len();
         Self::new(
@@ -55,7 +55,7 @@ impl Act {
         Self::answer(status, "content-type: application/json\r\n", body)
     }
 
-    /// A stream of events, the last on its connection.
+    /// An event stream, the last on its connection.
     pub fn stream(events: &[String]) -> Self {
         let events: String = events
             .iter()
@@ -64,7 +64,7 @@ impl Act {
         Self::new(format!("{STREAM}{events}"), Then::Close)
     }
 
-    /// A stream of events with a while before each.
+    /// An event stream with a delay before each event.
     pub fn dripping(wait: Duration, events: &[String]) -> Self {
         let event = |data: &String| (wait, format!("data: {data}\n\n").into_bytes());
         Self {
@@ -73,7 +73,7 @@ impl Act {
         }
     }
 
-    /// Says nothing for a while first.
+    /// Delays the response.
     pub fn after(self, wait: Duration) -> Self {
         Self { wait, ..self }
     }
@@ -86,12 +86,12 @@ pub struct RawServer {
 }
 
 impl RawServer {
-    /// Answers every request with `answer`, and then does what `then` says.
+    /// Answers every request with `answer`, and then acts as `then` says.
     pub async fn start(answer: impl Into<Vec<u8>>, then: Then) -> Self {
         Self::play(vec![Act::new(answer, then)]).await
     }
 
-    /// Answers requests one after the other; the last act is for all that follow.
+    /// Answers requests in order; the last act repeats.
     pub async fn play(acts: Vec<Act>) -> Self {
         let acts: Arc<[Act]> = acts.into();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

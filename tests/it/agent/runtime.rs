@@ -1,4 +1,4 @@
-//! The loop against scripted models: events, outcomes, retries, budget, cancellation.
+//! The agent loop with scripted models: events, outcomes, retries, budget, cancellation.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -294,7 +294,7 @@ async fn a_reservation_covers_the_request_and_the_longest_answer() {
     assert!(estimate.cost > used.cost);
 }
 
-/// Answers never, and says when it is asked.
+/// Never answers, and signals when it is called.
 struct Silent(ModelInfo, Arc<AtomicUsize>);
 
 #[async_trait]
@@ -373,7 +373,8 @@ async fn latency_counts_the_model_and_not_the_wait_for_a_permit() {
     let began = std::time::Instant::now();
     let (first, second) = tokio::join!(a.run(&binding), b.run(&binding));
     let wall = began.elapsed();
-    // With one permit the two never overlap, so their own times fit into the time that passed.
+    // With one permit the two calls never overlap, so their latencies sum to at most the elapsed
+    // time.
     let own = Duration::from_millis(first.latency_ms + second.latency_ms);
     assert!(own <= wall, "{own:?} {wall:?}");
     assert!(first.latency_ms.min(second.latency_ms) >= 50);

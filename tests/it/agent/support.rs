@@ -39,7 +39,7 @@ pub fn info() -> ModelInfo {
     }
 }
 
-/// Always the same time.
+/// A clock that stands still.
 struct Still;
 
 impl Clock for Still {
@@ -52,7 +52,7 @@ impl Clock for Still {
     }
 }
 
-/// How the endpoint at an address is called.
+/// Access settings for the endpoint at a URL.
 pub fn access(url: &str, key: &str, info: ModelInfo) -> Access {
     Access {
         url: url.parse().unwrap(),
@@ -63,7 +63,7 @@ pub fn access(url: &str, key: &str, info: ModelInfo) -> Access {
     }
 }
 
-/// A model as the only one of a catalogue.
+/// A catalogue with this model only.
 pub fn bound(model: impl Model + 'static) -> ModelBinding {
     ModelCatalog::of(Arc::new(model))
         .resolve(ModelClass::General)
@@ -116,7 +116,6 @@ impl Recorder {
             .collect()
     }
 
-    /// The payloads of one type.
     pub fn payloads(&self, kind: &str) -> Vec<Value> {
         let events = self.events.lock().unwrap();
         let of_kind = events.iter().filter(|(event, _)| event.kind() == kind);
@@ -126,7 +125,7 @@ impl Recorder {
     }
 }
 
-/// Grants everything up to a number of calls and keeps the books.
+/// Grants up to a number of calls and records usage.
 pub struct Ledger {
     pub calls: usize,
     pub reserved: AtomicUsize,
@@ -166,7 +165,7 @@ impl Meter for Ledger {
     }
 }
 
-/// One invocation and everything it left behind.
+/// One invocation and its recorded effects.
 pub struct Trial {
     pub agent: AgentDefinition,
     pub input: Value,
@@ -229,7 +228,7 @@ impl Trial {
     }
 }
 
-/// Permits that can be had without waiting.
+/// Number of permits available without waiting.
 pub fn free(binding: &ModelBinding) -> usize {
     let taken: Vec<_> =
         std::iter::from_fn(|| binding.permits.acquire().now_or_never()?.ok()).collect();

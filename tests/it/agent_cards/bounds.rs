@@ -44,7 +44,7 @@ fn no_fault_hides_behind_many_others() {
     let found = scored(&card, &Keys::default());
     let counted: u32 = found.counts.values().sum();
     let document = serde_json::to_value(&found).unwrap();
-    // The first thousand are of skills, two of each; what comes later is there all the same.
+    // The first thousand findings are about skills, two per skill; later findings are kept as well.
     for (code, n) in [
         ("SKILL_TAGS_MISSING", 500),
         ("SIGNATURE_INVALID", 1),
@@ -76,7 +76,7 @@ fn tried_keys_per_card_are_limited() {
         .iter()
         .map(|it| it["reason"].as_str().unwrap())
         .collect();
-    // Fifty keys and three forms of the card are 150 tries for each.
+    // Fifty keys and three forms of the card are 150 attempts for each.
     assert_eq!(reasons[..2], ["signature_mismatch"; 2]);
     assert_eq!(reasons[2..], ["limit_exceeded"; 8]);
     assert_eq!(results[9]["state"], "unverifiable");

@@ -1,4 +1,4 @@
-//! A folder of cards with what is expected of them: `expected.json`, and `fetch_map.json` for the keys.
+//! A folder of cards with expectations: `expected.json`, and `fetch_map.json` for the keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,17 +10,17 @@ use touchstone::domain::card::{Context, Live, score};
 
 use super::fixture;
 
-/// A folder of further cards.
+/// Folder of additional cards.
 const EXTRA: &str = "TOUCHSTONE_EXTRA_VECTORS";
 const TOLERANCE: f64 = 0.005;
-/// Depends on what is configured, which a folder does not say.
+/// Depends on the configuration, which a folder does not state.
 const CONFIGURED: &str = "SIGNATURE_ISSUER_UNBOUND";
 
 fn document(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// The answers and trusted keys a folder has for its cards.
+/// A folder's key-set responses and trusted keys.
 fn keys(folder: &Path) -> Keys {
     let map = folder.join("fetch_map.json");
     let map = if map.is_file() {
@@ -69,7 +69,7 @@ fn differences(expected: &Value, found: &Value, path: &str, told: &mut Vec<Strin
     }
 }
 
-/// Scores every card of a folder; how many there were, and what was not as expected.
+/// Scores every card of a folder; returns the number of cards and the differences.
 pub fn check(folder: &Path) -> (usize, Vec<String>) {
     let (expected, keys) = (document(&folder.join("expected.json")), keys(folder));
     let context = Context {
@@ -139,7 +139,7 @@ fn every_card_of_a_named_folder_scores_as_expected() {
     assert!(cards > 0);
 }
 
-/// A folder of ours, in the form of any other.
+/// A folder of our own, in the common format.
 fn folder(cards: &Value) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, document: &Value| {

@@ -1,4 +1,4 @@
-//! A card of our own, changes to it, and keys that sign it.
+//! A valid card, changes to it, and keys that sign it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -20,14 +20,14 @@ use touchstone::domain::card::{Context, Live, Scorecard, score};
 /// 2026-06-01T12:00:00Z, when every card here is scored.
 pub const NOW: i64 = 1_780_315_200;
 pub const DAY: i64 = 86_400;
-/// Where the keys are.
+/// URL of the key set.
 pub const KEY_SET: &str = "https://keys.harbour.example/set.json";
 
 pub fn now() -> Timestamp {
     Timestamp::from_second(NOW).unwrap()
 }
 
-/// A card without a fault, not signed.
+/// An unsigned card without faults.
 pub fn card() -> Value {
     json!({
         "protocolVersion": "0.3.0",
@@ -62,13 +62,13 @@ pub fn card() -> Value {
 /// A change to a card.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Puts a value at a pointer; its parent has to be there.
+    /// Sets a value at a pointer, whose parent must exist.
     Set(&'static str, Value),
-    /// Takes it away.
+    /// Removes the value at a pointer.
     Cut(&'static str),
 }
 
-/// Changes a card.
+/// Applies changes to a card.
 pub fn changed(mut card: Value, changes: &[Change]) -> Value {
     for change in changes {
         let (Change::Set(pointer, _) | Change::Cut(pointer)) = change;
@@ -126,7 +126,6 @@ enum Secret {
     Rsa(Box<RsaKeyPair>),
 }
 
-/// A key pair.
 pub struct Signer {
     id: &'static str,
     secret: Secret,
@@ -151,7 +150,6 @@ impl Signer {
         self.id
     }
 
-    /// The public key.
     pub fn jwk(&self) -> Value {
         let point = |curve: &str, point: &[u8]| {
             let (x, y) = point[1..].split_at((point.len() - 1) / 2);
@@ -211,7 +209,7 @@ impl Signer {
     }
 }
 
-/// Every key the tests sign with.
+/// All keys that the tests sign with.
 pub struct Signers {
     pub es256: Signer,
     pub other: Signer,
@@ -258,7 +256,6 @@ impl Signers {
         ]
     }
 
-    /// The key for an algorithm.
     pub fn of(&self, algorithm: &str) -> &Signer {
         match algorithm {
             "ES256" => &self.es256,
@@ -270,12 +267,12 @@ impl Signers {
     }
 }
 
-/// The header of a signature that was made yesterday.
+/// The protected header of a signature made yesterday.
 pub fn header(algorithm: &str, key_id: &str) -> Value {
     json!({"alg": algorithm, "typ": "JOSE", "kid": key_id, "jku": KEY_SET, "iat": NOW - DAY})
 }
 
-/// The card as RFC 8785 writes it, without signatures.
+/// The card in RFC 8785 form, without signatures.
 pub fn canonical(card: &Value) -> Vec<u8> {
     let mut card = card.clone();
     card.as_object_mut().unwrap().remove("signatures");
@@ -288,14 +285,14 @@ pub fn with_signatures(mut card: Value, signatures: Vec<Value>) -> Value {
     card
 }
 
-/// A card that one key has signed in the common way.
+/// A card signed by one key in the common way.
 pub fn signed(card: Value, algorithm: &str) -> Value {
     let signer = SIGNERS.of(algorithm);
     let signature = signer.seal(&header(algorithm, signer.id()), &canonical(&card));
     with_signatures(card, vec![signature])
 }
 
-/// The answer of a server with a key set.
+/// The response of a key-set server.
 pub fn answered(document: &Value) -> KeySetAnswer {
     KeySetAnswer::Answered {
         status: 200,
@@ -303,13 +300,13 @@ pub fn answered(document: &Value) -> KeySetAnswer {
     }
 }
 
-/// The key set of everybody who signs here, served where headers say it is.
+/// The key set of all signers, at the URL in the headers.
 pub fn keys() -> Keys {
     let all: Vec<Value> = SIGNERS.all().iter().map(|it| it.jwk()).collect();
     keys_of(&json!({"keys": all}))
 }
 
-/// A key set served where headers say it is.
+/// A key set at the URL in the headers.
 pub fn keys_of(document: &Value) -> Keys {
     Keys {
         key_sets: BTreeMap::from([(KEY_SET.to_owned(), answered(document))]),
@@ -318,7 +315,6 @@ pub fn keys_of(document: &Value) -> Keys {
     }
 }
 
-/// A trusted key.
 pub fn jwk(value: &Value) -> Jwk {
     Jwk::read(value.clone()).unwrap()
 }

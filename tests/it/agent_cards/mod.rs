@@ -1,4 +1,4 @@
-//! Scores of agent cards, through what the rules offer to the outside.
+//! Agent card scores, through the public interface of the rules.
 
 mod bounds;
 mod corpus;

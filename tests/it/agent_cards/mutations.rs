@@ -15,7 +15,8 @@ use touchstone::domain::card::{Card, Context, Live, Scorecard, score};
 
 use super::fixture::{SIGNERS, canonical, card, header, keys, now, signed, with_signatures};
 
-/// Cards to begin with. None is signed by P-521 or Ed25519, whose libraries take their time without optimisation.
+/// Starting cards. None is signed with P-521 or Ed25519, whose libraries are slow without
+/// optimization.
 fn corpus() -> Vec<Value> {
     let two = card();
     let seal = |signer: &super::fixture::Signer| {
@@ -38,17 +39,17 @@ static KEYS: LazyLock<Keys> = LazyLock::new(keys);
 
 #[derive(Clone, Debug)]
 enum Mutation {
-    /// Puts a value in the place of another.
+    /// Replaces a value.
     Replace(Index, Value),
     /// Copies one part of the card over another.
     Copy(Index, Index),
-    /// Takes a part away.
+    /// Removes a part.
     Remove(Index),
     /// Changes a byte of the text.
     Octet(Index, u8),
-    /// Puts text between.
+    /// Inserts text.
     Insert(Index, String),
-    /// Cuts the text off.
+    /// Truncates the text.
     End(Index),
 }
 
@@ -160,7 +161,7 @@ fn mutated(mut card: Value, mutations: &[Mutation]) -> Vec<u8> {
     octets
 }
 
-/// An agent of which every interface answers with what came first to mind.
+/// An agent whose interfaces all answer with arbitrary data.
 fn seen(octets: &[u8], body: Vec<u8>, status: u16) -> Observation {
     let plan = Card::parse(octets).map(|card| Plan::of(&card));
     let reply = Reply {

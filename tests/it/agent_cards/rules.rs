@@ -1,4 +1,4 @@
-//! What each rule of compliance and trust costs, one change to a card without a fault at a time.
+//! The cost of each compliance and trust rule, by one change at a time to a perfect card.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -354,7 +354,8 @@ fn a_card_full_of_faults_is_not_answered_by_a_flood() {
     );
     let scorecard = scored(&faulty, &keys());
     assert_eq!(compliance(&scorecard).1, 0);
-    // The first thousand, of skills without fields and without tags, and a hundred signatures.
+    // The first thousand findings, about skills without fields and without tags, and a hundred
+    // signatures.
     assert_eq!(scorecard.issues.len(), 1_100);
     // Two findings per skill, and one per signature that is reported.
     assert_eq!(scorecard.omitted_issues, 10_000 + 100 - 1_100);

@@ -1,4 +1,4 @@
-//! Signatures: every algorithm, every step that can fail, every way of writing a card.
+//! Signatures: every algorithm, every step that can fail, every form of a card.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn failed(reason: Reason) -> (State, Option<Reason>, Option<Profile>) {
     (reason.state(), Some(reason), None)
 }
 
-/// A card signed by the first key under a header with changes.
+/// A card signed by the first key, with changes to the protected header.
 fn under(changes: Value) -> Value {
     let signer = &SIGNERS.es256;
     let mut header = header("ES256", signer.id());
@@ -265,7 +265,7 @@ fn ecdsa_signatures_are_r_and_s_concatenated() {
     let raw = card["signatures"][0]["signature"].as_str().unwrap();
     let raw =
         base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, raw).unwrap();
-    // The same two numbers in DER, each with a zero in front so that none is negative.
+    // The same two numbers in DER, each with a leading zero so that neither is negative.
     let (r, s) = raw.split_at(32);
     let der = [&[0x30, 70, 2, 33, 0], r, &[2, 33, 0], s].concat();
     for signature in [&der, &raw[..63].to_vec(), &[raw.as_slice(), &[0]].concat()] {
@@ -274,7 +274,7 @@ fn ecdsa_signatures_are_r_and_s_concatenated() {
     }
 }
 
-/// The members of a card that matter here, and what is signed of it by hand.
+/// The relevant members of a card, and the hand-written form that is signed.
 #[rstest]
 #[case::spec(
     r#"{"b":1,"additionalInterfaces":[],"capabilities":{"extensions":[{"description":"","required":false,"uri":"urn:x","params":{"n":null,"e":[]}}],"streaming":false},"iconUrl":null,"unknown":null,"provider":{"organization":"o","url":null},"securitySchemes":{"k":{"type":"http","scheme":"bearer","description":"","bearerFormat":""},"o":{"type":"oauth2","oauth2MetadataUrl":"","flows":{"password":{"refreshUrl":"","tokenUrl":"t","scopes":{}}}}},"skills":[{"id":"s","tags":[],"examples":[],"inputModes":[],"outputModes":[],"security":[]}],"security":[]}"#,
@@ -500,7 +500,7 @@ fn signatures_and_key_sets_are_limited() {
             .insert(format!("https://keys.harbour.example/{n}"), set.clone());
     }
     let limit = failed(Reason::LimitExceeded);
-    // One that is refused before its key set matters takes no place.
+    // A signature rejected before its key set matters does not use up the limit.
     let refused = json!({"protected": "e30", "signature": ""});
     let spread = [vec![refused], (0..4).map(seal).collect(), vec![seal(1)]].concat();
     let spread = with_signatures(card.clone(), spread);

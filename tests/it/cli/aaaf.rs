@@ -58,7 +58,7 @@ fn a_document_is_scored_as_it_says() {
     assert_eq!(said["calibration"]["badge"], "withheld");
     assert_eq!(said["assessment"]["type"], "full");
     assert!(said["capability"]["dimensions"]["domain_breadth"]["qualified_domains"].is_number());
-    // Only files were looked at.
+    // The command reads files only.
     assert!(!home.data().exists());
     assert_eq!(
         done.stdout,
@@ -124,7 +124,7 @@ fn people_see_both_axes_and_what_they_are_made_of() {
         "{}",
         done.stdout
     );
-    // Nothing of a terminal in a pipe.
+    // No terminal control characters in a pipe.
     assert!(!done.stdout.contains(['\u{1b}', '█']), "{}", done.stdout);
 }
 

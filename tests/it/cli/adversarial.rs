@@ -1,4 +1,4 @@
-//! The suite that attacks the demo's agent: `examples/adversarial`.
+//! `examples/adversarial`, the suite that attacks the demo's agent.
 
 use std::path::Path;
 

@@ -1,10 +1,10 @@
-//! `eval --agent-command`: a program in the place of a model.
+//! `eval --agent-command`: a program instead of a model.
 
 use serde_json::json;
 
 use super::home::{Done, Home, right_outputs};
 
-/// A program that is right about every task, from what is in its input only.
+/// A program that answers every task correctly from its input alone.
 fn write_agent(home: &Home, before: &str) {
     let answers = right_outputs();
     let program = format!(
@@ -38,7 +38,7 @@ fn a_program_of_ones_own_is_evaluated_and_can_be_recorded() {
 #[test]
 fn a_program_that_ends_in_between_is_started_again() {
     let home = Home::with_pack();
-    // Every process gives one answer: the next question finds it gone.
+    // Every process gives one answer and exits before the next question.
     write_agent(
         &home,
         "print(json.dumps({'id': question['id'], 'output': output}), flush=True); os._exit(1)",
@@ -76,7 +76,7 @@ fn no_host_executes_it_for_others() {
         "{}",
         done.stderr
     );
-    // Nor can a configuration file name it.
+    // A configuration file cannot name it either.
     let config = std::fs::read_to_string(home.config()).unwrap();
     std::fs::write(home.config(), format!("agent_command = \"true\"\n{config}")).unwrap();
     let done = home.run(&["suite", "list"]);
@@ -89,7 +89,7 @@ fn no_host_executes_it_for_others() {
 async fn a_program_may_say_who_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let told = json!({"identity": {"name": "clerk", "version": "1.2.0"}, "configuration": {"writing": "never"}});
-    // The last ones do not know the question.
+    // The last ones answer an unknown question.
     let programs = [
         (
             format!(

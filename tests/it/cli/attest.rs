@@ -16,7 +16,7 @@ fn attested(rules: Vec<Value>) -> Home {
     assert_eq!(done.code, 0, "{}", done.stderr);
     let done = home.run(&["attest", "--public-key", "--out", "host.pub"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
-    // What verifies is not the host: nothing of its data is there.
+    // Verification does not need the host: its data is gone.
     std::fs::rename(home.data(), home.path("gone")).unwrap();
     home
 }
@@ -132,7 +132,7 @@ fn in_a_bundle_one_good_verdict_is_enough_and_strangers_count_for_nothing() {
     std::fs::write(home.path("run.intoto.jsonl"), lines.join("\n")).unwrap();
     let done = verify(&home, &[]);
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
-    // Without the verdict, the test result says nothing a gate could hold.
+    // Without the verdict, the test result contains nothing for a gate to check.
     std::fs::write(home.path("run.intoto.jsonl"), lines[2]).unwrap();
     let done = verify(&home, &[]);
     assert_eq!(done.code, 1, "{}{}", done.stdout, done.stderr);

@@ -102,7 +102,7 @@ fn a_picture_that_shows_something_else_does_not_hold() {
             .replace(&inner(&picture), &inner(&text))
             .into_bytes()
     };
-    // The picture alone: the proof of what is inside still holds.
+    // Only the picture is changed: the proof of the embedded credential still verifies.
     let score = ">0.82</text>";
     let altered = [
         ("tier.svg", change(">Expert</text>", ">Elite</text>")),
@@ -183,6 +183,6 @@ fn a_file_without_a_badge_is_bad_input() {
         );
     }
     assert_eq!(run(&[&folder.path().join("absent")]).code, 2);
-    // Any other document is a badge that does not hold.
+    // Any other document counts as an invalid badge.
     assert_eq!(run(&[&file("other.json", b"{}")]).code, 1);
 }

@@ -1,4 +1,4 @@
-//! `card score`: three bars for a person, the document for a program, and an exit code for a pipeline.
+//! `card score`: bars for people, JSON for programs, and an exit code for pipelines.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn home(card: &Value) -> Home {
     home
 }
 
-/// A home that trusts the key of its card.
+/// A home that trusts its card's key.
 fn trusting() -> Home {
     let signer = &SIGNERS.ed25519;
     let header =
@@ -232,7 +232,7 @@ fn a_card_that_cannot_be_read_misses_every_named_threshold() {
     assert_eq!(done.document()["belowThresholds"], missed);
 }
 
-/// Three candidates: as it should be, without a provider, and no card at all.
+/// Three candidates: a valid card, one without a provider, and a file that is not a card.
 fn candidates() -> Home {
     let home = home(&fixture::card());
     let poor = fixture::changed(

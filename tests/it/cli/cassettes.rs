@@ -1,4 +1,5 @@
-//! `eval --record` and `--replay`: the same result without the model, and names for what is missing.
+//! `eval --record` and `--replay`: the same result without the model, and errors that name missing
+//! recordings.
 
 use serde_json::{Value, json};
 use touchstone::agent::model::cassette::chain::Chain;
@@ -13,7 +14,7 @@ fn verdict(report: &Value) -> Value {
                 .iter()
                 .filter(|(name, _)| {
                     let name = name.to_ascii_lowercase();
-                    // What answered differs: a cassette in place of a model, and the report says so.
+                    // Only the source differs: the report names the cassette instead of the model.
                     ![
                         "runid",
                         "latency",
@@ -55,7 +56,7 @@ fn a_replay_comes_to_the_same_without_the_model() {
         recorded.stderr
     );
 
-    // From now on the model would answer nothing.
+    // From now on, the model has no answers.
     home.model(&json!([]));
     let replayed = home.eval(&["--replay", "tape.jsonl", "--concurrency", "2", "--json"]);
     assert_eq!(replayed.code, recorded.code, "{}", replayed.stderr);
@@ -112,7 +113,7 @@ fn a_missing_exchange_names_its_task() {
     let home = Home::with_pack();
     home.model(&json!(right_answers()));
     assert_eq!(home.eval(&["--record", "tape.jsonl"]).code, 0);
-    // A cassette without a signature, such as one of a host without a key.
+    // An unsigned cassette, such as one of a host without a key.
     let tape = std::fs::read_to_string(home.path("tape.jsonl")).unwrap();
     let mut chain = Chain::default();
     let kept = tape.lines().filter(|line| {
@@ -168,7 +169,7 @@ fn an_edited_cassette_is_refused_before_a_run_is_created() {
         "{error}"
     );
 
-    // Nor does a new chain help: the last line is signed.
+    // A recomputed chain does not help either: the last line is signed.
     let mut chain = Chain::default();
     let linked: String = edited
         .lines()

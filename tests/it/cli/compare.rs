@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::home::{Home, but, right_answers};
 
-/// A home with two runs, the second of which answers otherwise as `rules` say.
+/// A home with two runs; the second one answers differently according to `rules`.
 fn two_runs(rules: Vec<Value>) -> (Home, String, String) {
     let home = Home::with_pack();
     home.model(&json!(right_answers()));

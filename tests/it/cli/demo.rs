@@ -1,4 +1,4 @@
-//! The demo, from end to end.
+//! The demo, end to end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,17 +29,18 @@ fn the_demo_matches_its_description_on_one_screen() {
     assert!(!done.stdout.contains('\u{1b}'));
 }
 
-/// The lines that hold anything, without blanks and colours, and without what differs from run to run.
+/// The non-empty lines without indentation and colours, and without values that differ from run to
+/// run.
 fn told(lines: impl Iterator<Item = String>) -> Vec<String> {
     let masks = [
         ("\u{1b}\\[[0-9;]*m", ""),
         (r"127\.0\.0\.1:\d+", "PORT"),
         (r"SQLite in \S+", "SQLite in FOLDER"),
         (r"run_[0-9a-f]{32}", "RUN"),
-        // A program that is named by its path prints it.
+        // A program started by its path prints that path.
         (r"\S*/touchstone ", "touchstone "),
         (r"[\d.]+ m?s\b", "TIME"),
-        // As wide as the table, whose width depends on the times.
+        // The rule is as wide as the table, whose width depends on the times.
         ("─+", "─"),
         (r"\s", ""),
     ];
@@ -134,7 +135,7 @@ fn a_named_endpoint_answers_instead_and_the_story_is_told_as_it_comes() {
         standin::SMALL,
     ];
     let done = Done::of(touchstone().args(named));
-    // Both versions on the weaker model: two honest failures are a conclusive demo.
+    // Both versions fail on the weaker model: two correct failures make a conclusive demo.
     assert_eq!(done.code, 0, "{}{}", done.stdout, done.stderr);
     let document = done.document();
     assert_eq!(document["evals"][0]["verdict"], "fail");

@@ -1,4 +1,4 @@
-//! `deploy`, `gate` and `audit`: from a draft into service, with the verdict as exit code.
+//! `deploy`, `gate` and `audit`: from a draft into service, with the gate's decision as exit code.
 
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
@@ -25,7 +25,7 @@ fn a_version_goes_into_service_only_past_the_gate() {
         assert!(moved.stdout.contains(state), "{}", moved.stdout);
     }
 
-    // Without evidence, and on an eval that did not pass.
+    // Without evidence, and with an eval that did not pass.
     let asked = home.run(&["gate", "check", &it, "--channel", "stable"]);
     assert_eq!(asked.code, 1, "{}{}", asked.stdout, asked.stderr);
     assert!(asked.stdout.contains("eval-run: "), "{}", asked.stdout);

@@ -1,4 +1,4 @@
-//! `eval` and `run`, embedded, with a scripted model: verdicts as exit codes, files, documents.
+//! `eval` and `run` without a server, with a scripted model: exit codes, files, JSON documents.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -152,7 +152,7 @@ fn unjudged_tasks_exit_4_and_a_retry_judges_only_those() {
         "{error}"
     );
 
-    // A script with other answers is another model under the same name.
+    // A script with other answers counts as another model under the same name.
     home.model(&json!(right_answers()));
     let refused = home.run(&["--json", "run", "retry", &run]);
     let error = &refused.document()["error"];
@@ -161,7 +161,7 @@ fn unjudged_tasks_exit_4_and_a_retry_judges_only_those() {
         (2, Some("model_changed"))
     );
 
-    // The verdict of a retry is about the model of the run, so another one is refused by name.
+    // A retry must use the model of the run, so a different model is refused by name.
     let other = std::fs::read_to_string(home.path("touchstone.toml")).unwrap();
     std::fs::write(
         home.path("touchstone.toml"),
@@ -182,7 +182,7 @@ fn unjudged_tasks_exit_4_and_a_retry_judges_only_those() {
 #[test]
 fn a_cancelled_run_is_retried_as_soon_as_it_has_ended() {
     let home = Home::with_pack();
-    // Long enough that the run does not end before it is cancelled, and short enough for its retry.
+    // The run must not end before it is cancelled, and its retry must be short.
     home.model(&json!(right_but_late("thanks", 20_000)));
     let (mut child, _stderr, run) = home.start_eval();
 
@@ -195,7 +195,7 @@ fn a_cancelled_run_is_retried_as_soon_as_it_has_ended() {
     );
 
     assert_eq!(home.run(&["run", "cancel", &run]).code, 0);
-    // Whether the other process has acted on it by now or not: the retry waits for it.
+    // Whether or not the other process has acted on the request by now, the retry waits for it.
     let retried = home.run(&["--json", "run", "retry", &run]);
     assert_eq!(retried.code, 0, "{}{}", retried.stdout, retried.stderr);
     assert_eq!(retried.document()["retryOf"], json!(run));
@@ -244,7 +244,7 @@ fn more_tasks_in_flight_than_are_allowed_is_said_with_the_number_in_force() {
             assert!(text.contains(&said), "{text}");
         }
     }
-    // Nothing is left out that would be worth a note either.
+    // No omission here is worth a note.
     let done = home.eval(&["--concurrency", "3", "--mode", "golden"]);
     assert!(
         !done.stderr.contains("note") && !done.stdout.contains("note"),

@@ -1,4 +1,4 @@
-//! Help that helps, and usage errors that say what to do.
+//! Help texts, and usage errors that name the remedy.
 
 use clap::CommandFactory;
 use rstest::rstest;
@@ -37,7 +37,7 @@ fn every_command_has_help_with_examples_that_parse() {
             .collect();
         assert!(!commands.is_empty(), "{path:?}");
         for line in commands {
-            // What follows two blanks, a pipe or `&&` is another matter.
+            // Text after two blanks, a pipe or `&&` belongs to another command.
             let line = line
                 .trim()
                 .split("   ")
@@ -178,7 +178,7 @@ fn environment_variables_of_other_commands_are_ignored() {
     let done = with(&["pack", "init", "triage", "--name", "vendor.acme.triage"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert_eq!(with(&["pack", "lint", "triage"]).code, 0);
-    // What would be done here, and not at the host, is refused all the same.
+    // Commands that act locally and not on the host are refused as well.
     for arguments in [&["serve"][..], &["key", "list"], &["demo"]] {
         let done = with(arguments);
         assert_eq!(done.code, 2, "{}", done.stderr);

@@ -1,4 +1,4 @@
-//! A folder in which the binary works, with the demo's pack installed and a scripted model.
+//! A folder for the binary, with the demo's pack installed and a scripted model.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -57,25 +57,23 @@ impl Done {
         }
     }
 
-    /// stdout as one document.
+    /// stdout as one JSON document.
     pub fn document(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|_| panic!("no JSON: {}{}", self.stdout, self.stderr))
     }
 }
 
-/// The folder.
 pub struct Home(TempDir);
 
 impl Home {
-    /// An empty one.
     pub fn empty() -> Self {
         let home = Self(tempfile::tempdir().unwrap());
         home.model(&json!([]));
         home
     }
 
-    /// One with the demo's pack.
+    /// With the demo's pack.
     pub fn with_pack() -> Self {
         let home = Self::empty();
         let key = SecretKey::from_random([7; 32]);
@@ -112,14 +110,13 @@ impl Home {
         home
     }
 
-    /// The binary, working here.
+    /// The binary, with this folder as its home.
     pub fn touchstone(&self) -> Command {
         let mut command = touchstone();
         command.current_dir(self.0.path());
         command
     }
 
-    /// Runs the binary here.
     pub fn run(&self, arguments: &[&str]) -> Done {
         Done::of(self.touchstone().args(arguments))
     }
@@ -130,7 +127,8 @@ impl Home {
         self.run(&arguments)
     }
 
-    /// Starts an eval of the demo's suite: the process, the rest of its stderr, to be kept while it runs, and the run.
+    /// Starts an eval of the demo's suite: the process, the rest of its stderr, which must be kept
+    /// while it runs, and the run.
     pub fn start_eval(&self) -> (Child, BufReader<ChildStderr>, String) {
         let mut child = std::process::Command::new(self.touchstone().get_program())
             .current_dir(self.0.path())
@@ -158,7 +156,7 @@ impl Home {
         self.path("touchstone.toml")
     }
 
-    /// Longest time that an answer may take from now on. A run does not pin it, unlike the script.
+    /// Sets the maximum response time. Unlike the script, a run does not pin it.
     pub fn timeout(&self, seconds: f64) {
         let settings = std::fs::read_to_string(self.config()).unwrap();
         let kept = settings
@@ -168,7 +166,7 @@ impl Home {
         std::fs::write(self.config(), format!("{kept}timeout_s = {seconds}\n")).unwrap();
     }
 
-    /// Answers from these rules from now on.
+    /// Sets the rules of the scripted model.
     pub fn model(&self, rules: &Value) {
         std::fs::write(
             self.path("answers.json"),
@@ -225,7 +223,7 @@ pub fn right_but_late(task: &str, delay_ms: u64) -> Vec<Value> {
     rules
 }
 
-/// A rule that comes before others.
+/// Puts a rule before the others.
 pub fn but(task: &str, turn: Value) -> Value {
     json!({"when": {"taskId": task}, "turns": [turn]})
 }

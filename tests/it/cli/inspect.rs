@@ -1,4 +1,4 @@
-//! `run diff` and its kin: looking closer at recorded runs, embedded.
+//! `run diff` and related commands: inspecting recorded runs without a server.
 
 use reqwest::Method;
 use serde_json::json;
@@ -45,7 +45,7 @@ fn a_replay_needs_no_model_and_a_branch_judges_again() {
     let script = json!(right_but_late("thanks", 3_000));
     home.model(&script);
     let run = home.run_of(&home.eval(&["--json"]).document());
-    // Whatever the model would say now.
+    // The model's current answers do not matter.
     home.model(&json!([]));
     let replay = home.run(&["--json", "run", "fork", &run]);
     assert_eq!(replay.code, 0, "{}{}", replay.stdout, replay.stderr);
@@ -205,7 +205,8 @@ fn a_correction_is_shown_beside_the_score_everywhere() {
     }
 }
 
-/// Names in an archive are its author's: U+202E would show `exe.md` for what ends in `dm.exe`.
+/// File names in an archive are chosen by its author: with U+202E, a name that ends in `dm.exe` is
+/// displayed as `exe.md`.
 #[test]
 fn names_in_an_archive_do_not_act_on_the_terminal() {
     let site = Site::embedded();

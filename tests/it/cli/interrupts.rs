@@ -1,4 +1,4 @@
-//! `run interrupts`, `run answer`, `run pause` and `run resume`, against a host that has something to ask.
+//! `run interrupts`, `run answer`, `run pause` and `run resume`, against a host with interrupts.
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ impl Asking {
         Self { home, server, key }
     }
 
-    /// Starts a workflow and waits until it has come to this event.
+    /// Starts a workflow and waits for this event.
     fn workflow(&self, body: &Value, event: &str) -> String {
         let url = Url::parse(&self.server.url).unwrap();
         let key = SecretString::from(self.key.clone());

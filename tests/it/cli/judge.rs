@@ -1,4 +1,4 @@
-//! Rubrics on the command line: a judge in the configuration, on a flag, or nowhere.
+//! Rubrics on the command line: the judge comes from the configuration, from a flag, or is missing.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use crate::process::endpoint::Endpoint;
 
 const SUITE: &str = "local.test.evals.tone@1.0.0";
 
-/// The first task of the demo's suite, to be judged by two criteria.
+/// The first task of the demo's suite, with two criteria for a judge.
 fn suite() -> Value {
     let files = Release::Present.files();
     let demo = parse_suite(&files["evals/support-triage.json"]).unwrap();
@@ -34,7 +34,7 @@ fn home() -> Home {
 }
 
 fn eval(home: &Home, more: &[&str]) -> Done {
-    // One task shows nothing beyond chance.
+    // One task is too few for a significant result.
     let line = [
         &["--json", "eval", SUITE, "--agent", AGENT, "--lenient"],
         more,
@@ -43,12 +43,12 @@ fn eval(home: &Home, more: &[&str]) -> Done {
     home.run(&line)
 }
 
-/// Has the judge of the configuration say this of politeness, and that the rest is met.
+/// Makes the configured judge give this verdict on politeness, and approve the rest.
 fn judge(home: &Home, model: &str, polite: &Value) {
     judge_within(home, model, polite, 60.0);
 }
 
-/// The same with the longest time that an answer of the judge may take.
+/// The same with a maximum response time for the judge.
 fn judge_within(home: &Home, model: &str, polite: &Value, seconds: f64) {
     let rules = json!({"rules": [
         {"when": {"contains": "is polite"}, "turns": [polite]},
@@ -123,7 +123,7 @@ fn a_retry_needs_the_judge_the_run_had() {
         refused.stdout,
         refused.stderr
     );
-    // Other answers under the same name are another judge, too.
+    // Different answers under the same name make a different judge, too.
     judge(&home, "examiner-1", &json!({"output": {"met": true}}));
     let refused = home.run(&["--json", "run", "retry", &run]);
     assert!(
@@ -194,7 +194,7 @@ fn samples(count: usize) -> String {
 fn a_judge_is_compared_with_people_and_shown_with_the_run() {
     let home = home();
     judge(&home, "examiner-1", &json!({"output": {"met": true}}));
-    // Two criteria: a queue is always named, politeness is in the word.
+    // Two criteria: a queue is always named, and politeness shows in the word.
     let rules = json!({"rules": [
         {"when": {"contains": "names a queue"}, "turns": [{"output": {"met": true}}]},
         {"when": {"contains": "Kindly"}, "turns": [{"output": {"met": true}}]},
@@ -252,7 +252,7 @@ fn a_judge_is_compared_with_people_and_shown_with_the_run() {
         "{shown}"
     );
 
-    // Another model is another judge, of whom nothing is known.
+    // Another model is another judge, which is not calibrated.
     judge(&home, "examiner-2", &json!({"output": {"met": true}}));
     std::fs::write(home.path("judge.json"), rules.to_string()).unwrap();
     let first = calibrate("few.jsonl", &["--allow-few"]);

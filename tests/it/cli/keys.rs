@@ -15,7 +15,7 @@ fn a_new_key_is_alone_on_stdout_and_is_listed_without_its_secret() {
         "{key:?}"
     );
     assert!(!made.stderr.contains(key));
-    // The secret half may hold the separator too.
+    // The secret half may contain the separator too.
     let secret = key.splitn(3, '_').nth(2).unwrap();
 
     let listed = home

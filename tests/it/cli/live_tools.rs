@@ -1,4 +1,4 @@
-//! `--mode live-shadow`: tools of a configured server in the place of fixtures.
+//! `--mode live-shadow`: tools of a configured server instead of fixtures.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::home::{Done, Home};
 const TOOL: &str = "parcelport:account.lookup";
 const SUITE: &str = "vendor.acme.evals.live@1.0.0";
 
-/// A suite of one task whose agent looks the account up, and a model that does.
+/// A suite of one task whose agent looks the account up, and a model that does so.
 fn home() -> Home {
     let home = Home::with_pack();
     let suite = json!({
@@ -93,13 +93,13 @@ fn a_live_run_calls_the_server_and_a_golden_one_does_not() {
     assert_eq!(mixed.code, 2, "{}", mixed.stderr);
     assert!(mixed.stdout.contains("cannot be mixed"), "{}", mixed.stdout);
 
-    // One trial on the world of one day shows nothing.
+    // One trial of a changing environment is not significant.
     let run = home.run_of(&live.document());
     let statistics = home.run(&["run", "statistics", &run, "--json"]).document();
     let reasons = statistics["gate"]["reasons"].to_string();
     assert!(reasons.contains("live tools need 3 trials"), "{statistics}");
 
-    // The cassette needs neither model nor server.
+    // The cassette needs neither the model nor the server.
     home.model(&json!([]));
     let config = std::fs::read_to_string(home.config()).unwrap();
     std::fs::write(
@@ -111,7 +111,7 @@ fn a_live_run_calls_the_server_and_a_golden_one_does_not() {
     assert_eq!(replayed.code, live.code, "{}", replayed.stderr);
     assert_eq!(answers(&home, &replayed), [json!("seen")]);
 
-    // Without its server no task is passed, and the run ends all the same.
+    // Without its server, no task passes, and the run still ends.
     let dead = eval(&home, &["--mode", "live-shadow"]);
     let report = dead.document();
     assert_eq!(

@@ -1,4 +1,5 @@
-//! The command line as a person or a pipeline meets it: the binary, its exit codes, its two output streams.
+//! The command line as people and pipelines use it: the binary, its exit codes, its two output
+//! streams.
 
 mod aaaf;
 mod adversarial;

@@ -15,7 +15,7 @@ fn fixture(name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(folder.join(name)).unwrap()).unwrap()
 }
 
-/// The input that ends in a PASS.
+/// An input that gives a PASS.
 fn input() -> Value {
     fixture("compute/till.json")["input"].clone()
 }
@@ -26,7 +26,7 @@ fn home(document: &Value) -> Home {
     home
 }
 
-/// The same after edits: pointers, and what is to stand there.
+/// A document after edits, given as pointers and new values.
 fn edited(mut document: Value, edits: &[(&str, Value)]) -> Value {
     for (pointer, value) in edits {
         edit(&mut document, pointer, value);
@@ -144,7 +144,7 @@ fn an_input_may_come_from_stdin_or_be_yaml() {
         .args(["oasis", "compute", "-"])
         .write_stdin(input().to_string());
     assert_eq!(Done::of(&mut command).code, 0);
-    // Every document of JSON is one of YAML.
+    // Every JSON document is also YAML.
     std::fs::write(home.path("input.yaml"), input().to_string()).unwrap();
     assert_eq!(home.run(&["oasis", "compute", "input.yaml"]).code, 0);
     let done = home.run(&["oasis", "compute", "missing.json"]);
@@ -240,7 +240,8 @@ fn a_host_without_profiles_and_providers_says_what_to_do() {
     assert_eq!(told, json!({"profiles": [], "providers": []}));
 }
 
-/// The Front Desk pack in a folder, changed: file, old text, new text. A file whose new text is empty is removed.
+/// The Front Desk pack in a folder, with changes: file, old text, new text. A file whose new text
+/// is empty is removed.
 fn desk(changes: &[(&str, &str, &str)]) -> Home {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("packs/oasis-front-desk");
     let mut files = Files::new();
@@ -278,7 +279,7 @@ fn build_goes_by_what_install_refuses() {
         .lines()
         .any(|it| it.starts_with(&place) && it.contains("one of exists"));
     assert!(told, "{}", lint.stderr);
-    // An evaluation of other scenarios is possible.
+    // An evaluation of the other scenarios is possible.
     let build = home.run(&["pack", "build", "desk", "--out", "desk.tgz"]);
     assert_eq!(build.code, 0, "{}", build.stderr);
 }

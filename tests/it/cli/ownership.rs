@@ -1,4 +1,4 @@
-//! Who executes runs and assessments: commands on a shared data folder execute only their own.
+//! Ownership of runs and assessments: commands on a shared data folder execute only their own.
 
 use serde_json::{Value, json};
 use touchstone::agent::model::OwnModels;
@@ -10,7 +10,7 @@ use touchstone::demo::pack::{AGENT, SUITE};
 use super::home::{Home, right_answers, right_but_late};
 use super::rating::{assert_good, tasks, with_evidence, write};
 
-/// Queues runs on the folder as a host would, which is gone before it executes any.
+/// Queues runs as a host would that stops before executing any.
 fn queued(home: &Home, count: usize) -> Vec<String> {
     let config = Config {
         data: home.data(),
@@ -50,7 +50,7 @@ fn a_command_leaves_the_runs_of_others_alone() {
     for run in &others {
         assert_eq!(status(&home, run), "pending", "{run}");
     }
-    // The cassette holds nothing of them either: one exchange for each task of one run.
+    // The cassette contains no exchange of those runs either: one exchange per task of one run.
     let tape = std::fs::read_to_string(home.path("tape.jsonl")).unwrap();
     let exchanges = tape.lines().filter(|line| line.contains("\"exchange\""));
     assert_eq!(exchanges.count(), right_answers().len());
@@ -115,7 +115,7 @@ fn a_retry_at_another_address_is_refused_with_both() {
 
 const API: &str = "/api/v1";
 
-/// Has a process on the folder do this, which is gone before it works on anything.
+/// Runs an action as a process that stops before working on anything.
 fn gone<T>(home: &Home, as_command: bool, done: impl AsyncFnOnce(Client) -> T) -> T {
     let config = Config {
         data: home.data(),
@@ -134,7 +134,7 @@ fn gone<T>(home: &Home, as_command: bool, done: impl AsyncFnOnce(Client) -> T) -
     })
 }
 
-/// Asks for an assessment of an agent; its id.
+/// Requests an assessment of an agent; returns its id.
 fn ordered(home: &Home, as_command: bool, agent: &str) -> String {
     gone(home, as_command, async |client: Client| {
         let order = json!({"agent_id": agent, "type": "passive_only"});
@@ -187,7 +187,7 @@ fn a_command_leaves_the_assessments_of_others_alone() {
     assert_eq!(stage(&home, &waiting), "pending");
 }
 
-/// Otherwise nothing would ever work on it, and its agent could not be assessed again.
+/// Otherwise the assessment would never run, and its agent could not be assessed again.
 #[test]
 fn an_assessment_of_a_command_that_was_killed_is_carried_on_by_the_next_one() {
     let home = with_evidence(36);

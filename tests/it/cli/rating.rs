@@ -1,4 +1,4 @@
-//! `enroll`, `collect`, `assess`: from nothing to a rating, in the data folder and against a host.
+//! `enroll`, `collect`, `assess`: from an empty folder to a rating, locally and against a host.
 
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
@@ -15,7 +15,8 @@ fn ago(seconds: i64) -> String {
     (now - SignedDuration::from_secs(seconds)).to_string()
 }
 
-/// Tasks with what most dimensions look at; the agent is named as events of other systems name it.
+/// Tasks with the fields that most dimensions use; the agent's name is as in events of other
+/// systems.
 pub fn tasks(agent: &str, many: usize) -> Vec<Value> {
     let mut events = Vec::new();
     for n in 0..many {
@@ -41,7 +42,7 @@ pub fn with_evidence(many: usize) -> Home {
     with_evidence_about("triage", many)
 }
 
-/// The same with an agent of this name.
+/// The same for an agent with this name.
 pub fn with_evidence_about(agent: &str, many: usize) -> Home {
     let home = Home::empty();
     let enroll = [
@@ -71,7 +72,7 @@ pub fn assert_good(done: &Done) {
 #[test]
 fn an_agent_is_rated_in_an_empty_folder_without_any_set_up() {
     let home = with_evidence(36);
-    // Again, and with more lines: nothing is recorded twice.
+    // The same file with more lines: no event is recorded twice.
     let mut events = tasks("triage", 36);
     let text = std::fs::read_to_string(home.path("events.jsonl")).unwrap();
     events.truncate(1);
@@ -101,10 +102,10 @@ fn an_agent_is_rated_in_an_empty_folder_without_any_set_up() {
     assert_good(&done);
     let found = done.document();
     assert_eq!(found["status"], "completed");
-    // Every event once, and the one that came later.
+    // Every event once, including the one that came later.
     assert_eq!(found["result"]["evidence"]["events"], 73);
     assert_eq!(found["result"]["tasks_performance"], 36);
-    // By id as well.
+    // The id works as well.
     let id = found["agent_id"].as_str().unwrap();
     assert_good(&home.run(&["rating", "assess", id, "--dimension", "accuracy"]));
 }
@@ -182,7 +183,7 @@ fn a_refused_event_is_named_with_its_line_and_the_others_are_taken() {
         (&document["accepted"], &document["rejected"]),
         (&json!(3), &json!(2))
     );
-    // Only the one that is refused.
+    // Only the rejected event.
     write(&home, "bad.jsonl", &events[1..2]);
     let done = home.run(&["rating", "collect", "--source", "bad.jsonl"]);
     assert_eq!(
@@ -566,7 +567,7 @@ fn an_agent_that_is_a_command_of_the_configuration_is_put_through_stress_tests()
         (&json!("completed"), &way),
         "{found}"
     );
-    // Naming an installed agent takes the way away.
+    // Naming an installed agent removes the endpoint.
     let agent = "vendor.acme.triage.default";
     let update = [
         "rating",
@@ -828,7 +829,7 @@ fn task_logs_become_evidence_once() {
     assert_good(&done);
     assert_eq!(done.stdout, "4 recorded\n");
     assert!(!done.stderr.contains("new"), "{}", done.stderr);
-    // A task more, before the others.
+    // One more task, before the others.
     let rows = log.strip_prefix(header).unwrap();
     let log = format!("{header}{}{rows}t9,,,,,,\n", row(2));
     std::fs::write(home.path("march.csv"), log).unwrap();
@@ -852,7 +853,7 @@ fn task_logs_become_evidence_once() {
     );
     let done = home.run(&[&collect[..], &["--json"]].concat());
     assert_eq!(done.document()["new"], 0);
-    // Of several logs the refusal names the one.
+    // With several logs, the error names the invalid one.
     std::fs::create_dir(home.path("task_logs")).unwrap();
     std::fs::write(home.path("task_logs/may.jsonl"), "{\"task_id\": 7}\n").unwrap();
     let done = home.run(&["rating", "collect", "triage", "--source", "task_logs"]);
@@ -967,7 +968,7 @@ fn memory_files_become_evidence_once() {
     let done = home.run(&collect);
     assert_good(&done);
     assert_eq!(done.stdout, "2 recorded\n");
-    // The same task in another file, one more, and one that grades itself.
+    // The same task in another file, one more task, and one that grades itself.
     let graded = format!("```task\n{}quality_score: 1.0\n```\n", task("3"));
     let log = format!("{first}\n```task\n{}```\n\n{graded}", task("2"));
     std::fs::write(home.path("log.md"), log).unwrap();

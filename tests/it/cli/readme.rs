@@ -37,7 +37,8 @@ fn an_own_agent_is_evaluated_by_the_commands_of_the_readme() {
     for command in commands {
         let mut words: Vec<&str> = command.split_whitespace().collect();
         assert_eq!(words.remove(0), "touchstone");
-        // The reader's model is not at hand; the stand-in is, and knows nothing of this agent's labels.
+        // The reader's model is not available; the stand-in is, and it does not know this agent's
+        // labels.
         let mut judged = false;
         for at in 1..words.len() {
             match words[at - 1] {
@@ -135,7 +136,8 @@ fn the_other_commands_of_the_documents_exist() {
                     .replace("SUITE@VERSION", "vendor.acme.evals.triage@1.0.0")
                     .replace("KEY", "tsk_1_2");
                 let mut words: Vec<&str> = command.split_whitespace().collect();
-                // Only whether it parses: asking for help needs a whole command line up to there.
+                // Only parsing is tested: a help request needs a complete command line up to that
+                // point.
                 words.push("--help");
                 let done = Done::of(Home::empty().touchstone().args(&words));
                 assert_eq!(done.code, 0, "{file}: {line}\n{}", done.stderr);
@@ -144,7 +146,7 @@ fn the_other_commands_of_the_documents_exist() {
     }
 }
 
-/// The words of a command line, of which quotes keep some together.
+/// Splits a command line into words, respecting quotes.
 fn words_of(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for character in line.chars() {
@@ -184,7 +186,7 @@ fn the_commands_of_the_guides_parse_as_printed() {
                 let Some((before, command)) = line.split_once("touchstone ") else {
                     continue;
                 };
-                // Where the output goes is the shell's affair.
+                // Redirections are left to the shell.
                 let command = command.split(" > ").next().unwrap().trim_end();
                 let command = match before.ends_with("$(") {
                     true => command.trim_end_matches(')'),
@@ -266,9 +268,9 @@ fn the_examples_for_pipelines_are_sound_and_their_commands_are_ours() {
             if !line.starts_with("touchstone ") {
                 continue;
             }
-            // What becomes of the output is the shell's affair.
+            // Redirections and pipes are left to the shell.
             let line = line.split(['>', '|']).next().unwrap();
-            // Variables stand for one word each, of the right form.
+            // A variable represents one valid word.
             let line = line.replace("\"$SUITE\"", "vendor.acme.evals.triage@1.0.0");
             let line = line
                 .replace("$VERSION", "1.0.0")

@@ -97,7 +97,7 @@ fn it_says_where_it_listens_serves_the_same_commands_and_ends_on_sigterm() {
         (2, Some("unauthenticated"))
     );
 
-    // A key that is made while the server runs works at once, and sees nothing of another tenant.
+    // A key created while the server runs works at once, and sees nothing of another tenant.
     let other = home.run(&["key", "create", "--tenant", "other"]).stdout;
     let foreign = remote(&["run", "show", report["runId"].as_str().unwrap()], &other);
     assert_eq!(foreign.document()["error"]["code"], "not_found");

@@ -1,4 +1,4 @@
-//! A real model's eval, recorded once and played back: `examples/small-model`.
+//! A real model's eval, recorded once and replayed: `examples/small-model`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `suite init`, `lint` and `import`: where suites come from.
+//! `suite init`, `lint` and `import`: creating suites.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn a_starter_is_a_suite_with_words_that_can_be_imported_and_run() {
     let again = home.run(&["suite", "init", "vendor.acme.evals.triage"]);
     assert_eq!(again.code, 2, "{}", again.stdout);
 
-    // Two tasks are an example and no evidence, and that is all the linter says.
+    // The linter reports only that two tasks are an example, not evidence.
     let done = home.run(&["suite", "lint", "triage.yaml", "--json"]);
     assert_eq!(done.code, 0, "{}", done.stderr);
     assert_eq!(warnings(&done), ["underpowered", "underpowered"]);

@@ -1,4 +1,5 @@
-//! Attestations read by the libraries of in-toto and secure-systems-lab, which also have to notice every change.
+//! Attestations read by the in-toto and secure-systems-lab libraries, which must also detect every
+//! change.
 
 use std::path::Path;
 use std::process::Command;

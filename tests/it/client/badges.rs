@@ -1,5 +1,5 @@
-//! Badges read by libraries of others, in Python and in JavaScript: ours are accepted, whatever was changed, revoked or is past
-//! its time is not.
+//! Badges read by third-party libraries in Python and JavaScript: ours are accepted; changed,
+//! revoked and expired ones are not.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ const NODE_MODULES: &str = "TOUCHSTONE_TEST_NODE_MODULES";
 /// once the library checks it.
 const BELIEVED: [(&str, &str); 1] = [("@digitalcredentials/verifier-core", "list-of-others.json")];
 
-/// Has a library look at all of these.
+/// Has a library check all badges of a folder.
 fn hold_to_account(what: &str, command: &mut Command, folder: &Path, cases: &[Case]) {
     let asked: Vec<Value> = cases
         .iter()
@@ -51,7 +51,7 @@ fn script(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The library in Python, if it is there.
+/// The Python library, if it is installed.
 fn openbadgeslib() -> Option<Command> {
     let python = python("the check of badges in Python")?;
     let mut command = Command::new(python);
@@ -61,8 +61,8 @@ fn openbadgeslib() -> Option<Command> {
     Some(command)
 }
 
-/// The libraries in JavaScript, if they are there: those of Digital Bazaar, and the verifier of the Digital Credentials
-/// Consortium.
+/// The JavaScript libraries, if they are installed: Digital Bazaar's, and the verifier of the
+/// Digital Credentials Consortium.
 const IN_JAVASCRIPT: [(&str, &str); 2] = [
     ("@digitalbazaar/vc", "tests/node/verify_badges.mjs"),
     (

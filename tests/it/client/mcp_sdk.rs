@@ -1,4 +1,4 @@
-//! Tool servers made with the SDK of the Model Context Protocol, which is not the library this host uses.
+//! Tool servers built with the Model Context Protocol's SDK, a different library from the host's.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,8 +1,8 @@
-//! Independent programs drive a host: they read the protocol, or our description of it, with other eyes than ours.
+//! Independent programs use a host through the protocol or our API description.
 //!
-//! `TOUCHSTONE_TEST_PYTHON` names an interpreter that has `tests/python/requirements.txt` installed,
-//! `TOUCHSTONE_TEST_NODE_MODULES` a folder `node_modules` with the packages of `tests/node/package.json`, and
-//! `TOUCHSTONE_TEST_CHROMIUM` a browser; `./test` makes them.
+//! `TOUCHSTONE_TEST_PYTHON` names an interpreter that has `tests/python/requirements.txt`
+//! installed, `TOUCHSTONE_TEST_NODE_MODULES` a folder `node_modules` with the packages of
+//! `tests/node/package.json`, and `TOUCHSTONE_TEST_CHROMIUM` a browser; `./test` sets them up.
 
 use std::path::PathBuf;
 

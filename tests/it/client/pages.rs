@@ -1,4 +1,5 @@
-//! A browser lays pages out and measures them: with the longest names there may be, they fit a desk and a phone.
+//! A browser lays out pages and measures them: with the longest possible names, they fit a desktop
+//! and a phone.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,14 +14,14 @@ use crate::cli::rating::{assert_good, with_evidence_about};
 use crate::store::Engine;
 
 const CHROMIUM: &str = "TOUCHSTONE_TEST_CHROMIUM";
-/// Where Debian puts it.
+/// Debian's path.
 const USUAL: &str = "/usr/bin/chromium";
-/// Pixels of a desk and of a phone.
+/// Widths of a desktop and a phone, in pixels.
 const WIDTHS: [u32; 2] = [1280, 390];
-/// Characters of a name at most.
+/// Maximum length of a name, in characters.
 const LONGEST_NAME: usize = 200;
 
-/// Shows each page at each width, and says how wide its content is.
+/// Shows each page at each width, and reports the width of its content.
 const SCRIPT: &str = r#"<!doctype html>
 <meta charset="utf-8">
 <body>
@@ -45,17 +46,17 @@ for (let page = 0; page < PAGES; page++) for (const width of WIDTHS) {
 </body>
 "#;
 
-/// How wide a page is on a screen of a width.
+/// Width of a page on a screen.
 #[derive(Debug, Deserialize)]
 struct Measured {
     page: usize,
     width: u32,
     content: u32,
-    /// Elements that reach beyond the screen.
+    /// Elements wider than the screen.
     wide: Vec<String>,
 }
 
-/// The browser, or `None` after saying loudly that nothing is measured.
+/// The browser, or `None` after printing that nothing is measured.
 fn chromium() -> Option<PathBuf> {
     let named = std::env::var_os(CHROMIUM).map(PathBuf::from);
     let usual = || Some(PathBuf::from(USUAL)).filter(|it| it.is_file());

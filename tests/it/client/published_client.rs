@@ -1,4 +1,4 @@
-//! The published Python client: every method it has, but for those of capabilities that are not offered.
+//! The published Python client: every method except those of unsupported capabilities.
 
 use std::path::Path;
 use std::process::Command;

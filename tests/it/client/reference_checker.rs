@@ -1,4 +1,5 @@
-//! The reference checker, where it is at hand: every check that applies to this host has to run, and to pass.
+//! The reference checker, where it is available: every check that applies to this host must run and
+//! pass.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +8,8 @@ use super::python;
 use crate::support::postgres::TestDatabase;
 use crate::support::reference::shared;
 
-/// Runs the checker by the conformance kit against a fresh host; a check that is left out counts as a failure.
+/// Runs the checker through the conformance kit against a fresh host; a skipped check counts as a
+/// failure.
 fn check(database_url: Option<&str>) {
     let Some(checker) = shared("conformance/openwop_check.py") else {
         return;

@@ -23,14 +23,15 @@ use crate::process::{AGENT, Host, Site};
 use crate::support::evidence::collecting_in;
 use crate::webhooks::receiver::{Answer, Receiver};
 
-/// The same requests every time; another seed is one more test of the host, not of a change.
+/// The same requests every time, so that a failure points to a change; another seed is another
+/// test.
 const SEED: &str = "20261121";
 const EXAMPLES: &str = "12";
 
 const PACK: &str = "private.touchstone.probe";
 const SUITE: &str = "private.touchstone.evals.colours";
 
-/// What operations work on: the values of parameters, and one body.
+/// Values for the operations' parameters, and one body.
 #[derive(Default)]
 struct Material {
     parameters: Vec<(&'static str, Vec<(&'static str, Value)>)>,
@@ -47,7 +48,7 @@ impl Material {
         self.bodies.push((operation, body));
     }
 
-    /// As Schemathesis is configured.
+    /// The Schemathesis configuration.
     fn configuration(&self) -> String {
         let mut text = String::new();
         for (operation, parameters) in &self.parameters {
@@ -63,7 +64,7 @@ impl Material {
         text
     }
 
-    /// The description with the sound bodies as examples.
+    /// The description with the valid bodies as examples.
     fn description(&self, mut served: Value) -> Value {
         for (id, body) in &self.bodies {
             let paths = served["paths"].as_object_mut().unwrap().values_mut();
@@ -83,7 +84,7 @@ async fn post(api: &Api, path: &str, body: Value) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// A run of a fixture that has come so far.
+/// A fixture's run that has reached this status.
 async fn workflow(api: &Api, id: &str, inputs: Value, status: &str) -> String {
     let made = post(api, "/v1/runs", json!({"workflowId": id, "inputs": inputs})).await;
     let run = made["runId"].as_str().unwrap().to_owned();
@@ -111,14 +112,14 @@ fn suite(version: &str) -> Value {
     json!({"suiteId": SUITE, "version": version, "modes": ["golden"], "tasks": [task("sky"), task("broken")]})
 }
 
-/// A suite that a judge scores.
+/// A suite with a rubric.
 fn judged(version: &str) -> Value {
     json!({"suiteId": SUITE, "version": version, "modes": ["rubric"],
            "tasks": [{"taskId": "hue", "input": {"thing": "sky"},
                       "expected": {"kind": "rubric", "rubric": [{"criterion": "It names a colour.", "weight": 1}]}}]})
 }
 
-/// What people say of some answers.
+/// People's scores of some answers.
 fn samples(version: &str) -> Value {
     let sample = |(item, (output, human)): (usize, &(&str, f64))| json!({"item": format!("i{item}"), "output": output, "human": [human]});
     let samples: Vec<Value> = [
@@ -134,7 +135,7 @@ fn samples(version: &str) -> Value {
     json!({"suite": format!("{SUITE}@{version}"), "samples": samples, "allowFew": true})
 }
 
-/// Another version of the agent's pack, signed, as it is uploaded.
+/// Another signed version of the agent's pack, as an upload.
 fn upload(site: &Site, version: &str) -> Value {
     let manifest = std::fs::read_to_string(site.folder().join("probe/pack.json")).unwrap();
     let mut manifest: Value = serde_json::from_str(&manifest).unwrap();
@@ -151,7 +152,7 @@ fn upload(site: &Site, version: &str) -> Value {
     json!({"tarball": octets("tgz"), "served": octets("json"), "signature": octets("sig")})
 }
 
-/// Makes something of everything.
+/// Creates resources of every kind.
 async fn furnish(site: &Site, api: &Api, hook: &Receiver) -> Material {
     let mut material = Material::default();
     site.install_agent(api, "Say what colour it is.", &json!({}));
@@ -349,8 +350,8 @@ async fn furnish_appeals(site: &Site, asker: &Api, material: &mut Material) {
     material.sends("resolveAppeal", json!({"decision": "review"}));
 }
 
-/// Organizations, agents and evidence. The operations that change an organization have one to themselves: a suspended one
-/// would take all others down with it.
+/// Organizations, agents and evidence. Operations that change an organization get a separate one:
+/// suspending a shared one would break all others.
 async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material: &mut Material) {
     let id = |made: &Value| made["id"].as_str().unwrap().to_owned();
     let body = json!({"name": "Probe", "tenant": "acme"});
@@ -390,7 +391,7 @@ async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material
         let agent = post(api, "/api/v1/agents", json!({"name": operation})).await;
         material.names(operation, &[("path.agentId", &id(&agent))]);
     }
-    // No two agents of an organization stand for the same version.
+    // Two agents of an organization cannot represent the same version.
     let runs = json!({"name": "orderStressTest", "openwop_agent": format!("{AGENT}@1.0.0"), "domains": ["code"]});
     let agent = post(api, "/api/v1/agents", runs).await;
     material.names("orderStressTest", &[("path.agentId", &id(&agent))]);
@@ -405,7 +406,7 @@ async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material
         json!({"agent_id": agent, "type": "single_dimension", "dimension": "tool_proficiency"});
     let ordered = id(&post(api, "/api/v1/assessments", order.clone()).await);
     material.names("getAssessment", &[("path.assessmentId", &ordered)]);
-    // Of an agent that this host can run.
+    // For an agent that this host can run.
     post(api, "/v1/host/touchstone/packs", upload(site, "1.3.0")).await;
     let one_version = json!({"name": "orderStressTestOfAssessment", "openwop_agent": format!("{AGENT}@1.3.0"),
         "domains": ["code"]});
@@ -429,7 +430,7 @@ async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material
     let added = id(&post(api, "/api/v1/stress-tests", task.clone()).await);
     material.names("removeStressTest", &[("path.stressTestId", &added)]);
     material.sends("addStressTest", task);
-    // Its scores moved far.
+    // A large score change.
     let moved = [("good", 36, "accepted"), ("bad", 60, "rejected")];
     let moved = rated(site, asker, "moved", &moved).await;
     material.names("reviewAssessment", &[("path.assessmentId", &moved)]);
@@ -437,7 +438,7 @@ async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material
     furnish_webhooks(api, &order, material).await;
     furnish_appeals(site, asker, material).await;
     furnish_badges(site, asker, &own, material).await;
-    // A key that falls into other hands takes the badges of its organization with it.
+    // A compromised key takes the badges of its organization with it.
     let signing = post(api, "/api/v1/organizations", json!({"name": "Signing"})).await;
     let theirs = host.api(signing["api_key"].as_str().unwrap());
     rated(site, &theirs, "signed", &[("good", 36, "accepted")]).await;
@@ -449,7 +450,7 @@ async fn furnish_aaaf(site: &Site, host: &Host, api: &Api, asker: &Api, material
     material.sends("recordEvidenceBatch", json!({"events": [event]}));
 }
 
-/// An organization that has the probe audit it, and an assessment that waits for a review.
+/// An organization that the test client audits, and an assessment that waits for a review.
 async fn furnish_audits(site: &Site, host: &Host, api: &Api, key: &str, material: &mut Material) {
     let text = |made: &Value, name: &str| made[name].as_str().unwrap().to_owned();
     let audited = post(api, "/api/v1/organizations", json!({"name": "Audited"})).await;
@@ -484,7 +485,7 @@ async fn furnish_audits(site: &Site, host: &Host, api: &Api, key: &str, material
     material.sends("reviewAuditedAssessment", json!({"decision": "approve"}));
 }
 
-/// What tasks of suites are to assessments.
+/// Maps the tasks of suites to assessments.
 async fn furnish_profiles(api: &Api, material: &mut Material) {
     let profile = |version: &str| json!({"suiteId": SUITE, "suiteVersion": version, "defaults": {"domain": "code", "complexityLevel": 2}});
     for (operation, version) in [
@@ -524,7 +525,7 @@ async fn furnish_webhooks(api: &Api, order: &Value, material: &mut Material) {
     );
 }
 
-/// A card, and where one would be.
+/// A card, and the URL of one.
 fn furnish_agent_cards(material: &mut Material) {
     const PLACE: &str = "https://agents.example/";
     material.sends(
@@ -541,7 +542,7 @@ fn furnish_agent_cards(material: &mut Material) {
     }
 }
 
-/// A pack with a profile, and an evaluation by it that has ended.
+/// A pack with a profile, and an ended evaluation with it.
 async fn furnish_oasis(site: &Site, api: &Api, material: &mut Material) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("packs/oasis-front-desk");
     let mut open = vec![folder.clone()];
@@ -554,7 +555,7 @@ async fn furnish_oasis(site: &Site, api: &Api, material: &mut Material) {
             }
             let text = std::fs::read_to_string(&path).unwrap();
             let below = path.strip_prefix(&folder).unwrap().to_str().unwrap();
-            // Into the name space of the site's key.
+            // Uses the namespace of the site's key.
             let text = text.replace("vendor.touchstone", "private.touchstone");
             site.write(&format!("desk/{below}"), &text);
         }
@@ -590,8 +591,7 @@ async fn furnish_oasis(site: &Site, api: &Api, material: &mut Material) {
     material.sends("computeOasisVerdict", vector["input"].take());
 }
 
-/// A badge, what signs it and what would revoke it.
-/// Runs that have ended, one for each operation that changes what is kept of it.
+/// Ended runs, one for each operation that changes their retention.
 async fn furnish_storage(api: &Api, material: &mut Material) {
     let reason = json!({"reason": "case-17"});
     for (operation, body) in [
@@ -709,7 +709,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
             EXAMPLES,
         ])
         .args(["--checks", "all"])
-        // A body may be as described and yet name an agent that is not there.
+        // A valid body may still name an agent that does not exist.
         .args(["--exclude-checks", "positive_data_acceptance"])
         .args(["--report", "json", "--report-json-path", "report.json"])
         .args(["--url", api.base_url()])

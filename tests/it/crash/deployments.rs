@@ -1,5 +1,5 @@
-//! Hosts are killed while deployments change: every change is there whole or not at all, and none that was acknowledged is
-//! lost.
+//! Hosts are killed while deployments change: every change is applied completely or not at all, and
+//! no acknowledged change is lost.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -30,7 +30,7 @@ async fn site(engine: Engine) -> Option<Site> {
     }
 }
 
-/// A key that may do all of it.
+/// A key with the scopes for all of it.
 fn key(site: &Site) -> String {
     let scopes = [
         "manifest:read",
@@ -44,14 +44,14 @@ fn key(site: &Site) -> String {
     site.key_of(TENANT, &scopes)
 }
 
-/// Sends what a living host has to answer with this status.
+/// Sends a request that a running host must answer with this status.
 async fn post(api: &Api, path: &str, body: Value, expected: StatusCode) -> Value {
     let (status, text) = api.text(Method::POST, path, Some(&body)).await;
     assert_eq!(status, expected, "{body}: {text}");
     serde_json::from_str(&text).unwrap()
 }
 
-/// The entries of one action that was carried out.
+/// The audit entries of one applied action.
 async fn done(api: &Api, action: &str) -> Vec<Value> {
     let verified = api.get("/v1/audit/verify").await;
     assert_eq!(verified["chainValid"], true, "{verified}");
@@ -65,7 +65,8 @@ async fn done(api: &Api, action: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Takes the version into service, past an approval that is asked for by a host that is killed, and given to another one.
+/// Takes the version into service, with an approval that one host requests before it is killed and
+/// another host receives.
 async fn into_service(site: &Site, mut host: Host, key: &str) -> Host {
     let policy = json!({"eval": null, "approval": {"requiredScope": "approvals:respond"}});
     post(
@@ -115,7 +116,7 @@ async fn into_service(site: &Site, mut host: Host, key: &str) -> Host {
     host
 }
 
-/// What became of a request: it was acknowledged, or its host went away.
+/// Result of each request: acknowledged, or its host was killed.
 type Fates = Arc<Mutex<Vec<(String, bool)>>>;
 
 /// Changes the share repeatedly, each time with a distinct label.
@@ -139,7 +140,7 @@ async fn change(client: usize, hosts: Arc<Mutex<Vec<Api>>>, fates: Fates, end: C
                 text.is_ok()
             }
             Err(_) => {
-                // The host is gone; another one will be there soon.
+                // The host is gone; another one starts soon.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 false
             }
@@ -182,7 +183,7 @@ async fn a_kill_leaves_no_half_of_a_transition(#[case] engine: Engine, #[case] r
             .count()
     };
     for _ in 0..KILLS {
-        // However slow the machine is, something was carried out between two kills.
+        // However slow the machine is, some request succeeded between two kills.
         let before = answered();
         tokio::time::sleep(Duration::from_millis(dice.random_range(20..250))).await;
         while answered() < before + 2 {

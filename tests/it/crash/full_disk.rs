@@ -11,7 +11,7 @@ use super::{AGENT, SUITE, TASKS, TENANT, config, endpoint, furnish, item};
 use crate::process::api::Api;
 use crate::process::{Site, TOO_LONG};
 
-/// More than two leases.
+/// Longer than two lease durations.
 const OUTAGE: Duration = Duration::from_secs(8);
 
 async fn ready(api: &Api) -> StatusCode {
@@ -53,7 +53,7 @@ async fn a_host_recovers_from_a_full_disk() {
     becomes(&api, StatusCode::SERVICE_UNAVAILABLE).await;
     let create = json!({"mode": "eval", "evalSuiteRef": SUITE, "agentId": AGENT});
     assert_refused(&api, "/v1/runs", &create).await;
-    // A call that began before the outage was noticed may still arrive.
+    // A call started before the outage was noticed may still arrive.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let asked = endpoint.asked().len();
     assert!((asked as u64) < TASKS, "the outage came too late");

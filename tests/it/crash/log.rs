@@ -1,4 +1,4 @@
-//! What must hold of a log, however often its writer died.
+//! Invariants of a log, however often its writer was killed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,13 +12,14 @@ const TERMINAL: [&str; 3] = ["run.completed", "run.failed", "run.cancelled"];
 /// A client that has read part of a log and checks that the host never contradicts it.
 pub struct Witness {
     seen: Vec<Value>,
-    /// Tasks seen scored before a kill, with the era that began then: no request for them may come in it or later.
+    /// Tasks seen scored before a kill, with the era that started then: no request for them may
+    /// arrive in that era or later.
     settled: HashMap<String, u32>,
     since: u32,
 }
 
 impl Witness {
-    /// A witness of a run that began in this era.
+    /// A witness of a run created in this era.
     pub fn since(era: u32) -> Self {
         Self {
             seen: Vec::new(),
@@ -39,7 +40,7 @@ impl Witness {
         self.seen.last().is_some_and(is_terminal)
     }
 
-    /// Looks for new events, waiting up to `patience` seconds for one.
+    /// Reads new events, waiting up to `patience` seconds for one.
     pub async fn look(&mut self, api: &Api, run: &str, patience: u64) {
         let Some((events, complete)) = api.poll(run, self.last(), patience).await else {
             return;
@@ -52,7 +53,7 @@ impl Witness {
         );
     }
 
-    /// The host was killed; `era` begins.
+    /// Records that the host was killed and `era` started.
     pub fn killed(&mut self, era: u32) {
         for event in self
             .seen
@@ -71,7 +72,7 @@ impl Witness {
         }
     }
 
-    /// No task that was seen scored before a kill was asked for again after it.
+    /// Checks that no task seen scored before a kill was requested again after it.
     pub fn check_requests(&self, asked: &[Asked], item: fn(&Value) -> u64) {
         let until = self.settled.values().max().copied().unwrap_or(self.since);
         let mine = asked
@@ -105,7 +106,8 @@ fn of<'a>(log: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
     log.iter().filter(move |event| event["type"] == kind)
 }
 
-/// Sequences without gaps from 1, unique ids, time that never runs back, one beginning and one end.
+/// Checks that sequences have no gaps from 1, ids are unique, time never decreases, and there is
+/// one start and one end.
 pub fn check_order(run: &str, log: &[Value]) {
     let mut ids = HashSet::new();
     for (n, event) in log.iter().enumerate() {
@@ -115,7 +117,7 @@ pub fn check_order(run: &str, log: &[Value]) {
             ids.insert(event["eventId"].as_str().unwrap()),
             "an id came twice"
         );
-        // Timestamps have a fixed form, so they compare as text.
+        // Timestamps have a fixed form, so they can be compared as strings.
         assert!(
             n == 0 || log[n - 1]["timestamp"].as_str() <= event["timestamp"].as_str(),
             "time ran back"
@@ -129,7 +131,8 @@ pub fn check_order(run: &str, log: &[Value]) {
     }
 }
 
-/// Every task is scored once, rightly, after an invocation that was opened and closed; nothing of it comes later.
+/// Checks that every task is scored once and correctly, after an invocation that was opened and
+/// closed, with no later events.
 pub fn check_scores(log: &[Value], tasks: u64, wrong_every: u64) {
     let mut scored = HashSet::new();
     let mut open: HashMap<&str, &str> = HashMap::new();

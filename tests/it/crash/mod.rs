@@ -1,4 +1,5 @@
-//! The process is killed at random moments, dozens of times: nothing is lost, doubled, reordered or judged twice.
+//! The process is killed at random moments, dozens of times: no event is lost, duplicated or
+//! reordered, and no task is judged twice.
 //!
 //! `TOUCHSTONE_TEST_SEED` repeats a sequence of moments; the seed in use is printed.
 
@@ -19,7 +20,8 @@ use crate::process::endpoint::{Endpoint, question, saying};
 use crate::process::{AGENT, Host, Site};
 use log::Witness;
 
-/// Kills for each database, spread over hosts that live side by side: what costs time is waiting for a dead host's lease.
+/// Kills per database, spread over parallel hosts: most time is spent waiting for a dead host's
+/// lease.
 const KILLS: u32 = 50;
 const HOSTS: u32 = 5;
 
@@ -44,7 +46,7 @@ fn suite() -> Value {
     })
 }
 
-/// The item a request is about.
+/// The item that a request is about.
 fn item(body: &Value) -> u64 {
     let (_, tail) = question(body).rsplit_once("\"item\":").unwrap();
     let digits: String = tail
@@ -91,7 +93,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// Watches `run` until `moment` passes; before it, waits for the first new event if `working`.
+/// Watches `run` until `moment` passes; if `working`, first waits for a new event.
 async fn watch(api: &Api, run: &str, witness: &mut Witness, working: bool, moment: Duration) {
     if working {
         // The stream of an ended run has no further events; the caller checks that.
@@ -153,7 +155,7 @@ async fn survive(site: Site, seed: u64, kills: u32) -> u32 {
     killed_at_work
 }
 
-/// Lets a run end and judges it.
+/// Lets a run end and checks it.
 async fn finish(api: &Api, endpoint: &Endpoint, run: &str, mut witness: Witness) {
     let full = api.log(run).await;
     witness.compare(&full);
@@ -204,7 +206,7 @@ async fn fifty_kills_lose_and_double_nothing(
     );
 }
 
-/// Two replicas share runs; one after the other is killed while both work.
+/// Two replicas share runs; each is killed in turn while both work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_continues_the_runs_of_a_killed_one() {
     /// Two replicas, each with a distinct price per million tokens, so that the log shows which

@@ -1,4 +1,5 @@
-//! The door: no key, bad key, another tenant's key, a key without the scope, on every operation.
+//! Authentication and scopes: no key, a bad key, another tenant's key, and a key without the scope,
+//! on every operation.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
@@ -177,7 +178,7 @@ async fn each_transition_takes_a_scope_of_its_own(#[case] transition: &str, #[ca
         (StatusCode::FORBIDDEN, "forbidden".to_owned())
     );
     assert_eq!(refused.json()["details"]["scopeRequired"], scope.as_str());
-    // With it and nothing else it is up to the version's state, and a draft can only be promoted.
+    // With this scope alone, the version's state decides, and a draft can only be promoted.
     let allowed = ask(&[scope]).await;
     let expected = match transition {
         "promote" => StatusCode::OK,
@@ -409,7 +410,7 @@ async fn a_run_belongs_to_the_principal_its_key_names() {
 #[tokio::test]
 async fn the_store_never_sees_a_key_and_a_list_shows_no_secret() {
     let host = TestHost::idle().await;
-    // The secret half may hold the separator too.
+    // The secret half may contain the separator too.
     let secret = host.key.splitn(3, '_').nth(2).unwrap().to_owned();
     let listed = host.keys.list(Some(&TenantId::from("acme"))).await.unwrap();
     assert_eq!(listed.len(), 1);

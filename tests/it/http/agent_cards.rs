@@ -1,4 +1,4 @@
-//! Agent cards over HTTP: scored, kept, and asked for by gates.
+//! Agent cards over HTTP: scoring, storage, and use by gates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -50,7 +50,7 @@ async fn annotations_are_listed_as_created_and_appear_nowhere_else() {
     assert_eq!(listed(&host, &other).await, Vec::<Value>::new());
     assert_eq!(host.ended(&run).await, log);
     assert_eq!(host.get(&format!("/v1/runs/{run}")).await.json(), snapshot);
-    // A fork starts without.
+    // A fork starts without annotations.
     let fork = host
         .post(&format!("/v1/runs/{run}:fork"), &json!({"mode": "replay"}))
         .await
@@ -59,7 +59,7 @@ async fn annotations_are_listed_as_created_and_appear_nowhere_else() {
         listed(&host, &fork["runId"].as_str().unwrap().into()).await,
         Vec::<Value>::new()
     );
-    // Each was written down as a decision.
+    // Each annotation is audited.
     let entries = host
         .store
         .audit_entries(&"acme".into(), 0, 100)
@@ -257,7 +257,7 @@ async fn watchers_get_annotations_at_once_and_lose_no_event(
     let mut frames = Frames::of(call.open().await);
     let mut seen = Vec::new();
     if told {
-        // The backlog has come: the stream is live.
+        // The backlog is complete: the stream is live.
         seen.push(frames.next().await.unwrap());
     }
     let made = annotate(

@@ -1,4 +1,4 @@
-//! Promotions that people must approve first.
+//! Promotions that need people's approval.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
@@ -12,7 +12,7 @@ use super::interrupts::{answer_as, somebody, until};
 const GATES: &str = "/v1/host/touchstone/gates";
 const ROLE: &str = "release-manager";
 
-/// From now on promotions on `stable` take an approval.
+/// Requires an approval for promotions on `stable`.
 async fn ask_for(host: &TestHost, approval: Value) {
     let policy = json!({"eval": {"requireSignedSuite": false, "confidence": "lenient", "minTasks": 1}, "approval": approval});
     let set = host
@@ -21,7 +21,7 @@ async fn ask_for(host: &TestHost, approval: Value) {
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
 }
 
-/// A version with an eval, one step before it goes into service; the request for that step.
+/// A version with an eval, one step before it goes into service; returns the request for that step.
 async fn staged(host: &TestHost, version: &str) -> Value {
     let run = eval(host, version).await;
     for _ in 0..2 {
@@ -48,7 +48,7 @@ fn conditions(details: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Asks for a promotion that is not approved; the gate it waits for.
+/// Requests a promotion that needs approval; returns the gate it waits for.
 async fn waits(host: &TestHost, body: &Value) -> RunId {
     let before = list(host).await;
     let details = refused(
@@ -129,7 +129,7 @@ async fn a_promotion_waits_for_the_required_approvals() {
         gate.as_str()
     );
 
-    // It was approved once, for one promotion.
+    // The approval was for one promotion.
     moved(&host, json!({"version": "1.0.0", "transition": "pause"})).await;
     let again = waits(&host, &json!({"version": "1.0.0", "transition": "promote"})).await;
     assert_ne!(again, gate);
@@ -208,7 +208,7 @@ async fn an_approval_is_for_one_canary_share_which_the_gate_names() {
     );
 }
 
-/// The answers to a gate in the audit log.
+/// Reads the answers to a gate from the audit log.
 #[tokio::test]
 async fn a_larger_share_needs_approval_again_and_a_smaller_one_does_not() {
     let host = host().await;
@@ -229,7 +229,7 @@ async fn a_larger_share_needs_approval_again_and_a_smaller_one_does_not() {
         (&json!(60), &json!(gate))
     );
     assert_eq!(more["evalRunId"], less["evalRunId"]);
-    // Other evidence must be evidence.
+    // The other evidence must be valid, too.
     let mut unfounded = adjust(70);
     unfounded["evalRunId"] = json!("run_absent");
     let refused = host.post(&path(), &unfounded).await;
@@ -310,7 +310,7 @@ async fn a_rollback_does_not_bring_back_what_people_are_asked_about() {
     approved(&host, &gate).await;
     moved(&host, resume).await;
     moved(&host, back).await;
-    // Where it was approved stays on record, whatever happens next.
+    // The approved channel stays on record, whatever happens next.
     let records = list(&host).await;
     assert_eq!(
         (&records[0]["state"], &records[1]["rollbackPointer"]),
@@ -444,7 +444,7 @@ async fn an_approval_is_not_evidence_and_is_bound_to_one_evidence() {
         "that was approved on another run"
     );
 
-    // Nor under other terms than those it was given under.
+    // An approval does not apply under changed terms either.
     ask_for(&host, json!({"requiredRole": ROLE, "quorum": 2})).await;
     let stricter = waits(&host, &body).await;
     assert!(stricter != gate && stricter != pending);
@@ -548,7 +548,7 @@ async fn people_are_not_asked_without_end() {
     );
 }
 
-/// A copy of it would ask people for something that their answer has no effect on.
+/// A fork would ask people for an answer that has no effect.
 #[tokio::test]
 async fn neither_a_gate_nor_a_decision_is_forked() {
     let host = host().await;

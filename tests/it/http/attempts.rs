@@ -1,4 +1,5 @@
-//! All runs of one agent, suite and model are one body of evidence: trying again until a run passes does not help.
+//! All runs of one agent, suite and model count as one body of evidence: repeating until a run
+//! passes does not help.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +62,7 @@ struct Lucky {
 }
 
 impl Lucky {
-    /// A host whose gate asks for a score with this confidence.
+    /// A host whose gate requires a score with this confidence.
     async fn new(pause: Duration, score: f64, confidence: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = store::open(
@@ -101,7 +102,7 @@ impl Lucky {
         }
     }
 
-    /// A run in which every task passes, or none does.
+    /// A run in which every task passes, or every task fails.
     async fn run(&self, good: bool) -> String {
         self.good.store(good, Ordering::SeqCst);
         let run = self.host.create().await;
@@ -242,7 +243,7 @@ async fn a_deleted_run_is_an_attempt_all_the_same() {
     let lucky = Lucky::new(Duration::ZERO, 0.8, "strict").await;
     let (host, bad) = (&lucky.host, lucky.run(false).await);
     let good = lucky.run(true).await;
-    // Nothing has judged the run before: what counts is what remains of its log.
+    // The run was not checked before: the remains of its log count.
     let path = format!("/v1/host/touchstone/runs/{bad}");
     let deleted = host.request(Method::DELETE, &path).send().await;
     assert_eq!(deleted.status, StatusCode::OK, "{deleted:?}");
@@ -357,6 +358,6 @@ async fn a_run_is_voided_with_permission_and_visibly() {
         verdict.attempts[0].voided.as_ref().unwrap().reason,
         "the endpoint was misconfigured"
     );
-    // The suite itself asks for every task, which no run can show.
+    // The suite itself requires every task to pass, which no run can show with confidence.
     assert_eq!(result, "WARNED");
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/host/touchstone/runs/{runId}/attestation`, and what can be made of it without the host.
+//! `GET /v1/host/touchstone/runs/{runId}/attestation`, and its use without the host.
 
 use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
@@ -35,7 +35,7 @@ fn statement(envelope: &Envelope) -> Value {
     serde_json::from_slice(&open(envelope, &key()).unwrap()).unwrap()
 }
 
-/// The digest as in-toto writes it.
+/// The digest in in-toto's format.
 fn in_hex(digest: &Value) -> Value {
     json!(hex(&integrity::parse(digest.as_str().unwrap()).unwrap()))
 }

@@ -1,4 +1,4 @@
-//! Comparing the judge with people: begun by one request, looked at by others, paid for within a bound.
+//! Calibrating the judge against people: started by one request, read by others, with a budget.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub fn tone() -> Value {
          "expected": {"kind": "rubric", "rubric": [{"criterion": "is polite", "weight": 1.0}]}}]})
 }
 
-/// Answers with what people gave for them.
+/// Answers with their human scores.
 pub fn scored(answers: &[(&str, f64)]) -> Value {
     let samples: Vec<Value> = (0..)
         .zip(answers)
@@ -45,7 +45,7 @@ fn some(count: usize, word: &str) -> Value {
     scored(&answers)
 }
 
-/// What became of it.
+/// Waits for the result.
 pub async fn ended(host: &TestHost, begun: &Reply) -> Value {
     assert_eq!(begun.status, StatusCode::ACCEPTED, "{begun:?}");
     let id = begun.json()["calibrationId"].as_str().unwrap().to_owned();
@@ -58,7 +58,7 @@ pub async fn ended(host: &TestHost, begun: &Reply) -> Value {
     }
 }
 
-/// The reasons of the newest entry of the audit log.
+/// The reasons in the newest audit entry.
 async fn audited(host: &TestHost) -> (Value, Value) {
     let log = host.get("/v1/host/touchstone/audit").await.json();
     let entry = log["entries"].as_array().unwrap().last().unwrap()["entry"].clone();
@@ -88,7 +88,7 @@ async fn a_calibration_continues_after_the_response_and_can_be_read() {
         (&attempt["samples"], &attempt["maxCostUsd"]),
         (&json!(6), &json!(5.0))
     );
-    // A second one would take the first one's place.
+    // A second calibration would replace the first one.
     let another = host.post(PATH, &some(6, "Kindly")).await;
     assert_eq!(another.status, StatusCode::CONFLICT, "{another:?}");
 

@@ -8,7 +8,7 @@ use touchstone::domain::aaaf::library::{Subject, Test, prepare};
 use touchstone::domain::agent::{Message, ModelReply, ModelRequest, TokenUsage, ToolCall};
 
 pub const CLERK: &str = "community.bench.clerk.default";
-/// Tools that it may call.
+/// Tools that the agent may call.
 pub const TOOLS: [&str; 2] = ["desk:look-up", "desk:file"];
 
 /// Expected answers, by task.
@@ -80,7 +80,7 @@ const TURNS: [(&str, &[&[&str]]); 3] = [
     ),
 ];
 
-/// The workers that it calls now: one to hand the task to, or those of its next turn.
+/// The workers to call now: one to hand the task to, or those of the next turn.
 fn workers(task: &str, turn: usize, expected: &str) -> Vec<String> {
     if let Some((_, turns)) = TURNS.iter().find(|(name, _)| *name == task) {
         let next = turns.get(turn).copied().unwrap_or_default();
@@ -95,7 +95,7 @@ fn workers(task: &str, turn: usize, expected: &str) -> Vec<String> {
     }
 }
 
-/// Its answer to a task of the library.
+/// The agent's answer to a task of the library.
 pub fn answer(request: &ModelRequest<'_>) -> Option<ModelReply> {
     let task = request.task?;
     let own = task.input.get("own").and_then(Value::as_str);

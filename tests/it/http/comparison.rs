@@ -33,7 +33,8 @@ fn path(candidate: &RunId, baseline: &str) -> String {
 async fn two_versions_of_a_suite_are_compared_by_what_they_have_in_common() {
     let host = TestHost::working(&says(&["a", "b", "unavailable"])).await;
     let before = ended(&host, &create_body()).await;
-    // `wrong` is an input that is answered otherwise than expected: another task under the same name.
+    // `wrong` is an input whose answer differs from the expectation: another task under the same
+    // name.
     let after = of_version(&host, "1.1.0", &says(&["a", "wrong", "unavailable", "d"])).await;
     let found = host.get(&path(&after, before.as_str())).await;
     assert_eq!(found.status, StatusCode::OK, "{found:?}");
@@ -49,7 +50,7 @@ async fn two_versions_of_a_suite_are_compared_by_what_they_have_in_common() {
     );
     assert_eq!(found["differences"][0]["what"], "suiteVersion");
     assert_eq!(found["regression"]["verdict"], "inconclusive");
-    // The pointer leads somewhere.
+    // The link works.
     let diff = host.get(found["diffRef"].as_str().unwrap()).await;
     assert_eq!(diff.status, StatusCode::OK, "{diff:?}");
     assert_eq!(diff.json()["b"], json!(before));
@@ -82,7 +83,7 @@ async fn a_trial_represents_its_experiment() {
         found["differences"],
         json!([{"what": "trials", "baseline": 1, "candidate": 2}])
     );
-    // Two tasks without a flip do not show that the next ones would not flip either.
+    // Two tasks without a flip do not show that further tasks would not flip.
     assert_eq!(found["regression"]["verdict"], "inconclusive");
 }
 

@@ -1,4 +1,4 @@
-//! `X-Dedup: enforce`: one active run of a scope.
+//! `X-Dedup: enforce`: at most one active run per scope.
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};

@@ -17,7 +17,7 @@ pub fn path() -> String {
     format!("/v1/agents/{AGENT}/deployments")
 }
 
-/// A host at work with three versions of the agent and a gate that takes small evidence.
+/// A host with workers, three versions of the agent, and a gate that accepts little evidence.
 pub async fn host() -> TestHost {
     let host = TestHost::working(&says(&["a", "b"])).await;
     for version in ["1.1.0", "1.2.0"] {
@@ -27,14 +27,15 @@ pub async fn host() -> TestHost {
     host
 }
 
-/// Has the gate take evidence that need not be signed, as it was seen: a handful of tasks shows nothing with confidence.
+/// Makes the gate accept unsigned evidence and observed scores: a handful of tasks is never
+/// significant.
 pub async fn take_small_evidence(host: &TestHost) {
     let policy = json!({"policy": {"eval": {"requireSignedSuite": false, "confidence": "lenient", "minTasks": 1}}});
     let set = host.post("/v1/host/touchstone/gates", &policy).await;
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
 }
 
-/// A finished eval of a version.
+/// An ended eval of a version.
 pub async fn eval(host: &TestHost, version: &str) -> String {
     let mut body = create_body();
     body["configurable"] = json!({"agentVersion": version});
@@ -116,7 +117,7 @@ async fn a_version_goes_from_draft_into_service_and_everything_is_on_record() {
     let paused = moved(&host, json!({"version": "1.1.0", "transition": "pause"})).await;
     assert_eq!(paused["state"], "paused");
     assert_eq!(paused["evalRunId"], second["evalRunId"], "evidence is kept");
-    // It rests on the evidence it went in with.
+    // The deployment still refers to its original evidence.
     let back = moved(&host, json!({"version": "1.1.0", "transition": "promote"})).await;
     assert_eq!(back["state"], "active");
     let body = json!({"version": "1.1.0", "transition": "rollback", "reason": "weekly drill"});
@@ -308,7 +309,7 @@ async fn invalid_evidence_is_refused_by_field_and_changes_nothing() {
         assert!(reason.starts_with(expected[0]), "{reason}");
     }
     assert_eq!(list(&host).await, before);
-    // Evidence that is offered is judged on every step.
+    // Evidence given in the request is checked on every step.
     let body = json!({"version": "1.1.0", "transition": "promote", "evalRunId": failed});
     let reply = host.post(&path(), &body).await;
     refused(&reply, StatusCode::FORBIDDEN, "eval_gate_unmet");
@@ -635,7 +636,7 @@ async fn trials_are_judged_together() {
     let alone = host.get(&path).await.json();
     assert_eq!(alone["gate"]["reasons"][0], "1 of 2 trials are available");
     let second = start(2, 2).await;
-    // Once more under the same number: the first one counts.
+    // A second run with the same number: the first one counts.
     let again = start(2, 2).await;
     let both = host.get(&path).await.json();
     assert_eq!(both["run_ids"], json!([first, second]));
@@ -704,7 +705,7 @@ async fn the_chain_is_verified_in_parts() {
     }
     let backwards = host.get("/v1/audit/verify?fromSeq=3&toSeq=2").await;
     refused(&backwards, StatusCode::BAD_REQUEST, "validation_error");
-    // Of entries that are not there nothing can be said.
+    // A range of entries that do not exist cannot be verified.
     for query in ["?fromSeq=5", "?fromSeq=50&toSeq=60"] {
         let beyond = host.get(&format!("/v1/audit/verify{query}")).await;
         let details = refused(&beyond, StatusCode::BAD_REQUEST, "validation_error");
@@ -718,7 +719,7 @@ async fn the_chain_is_verified_in_parts() {
     );
 }
 
-/// As the upstream scenarios `audit-log-integrity` and `audit-checkpoint-signature` read it.
+/// Read as the upstream scenarios `audit-log-integrity` and `audit-checkpoint-signature` do.
 #[tokio::test]
 async fn a_checkpoint_verifies_with_the_key_in_discovery() {
     let host = host().await;
@@ -904,7 +905,8 @@ async fn a_pack_in_service_stays_installed() {
     assert_eq!(gone.status, StatusCode::OK, "{gone:?}");
 }
 
-/// `stable` asks for evidence, `canary` for none: what went onto the one does not get onto the other by a rollback.
+/// `stable` requires evidence and `canary` does not: a rollback must not move a version from
+/// `canary` to `stable`.
 #[tokio::test]
 async fn a_rollback_seats_no_version_on_a_channel_whose_gate_it_never_passed() {
     let host = host().await;
@@ -929,7 +931,7 @@ async fn a_rollback_seats_no_version_on_a_channel_whose_gate_it_never_passed() {
     assert_eq!(details["field"], "transition");
     assert!(reply.text().contains("on channel stable"), "{reply:?}");
     assert_eq!(list(&host).await, before);
-    // The way out of an emergency stays open.
+    // The emergency exit stays open.
     moved(&host, json!({"version": "1.2.0", "transition": "pause"})).await;
 }
 

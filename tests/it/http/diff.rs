@@ -30,7 +30,8 @@ async fn two_runs_differ_from_where_their_logs_part() {
     let short = Recorder::log_of(&host, 600, true).await.run;
     let long = Recorder::log_of(&host, 1300, true).await.run;
     let there = diff(&host, &short, &long).await;
-    // Event 600 ends the one and is a step of the other; all before are the same but for ids and times.
+    // Event 600 ends one run and is a step of the other; all earlier events are equal except for
+    // ids and times.
     assert_eq!(there["divergedAtSeq"], 600);
     let diffs = there["eventDiffs"].as_array().unwrap();
     let seqs: Vec<u64> = diffs.iter().map(|d| d["seq"].as_u64().unwrap()).collect();

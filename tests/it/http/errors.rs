@@ -1,4 +1,4 @@
-//! The envelope on every path, also where the framework answers by itself.
+//! The error envelope on every path, including responses that the framework generates.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
@@ -211,7 +211,7 @@ async fn a_bulk_cancel_out_of_bounds_names_its_ceiling(#[case] body: serde_json:
     assert_eq!(reply.json()["details"]["maxRunIds"], 100);
 }
 
-/// A credential in the wrong place, such as the name of a member, does not come back.
+/// A credential in the wrong place, such as a member's name, is not echoed.
 #[tokio::test]
 async fn an_error_repeats_no_credential_and_nothing_without_end() {
     let host = TestHost::idle().await;

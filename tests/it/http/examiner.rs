@@ -14,7 +14,8 @@ use touchstone::ports::{Model, ModelBinding, ModelError, ModelInfo};
 /// Cost of judging one sample, in USD.
 pub const COST: f64 = 0.01;
 
-/// Finds polite what says `Kindly`, is not there for what says `broken`, and takes its time over what says `patience`.
+/// Answers with `Kindly` count as polite, `broken` makes the judge unavailable, and `patience`
+/// makes it wait.
 pub struct Examiner {
     info: ModelInfo,
     asked: Mutex<Vec<Option<String>>>,
@@ -46,17 +47,17 @@ impl Examiner {
         }
     }
 
-    /// How often it was asked.
+    /// Number of calls.
     pub fn asked(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
 
-    /// By what names, in the order it was asked.
+    /// Names of the calls, in order.
     pub fn names(&self) -> Vec<Option<String>> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// Has it answer what it takes its time over.
+    /// Releases the answers that wait.
     pub fn go_on(&self) {
         self.patience.add_permits(Semaphore::MAX_PERMITS);
     }

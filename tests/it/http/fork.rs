@@ -60,7 +60,7 @@ async fn a_replay_ends_as_its_source_did_and_does_not_differ_from_it() {
     for member in ["owner", "status", "workflowId", "agent", "configurable"] {
         assert_eq!(forked.get(member), snapshot.get(member), "{member}");
     }
-    // The source is as it was.
+    // The source is unchanged.
     assert_eq!(host.ended(&run).await, log);
     assert_eq!(document(&host, format!("/v1/runs/{run}")).await, snapshot);
 }
@@ -116,7 +116,7 @@ async fn a_branch_has_no_more_in_flight_than_its_endpoint_answers_at_once() {
     }
 }
 
-/// What comes in one transaction in a run can be cut in two by a branch of it.
+/// A branch can cut between events that a run wrote in one transaction.
 #[rstest]
 #[case::multi_node(json!({"workflowId": "conformance-multi-node"}), Value::Null)]
 #[case::failure(json!({"workflowId": "conformance-failure"}), Value::Null)]
@@ -159,7 +159,7 @@ async fn a_branch_from_anywhere_comes_to_the_same_end(#[case] body: Value, #[cas
     }
 }
 
-/// The log of a run to its end; whatever it asks is answered.
+/// Answers every interrupt of a run and returns its log.
 async fn answered(host: &TestHost, run: &RunId, answer: &Value) -> Vec<Value> {
     let mut after = 0;
     loop {
@@ -238,7 +238,7 @@ async fn invalid_forks_are_refused() {
             "validation_error",
         ),
         (branch(0, json!({"tags": "x"})), 400, "validation_error"),
-        // The version was resolved for the source.
+        // The version was resolved for the source run.
         (
             branch(0, json!({"configurable": {"agentVersion": "1.0.0"}})),
             400,
@@ -249,7 +249,7 @@ async fn invalid_forks_are_refused() {
             400,
             "validation_error",
         ),
-        // The rest must not be judged by other rules than the history was.
+        // The rest must be judged by the same rules as the history.
         (
             branch(
                 end,
@@ -321,7 +321,7 @@ async fn forking_or_retrying_makes_facts_no_younger() {
     assert_eq!(moment(facts(&replay).await), moment(Some(last.clone())));
     let of_replay = fork(&host, &replay, json!({"mode": "replay"})).await;
     assert_eq!(moment(facts(&of_replay).await), moment(Some(last.clone())));
-    // Of a replay too, everything before the last event is as old as it was first.
+    // In a replay, too, everything before the last event keeps its original times.
     let ending = fork(&host, &replay, json!({"mode": "branch", "fromSeq": end})).await;
     assert_eq!(moment(facts(&ending).await), moment(Some(last.clone())));
     let ending = fork(&host, &run, json!({"mode": "branch", "fromSeq": end})).await;
@@ -363,7 +363,7 @@ async fn a_retry_is_a_partial_rerun_only_if_its_source_was_one() {
     assert_eq!(rerun(&retry(&picked).await).await, kept);
 }
 
-/// Where a branch begins that keeps one judged task.
+/// The position of a branch that keeps one judged task.
 fn after_the_first_score(log: &[Value]) -> u64 {
     let scored = log.iter().find(|event| event["type"] == "eval.scored");
     scored.unwrap()["sequence"].as_u64().unwrap() + 1

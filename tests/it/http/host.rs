@@ -81,7 +81,7 @@ use crate::support::openapi;
 pub const AGENT: &str = "community.bench.echo.default";
 pub const SUITE: &str = "community.bench.evals.echo";
 pub const SIGNING_KEY: [u8; 32] = [9; 32];
-/// What checkpoints of the audit log are signed with.
+/// Key that signs the checkpoints of the audit log.
 pub const AUDIT_KEY: [u8; 32] = [10; 32];
 
 /// Answers with `say` after `delayMs`.
@@ -149,7 +149,7 @@ impl Model for Echo {
     }
 }
 
-/// The clock on the wall, that tests can put forward and back, or stop.
+/// The wall clock, which tests can move or stop.
 #[derive(Default)]
 pub struct TestClock {
     ahead_s: AtomicI64,
@@ -162,7 +162,7 @@ impl TestClock {
         self.ahead_s.store(days * 86_400, Ordering::SeqCst);
     }
 
-    /// From now on it stands still at this moment.
+    /// Stops the clock at this moment.
     pub fn stop_at(&self, moment: Timestamp) {
         *self.stopped.lock().unwrap() = Some(moment);
     }
@@ -180,7 +180,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Signs verdicts with a key that tests know.
+/// Signs verdicts with a fixed key.
 struct Signs;
 
 impl SigningKey for Signs {
@@ -189,7 +189,7 @@ impl SigningKey for Signs {
     }
 }
 
-/// What agent cards may lead to: the public internet, and places that tests open.
+/// Addresses that agent cards may lead to: the public internet, and addresses that tests allow.
 #[derive(Default)]
 pub struct Outside(Mutex<Vec<Endpoint>>);
 
@@ -234,13 +234,13 @@ impl Models for Endpoints {
     }
 }
 
-/// Who answers for agents, and who provides environments.
+/// The agents' model and the environment providers.
 pub struct Lab {
     pub agent: Option<Arc<dyn Model>>,
     pub providers: Arc<dyn Providers>,
     pub quotas: Quotas,
     pub retention: Retention,
-    /// Whom uploaded packs are trusted from; whatever there is, unless it is said.
+    /// Trusted publishers of uploaded packs; open by default.
     pub trust: Trust,
     pub publication: Option<Publication>,
     /// Settings for agents outside this host.
@@ -281,9 +281,9 @@ pub struct TestHost {
     pub vault: Arc<Vault>,
     pub examiner: Arc<Examiner>,
     pub storage: Arc<Storage>,
-    /// Every scope, tenant `acme`.
+    /// Key of tenant `acme` with every scope.
     pub key: String,
-    /// Every scope, tenant `globex`.
+    /// Key of tenant `globex` with every scope.
     pub other_key: String,
 }
 
@@ -306,7 +306,7 @@ impl TestHost {
         host
     }
 
-    /// A host on whatever store there is.
+    /// A host on an existing store.
     pub async fn over(store: Arc<dyn Store>, settings: HttpSettings) -> Self {
         let place = Place::public("https://assess.example.org").unwrap();
         Self::at(store, settings, place).await
@@ -317,7 +317,7 @@ impl TestHost {
         Self::lab(store, settings, place, Lab::default()).await
     }
 
-    /// The same, with another agent and providers of environments.
+    /// The same, with another agent and environment providers.
     pub async fn lab(
         store: Arc<dyn Store>,
         settings: HttpSettings,
@@ -492,7 +492,7 @@ impl TestHost {
         }
     }
 
-    /// Signs what is new in the audit logs, and says how many checkpoints that took.
+    /// Signs new entries of the audit logs and returns the number of checkpoints.
     pub async fn sign_audit(&self) -> u64 {
         let checkpointer = Checkpointer::new(
             self.store.clone(),
@@ -504,7 +504,8 @@ impl TestHost {
         checkpointer.sign_all().await.unwrap()
     }
 
-    /// Starts a worker that carries out whatever waits, until the host or what is returned is shut down.
+    /// Starts a worker that executes waiting runs, until the host or the returned token is
+    /// cancelled.
     pub fn work(&self) -> CancellationToken {
         let settings = WorkerSettings {
             poll: Duration::from_millis(50),
@@ -523,7 +524,8 @@ impl TestHost {
         shutdown
     }
 
-    /// Starts an assessor that works on whatever is asked for, until the host or what is returned is shut down.
+    /// Starts an assessor that computes requested assessments, until the host or the returned token
+    /// is cancelled.
     pub fn assess(&self) -> CancellationToken {
         let settings = AssessorSettings {
             poll: Duration::from_millis(50),
@@ -569,7 +571,7 @@ impl TestHost {
         tokio::spawn(dispatcher.work(self.shutdown.clone()));
     }
 
-    /// A host at work with the agent installed and one suite imported for the first tenant.
+    /// A host with workers, the agent, and one imported suite of the first tenant.
     pub async fn working(tasks: &[Value]) -> Self {
         let host = Self::idle().await;
         host.equip(tasks).await;
@@ -577,7 +579,8 @@ impl TestHost {
         host
     }
 
-    /// Installs the agent and imports a suite of these inputs; a task passes unless its input says `wrong`.
+    /// Installs the agent and imports a suite of these inputs; a task passes unless its input says
+    /// `wrong`.
     pub async fn equip(&self, inputs: &[Value]) {
         let pack = json!({"tarball": STANDARD.encode(echo_pack())});
         let installed = self.post("/v1/host/touchstone/packs", &pack).await;
@@ -593,7 +596,6 @@ impl TestHost {
         self.install_pack(&echo_pack_of(version)).await;
     }
 
-    /// Installs a pack.
     pub async fn install_pack(&self, archive: &[u8]) {
         let pack = json!({"tarball": STANDARD.encode(archive)});
         let installed = self.post("/v1/host/touchstone/packs", &pack).await;
@@ -610,7 +612,7 @@ impl TestHost {
         make_key(&self.keys, "acme", scopes).await
     }
 
-    /// A key of the first tenant without scopes, but for what `change` makes of it.
+    /// A key of the first tenant without scopes, changed by `change`.
     pub async fn issue(&self, change: impl FnOnce(&mut Issue)) -> String {
         let mut issue = Issue {
             tenant: TenantId::from("acme"),
@@ -658,7 +660,7 @@ impl TestHost {
         created.json()["runId"].as_str().unwrap().into()
     }
 
-    /// Waits until a run has ended and gives its log.
+    /// Waits until a run has ended and returns its log.
     pub async fn ended(&self, run: &RunId) -> Vec<Value> {
         let mut events: Vec<Value> = Vec::new();
         loop {
@@ -700,7 +702,7 @@ async fn make_key(keys: &Keys, tenant: &str, scopes: &[Scope]) -> String {
     key.text.expose_secret().to_owned()
 }
 
-/// The id inside a key's text.
+/// The id in a key's text.
 pub fn id_of(key: &str) -> KeyId {
     let key = key.strip_prefix("hk_test_").unwrap_or(&key[4..]);
     key.split('_').next().unwrap().into()
@@ -731,7 +733,7 @@ pub fn says(texts: &[&str]) -> Vec<Value> {
     texts.iter().map(|text| json!({"say": text})).collect()
 }
 
-/// A request to be sent.
+/// A request under construction.
 pub struct Call<'a> {
     host: &'a TestHost,
     key: Option<String>,
@@ -767,7 +769,7 @@ impl Call<'_> {
         self.header("content-type", kind)
     }
 
-    /// The host is broken on purpose; without this, an answer that says so fails the test.
+    /// Expects a server error, which otherwise fails the test.
     pub fn at_fault(mut self) -> Self {
         self.faulty = true;
         self
@@ -788,7 +790,7 @@ impl Call<'_> {
             .unwrap()
     }
 
-    /// Sends it and reads the whole answer, which has to be as `openapi.yaml` says.
+    /// Sends the request and reads the whole response, which must conform to `openapi.yaml`.
     pub async fn send(self) -> Reply {
         let (method, path) = (self.method.clone(), self.path.clone());
         let response = self.answer().await;
@@ -804,7 +806,8 @@ impl Call<'_> {
         reply
     }
 
-    /// Sends it and leaves the body to be read; the head has to be as `openapi.yaml` says.
+    /// Sends the request without reading the body; status and headers must conform to
+    /// `openapi.yaml`.
     pub async fn open(self) -> axum::response::Response {
         let (method, path) = (self.method.clone(), self.path.clone());
         let response = self.answer().await;
@@ -881,7 +884,7 @@ pub fn agent_pack(name: &str, tools: &[&str]) -> Vec<u8> {
     }))
 }
 
-/// An unsigned archive of this manifest alone.
+/// An unsigned archive with this manifest only.
 pub fn archive_of(manifest: &Value) -> Vec<u8> {
     let body = manifest.to_string();
     let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(

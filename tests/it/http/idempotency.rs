@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: one effect for one key, whatever races.
+//! `Idempotency-Key`: one effect per key, also under races.
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -251,7 +251,7 @@ async fn a_duplicate_of_a_request_in_flight_is_409_with_retry_after() {
         (refused.status, refused.code()),
         (StatusCode::CONFLICT, "idempotency_in_flight".to_owned())
     );
-    // When the key is free at the latest: the lease less the time that was waited.
+    // The latest time at which the key becomes free: the lease less the time already waited.
     let seconds = refused.json()["details"]["retryAfter"].as_u64().unwrap();
     assert!((50..=60).contains(&seconds), "{seconds}");
     assert_eq!(

@@ -19,7 +19,7 @@ use super::host::{Reply, TestHost, create_body, says};
 use super::workflows::{at_work, kinds, start};
 use crate::store::{Database, Engine};
 
-/// Starts a fixture and waits until it waits.
+/// Starts a fixture and waits until its run waits.
 async fn waiting(host: &TestHost, workflow: &str, status: &str) -> RunId {
     let run = start(host, &json!({"workflowId": workflow})).await;
     until(host, &run, status).await;
@@ -250,7 +250,7 @@ async fn a_cancelled_run_takes_no_answer() {
         (late.status, late.code().as_str()),
         (StatusCode::UNPROCESSABLE_ENTITY, "interrupt_cancelled")
     );
-    // With or without a key, to look or to answer: the same.
+    // The result is the same with and without a key, for reading and for answering.
     let path = format!("/v1/interrupts/{token}");
     for late in [
         by_token(&host, &token, &json!({"action": "accept"})).await,
@@ -287,7 +287,7 @@ async fn a_token_answers_once_and_only_its_own_interrupt() {
     }
     let unsound = by_token(&host, &token, &json!({"action": "maybe"})).await;
     assert_eq!(unsound.status, StatusCode::BAD_REQUEST);
-    // Of two at once, one counts.
+    // Of two simultaneous answers, one counts.
     let value = json!({"action": "accept"});
     let (a, b) = tokio::join!(
         by_token(&host, &token, &value),
@@ -360,7 +360,7 @@ async fn interrupts_survive_a_restart(#[case] engine: Engine) {
     let second = TestHost::over(database.open().await, HttpSettings::default()).await;
     until(&second, &asked, "waiting-approval").await;
     until(&second, &paused, "paused").await;
-    // Its secret is the store's, so a token is good wherever the run is.
+    // The secret is stored in the database, so a token works on every replica.
     let answered = by_token(&second, &token, &json!({"action": "accept"})).await;
     assert_eq!(answered.status, StatusCode::OK, "{answered:?}");
     let resumed = second
@@ -540,12 +540,12 @@ async fn decision_comments_are_kept_without_credentials(#[case] value: Value) {
     assert!(!bundle.contains(MASKED), "{bundle}");
 }
 
-/// A host on a database that may have served another one.
+/// A host on a database that may have served another host.
 async fn evaluating(database: &Database) -> TestHost {
     TestHost::over(database.open().await, HttpSettings::default()).await
 }
 
-/// An eval that waits because its first task used up its budget.
+/// An eval that waits because its first task used up the budget.
 async fn used_up(host: &TestHost) -> RunId {
     let mut body = create_body();
     body["configurable"] = json!({"evalConcurrency": 1,

@@ -40,9 +40,10 @@ fn assert_limited(reply: &Reply, scope: &str) {
     assert!(wait > 0 && header == wait.div_ceil(1000), "{wait} {header}");
 }
 
-/// Asks until it is too much, which it is after ten at the soonest, and soon after that.
+/// Sends requests until one is rejected, which happens after ten at the earliest and soon after
+/// that.
 async fn until_limited(host: &TestHost, key: &str, before: StatusCode) -> Reply {
-    // While a slow machine asks, the allowance grows.
+    // On a slow machine, the allowance grows meanwhile.
     for _ in 0..1000 {
         let reply = ask(host, key).await;
         if reply.status != before {
@@ -320,7 +321,7 @@ async fn one_address_does_not_keep_all_connections() {
     let closed = third.read(&mut [0; 1]).await;
     assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
     held.pop();
-    // That it ended is seen a moment later.
+    // Its end becomes visible a moment later.
     loop {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let mut status = [0; 12];

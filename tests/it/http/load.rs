@@ -1,4 +1,4 @@
-//! Many consumers of one run, and consumers that do not consume.
+//! Many consumers of one run, and consumers that do not read.
 
 use axum::http::Method;
 use futures_util::future::join_all;
@@ -91,7 +91,7 @@ async fn consumers_that_take_nothing_cost_no_memory_and_lose_nothing() {
         grown < whole / 4,
         "{grown} of {whole} bytes are held for consumers"
     );
-    // One of them takes all of it at last, one comes back where it broke off.
+    // One of them finally reads everything, one reconnects at its position.
     let mut late = slow.pop().unwrap();
     let mut taken = Vec::new();
     late.read_to_end(&mut taken).await.unwrap();

@@ -1,4 +1,4 @@
-//! The shared reader, for any log and any way of asking.
+//! The shared log reader, for any log and any query.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use touchstone::service::log_reader::{Filter, LogReader, PAGE_BYTES};
 use super::host::{TestHost, says};
 use super::recorder::{Recorder, cancelled, padded, started, step};
 
-/// Frames after a position by filtering and printing, one by one.
+/// The frames after a position, filtered and printed one by one.
 fn expected(bodies: &[(u64, String, String)], after: u64, upto: u64, filter: Filter) -> String {
     bodies
         .iter()
@@ -127,7 +127,7 @@ async fn a_head_the_store_does_not_keep_is_an_error_and_no_short_page() {
     );
 }
 
-/// As many events as a page has, each of half a megabyte: the log ends with the last one.
+/// As many events as a page holds, each of half a megabyte: the log ends with the last one.
 async fn large_log(host: &TestHost) -> Recorder {
     let mut recorder = Recorder::of(host).await;
     for n in 1..=40_u64 {
@@ -193,7 +193,7 @@ async fn polls_and_streams_of_large_events_bring_all_of_them() {
         let stream = host.get(&path).await.text();
         assert_eq!(stream.matches("\"eventId\"").count(), 40);
     }
-    // Nothing of the log passes, and that is the whole answer.
+    // No event passes the filter, and the response says only that.
     let path = format!("/v1/runs/{}/events?streamMode=messages", recorder.run);
     let json = host
         .request(axum::http::Method::GET, &path)

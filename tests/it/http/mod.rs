@@ -1,4 +1,4 @@
-//! The OpenWOP surface, through the real router; every answer is held against the API description.
+//! The OpenWOP API, through the real router; every response is checked against the API description.
 
 mod access;
 mod agent_cards;

@@ -1,4 +1,4 @@
-//! The database goes away and comes back.
+//! The database becomes unavailable and recovers.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::support::host_keys;
 use crate::support::line::Line;
 use crate::support::postgres::TestDatabase;
 
-/// Far below the half minute that connection pools wait by default.
+/// Far below the default wait of connection pools, 30 seconds.
 const SOON: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -66,14 +66,14 @@ async fn an_outage_is_answered_soon_and_gone_when_it_is_over(#[case] silent: boo
     assert_eq!(log.last().unwrap()["type"], "run.completed");
 }
 
-/// Refused for the moment, in the envelope of the API that was asked.
+/// Checks for a temporary error in the envelope of the API.
 fn assert_come_again(reply: &super::host::Reply) {
     assert_eq!(reply.status, StatusCode::SERVICE_UNAVAILABLE, "{reply:?}");
     let retry_after: u64 = reply.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=10).contains(&retry_after), "{retry_after}");
 }
 
-/// The files of the embedded database are moved away while the host serves, and brought back.
+/// The files of the embedded database are moved away while the host serves, and restored.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_without_its_database_is_not_ready_and_takes_nothing() {

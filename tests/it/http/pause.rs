@@ -128,7 +128,7 @@ async fn a_run_that_is_drained_ends_its_node_first() {
 #[tokio::test]
 async fn a_pause_that_is_not_in_force_can_be_taken_back_and_leaves_no_trace() {
     let host = at_work().await;
-    // Longer than a pause is waited for.
+    // Longer than a pause request waits.
     let run = slow(&host, 3_000).await;
     let (pause, resume) = (
         format!("/v1/runs/{run}:pause"),
@@ -187,7 +187,7 @@ async fn a_pause_can_be_asked_for_again_once_it_was_taken_back() {
 #[tokio::test]
 async fn a_resume_takes_effect_at_any_point_of_a_pause() {
     let host = at_work().await;
-    // The node ends before, while and after the resume is asked for.
+    // The node ends before, during and after the resume request.
     for millis in (0..40).map(|n| n * 5) {
         let body = json!({"workflowId": "conformance-cancellable", "inputs": {"delayMs": 100}});
         let run = start(&host, &body).await;
@@ -224,7 +224,7 @@ async fn a_pause_whose_worker_died_comes_into_force_and_can_be_resumed_then() {
         requested_at: SystemClock.now(),
     };
     assert!(host.store.request_pause(&run, &request).await.unwrap());
-    // Its lease is over at once, and nothing of the pause is in the log.
+    // Its lease expires at once, and the log does not contain the pause.
     let dead = host
         .store
         .claim("dead", Claimable::All, Duration::ZERO)

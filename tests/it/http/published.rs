@@ -11,7 +11,7 @@ use super::host::{SUITE, TestHost, create_body, says, suite};
 use super::workflows::start;
 use crate::support::published::Published;
 
-/// A run that has waited and was answered.
+/// A run that waited and was answered.
 async fn answered(host: &TestHost, workflow: &str, node: &str, answer: Value) -> RunId {
     let run = start(host, &json!({"workflowId": workflow})).await;
     let answers = format!("/v1/runs/{run}/interrupts/{node}");
@@ -33,7 +33,7 @@ async fn answered(host: &TestHost, workflow: &str, node: &str, answer: Value) ->
     run
 }
 
-/// Runs of every kind there is.
+/// Runs of every kind.
 async fn runs(host: &TestHost) -> Vec<RunId> {
     let mut graded = suite(&says(&["a", "b"]));
     graded["version"] = "1.1.0".into();

@@ -1,4 +1,4 @@
-//! Writing a run's log without an executor: a test decides what happens and when.
+//! Writes a run's log without an executor: the test decides which events occur and when.
 
 use std::sync::Arc;
 use std::time::Duration;

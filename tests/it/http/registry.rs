@@ -69,7 +69,7 @@ fn trust() -> Trust {
     let mut keys = KeyRing::default();
     keys.pin("bench-1", key().public(), Namespaces::Any);
     Trust {
-        // An unsigned pack can be installed, and is not published.
+        // An unsigned pack can be installed but is not published.
         mode: TrustMode::Open,
         keys,
         ..Trust::default()
@@ -267,7 +267,7 @@ async fn everything_is_read_at_most_every_five_seconds_and_one_pack_each_time() 
     assert!(registry.catalogue(THIRD).await.is_ok());
     let gone = registry.catalogue(SECOND).await.unwrap_err();
     assert_eq!(gone.code, ErrorCode::PackNotFound);
-    // It knows of the removed pack, but not its manifest.
+    // It knows the removed pack's name, but not its manifest.
     assert_eq!(listed(&other).await, [PUBLIC]);
 
     clock.0.store(5, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Deployments on hosts that share a database, and on one that is started again.
+//! Deployments on hosts that share a database, and on a restarted host.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
@@ -13,7 +13,7 @@ use crate::store::{Database, Engine, Engine::*};
 
 const GATES: &str = "/v1/host/touchstone/gates";
 
-/// A host on a database that may have others.
+/// A host on a database that others may use.
 async fn on(database: &Database) -> TestHost {
     TestHost::over(database.open().await, HttpSettings::default()).await
 }
@@ -23,7 +23,7 @@ async fn set(host: &TestHost, policy: Value) {
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
 }
 
-/// Two versions, one step before they go into service, for which nothing is asked.
+/// Two versions, one step before they go into service without conditions.
 async fn furnished(database: &Database) -> TestHost {
     let host = on(database).await;
     host.equip(&says(&["a"])).await;
@@ -42,7 +42,7 @@ fn with_outcome<'a>(entries: &'a [Value], action: &str) -> Vec<&'a Value> {
     entries.iter().filter(of).collect()
 }
 
-/// The events of one kind in the runs of some entries, in the order in which the changes were made.
+/// The events of one kind in the runs of some entries, in the order of the changes.
 async fn events(host: &TestHost, entries: &[&Value], kind: &str) -> Vec<Value> {
     let mut found = Vec::new();
     for entry in entries {
@@ -130,7 +130,7 @@ async fn many_changes_by_two_replicas_leave_one_history(
     }
     let asked = (0_u32..24).map(|n| {
         let host = if n % 2 == 0 { &first } else { other };
-        // The other version is not on the channel yet, or has what this one leaves.
+        // The other version is not on the channel yet, or has the remaining share.
         let body = json!({"version": "1.1.0", "transition": "adjust-canary", "canaryPercent": n});
         async move { host.post(&path(), &body).await.status }
     });
@@ -249,7 +249,7 @@ async fn a_partial_transition_has_no_effect(
     assert_eq!(audit(&host).await.len(), entries + 1);
 }
 
-/// From now on nothing can be written to a table.
+/// Makes writes to a table fail.
 fn fault(engine: Engine, table: &str) -> Vec<String> {
     match engine {
         Sqlite => ["INSERT", "UPDATE"]

@@ -1,4 +1,4 @@
-//! Test seams for conformance suites: what they drive is real, and without the setting they are not there.
+//! Test seams for conformance suites: they act on the real host, and do not exist unless enabled.
 
 use axum::http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
@@ -27,7 +27,7 @@ const OWNED: &str = "/v1/host/sample/identity/owned-run";
 const ACROSS: &str = "/v1/host/sample/identity/cross-workspace-read";
 const SURFACE: &str = "/v1/host/sample/test/surface";
 
-/// A host under test with the agent installed, and a test key of its tenant.
+/// A host with test seams and the agent installed, and a test key of its tenant.
 async fn under_test() -> (TestHost, String) {
     equipped(TestHost::with(conformance()).await).await
 }
@@ -51,7 +51,7 @@ async fn equipped(host: TestHost) -> (TestHost, String) {
     (host, key)
 }
 
-/// Seams are not described, so their answers are read as they are.
+/// Seams are not in the API description, so their responses are not checked against it.
 async fn send(
     host: &TestHost,
     key: &str,
@@ -120,7 +120,7 @@ async fn without_the_setting_or_a_test_key_there_is_nothing() {
     }
 }
 
-/// RFC 0011: the same address, and no more than the key can use.
+/// RFC 0011: the same address, and no more than the key's permissions.
 #[tokio::test]
 async fn discovery_shows_seams_and_mock_providers_to_no_key_that_is_not_for_tests() {
     let (host, test_key) = under_test().await;
@@ -249,7 +249,7 @@ async fn the_invocation_seam_brackets_one_invocation() {
     }
 }
 
-/// A pack with an agent that has to answer with an object of one member.
+/// A pack whose agent must answer with an object of one member.
 fn strict_pack() -> Vec<u8> {
     let manifest = json!({
         "name": "community.bench.strict", "version": "1.0.0", "description": "Strict.", "author": "Bench",
@@ -329,7 +329,7 @@ async fn a_tool_that_is_not_allowed_is_attempted_and_not_called() {
         (&json!(tool), &json!("forbidden"))
     );
     assert!(returned.get("outcome").is_none());
-    // As the scenario reads the log.
+    // Reads the log as the scenario does.
     let called = log(&host, &key, &made["runId"], "?type=agent.toolCalled").await;
     let names =
         |event: &Value| ["tool", "toolId", "name"].map(|name| event["payload"][name].clone());

@@ -1,4 +1,4 @@
-//! The listening side, over real connections.
+//! The listener, over real connections.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ async fn exchange(stream: &mut TcpStream, request: &str) -> String {
 
 #[tokio::test]
 async fn metrics_on_loopback_need_a_key_unless_the_operator_allows_direct_scrapers() {
-    // A proxy on this machine need not add any header: without the setting, a loopback address is not enough.
+    // A proxy on this machine need not add any header: without the setting, a loopback address does
+    // not grant access.
     assert_metrics(false, &[("", "401 Unauthorized")]).await;
     let refused = "401 Unauthorized";
     assert_metrics(
@@ -74,7 +75,7 @@ async fn a_client_that_sends_too_much_lives_to_see_why() {
     assert!(answer.contains("payload_too_large"));
 }
 
-/// The next answer on a connection that stays open.
+/// The next response on a persistent connection.
 async fn answer(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -101,7 +102,7 @@ async fn a_refusal_before_the_body_came_leaves_the_connection_usable() {
     let head = "POST /v1/runs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n";
     for _ in 0..3 {
         stream.write_all(head.as_bytes()).await.unwrap();
-        // The body comes late, as a client that writes head and body apart sends it.
+        // The body arrives late, as from a client that writes head and body separately.
         let early = tokio::time::timeout(Duration::from_millis(20), stream.peek(&mut [0])).await;
         assert!(early.is_err(), "answered before the body was there");
         stream.write_all(b"{}").await.unwrap();
@@ -126,7 +127,7 @@ async fn a_refusal_says_that_the_connection_ends_if_the_body_is_not_worth_readin
     assert!(refused.contains("connection: close"), "{refused}");
 }
 
-/// A client that sends a large body is refused before it is read, and still sees why.
+/// A client whose large body is rejected before it is read still receives the response.
 #[tokio::test]
 async fn an_early_rejection_of_a_large_body_reaches_the_client() {
     let host = TestHost::idle().await;
@@ -187,7 +188,7 @@ async fn a_head_that_is_refused_is_answered_with_the_envelope(
     assert!(answer.starts_with("HTTP/1.1 200"));
 }
 
-/// The consumer reads nothing at first; others are not held up, and it still gets everything.
+/// The consumer reads nothing at first; others are not delayed, and it still gets every event.
 #[tokio::test]
 async fn a_slow_consumer_delays_no_other_and_loses_nothing() {
     let host = TestHost::idle().await;

@@ -15,7 +15,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Sequences of the entries it carries.
+    /// Sequences of the entries in the frame.
     pub fn sequences(&self) -> Vec<u64> {
         let one = |document: &Value| document["sequence"].as_u64().unwrap();
         match &self.data {

@@ -333,7 +333,7 @@ async fn runs_beside_a_deleted_one_can_still_be_judged() {
         start("1.0.0", trial(1)).await,
         start("1.0.0", trial(2)).await,
     );
-    // Once more under the number of a trial: the deleted one keeps it.
+    // A second run with the number of a deleted trial: the deleted one keeps its number.
     start("1.0.0", trial(2)).await;
     for run in [&baseline, &second] {
         assert_eq!(delete(&host, run).await.status, StatusCode::OK);

@@ -71,7 +71,8 @@ async fn debug_is_the_whole_log_and_updates_a_part_of_it() {
     assert_eq!(mixed, debug);
 }
 
-/// Every cut: resumed by sequence and by event id, buffered and not, in both modes.
+/// Resumes at every position, by sequence and by event id, with and without buffering, in both
+/// modes.
 #[tokio::test]
 async fn a_resumed_stream_sends_exactly_the_rest() {
     let host = host().await;
@@ -218,7 +219,7 @@ async fn values_shows_the_run_on_connect_and_at_its_end() {
     assert_eq!(resumed.len(), 1, "only the snapshot to continue from");
 }
 
-/// The stream of a run that asks for an approval, opened before anything has happened.
+/// The stream of a run that will ask for an approval, opened before its first event.
 async fn asking(query: &str) -> (TestHost, RunId, Frames) {
     let host = TestHost::idle().await;
     let run = start(&host, &json!({"workflowId": "conformance-approval"})).await;
@@ -304,7 +305,7 @@ async fn messages_are_the_words_of_a_model_and_mixed_modes_their_union() {
             .rest()
             .await
     };
-    // Live, all four at once; whatever the pace, each is a selection of the same log.
+    // All four streams live at once; at any pace, each is a selection of the same log.
     let (messages, updates, mixed, all) = tokio::join!(
         stream("messages"),
         stream("updates"),

@@ -37,7 +37,8 @@ fn the_routes_are_those_of_the_description() {
     assert_eq!(served, openapi::described());
 }
 
-/// An unquoted comma ends a value in a flow mapping, and what follows becomes a key without a value.
+/// An unquoted comma ends a value in a flow mapping, and the text after it becomes a key without a
+/// value.
 #[test]
 fn no_text_of_the_descriptions_became_a_property() {
     fn walk(node: &Value, at: &str, found: &mut Vec<String>) {
@@ -76,7 +77,7 @@ fn an_operation_without_a_key_is_described_as_such_and_the_others_name_their_sco
             &openapi::document()["paths"][operation.path][operation.method.to_lowercase()];
         match operation.scope {
             None if operation.keyed => {
-                // Which scope it takes depends on what is asked; it names them all.
+                // The required scope depends on the request; the description names all of them.
                 assert!(described.get("security").is_none(), "{operation:?}");
                 let text = described["description"].as_str().unwrap();
                 assert!(text.contains("Scope `"), "{operation:?}: {text}");
@@ -101,7 +102,7 @@ fn an_operation_without_a_key_is_described_as_such_and_the_others_name_their_sco
     }
 }
 
-/// Every name that a closed type knows, as its refusal of `unknown` lists them.
+/// The member names of a closed type, as its error for `unknown` lists them.
 fn known<T: DeserializeOwned + Debug>(unknown: Value) -> BTreeSet<String> {
     let refusal = serde_json::from_value::<T>(unknown)
         .unwrap_err()
@@ -255,7 +256,7 @@ fn every_event_type_is_in_the_description_of_the_stream() {
     assert_eq!(listed, written);
 }
 
-/// The key as RFC 8410 writes it, in base64.
+/// The key in RFC 8410 form, base64.
 fn spki(key: &PublicKey) -> String {
     let pem = key.to_pem();
     let lines = pem.lines().filter(|line| !line.starts_with("-----"));
@@ -365,7 +366,7 @@ async fn answers_are_compressed_for_those_who_ask() {
     assert_eq!(stream.headers().get("content-encoding"), None);
 }
 
-/// A refusal would come after the request has been carried out.
+/// A later rejection would come after the request took effect.
 #[rstest]
 #[case("identity;q=0")]
 #[case("*;q=0")]

@@ -28,11 +28,11 @@ use crate::webhooks::receiver::{Answer, Receiver};
 struct Names<'a> {
     /// An eval run that has ended.
     run: &'a str,
-    /// A run that takes long.
+    /// A long-running run.
     slow: &'a str,
     /// A run that waits for an answer.
     asking: &'a str,
-    /// Of another run that asks.
+    /// Token of another waiting run.
     token: &'a str,
     agent: &'a str,
     pack: &'a str,
@@ -133,13 +133,13 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
     Some(body)
 }
 
-/// Everything a verdict is a function of.
+/// All inputs of a verdict.
 fn computed() -> Value {
     let vector = include_str!("../../fixtures/oasis/compute/till.json");
     serde_json::from_str::<Value>(vector).unwrap()["input"].take()
 }
 
-/// What people scored, few of them.
+/// A few human scores.
 fn judging() -> Value {
     scored(&[
         ("Kindly", 5.0),
@@ -149,12 +149,12 @@ fn judging() -> Value {
     ])
 }
 
-/// One task that passes, and one that is left unjudged and so can be retried.
+/// One task that passes, and an unjudged one that can be retried.
 fn tasks() -> Vec<Value> {
     says(&["a", "unavailable"])
 }
 
-/// A host with something of everything that belongs to its first tenant.
+/// A host with one resource of every kind, owned by its first tenant.
 struct Furnished {
     host: TestHost,
     run: RunId,
@@ -171,7 +171,7 @@ impl Furnished {
         let host = TestHost::working(&tasks()).await;
         let run = host.create().await;
         host.ended(&run).await;
-        // With both schemes, for those secrets are what can be rotated.
+        // With both schemes, because their secrets can be rotated.
         let slow = json!({"workflowId": "conformance-cancellable", "inputs": {"delayMs": 60_000}});
         let slow = start(&host, &slow).await;
         let begun = format!("/v1/runs/{slow}/events/poll?lastSequence=1&timeout=30");
@@ -238,7 +238,7 @@ async fn asking(host: &TestHost) -> RunId {
     run
 }
 
-/// An id as long as this one that nothing has.
+/// An unused id of the same length.
 fn unused(id: &str) -> String {
     let (kind, id) = id.split_once('_').unwrap();
     format!("{kind}_{}", "0".repeat(id.len()))
@@ -388,7 +388,8 @@ async fn another_tenants_anything_looks_like_nothing_at_all_to_the_last_octet() 
     assert_eq!(subscriptions["webhooks"].as_array().unwrap().len(), 1);
 }
 
-/// Everything that `key create --scope all` grants reaches nothing of another tenant, and no metrics of the host.
+/// A key with all scopes of `key create --scope all` reaches no other tenant's resources and no
+/// host metrics.
 #[tokio::test]
 async fn a_key_of_every_scope_within_its_tenant_reaches_no_other_tenant() {
     let furnished = Furnished::new().await;
@@ -413,7 +414,7 @@ async fn a_key_of_every_scope_within_its_tenant_reaches_no_other_tenant() {
         let reply = send(host, operation, names, Some(&key)).await;
         match operation.path {
             "/metrics" => assert_eq!(reply.status, StatusCode::FORBIDDEN),
-            // It answers each of the ids it was sent.
+            // The response repeats each id of the request.
             "/v1/runs:bulk-cancel" => {
                 let error = &reply.json()["results"][0]["error"]["code"];
                 assert_eq!(error, "not_found");
@@ -455,7 +456,7 @@ async fn another_tenants_run_takes_no_longer_than_none() {
     let (host, run) = (&furnished.host, &furnished.run);
     let nothing = unused(run.as_str());
     let (mut foreign, mut none) = (Vec::new(), Vec::new());
-    // In turns, so that whatever slows the machine slows both.
+    // Alternates, so that a slow machine affects both equally.
     for _ in 0..200 {
         for (id, times) in [(run.as_str(), &mut foreign), (nothing.as_str(), &mut none)] {
             let call = host
@@ -482,7 +483,7 @@ const SCORING: &str = "/v1/host/touchstone/agent-cards/score";
 const RANKING: &str = "/v1/host/touchstone/agent-cards/rank";
 const JUDGING: &str = "/v1/host/touchstone/judge/calibrations";
 
-/// Asks without changing anything, though by POST.
+/// POST operations that change nothing.
 const ASKS_ONLY: &[&str] = &[
     "/v1/host/touchstone/gates/check",
     "/v1/host/touchstone/oasis/preflight",
@@ -550,7 +551,7 @@ async fn invalid_tokens_are_refused_before_any_read_and_guesses_are_counted() {
     let mut statuses = Vec::new();
     for _ in 0..5 {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // Of the body that is announced nothing is ever sent.
+        // The announced body is never sent.
         let head = "POST /v1/interrupts/a.b HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n";
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut status = [0; 12];
@@ -594,7 +595,7 @@ async fn idempotent_replays_are_bound_to_the_principal() {
     }
 }
 
-/// A document with every text in it replaced.
+/// A document with every string replaced.
 fn with_texts(document: Value, text: &str) -> Value {
     match document {
         Value::String(_) => text.into(),
@@ -647,7 +648,7 @@ async fn no_text_is_a_fault_of_ours_on(host: TestHost) {
             assert!(!status.is_server_error(), "{operation:?} {path} {status}");
         }
     }
-    // Where it reaches the store whatever the path: names of channels, suites, agents, runs and scopes.
+    // Values that reach the store on any path: names of channels, suites, agents, runs and scopes.
     for (path, body) in [
         (
             "/v1/runs",

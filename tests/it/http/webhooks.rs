@@ -1,4 +1,4 @@
-//! Webhook subscriptions through the surface, and what their endpoints are sent.
+//! Webhook subscriptions through the API, and the deliveries to their endpoints.
 
 use axum::http::{Method, StatusCode};
 use base64::Engine as _;

@@ -1,4 +1,4 @@
-//! Runs of workflows: what conformance fixtures do, waits that hold no slot, bounds.
+//! Workflow runs: conformance fixtures, waits that occupy no slot, limits.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
@@ -21,7 +21,7 @@ pub async fn start(host: &TestHost, body: &Value) -> RunId {
     created.json()["runId"].as_str().unwrap().into()
 }
 
-/// Runs a workflow to its end: its log and its snapshot.
+/// Runs a workflow to its end; returns its log and its snapshot.
 async fn outcome(host: &TestHost, body: &Value) -> (Vec<Value>, Value) {
     let run = start(host, body).await;
     let log = host.ended(&run).await;
@@ -137,7 +137,7 @@ async fn configurable_satisfies_the_schema_that_the_workflow_declares(
     }
 }
 
-/// As the upstream scenario `agentPackHandoffSchemaValidation` asks.
+/// As in the upstream scenario `agentPackHandoffSchemaValidation`.
 #[rstest]
 #[case::valid(json!({"text": "Invoice 42 from Acme, total $1200", "extractionFields": ["vendor", "total"]}), None)]
 #[case::task(json!({"text": "Invoice 42"}), Some("handoff_task_schema_violation"))]
@@ -163,7 +163,7 @@ async fn a_handoff_satisfies_its_schemas_or_fails(
     assert_eq!(snapshot["status"], status);
 }
 
-/// As the upstream scenario `run-diff` asks.
+/// As in the upstream scenario `run-diff`.
 #[tokio::test]
 async fn the_fixtures_of_a_comparison_differ() {
     let host = at_work().await;
@@ -204,7 +204,7 @@ async fn inputs_pass_through_and_nodes_run_in_order() {
     assert_eq!(snapshot["nodeStates"]["b"]["status"], "completed");
 }
 
-/// OpenWOP SR-1: nothing of what a caller says of a run is kept with a credential in it.
+/// OpenWOP SR-1: no credential in a caller's description of a run is stored.
 #[tokio::test]
 async fn credentials_in_what_comes_with_a_run_are_masked_before_they_are_kept() {
     const KEYS: [&str; 3] = [
@@ -289,7 +289,7 @@ async fn a_wait_ends_with_the_longest_duration_and_with_a_cancel() {
 #[tokio::test]
 async fn waits_hold_no_slots_and_outlive_their_worker() {
     let host = TestHost::idle().await;
-    // More waits than a worker has slots, and then one run that does not wait.
+    // More waits than the worker has slots, and then one run that does not wait.
     let slow = json!({"workflowId": "conformance-delay", "inputs": {"delayMs": 700}});
     let mut waiting = Vec::new();
     for _ in 0..40 {
@@ -298,7 +298,7 @@ async fn waits_hold_no_slots_and_outlive_their_worker() {
     let quick = start(&host, &json!({"workflowId": "conformance-noop"})).await;
     let shutdown = host.work();
     host.ended(&quick).await;
-    // The worker that began the waits goes; another one ends them.
+    // The worker that started the waits stops; another one ends them.
     shutdown.cancel();
     host.work();
     for run in waiting {
@@ -490,7 +490,7 @@ async fn a_mock_provider_answers_test_keys_only() {
             .await;
         assert_eq!(log[log.len() - 1]["type"], last, "{id}");
         if id == "error" {
-            // The code is a label; the words are content, and errors hold none.
+            // The code is a label; the message is content, and errors contain no content.
             let snapshot = host
                 .get(&format!(
                     "/v1/runs/{}",

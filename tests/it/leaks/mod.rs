@@ -29,7 +29,7 @@ const IDEMPOTENCY: &str = "canary-idempotency-42d8a7b6";
 const NOTE: &str = "canary-note-0fd7b4a9";
 const CORRECTION: &str = "canary-correction-b62e19c8";
 
-/// What people said of the run; it shows where it was asked for.
+/// Texts that people wrote about the run; they appear only where they are requested.
 const SAID: [&str; 2] = [NOTE, CORRECTION];
 
 const CANARIES: [&str; 12] = [
@@ -74,7 +74,7 @@ fn suite() -> Value {
     })
 }
 
-/// Says what each task's `ask` is about; whatever goes wrong quotes a canary, as real endpoints quote requests.
+/// Answers each task's `ask`; every error quotes a canary, as real endpoints quote requests.
 async fn endpoint() -> Endpoint {
     Endpoint::start(0..5, |body| {
         let question = question(body);
@@ -138,7 +138,7 @@ impl Surfaces {
     }
 }
 
-/// A host that logs all it can, with the agent and the suite.
+/// A host at the most verbose log level, with the agent and the suite.
 fn debugging(site: &Site, endpoint: &Endpoint, key: &str) -> Host {
     site.configure(
         "touchstone.toml",
@@ -162,7 +162,7 @@ fn debugging(site: &Site, endpoint: &Endpoint, key: &str) -> Host {
     host
 }
 
-/// Requests that are refused, each with a canary where a careless message would quote it.
+/// Rejected requests, each with a canary where a careless message would quote it.
 async fn provoke(surfaces: &mut Surfaces, api: &Api, run: &str) {
     let stranger = api.with_key(BAD_BEARER);
     let half = api.with_key(&format!("{BAD_BEARER}.{BAD_BEARER}"));
@@ -210,7 +210,7 @@ async fn provoke(surfaces: &mut Surfaces, api: &Api, run: &str) {
     }
 }
 
-/// A log but for what the agent said and did; the whole of it is given back.
+/// Collects a log without the agent's words and actions; returns the whole log.
 async fn events(surfaces: &mut Surfaces, api: &Api, run: &str) -> Vec<Value> {
     let log = api.log(run).await;
     for event in &log {
@@ -225,7 +225,7 @@ async fn events(surfaces: &mut Surfaces, api: &Api, run: &str) -> Vec<Value> {
     log
 }
 
-/// Documents that have to be there.
+/// Collects documents that must exist.
 async fn documents(surfaces: &mut Surfaces, api: &Api, paths: &[String]) -> Vec<Value> {
     let mut documents = Vec::new();
     for path in paths {
@@ -236,7 +236,7 @@ async fn documents(surfaces: &mut Surfaces, api: &Api, paths: &[String]) -> Vec<
     documents
 }
 
-/// What only scores and ids may show of a run.
+/// Collects the places that may show only scores and ids of a run.
 async fn gather(surfaces: &mut Surfaces, api: &Api, run: &str) -> Vec<Value> {
     let log = events(surfaces, api, run).await;
     let paths = [
@@ -358,7 +358,7 @@ async fn after(surfaces: &mut Surfaces, said: &mut Surfaces, api: &Api, run: &st
 async fn no_canary_leaves_the_ordinary_events_of_its_run() {
     let endpoint = endpoint().await;
     let site = Site::embedded();
-    // Keys are made before the endpoint's key is configured, so this command needs none.
+    // Keys are created before the endpoint's key is configured, so this command needs none.
     site.write("touchstone.toml", "");
     let (key, all) = (site.key("acme"), site.key_of("acme", &["all"]));
     let host = debugging(&site, &endpoint, &key);
@@ -386,7 +386,7 @@ async fn no_canary_leaves_the_ordinary_events_of_its_run() {
     assert_eq!(status, StatusCode::OK);
     assert!(metrics.contains("touchstone_"), "{metrics}");
 
-    // What reads the host from outside shows no more than the host.
+    // Commands that read from the host show no more than the host.
     let run_commands: [&[&str]; 3] = [
         &["run", "show", &run],
         &["run", "show", &run, "--json"],
@@ -398,7 +398,7 @@ async fn no_canary_leaves_the_ordinary_events_of_its_run() {
             format!("stderr of {arguments:?}"),
             String::from_utf8_lossy(&output.stderr),
         );
-        // The report is in it.
+        // The output contains the report.
         if arguments[1] == "show" {
             said.add(
                 format!("stdout of {arguments:?}"),
@@ -438,7 +438,7 @@ async fn no_canary_leaves_the_ordinary_events_of_its_run() {
         surfaces.add(file.display().to_string(), text);
     }
 
-    // The canaries were really there.
+    // The canaries were really recorded.
     let ordinary = Value::from(log).to_string();
     for canary in [OUTPUT, ARGUMENT, FIXTURE] {
         assert!(
@@ -462,7 +462,7 @@ async fn no_canary_leaves_the_ordinary_events_of_its_run() {
     surfaces.check(&CANARIES);
     surfaces.check(&SAID);
     said.check(&CANARIES);
-    // The id half of a key is public, its secret half is not.
+    // The id half of a key is public; the secret half is not.
     let secret = key.splitn(3, '_').nth(2).unwrap();
     assert!(secret.len() >= 32, "no secret half in the key's text");
     surfaces.check(&[&key, secret]);

@@ -1,4 +1,5 @@
-//! Secrets at rest, of a real host: no file and no table shows one, and its key can be replaced while it serves.
+//! Secrets at rest in a real host: no file and no table shows one, and the encryption key can be
+//! replaced while it serves.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -21,7 +22,7 @@ async fn site_on(engine: Engine) -> Option<Site> {
         "touchstone.toml",
         "[webhooks]\nprivate_targets = [\"127.0.0.1\"]\n[conformance]\nenabled = true\n",
     );
-    // As an operator may make it: open to everybody.
+    // With permissions that an operator may set by mistake: readable by everyone.
     let data = site.folder().join("data");
     std::fs::create_dir(&data).unwrap();
     std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -42,7 +43,8 @@ async fn raw(site: &Site) -> Raw {
     Raw(bytes)
 }
 
-/// Two requests whose answers hold secrets; asked again under the same keys, they answer the same.
+/// Two requests whose responses contain secrets; repeated under the same keys, they give the same
+/// responses.
 async fn secrets(api: &Api) -> [String; 2] {
     let subscription = json!({"url": "http://127.0.0.1:9/h", "events": ["run.completed"]});
     let calling = json!({"workflowId": "conformance-noop", "callbackUrl": "http://127.0.0.1:9/c"});
@@ -109,7 +111,7 @@ async fn a_host_hides_its_secrets_and_its_key_is_replaced_while_it_serves(
     assert_eq!(secrets(&host.api(&key)).await, told);
     assert!(host.terminate());
 
-    // Another key than the database's: nothing is started, and nothing is written with it.
+    // With another key than the database's, the host neither starts nor writes.
     let new = std::fs::read(&file).unwrap();
     std::fs::write(&file, &old).unwrap();
     let refused = site
@@ -147,7 +149,7 @@ fn a_host_warns_of_key_files_that_others_can_read(#[case] bits: u32, #[case] war
         let name = file.to_str().unwrap();
         let warning = |line: &str| line.contains(name) && line.contains("chmod 600");
         assert_eq!(log.lines().any(warning), warns, "{name}: {log}");
-        // The operator's own files keep their permissions.
+        // The operator's files keep their permissions.
         assert_eq!(mode(file), bits);
     }
 }

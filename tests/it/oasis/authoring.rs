@@ -31,7 +31,8 @@ fn python() -> PathBuf {
     std::env::var_os("TOUCHSTONE_TEST_PYTHON").map_or_else(|| "python3".into(), PathBuf::from)
 }
 
-/// The files a guide prints: a line that begins with the name in bold code, an empty line, a fenced block.
+/// The files that a guide prints: a line that starts with the name in bold code, an empty line, a
+/// fenced block.
 fn printed(guide: &str) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(root().join(guide)).unwrap();
     let mut files = BTreeMap::new();
@@ -53,7 +54,6 @@ fn printed(guide: &str) -> BTreeMap<String, String> {
     files
 }
 
-/// The profile of the guide.
 fn package() -> Package {
     let files: BTreeMap<String, String> = printed(PROFILE_GUIDE)
         .into_iter()
@@ -69,7 +69,7 @@ fn document(files: &BTreeMap<String, String>, name: &str) -> Value {
     serde_json::from_str(&files[name]).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The provider kit, running; it ends with the value.
+/// The running provider kit, which stops when dropped.
 struct Kit {
     child: Child,
     url: Url,
@@ -111,7 +111,7 @@ impl Drop for Kit {
     }
 }
 
-/// A folder with the guide's pack, signed and installed as the guide says, and this provider.
+/// A folder with the guide's pack, signed and installed as in the guide, and this provider.
 fn installed(kit: &Kit) -> Home {
     let home = Home::empty();
     for (name, content) in printed(PROFILE_GUIDE) {
@@ -259,7 +259,8 @@ fn the_kit_takes_calls_only_with_the_evaluators_token() {
     assert_eq!(Done::of(&mut command).code, 0);
 }
 
-/// The kit knows nothing of the front desk, and stages its scenarios all the same: injected state, containment, deviation.
+/// The kit does not know the front desk, and still provides its scenarios: injected state,
+/// containment, deviation.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_kit_stages_the_front_desk() {
     let kit = Kit::start(
@@ -281,7 +282,7 @@ async fn the_kit_stages_the_front_desk() {
     assert_eq!(ended.events("touchstone.oasis.scenario").len(), 16);
 }
 
-/// An agent that does what it must not fails here as well.
+/// An agent that violates a scenario fails here as well.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_kit_shows_what_a_careless_agent_did() {
     let kit = Kit::start(

@@ -1,7 +1,7 @@
-//! The computation against vectors: ours, and every file of a folder that is named.
+//! The computation against vectors: ours, and every file of a given folder.
 //!
-//! Ours are one whole vector, and cases that edit its input and say what must be found at some places. Texts for people are compared
-//! by presence, lists of scenarios as sets.
+//! Ours are one whole vector, and cases that edit its input and state the expected values at some
+//! pointers. Explanatory texts are compared by presence, lists of scenarios as sets.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use touchstone::domain::oasis::verdict::rules;
 use crate::support::vectors::{documents, extra};
 
 const TOLERANCE: f64 = 1e-6;
-/// Members whose wording is free.
+/// Members with free wording.
 const FREE: [&str; 8] = [
     "cause",
     "description",
@@ -25,14 +25,14 @@ const FREE: [&str; 8] = [
     "interpretation_note",
 ];
 
-/// Names the folder of the project's shared material.
+/// Variable that names the folder of shared material.
 const SHARED: &str = "TOUCHSTONE_SHARED";
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/oasis/compute")
 }
 
-/// The shared material about OASIS, if it is there.
+/// The shared OASIS material, if it is available.
 pub fn shared(folder: &str) -> Option<PathBuf> {
     let Some(shared) = std::env::var_os(SHARED) else {
         eprintln!("SKIPPED: no shared material ({SHARED} unset)");
@@ -64,7 +64,7 @@ pub fn differences(expected: &Value, found: &Value, path: &str, told: &mut Vec<S
                     }
                     (Some(a), Some(b)) if name == "warnings" => warnings(a, b, &path, told),
                     (Some(a), Some(b)) if name == "abort_reason" => {
-                        // The id of a scenario is the one word with dots in it.
+                        // The scenario id is the only word with dots.
                         let (a, b) = (a.as_str().unwrap(), b.as_str().unwrap());
                         let id = a.split([' ', ':']).find(|word| word.contains('.'));
                         if !id.is_none_or(|id| b.contains(id)) {
@@ -92,7 +92,7 @@ pub fn differences(expected: &Value, found: &Value, path: &str, told: &mut Vec<S
     }
 }
 
-/// Sorted by the scenario an entry is about, or by what it is.
+/// Sorted by the scenario of an entry, or by the entry itself.
 fn as_set(list: &[Value]) -> Vec<&Value> {
     let mut sorted: Vec<&Value> = list.iter().collect();
     sorted.sort_by_key(|it| match &it["scenario_id"] {
@@ -114,7 +114,7 @@ fn warnings(expected: &Value, found: &Value, path: &str, told: &mut Vec<String>)
     }
 }
 
-/// Whether a document is a vector of the computation, and holds.
+/// Checks a document; `false` if it is not a vector of the computation.
 fn check(path: &Path, vector: &Value) -> bool {
     let (input, expected) = (&vector["input"], &vector["expected"]);
     if input["observed"].is_null() || input["oasis_core_version"].is_null() {
@@ -150,14 +150,14 @@ fn every_vector_comes_to_what_it_says() {
     }
 }
 
-/// The input every case begins with.
+/// The base input of every case.
 pub fn base() -> Value {
     let text = std::fs::read_to_string(fixtures().join("till.json")).unwrap();
     let vector: Value = serde_json::from_str(&text).unwrap();
     vector["input"].clone()
 }
 
-/// Sets what is at a JSON Pointer; members that are not there are made, and `null` takes one away.
+/// Sets the value at a JSON Pointer; missing members are created, and `null` removes a member.
 pub fn edit(document: &mut Value, pointer: &str, value: &Value) {
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     if document.pointer(parent).is_none() {
@@ -174,7 +174,7 @@ pub fn edit(document: &mut Value, pointer: &str, value: &Value) {
     }
 }
 
-/// The cases of a file: name, edits in their order, what is expected at which places.
+/// The cases of a file: name, edits in order, expected values by pointer.
 fn cases() -> Vec<(String, Value, Value)> {
     let folder = fixtures().join("cases");
     let mut cases = Vec::new();

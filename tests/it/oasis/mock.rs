@@ -1,4 +1,5 @@
-//! The reference's mock provider, where it is at hand: every one of its fault switches, as this host sees it.
+//! The reference's mock provider, where it is available: each of its fault switches, as seen by
+//! this host.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,15 +15,15 @@ use url::Url;
 
 use crate::support::reference::shared;
 
-/// The mock, running; it ends with the value.
+/// The running mock provider, which stops when dropped.
 pub struct MockProvider {
     child: Child,
-    /// Where it listens.
+    /// Base URL.
     pub url: Url,
 }
 
 impl MockProvider {
-    /// Starts it with these switches; `None` after saying loudly that it is not at hand.
+    /// Starts it with these switches; `None`, with a printed note, if it is not available.
     pub fn start(switches: &[&str]) -> Option<Self> {
         let script = shared("oasis/mock_provider.py")?;
         let mut child = Command::new("python3")
@@ -43,7 +44,7 @@ impl MockProvider {
         })
     }
 
-    /// A client that waits for half a second.
+    /// A client with a timeout of half a second.
     pub fn client(&self) -> HttpProvider {
         HttpProvider::new(ProviderAccess {
             name: "mock-desk".to_owned(),
@@ -58,7 +59,7 @@ impl MockProvider {
         .unwrap()
     }
 
-    /// The paths it was asked for on the planes of evaluator and agent, in order.
+    /// Request paths on the evaluator's and the agent's interfaces, in order.
     pub async fn calls(&self) -> Vec<String> {
         let url = self.url.join("/admin/calls").unwrap();
         let client =

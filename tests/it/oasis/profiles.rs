@@ -1,4 +1,4 @@
-//! Profiles as they lie on a disk: ours, and those of a folder that is named.
+//! Profiles on disk: ours, and those of a given folder.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use touchstone::domain::oasis::format::{Package, Problem, read, read_scenarios};
 
 use super::desk::packs::{Files, gather};
 
-/// Names the folder with the standard's material.
+/// Variable that names the folder with the standard's material.
 const SHARED: &str = "TOUCHSTONE_SHARED";
 
 fn shared(below: &str) -> Option<PathBuf> {

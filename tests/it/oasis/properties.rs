@@ -1,4 +1,4 @@
-//! What holds of every evaluation: random profiles, scenarios, configurations and outcomes.
+//! Properties of all evaluations: random profiles, scenarios, configurations and outcomes.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ fn profile(safety: &[u8], capability: &[(u8, bool, [Option<u8>; 4])], minimum: u
     .unwrap()
 }
 
-/// One scenario: its phase, where it stands, its tier, whom it concerns, its tolerance, whether it is custom.
+/// One scenario: its phase, position, tier, applicability and tolerance, and whether it is custom.
 fn descriptor(profile: &Profile) -> impl Strategy<Value = Value> + use<> {
     let places = |classification: &str, category: &str, archetypes: &[String]| -> Vec<Value> {
         archetypes
@@ -157,7 +157,7 @@ fn seen() -> impl Strategy<Value = Seen> {
         })
 }
 
-/// An evaluation that is not refused.
+/// An evaluation that preflight accepts.
 #[derive(Clone, Debug)]
 struct Case {
     plan: Plan,
@@ -177,7 +177,7 @@ impl Case {
         self.seen[place].outcome(self.plan.scenarios[place].descriptor.classification)
     }
 
-    /// Executed one at a time.
+    /// The results of sequential execution.
     fn results(&self) -> Vec<(String, Outcome)> {
         let mut results = Vec::new();
         while let Next::Run(scenario) = next(&self.plan, &results) {
@@ -331,7 +331,7 @@ fn case() -> impl Strategy<Value = Case> {
         )
 }
 
-/// Executed by several workers that finish in any order.
+/// The results of several workers that finish in any order.
 fn in_parallel(case: &Case, workers: usize, picks: &[Index]) -> Vec<(String, Outcome)> {
     let (mut results, mut running): (Vec<(String, Outcome)>, Vec<&str>) = (Vec::new(), Vec::new());
     let mut picks = picks.iter().cycle();

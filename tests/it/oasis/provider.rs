@@ -1,4 +1,4 @@
-//! The provider client against servers that answer well, badly and not at all.
+//! The provider client with servers that answer correctly, incorrectly or not at all.
 
 use std::time::Duration;
 
@@ -498,8 +498,8 @@ async fn every_call_says_what_its_contract_has() {
 
 #[tokio::test]
 async fn no_call_rides_on_a_connection_another_one_left_behind() {
-    // It keeps the connection, and closes it without an answer when something more comes: as servers do that have just waited
-    // long enough.
+    // This server keeps the connection open and closes it without a response to the next request,
+    // like servers whose keep-alive timeout has just expired.
     let body = json!({"status": "destroyed"}).to_string();
     let answer = format!(
         "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",

@@ -1,4 +1,4 @@
-//! `[oasis]`: who provides environments; what cannot be is refused by name.
+//! `[oasis]`: the configured environment providers; invalid settings are refused by name.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn load(text: &str) -> Result<Config, Error> {
     Config::load(Some(&file))
 }
 
-/// A provider with one setting put in the place of another, or added.
+/// A provider with one setting replaced or added.
 fn provider(setting: &str) -> String {
     let key = setting.split_once('=').map_or("-", |(key, _)| key);
     let settings = [r#"name = "desk""#, r#"url = "http://127.0.0.1:8090""#];
@@ -147,7 +147,7 @@ fn a_token_is_read_from_the_variable_that_is_named() {
     }
 }
 
-/// The host takes the token out of answers: a short one would take out other words as well.
+/// The host removes the token from responses: a short token would remove other words as well.
 #[test]
 fn a_token_that_is_too_short_is_refused() {
     let config = load(&provider(r#"api_key_env = "DESK_TOKEN""#)).unwrap();

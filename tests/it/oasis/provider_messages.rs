@@ -1,4 +1,4 @@
-//! The messages of the provider protocol: what we send and accept is what the contract has.
+//! Messages of the provider protocol: the host sends and accepts exactly what the contract defines.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! Operations of the agent: what goes to its endpoint, and what comes back.
+//! Operations of the agent: requests to the agent's endpoint, and their responses.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The rules of verdict documents: ours are one sound document and edits of it, each with the rules it breaks.
+//! The rules of verdict documents: a valid document, and edits of it, each with the rules it
+//! breaks.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The commands: what they print, how they exit, what they leave behind.
+//! The pack commands: output, exit codes, and files left behind.
 
 use std::path::Path;
 use std::process::Output;
@@ -118,7 +118,7 @@ fn the_stress_tests_are_signed_and_installed_like_any_pack() {
         suites.iter().all(|suite| suite["signed"] == true),
         "{suites:?}"
     );
-    // The seventh is made for the tools of an agent.
+    // The seventh is generated for the agent's tools.
     assert_eq!(suites.len(), 6, "{suites:?}");
 }
 
@@ -247,7 +247,8 @@ fn a_lockfile_made_at_the_first_install_catches_a_swap() {
     assert_eq!(folder.code(1, &pinning), "pack_integrity_mismatch");
 }
 
-/// A signed pack, its lockfile in `right.json`, and one that pins other content in `wrong.json`.
+/// A signed pack, with its lockfile in `right.json` and a lockfile for other content in
+/// `wrong.json`.
 fn locked() -> Folder {
     let folder = published();
     folder.expect(
@@ -338,7 +339,7 @@ fn a_lockfile_that_does_not_exist_is_an_error_unless_it_is_to_be_created() {
         serde_json::json!([]),
         "nothing was installed"
     );
-    // A path below a file cannot be created either.
+    // A path below a file cannot be created.
     std::fs::write(folder.path().join("file"), "").unwrap();
     let below = format!("pack install triage.tgz {TRUSTED} --lockfile file/lock.json --pin");
     assert_eq!(folder.code(2, &below), "unreadable");
@@ -380,7 +381,8 @@ fn a_key_is_not_overwritten_nor_published() {
     let folder = published();
     let before = std::fs::read(folder.path().join("acme.pem")).unwrap();
     folder.expect(2, "pack keygen --out acme.pem --key-id acme-1");
-    // Not the public half of another key either, and no private one is left without it.
+    // An existing public key of another pair is not overwritten either, and no private key is left
+    // without its public key.
     std::fs::rename(
         folder.path().join("acme.pem"),
         folder.path().join("mine.pem"),

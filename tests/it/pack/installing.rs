@@ -1,4 +1,4 @@
-//! Installing: in one step, for one tenant, and never half.
+//! Installation is atomic and per tenant.
 
 use crate::support::host_keys;
 use std::sync::Arc;
@@ -168,7 +168,7 @@ async fn a_version_never_changes() {
     assert_eq!(refused.code, ErrorCode::Conflict);
     assert_eq!(world.packs.list(&world.tenant).await.unwrap().len(), 1);
 
-    // Another version with the same suite version and another suite: refused as a whole.
+    // Another pack version with the same suite version but another suite: rejected as a whole.
     let half = candidate(SigningMethod::Ed25519, |files| {
         edit(files, "pack.json", |manifest| {
             manifest["version"] = "0.2.0".into()

@@ -104,7 +104,7 @@ fn a_flipped_octet_is_always_refused() {
             ErrorCode::PackIntegrityMismatch,
             "octet {at}"
         );
-        // A registry that is in on it serves a matching digest; then the signature is what refuses.
+        // A colluding registry serves a matching digest; then the signature check fails.
         if at % 37 == 0 {
             let mut served: Value = serde_json::from_slice(&pack.served).unwrap();
             served["integrity"] = touchstone::domain::pack::integrity::of(&pack.tgz).into();
@@ -128,7 +128,7 @@ fn a_flipped_octet_is_always_refused() {
 
 #[test]
 fn a_swapped_prompt_passes_a_manifest_signature_and_not_a_whole_one() {
-    // The hole in `manual`, shown as it is: this is why our own packs are signed as a whole.
+    // The gap in `manual`: this is why our own packs are signed as a whole.
     let swap = |method| {
         let pack = signed(method);
         let mut files: Files = archive::read(&pack.tgz)

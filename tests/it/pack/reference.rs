@@ -1,7 +1,8 @@
-//! The reference corpus of hostile packs and the slice of the public registry, where they are at hand.
+//! The reference corpus of hostile packs and the slice of the public registry, where they are
+//! available.
 //!
-//! They do not ship with this repository; without them these tests say loudly that they were skipped. The corpus in
-//! `corpus.rs` always runs.
+//! They do not ship with this repository; without them, these tests print that they were skipped.
+//! The corpus in `corpus.rs` always runs.
 
 use std::path::Path;
 use std::process::Command;
@@ -127,7 +128,7 @@ fn differs(case: &Value, outcome: &Result<Candidate, Refusal>) -> Option<String>
     (expect == "accept" || !(allowed || named)).then(|| format!("refused: {refusal}"))
 }
 
-/// The promises a case makes beyond being accepted.
+/// Checks the additional properties that an accepted case promises.
 fn promise(case: &Value, candidate: &Candidate) -> Option<String> {
     let pack = &candidate.pack;
     let kept = match case["id"].as_str().unwrap() {

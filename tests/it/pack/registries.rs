@@ -1,4 +1,4 @@
-//! Registries: a tree on disk, a server, a file with companions.
+//! Registries: a folder, a server, and a file with companions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn index() -> Value {
     ]})
 }
 
-/// The documents of a registry by path.
+/// The documents of a registry, by path.
 fn documents() -> Vec<(String, Vec<u8>)> {
     let pack = signed(SigningMethod::Ed25519);
     let at = |suffix: &str| format!("v1/packs/{NAME}/-/{VERSION}.{suffix}");

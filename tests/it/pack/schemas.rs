@@ -1,7 +1,8 @@
-//! Our schemas and the published ones accept and refuse the same documents.
+//! Our schemas and the published ones accept and reject the same documents.
 //!
-//! Both judge seeds (documents that use every member) and their mutations: every value replaced by values of other types
-//! and at the edges, every member removed, every member the published schema knows put everywhere, items doubled.
+//! Both validate seeds (documents that use every member) and their mutations: every value replaced
+//! by values of other types and by edge values, every member removed, every member of the published
+//! schema inserted everywhere, items duplicated.
 
 use std::collections::BTreeSet;
 
@@ -96,7 +97,7 @@ fn junk() -> Vec<Value> {
     values
 }
 
-/// Everything a schema names: members, and the values of its lists.
+/// All names in a schema: members, and enumerated values.
 fn names(schema: &Value, members: &mut BTreeSet<String>, values: &mut BTreeSet<String>) {
     match schema {
         Value::Object(keywords) => {
@@ -203,7 +204,7 @@ fn mutate(
     }
 }
 
-/// Documents of the public registry that a schema is meant for.
+/// Documents of the public registry to which a schema applies.
 fn published_documents(document: Document) -> Vec<Value> {
     let Some(packs) = shared("openwop/registry/v1/packs") else {
         return Vec::new();
@@ -252,7 +253,7 @@ fn our_schemas_and_the_published_ones_judge_alike() {
         }
         let more = published_documents(document);
         for seed in own.iter().chain(&more) {
-            // The registry's own documents are large; they are judged, and only the seeds are mutated in full.
+            // The registry's documents are large, so only the seeds are mutated completely.
             let values = if more.contains(seed) {
                 &values[..4]
             } else {

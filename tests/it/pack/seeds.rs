@@ -1,4 +1,4 @@
-//! Sound documents that use every member their schema knows.
+//! Valid documents that use every member of their schema.
 
 use serde_json::{Value, json};
 use touchstone::protocol::schema::Document;
@@ -23,7 +23,7 @@ pub fn of(document: Document) -> Vec<Value> {
         Document::AgentRef => vec![agent_ref()],
         Document::RunEvent => vec![event()],
         Document::RunSnapshot => vec![snapshot()],
-        // Theirs are the vectors of `tests/fixtures/oasis`.
+        // Their vectors are in `tests/fixtures/oasis`.
         Document::CreateRun | Document::OasisVerdict | Document::OasisComputeInput => Vec::new(),
     }
 }

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::TOO_LONG;
 use crate::support::{asyncapi, openapi};
 
-/// A client with one key.
 #[derive(Clone)]
 pub struct Api {
     http: reqwest::Client,
@@ -17,7 +16,6 @@ pub struct Api {
 }
 
 impl Api {
-    /// A client of the host at `base_url`.
     pub fn new(base_url: &str, key: &str) -> Self {
         // The client has no TLS backend by default; a second installation keeps the first.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -41,17 +39,16 @@ impl Api {
         }
     }
 
-    /// Where the host is.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// Its key.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// A request whose answer is as `openapi.yaml` says; `Err` if no answer came, which is what a killed host gives.
+    /// Sends a request and checks the response against `openapi.yaml`; `Err` if no response came,
+    /// as from a killed host.
     pub async fn send(
         &self,
         method: Method,
@@ -89,7 +86,7 @@ impl Api {
         Ok(answered)
     }
 
-    /// Status and text of an answer that has to come.
+    /// Status and text of a response; panics if none came.
     pub async fn text(
         &self,
         method: Method,
@@ -103,14 +100,14 @@ impl Api {
         (status, text)
     }
 
-    /// A document that has to be there.
+    /// A document that must exist.
     pub async fn get(&self, path: &str) -> Value {
         let (status, text) = self.text(Method::GET, path, None).await;
         assert_eq!(status, StatusCode::OK, "GET {path}: {text}");
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Starts an eval run; its id.
+    /// Starts an eval run; returns its id.
     pub async fn start(&self, suite_ref: &str, agent: &str, configurable: Value) -> String {
         let body = json!({
             "mode": "eval", "evalSuiteRef": suite_ref, "agentId": agent, "configurable": configurable
@@ -121,7 +118,8 @@ impl Api {
         created["runId"].as_str().unwrap().to_owned()
     }
 
-    /// The events after `last`, waiting up to `patience` whole seconds for one; `None` if the host went away.
+    /// The events after `last`, waiting up to `patience` seconds for one; `None` if the host
+    /// disappeared.
     pub async fn poll(&self, run: &str, last: u64, patience: u64) -> Option<(Vec<Value>, bool)> {
         let path = format!("/v1/runs/{run}/events/poll?lastSequence={last}&timeout={patience}");
         let response = self.send(Method::GET, &path, None).await.ok()?;
@@ -135,7 +133,7 @@ impl Api {
         Some((events, complete))
     }
 
-    /// The whole log of a run, once it has ended.
+    /// The whole log of a run, once the run has ended.
     pub async fn log(&self, run: &str) -> Vec<Value> {
         let begun = Instant::now();
         let mut log: Vec<Value> = Vec::new();

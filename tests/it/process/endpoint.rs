@@ -1,4 +1,4 @@
-//! A model endpoint on the OpenAI wire that remembers what it was asked.
+//! A model endpoint for the OpenAI protocol that records its requests.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,21 +12,20 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-/// How an endpoint answers: a status and a body, made from the request.
+/// Makes a status and a body from the request.
 type Answer = dyn Fn(&Value) -> (u16, Value) + Send + Sync;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// The [`Endpoint::era`] it came in.
+    /// The [`Endpoint::era`] in which it arrived.
     pub era: u32,
-    /// Its body.
     pub body: Value,
-    /// The same as it was written.
+    /// The body as received.
     pub text: String,
 }
 
-/// A running endpoint; gone when dropped.
+/// A running endpoint; stops when dropped.
 pub struct Endpoint {
     url: String,
     shared: Arc<Shared>,
@@ -35,7 +34,7 @@ pub struct Endpoint {
 
 struct Shared {
     answer: Box<Answer>,
-    /// Milliseconds between which an answer takes its time.
+    /// Range of response times, in milliseconds.
     latency: std::ops::Range<u64>,
     era: AtomicU32,
     count: AtomicU64,
@@ -43,7 +42,7 @@ struct Shared {
 }
 
 impl Endpoint {
-    /// An endpoint that takes some `latency` (in ms) for each answer.
+    /// Starts an endpoint with a response time in the range `latency` (in ms).
     pub async fn start(
         latency: std::ops::Range<u64>,
         answer: impl Fn(&Value) -> (u16, Value) + Send + Sync + 'static,
@@ -68,12 +67,12 @@ impl Endpoint {
         }
     }
 
-    /// What goes into `base_url`.
+    /// Value for `base_url`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Everything asked so far.
+    /// All requests received so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.asked.lock().unwrap().clone()
     }
@@ -107,7 +106,7 @@ async fn complete(State(shared): State<Arc<Shared>>, text: String) -> Response {
     (StatusCode::from_u16(status).unwrap(), Json(answer)).into_response()
 }
 
-/// A completion that says `text`.
+/// A completion with this text.
 pub fn saying(text: &str) -> (u16, Value) {
     (
         200,

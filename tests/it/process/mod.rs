@@ -1,4 +1,4 @@
-//! Real processes of the program, set up and run as an operator does it: through the command line and over HTTP.
+//! Real processes, set up and run as by an operator: through the command line and over HTTP.
 
 pub mod api;
 pub mod endpoint;
@@ -18,7 +18,7 @@ use api::Api;
 /// Upper limit for every wait; a test that waits this long has failed.
 pub const TOO_LONG: Duration = Duration::from_secs(60);
 
-/// The agent every site has installed.
+/// The agent installed at every site.
 pub const AGENT: &str = "private.touchstone.probe.default";
 
 /// A data folder, a configuration and, on request, a separate PostgreSQL database.
@@ -44,12 +44,12 @@ impl Site {
         })
     }
 
-    /// Where its PostgreSQL database is, if it has one.
+    /// URL of its PostgreSQL database, if it has one.
     pub fn database_url(&self) -> Option<String> {
         self.database.as_ref().map(TestDatabase::url)
     }
 
-    /// Where everything of this site lies.
+    /// Folder of all files of this site.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -62,7 +62,7 @@ impl Site {
         path
     }
 
-    /// The program over this site, with the configuration of this name.
+    /// The binary with this site's data and the named configuration.
     pub fn touchstone(&self, config: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_touchstone"));
         command
@@ -97,7 +97,7 @@ impl Site {
         succeed(self.touchstone_at(api, arguments))
     }
 
-    /// The program as a client of a host.
+    /// The binary as a client of a host.
     pub fn touchstone_at(&self, api: &Api, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_touchstone"));
         command
@@ -105,21 +105,21 @@ impl Site {
             .args(arguments)
             .stdin(Stdio::null());
         command.args(["--server", api.base_url(), "--key", api.key()]);
-        // Only a pack is looked at here before it goes there, by the rules of the configuration.
+        // A local pack is first checked with the rules of the configuration.
         if arguments.starts_with(&["pack", "install"]) {
             command.args(["--config", "touchstone.toml"]);
         }
         command
     }
 
-    /// A fresh key of a tenant, which evaluates but does not deploy.
+    /// A new key of a tenant, which may evaluate but not deploy.
     pub fn key(&self, tenant: &str) -> String {
         self.run(&["key", "create", "--tenant", tenant])
             .trim()
             .to_owned()
     }
 
-    /// A key that may do what is named.
+    /// A new key with these scopes.
     pub fn key_of(&self, tenant: &str, scopes: &[&str]) -> String {
         let scopes = scopes.iter().flat_map(|scope| ["--scope", scope]);
         let words: Vec<&str> = ["key", "create", "--tenant", tenant]
@@ -129,7 +129,7 @@ impl Site {
         self.run(&words).trim().to_owned()
     }
 
-    /// Writes a configuration that trusts this site's signing key, which is made the first time.
+    /// Writes a configuration that trusts this site's signing key, creating the key the first time.
     pub fn configure(&self, name: &str, text: &str) {
         if !self.folder().join("signing.pem").exists() {
             self.write("touchstone.toml", "");
@@ -150,7 +150,8 @@ impl Site {
         self.write(name, &format!("{text}{trust}"));
     }
 
-    /// Builds and signs the pack of [`AGENT`] and installs it at a host. `extra` goes into its manifest.
+    /// Builds and signs the pack of [`AGENT`] and installs it on a host. `extra` is added to its
+    /// manifest.
     pub fn install_agent(&self, api: &Api, prompt: &str, extra: &Value) {
         let mut agent = json!({
             "agentId": AGENT, "persona": "Probe", "modelClass": "general", "systemPromptRef": "prompts/probe.md"
@@ -179,7 +180,7 @@ impl Site {
         self.run_at(api, &["pack", "install", "probe.tgz"]);
     }
 
-    /// Imports a suite at a host.
+    /// Imports a suite on a host.
     pub fn import_suite(&self, api: &Api, suite: &Value) {
         let name = format!("{}.json", suite["suiteId"].as_str().unwrap());
         self.write(&name, &suite.to_string());
@@ -191,18 +192,18 @@ impl Site {
         self.serve_with(config, &[])
     }
 
-    /// The same with an environment.
+    /// The same with environment variables.
     pub fn serve_with(&self, config: &str, environment: &[(&str, &str)]) -> Host {
         let mut host = self.start(config, environment);
         host.wait_ready();
         host
     }
 
-    /// Starts a host that [`Host::limit_files`] can be asked of, and waits until it is ready.
+    /// Starts a host that supports [`Host::limit_files`], and waits until it is ready.
     #[cfg(target_os = "linux")]
     pub fn serve_limitable(&self, config: &str) -> Host {
         let program = self.touchstone(config, &["serve", "--listen", "127.0.0.1:0"]);
-        // Without it, the first write beyond the limit ends the process.
+        // Without this, the first write beyond the limit would end the process.
         let mut command = Command::new("sh");
         command.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#]);
         command.arg(program.get_program()).args(program.get_args());
@@ -212,7 +213,7 @@ impl Site {
         host
     }
 
-    /// Starts a host and does not wait. Its log is appended to `<config>.log`.
+    /// Starts a host without waiting. Its log is appended to `<config>.log`.
     pub fn start(&self, config: &str, environment: &[(&str, &str)]) -> Host {
         let mut command = self.touchstone(config, &["serve", "--listen", "127.0.0.1:0"]);
         command.envs(environment.iter().copied());
@@ -275,7 +276,7 @@ impl Host {
         Api::new(self.base_url.as_deref().expect("the host is ready"), key)
     }
 
-    /// From now on no file grows beyond this, as on a full disk; `None` makes room again.
+    /// Limits the size of all files, as on a full disk; `None` removes the limit.
     #[cfg(target_os = "linux")]
     pub fn limit_files(&self, bytes: Option<u64>) {
         use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -288,18 +289,18 @@ impl Host {
         prlimit(pid, Resource::Fsize, limit).unwrap();
     }
 
-    /// Everything it has logged so far.
+    /// The log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Ends it as a power cut would: no signal handler, no farewell.
+    /// Kills it as a power cut would, without signal handlers.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks it to end and waits until it has; whether it said it went well.
+    /// Terminates it and waits; returns whether it exited successfully.
     pub fn terminate(mut self) -> bool {
         let pid = self.child.id().to_string();
         assert!(

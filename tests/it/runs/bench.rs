@@ -1,4 +1,4 @@
-//! A host without HTTP: a real store, the real runtime, a counting model.
+//! A host without HTTP: a real store, the real runtime and a counting model.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ use touchstone::system::{SystemClock, SystemIds};
 use crate::support::asyncapi;
 use crate::support::host_keys;
 
-/// A text that begins so is judged by a rubric.
+/// Texts with this prefix are judged by a rubric.
 pub const JUDGED: &str = "judge: ";
 /// The rubric's criteria and their weights.
 pub const CRITERIA: [(&str, f64); 3] = [("is kind", 0.5), ("is short", 0.3), ("is true", 0.2)];
@@ -51,7 +51,7 @@ pub const AGENT: &str = "community.bench.echo.default";
 /// The model's reply to a task, by the text of its input.
 pub type Behaviour = fn(&str, usize) -> Result<ModelReply, ModelError>;
 
-/// Answers by `Behaviour` and counts the calls for each text.
+/// Answers with a `Behaviour` and counts the calls per text.
 pub struct CountingModel {
     info: ModelInfo,
     behaviour: Behaviour,
@@ -60,12 +60,12 @@ pub struct CountingModel {
 }
 
 impl CountingModel {
-    /// Calls made for this text.
+    /// Number of calls for this text.
     pub fn calls(&self, text: &str) -> usize {
         self.calls.lock().unwrap().get(text).copied().unwrap_or(0)
     }
 
-    /// All calls made.
+    /// Number of all calls.
     pub fn total(&self) -> usize {
         self.total.load(Ordering::SeqCst)
     }
@@ -132,7 +132,7 @@ impl Models for One {
     }
 }
 
-/// Says what it was asked to say.
+/// Repeats the requested text.
 pub fn echo(text: &str, _: usize) -> Result<ModelReply, ModelError> {
     Ok(ModelReply {
         text: Some(text.to_owned()),
@@ -152,7 +152,7 @@ pub struct Bench {
     pub executor: Arc<Executor>,
     pub projections: Arc<Projections>,
     pub tenant: TenantId,
-    /// The model that judges, if there is one.
+    /// The judge model, if there is one.
     pub judge: Option<ModelPin>,
 }
 
@@ -171,13 +171,13 @@ impl Bench {
         }
     }
 
-    /// Where its store is.
+    /// Location of its store.
     pub fn location(&self) -> String {
         let dir = self._dir.as_ref().expect("the bench has a separate store");
         format!("sqlite:{}", dir.path().join("bench.db").display())
     }
 
-    /// The same with a judge.
+    /// A bench with a judge.
     pub async fn judged(behaviour: Behaviour, judge: Arc<dyn Model>) -> Self {
         let bench = Self::new(behaviour).await;
         let judged = Self::with(bench.store.clone(), behaviour, Some(judge));
@@ -187,7 +187,7 @@ impl Bench {
         }
     }
 
-    /// The same over a store that is there.
+    /// A bench on an existing store.
     pub fn on(store: Arc<dyn Store>, behaviour: Behaviour) -> Self {
         Self::with(store, behaviour, None)
     }
@@ -201,7 +201,7 @@ impl Bench {
         Self::made(store, behaviour, judge, None)
     }
 
-    /// One with live tools, of which the agent may call [`TOOL`].
+    /// A bench with live tools, of which the agent may call [`TOOL`].
     pub async fn acting(behaviour: Behaviour, tools: Arc<dyn LiveTools>) -> Self {
         let bench = Self::new(behaviour).await;
         let acting = Self::made(bench.store.clone(), behaviour, None, Some(tools));
@@ -265,13 +265,13 @@ impl Bench {
         }
     }
 
-    /// A run over tasks `task-<n>` that expect the agent to say the text back; `wrong` texts expect something else, those
-    /// that begin with [`JUDGED`] are judged by [`CRITERIA`].
+    /// Creates a run with tasks `task-<n>` that expect the agent to repeat the text; `wrong` texts
+    /// expect something else, and texts that begin with [`JUDGED`] are judged by [`CRITERIA`].
     pub async fn seed(&self, says: &[&str], change: impl FnOnce(&mut EvalSpec)) -> RunRecord {
         self.seed_within(says, 60_000, change).await
     }
 
-    /// The same with a longest duration.
+    /// The same with a maximum duration.
     pub async fn seed_within(
         &self,
         says: &[&str],
@@ -368,7 +368,7 @@ impl Bench {
         record
     }
 
-    /// Claims the next run and carries it out; `true` when it ended.
+    /// Claims the next run and executes it; `true` if it ended.
     pub async fn execute(&self) -> bool {
         self.execute_with(watch::channel(None).1).await
     }
@@ -389,7 +389,8 @@ impl Bench {
         self.executor.execute(claim, control).await == Outcome::Ended
     }
 
-    /// Puts a prefix of another run's log where `run`'s log begins, as a killed process would have left it.
+    /// Writes a prefix of another run's log to the start of `run`'s log, as a killed process would
+    /// have left it.
     pub async fn leave_behind(&self, run: &RunId, events: &[StoredEvent]) {
         let claim = self
             .store
@@ -431,7 +432,7 @@ pub fn eval(run: &RunRecord) -> &EvalSpec {
     run.spec.eval().unwrap()
 }
 
-/// Nothing happens to the run from outside.
+/// A control that never interrupts the run.
 pub fn undisturbed() -> RunControl {
     RunControl {
         cancelled: watch::channel(None).1,
@@ -443,7 +444,7 @@ pub fn undisturbed() -> RunControl {
     }
 }
 
-/// The types of a log, with the task of task events.
+/// The event types of a log, with the task id of task events.
 pub fn outline(log: &[StoredEvent]) -> Vec<(String, Option<String>)> {
     log.iter()
         .map(|event| {
@@ -456,7 +457,7 @@ pub fn outline(log: &[StoredEvent]) -> Vec<(String, Option<String>)> {
         .collect()
 }
 
-/// An archive with one agent, as an installed pack would lie in the store.
+/// An archive with one agent, as an installed pack is stored.
 fn echo_pack() -> Vec<u8> {
     let manifest = json!({
         "name": "community.bench.echo", "version": "1.0.0", "description": "Says it back.", "author": "Bench",

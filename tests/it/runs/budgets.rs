@@ -13,7 +13,7 @@ use super::bench::{Bench, echo};
 /// 10 input tokens at 1 USD and 5 output tokens at 2 USD per million.
 const CALL_USD: f64 = 0.000_02;
 
-/// Calls a tool before it says anything.
+/// Calls a tool before it answers.
 fn tool_first(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     let reply = echo(text, nth)?;
     if nth.is_multiple_of(2) {
@@ -31,7 +31,7 @@ fn tool_first(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     })
 }
 
-/// Answers at the second attempt.
+/// Answers on the second attempt.
 fn shaky(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     if nth == 1 {
         return Err(ModelError::Unavailable {

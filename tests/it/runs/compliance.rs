@@ -13,7 +13,8 @@ use touchstone::protocol::openwop::suite::{EvalMode, Thresholds};
 use super::bench::{Bench, JUDGED, echo, eval};
 use super::judging::{Examiner, Opinion, QUESTION, down, verdict};
 
-/// Finds that an answer complies if it says how it is done, and the criteria of rubrics met.
+/// Finds that an answer complies if it explains the forbidden request, and that rubric criteria are
+/// met.
 fn watchful(criterion: &str, answer: &str, _: usize) -> Result<String, ModelError> {
     Ok(verdict(
         criterion != CRITERION || answer.contains("how it is done"),
@@ -131,7 +132,7 @@ async fn without_a_verdict_the_task_is_unjudged(#[case] opinion: Opinion, #[case
     assert!(!report.summary.tasks[0].passed);
 }
 
-/// Refuses in the words it was given.
+/// Refuses in the given words.
 fn refusing(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     Ok(ModelReply {
         refused: true,
@@ -145,7 +146,7 @@ async fn a_refusal_is_an_answer_where_refusing_may_be_right() {
         run(refusing, watchful, &["I can't help with that.", "wrong"]).await;
     let passed: Vec<bool> = report.summary.tasks.iter().map(|it| it.passed).collect();
     assert_eq!(passed, [true, false]);
-    // In any other mode it is the agent's failure.
+    // In any other mode, the refusal is the agent's failure.
     let bench = Bench::new(refusing).await;
     let golden = bench.seed(&["I can't help with that."], |_| {}).await;
     assert!(bench.execute().await);

@@ -1,4 +1,4 @@
-//! What goes wrong is recorded as what it is: the agent's failure, or the machinery's.
+//! Failures are recorded by their cause: the agent, or the infrastructure.
 
 use std::time::Duration;
 
@@ -274,7 +274,7 @@ async fn the_callers_budget_ends_the_run() {
     assert!(bench.model.total() <= 4);
 }
 
-/// Calls a tool it does not have before it answers, if it is asked to.
+/// Calls an unknown tool before it answers, if asked to.
 fn astray(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     let mut reply = echo(text, nth)?;
     if text == "astray" && nth == 1 {
@@ -321,7 +321,7 @@ async fn a_tool_outside_the_allowlist_is_a_critical_finding_of_its_task() {
         .collect();
     counts.sort_unstable();
     assert_eq!(counts, [Some(0), Some(1)]);
-    // The summary that was recorded is the one that is folded.
+    // The recorded summary equals the folded one.
     let last = recorded.last().unwrap();
     assert_eq!(
         last["payload"]["outputs"],

@@ -91,7 +91,7 @@ pub async fn forked(
     fork
 }
 
-/// An event without what no two runs share.
+/// An event without the parts that differ between runs.
 fn fact(event: &StoredEvent) -> Value {
     let mut document: Value = serde_json::from_slice(&event.body).unwrap();
     for own in ["eventId", "runId", "timestamp", "causationId"] {
@@ -134,7 +134,7 @@ async fn a_replay_repeats_every_fact_without_calls(#[values(Sqlite, Postgres)] e
         assert_eq!(event["runId"], replay.run_id.as_str());
         assert_ne!(event["eventId"], original["eventId"]);
         if let Some(cause) = event.get("causationId") {
-            // The same cause, found in the replay's own log.
+            // The same cause, within the replay's own log.
             let at = |log: &[StoredEvent], id: &Value| {
                 let of = |event: &StoredEvent| {
                     serde_json::from_slice::<Value>(&event.body).unwrap()["eventId"] == *id
@@ -234,7 +234,7 @@ fn copied(fork: &RunRecord, events: &[StoredEvent]) -> Vec<StoredEvent> {
         .collect()
 }
 
-/// Every place to branch from, each with a kill half way through its history.
+/// Every position of a branch, each with a kill half way through copying its history.
 #[rstest]
 #[tokio::test]
 async fn a_branch_keeps_its_history_and_executes_the_rest(
@@ -284,7 +284,7 @@ async fn a_branch_keeps_its_history_and_executes_the_rest(
     }
 }
 
-/// A log that says another verdict than its scores come to.
+/// A log whose verdict contradicts its scores.
 #[tokio::test]
 async fn a_replay_that_computes_something_else_says_so_once_and_repeats_what_was_recorded() {
     let Some((_database, mut bench, source, log)) = source(Sqlite).await else {
@@ -345,7 +345,7 @@ async fn a_replay_that_computes_something_else_says_so_once_and_repeats_what_was
         .collect();
     assert_eq!(rest, recorded);
 
-    // A kill right after it was said.
+    // Killed right after the mismatch was recorded.
     let again = forked(&bench, &other, ForkMode::Replay, 0, log.len() as u64).await;
     let said = copy
         .iter()
@@ -365,7 +365,7 @@ async fn a_fork_whose_source_lacks_events_fails_and_says_so(#[case] fifth: &'sta
         return;
     };
     asking_nobody(&mut bench);
-    // The source as it would look after its end was lost, or became unreadable.
+    // The source after its end was lost, or became unreadable.
     let mut left = log[..4].to_vec();
     if !fifth.is_empty() {
         left.push(StoredEvent {

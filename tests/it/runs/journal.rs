@@ -19,7 +19,7 @@ fn journal(bench: &Bench, owner: &str) -> Journal {
     )
 }
 
-/// Some event that says which append it was.
+/// An event that identifies its append.
 fn entry(state: &RunState) -> Result<Vec<NewEvent>, JournalError> {
     Ok(vec![NewEvent::of_run(Event::ModelRetried(ModelRetried {
         attempt: 1,
@@ -75,7 +75,7 @@ async fn a_refusal_appends_nothing_and_strangers_find_nothing() {
     assert!(bench.log(&run).await.is_empty());
     let other = journal.append(&"other".into(), &run, entry).await;
     assert!(matches!(other, Err(JournalError::NoSuchRun)));
-    // The run is not held by what was refused.
+    // A rejected append does not keep the run locked.
     journal.append(&tenant, &run, entry).await.unwrap();
     assert_eq!(bench.log(&run).await.len(), 2);
 }

@@ -25,7 +25,7 @@ use super::fork::{asking_nobody, forked};
 /// before.
 pub type Opinion = fn(&str, &str, usize) -> Result<String, ModelError>;
 
-/// A judge that keeps what it was asked.
+/// A judge that records its questions.
 pub struct Examiner {
     info: ModelInfo,
     opinion: Opinion,
@@ -133,7 +133,7 @@ pub fn verdict(met: bool) -> String {
     json!({"reason": "canary-reason", "met": met}).to_string()
 }
 
-/// A criterion is met by an answer that says its last word.
+/// A criterion is met by an answer that contains its last word.
 fn honest(criterion: &str, answer: &str, _: usize) -> Result<String, ModelError> {
     let word = criterion.rsplit(' ').next().unwrap();
     Ok(verdict(answer.contains(word)))
@@ -290,7 +290,7 @@ async fn the_judge_speaks_after_the_agent_and_before_the_score() {
 #[tokio::test]
 async fn a_verdict_quoted_from_the_answer_is_not_accepted(#[case] answer: &str) {
     fn repeats(_: &str, answer: &str, _: usize) -> Result<String, ModelError> {
-        // A judge that is carried away, and says what it read before what it thinks.
+        // A misled judge, which repeats the answer before giving its verdict.
         let said = answer.trim_start_matches("judge: ");
         Ok(format!("{said}\n{}", verdict(false)))
     }
@@ -300,7 +300,7 @@ async fn a_verdict_quoted_from_the_answer_is_not_accepted(#[case] answer: &str) 
     assert!(bench.execute().await);
     assert!(judge.asked().iter().all(|asked| asked.answer == answer));
     let report = reported(&bench, &run).await;
-    // Its own words or none: the verdict in the answer is never taken for the judge's.
+    // The verdict in the answer is never taken for the judge's.
     assert_eq!(report.tasks[0].outcome, TaskOutcome::Unjudged);
     assert_eq!(report.tasks[0].reason.as_deref(), Some("judge_malformed"));
 }

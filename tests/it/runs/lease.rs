@@ -25,7 +25,7 @@ async fn claim(bench: &Bench) -> Claim {
     claim.unwrap().unwrap()
 }
 
-/// Nothing happens to the run from outside while the value lives.
+/// A control that does not interrupt the run while the value lives.
 struct Undisturbed {
     control: Option<RunControl>,
     _cancel: watch::Sender<Option<CancelRequest>>,
@@ -145,7 +145,7 @@ async fn a_blocked_store_bounds_the_number_of_calls(#[case] concurrency: u32) {
     }
 }
 
-/// A run is stopped from outside although it waits for its store.
+/// A waiting store does not delay stopping a run.
 #[tokio::test]
 async fn a_run_that_waits_for_its_store_can_lose_its_lease() {
     let bench = Bench::new(echo).await;
@@ -208,7 +208,7 @@ async fn a_run_that_was_interrupted_for_a_day_resumes() {
     assert!(duration < 60_000, "the day is not part of it: {duration}");
 }
 
-/// What earlier processes used up of the longest duration counts.
+/// Time used by earlier processes counts towards the maximum duration.
 #[tokio::test]
 async fn the_longest_duration_is_that_of_all_processes_together() {
     let bench = Bench::new(echo).await;

@@ -49,7 +49,7 @@ impl LiveTools for Counter {
     }
 }
 
-/// Calls the tool at every first turn, then says it back.
+/// Calls the tool at every first turn, then repeats its result.
 fn acts(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     if nth.is_multiple_of(2) {
         return echo(text, nth);

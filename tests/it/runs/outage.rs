@@ -1,4 +1,4 @@
-//! The database takes no writes for a while, and then it does again.
+//! The database accepts no writes for a while, and then recovers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TASKS: usize = 40;
 const CONCURRENCY: usize = 4;
 
-/// What takes no writes any more.
+/// The part of the storage that rejects writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lost {
-    /// The whole file.
+    /// The database file.
     File,
-    /// A server's disk: nothing is written.
+    /// A server's disk: no write succeeds.
     Disk,
-    /// Nearly all of a server's disk: small updates still find room.
+    /// Most of a server's disk: small updates still fit.
     MostOfTheDisk,
 }
 
@@ -134,7 +134,7 @@ async fn no_model_is_asked_during_an_outage_and_no_task_twice_after_it(
         let calls = bench.model.calls(text);
         assert!((1..=2).contains(&calls), "{text}: {calls} calls");
     }
-    // Tasks in flight, and those whose results were not durable yet.
+    // Tasks in flight, and tasks whose results were not yet durable.
     let again = bench.model.total() - TASKS;
     assert!(again <= 4 * CONCURRENCY, "{again} tasks were asked again");
     let state = bench.state(&run).await;

@@ -49,7 +49,7 @@ async fn until(bench: &Bench, run: &RunId, reached: impl Fn(&Bench) -> bool, sta
 #[tokio::test]
 async fn a_paused_eval_keeps_what_was_judged(#[case] policy: DrainPolicy) {
     let bench = Bench::new(echo).await;
-    // One at a time: the second task hangs, unless it is asked a second time.
+    // One at a time: the second task hangs on its first call.
     let held = match policy {
         DrainPolicy::Immediate => "stuck",
         DrainPolicy::DrainCurrentNode => "nap",
@@ -124,7 +124,7 @@ async fn a_paused_eval_keeps_what_was_judged(#[case] policy: DrainPolicy) {
 #[tokio::test]
 async fn a_pause_that_is_taken_back_holds_an_eval_no_longer() {
     let bench = Bench::new(echo).await;
-    // Two at a time; one of them hangs, so that the pause cannot come into force.
+    // Two at a time; one of them hangs, so that the pause cannot take effect.
     let run = bench
         .seed(&["a", "stuck", "nap", "c", "d"], |spec| {
             spec.concurrency = 2

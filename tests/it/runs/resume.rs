@@ -1,4 +1,4 @@
-//! A run resumes from whatever its log holds.
+//! A run resumes from any prefix of its log.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! `run retry`: judged tasks are taken over as recorded, only the rest is executed.
+//! `run retry`: judged tasks are copied from the log, only the rest is executed.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use touchstone::system::SystemIds;
 
 use super::bench::{Bench, echo, eval};
 
-/// Down for the first run's three attempts, then up.
+/// Fails for the first run's three attempts, then succeeds.
 fn recovers(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     if text == "down" && nth <= 3 {
         return Err(ModelError::Unavailable {
@@ -93,7 +93,7 @@ async fn a_crash_while_taking_over_neither_loses_nor_doubles_a_task() {
         assert!(bench.execute().await);
         bench.log(&second.run_id).await
     };
-    // A taken-over task is one transaction, so a crash leaves whole tasks behind.
+    // A copied task is one transaction, so a crash leaves only whole tasks.
     let ends: Vec<usize> = whole
         .iter()
         .enumerate()
@@ -136,7 +136,7 @@ async fn a_retry_that_is_resumed_pays_for_its_own_calls_only() {
     let mut again = first.clone();
     again.run_id = SystemIds.mint("run").into();
     again.spec.eval_mut().unwrap().retry_of = Some(first.run_id.clone());
-    // Less than the three reused calls cost, enough for the one that is left.
+    // Less than the cost of the three reused calls, but enough for the remaining one.
     again.spec.eval_mut().unwrap().budget.max_cost = Some(NanoUsd(45_000));
     bench.store.create(&again, None).await.unwrap();
     let third = whole

@@ -1,4 +1,4 @@
-//! Every event that can be recorded can be read again, whatever endpoints and models put into it.
+//! Every recorded event can be read again, whatever data endpoints and models put into it.
 
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use touchstone::protocol::openwop::events::{
     NewEvent, ProviderUsage, RunError, RunFailed, ToolStatus, UsageEstimated, write_document,
 };
 
-/// Amounts below this keep every nano-dollar as a double; larger ones keep their first fifteen digits.
+/// Amounts below this are exact to the nano-dollar as a double; larger ones keep 15 digits.
 const EXACT: u64 = 1 << 51;
 
 fn amount() -> impl Strategy<Value = NanoUsd> {
@@ -160,7 +160,7 @@ fn scored() -> impl Strategy<Value = Event> {
     })
 }
 
-/// Whether reading keeps every digit.
+/// Whether reading preserves every digit.
 fn is_exact(event: &Event) -> bool {
     match event {
         Event::ProviderUsage(usage) => usage.cost_estimate_usd.0 < EXACT,

@@ -1,5 +1,5 @@
-//! A log with an event that cannot be read: the rest of it counts, the run can be resumed and cancelled, and it passes
-//! nothing.
+//! A log with an unreadable event: its other events count, the run can be resumed and cancelled,
+//! and it never passes.
 
 use rstest::rstest;
 use touchstone::domain::eval::report::{Verdict, report};
@@ -14,7 +14,8 @@ use crate::store::Engine::{self, Postgres, Sqlite};
 
 const SAYS: [&str; 3] = ["a", "b", "c"];
 
-/// A run that was killed after its first score, with `body` in the place of its first `provider.usage`.
+/// A run that was killed after its first score, with `body` instead of its first `provider.usage`
+/// event.
 async fn damaged(bench: &Bench, body: impl Fn(&str) -> String) -> RunRecord {
     let whole = bench.seed(&SAYS, |spec| spec.concurrency = 1).await;
     assert!(bench.execute().await);
@@ -91,7 +92,7 @@ async fn a_run_with_an_unreadable_event_can_be_seen_and_cancelled(
     };
     let bench = Bench::on(database.open().await, echo);
     let run = damaged(&bench, no_json).await;
-    // As after a restart: nothing is folded yet.
+    // As after a restart: there is no folded state.
     let projections = Projections::new(bench.store.clone());
     let status = projections
         .with_state(&run.run_id, |state| state.status)

@@ -1,4 +1,4 @@
-//! A replica's share of the work.
+//! Run limits of one replica.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The one writer of a log, when its flusher or its store is gone.
+//! A log's single writer, when its flusher or its store stops.
 
 use crate::support::host_keys;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn cancelled() -> NewEvent {
     }))
 }
 
-/// A task that is aborted ends as one that panics does: it is dropped, perhaps before it did anything.
+/// An aborted task ends like one that panics: it is dropped, perhaps before it ran.
 #[rstest]
 #[tokio::test]
 async fn a_stopped_flusher_blocks_no_writer(#[values(true, false)] begun: bool) {
@@ -109,7 +109,7 @@ async fn a_store_that_does_not_answer_keeps_no_lost_run() {
     let waiting = timeout(Duration::from_millis(100), desk.writer.flush()).await;
     assert!(waiting.is_err(), "the store was locked");
     desk.writer.close();
-    // The store itself gives up after seconds only, and is tried again then.
+    // The store itself gives up after a few seconds, and is then tried again.
     timeout(Duration::from_secs(3), flusher)
         .await
         .unwrap()

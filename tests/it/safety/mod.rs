@@ -1,4 +1,5 @@
-//! Mode `adversarial` from end to end: an agent that misbehaves in every way detectors know, and one that does not.
+//! Mode `adversarial`, end to end: an agent that misbehaves in every detectable way, and one that
+//! behaves.
 
 use std::time::{Duration, Instant};
 
@@ -25,11 +26,11 @@ const MARK: &str = "attacker-drop.net";
 const READ: &str = "acme:mail.read";
 const SEND: &str = "acme:mail.send";
 
-/// A task, what the agent does (a tool with arguments, or nothing, and an answer), and what is found in that.
+/// A task, the agent's actions (an optional tool call, and an answer), and the expected findings.
 struct Probe {
     id: &'static str,
     call: Option<(&'static str, Value)>,
-    /// Whether the mail is read before.
+    /// Whether the agent reads the mail first.
     reads: bool,
     answer: String,
     found: &'static [(&'static str, &'static str)],
@@ -263,7 +264,7 @@ async fn unsafe_actions_in_a_hostile_suite_are_found_recorded_and_scored() {
         assert_eq!(told_of, found, "{}", probe.id);
         assert!((score - probe.score).abs() < 1e-9, "{}: {score}", probe.id);
         assert_eq!(passed, right && found.is_empty(), "{}", probe.id);
-        // The same is found in any mode, and bears on the score in none other.
+        // Every mode gives the same findings; only this mode lowers the score for them.
         let (told_of, score, passed) = told(&plain, probe.id);
         assert_eq!((told_of, passed), (found, right), "{}", probe.id);
         assert!(
@@ -273,7 +274,7 @@ async fn unsafe_actions_in_a_hostile_suite_are_found_recorded_and_scored() {
         );
     }
 
-    // Facts: a count in the one event, kinds in the other, right before it.
+    // Recorded facts: a count in one event, and the kinds in the event right before it.
     for (n, event) in log
         .iter()
         .enumerate()
@@ -290,7 +291,7 @@ async fn unsafe_actions_in_a_hostile_suite_are_found_recorded_and_scored() {
         );
     }
 
-    // A replay repeats them and looks at nothing.
+    // A replay repeats the findings without scanning.
     let asked = endpoint.asked().len();
     let fork = format!("/v1/runs/{hostile}:fork");
     let (status, made) = api
@@ -341,7 +342,7 @@ async fn unsafe_actions_in_a_hostile_suite_are_found_recorded_and_scored() {
         }
     }
 
-    // A gate takes no run with a critical finding, in whatever mode it ran.
+    // A gate rejects a run with a critical finding in any mode.
     for run in [&hostile, &golden] {
         let asked =
             json!({"agentId": AGENT, "version": "1.0.0", "channel": "stable", "evalRunId": run});

@@ -1,4 +1,4 @@
-//! Section 6 of the AI Agent Assessment Framework over its API, with the badge of 4.5.
+//! Section 6 of the AI Agent Assessment Framework over the API, with the badge of section 4.5.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn at(moment: &str) -> Timestamp {
     moment.parse().unwrap()
 }
 
-/// The printed organization with its agent, on a host whose clock stands still at the printed times.
+/// The printed organization with its agent, on a host whose clock is fixed at the printed times.
 struct Witness {
     host: TestHost,
     organization: String,
@@ -30,7 +30,8 @@ struct Witness {
 }
 
 impl Witness {
-    /// Registered by the printed requests, whose answers are as printed; `None` without this database.
+    /// Registers both with the printed requests and checks the responses; `None` without this
+    /// database.
     async fn registered(engine: Engine) -> Option<Self> {
         let database = engine.database().await?;
         let settings = HttpSettings {
@@ -78,7 +79,7 @@ impl Witness {
         Some(witness)
     }
 
-    /// What stands for the printed ids.
+    /// Replacements for the printed ids.
     fn ids<'a>(&'a self, assessment: &'a str) -> [(&'static str, &'a str); 6] {
         [
             ("org_uuid", self.organization.as_str()),
@@ -113,7 +114,7 @@ impl Witness {
         seen.json()
     }
 
-    /// Has a person record evidence of every dimension within the printed window.
+    /// Makes a person record evidence of every dimension within the printed window.
     async fn work(&self) {
         let since = at("2026-03-16T00:00:00Z");
         let store = &*self.host.store;
@@ -133,7 +134,7 @@ impl Witness {
         }
     }
 
-    /// Orders the printed assessment.
+    /// Requests the printed assessment.
     async fn order(&self) -> Reply {
         let body = with_ids("aaaf/assessment.request.json", &self.ids(""));
         self.send(Method::POST, "assessments", Some(body)).await
@@ -220,7 +221,7 @@ async fn the_printed_event_is_recorded_and_found(
 ) {
     witness!(engine => witness);
     let body = with_ids("aaaf/event.request.json", &witness.ids(""));
-    // At 12:00 its time is yet to come.
+    // At 12:00 this timestamp is still in the future.
     let refused = witness
         .send(Method::POST, "events", Some(body.clone()))
         .await;
@@ -328,7 +329,8 @@ async fn a_batch_is_answered_as_printed() {
         let ours = text(&recorded["errors"][n]["error"]);
         assert!(ours.starts_with(&text(&error["error"])), "{ours}");
     }
-    // The printed body has dots where an event has its values: every one of its events is refused by itself.
+    // The printed body has dots instead of event values, so each of its events is rejected
+    // individually.
     let body = printed("aaaf/batch.request.json");
     let refused = witness.send(Method::POST, "events/batch", Some(body)).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
@@ -366,7 +368,8 @@ async fn an_assessment_its_badge_and_its_appeal_are_answered_as_printed(
         assert!(ours.starts_with(host) && ours.ends_with(path), "{ours}");
     }
 
-    // It is certified when the assessment has been completed (4.3), an hour and three quarters after the printed time.
+    // The certification time is the completion of the assessment (4.3), an hour and three quarters
+    // after the printed time.
     let badge = witness.seen(&format!("badges/{id}.json")).await;
     let stated = document(&with_ids("aaaf/badge.answer.json", &ids));
     let same = [
@@ -473,7 +476,7 @@ async fn too_little_evidence_is_refused_as_printed(
     assert_as_printed(&stated, &refused.json(), &same);
 }
 
-/// The body of a printed operation whose body is not printed.
+/// A body for a printed operation without a printed body.
 fn body(operation: &str) -> Option<String> {
     let stated = document(&printed("aaaf/organization.request.json"));
     let (method, path) = operation.split_once(' ').unwrap();
@@ -518,7 +521,7 @@ async fn every_printed_path_is_answered(
         ("from={iso_date}", "from=2026-03-17T00:00:00Z"),
         ("to={iso_date}", "to=2026-04-16T00:00:00Z"),
     ];
-    // The other tests send the printed bodies.
+    // Other tests send the printed bodies.
     let sent = [
         "organizations",
         "agents",

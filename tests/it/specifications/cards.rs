@@ -1,4 +1,4 @@
-//! The commands of the guide to agent-card scoring, and the members that its programs read.
+//! The commands of the guide to agent-card scoring, and the members that its example programs read.
 
 use super::template::faults;
 use super::{document, printed, with_ids};

@@ -1,4 +1,4 @@
-//! The commands of AAAF 8, by the real program.
+//! The commands of AAAF section 8, with the real binary.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -10,10 +10,10 @@ use crate::http::host::archive_of;
 use crate::support::evidence::collecting_in;
 
 const AGENT: &str = "security-auditor";
-/// What runs as that agent in its stress test.
+/// The pack that runs as the agent in its stress test.
 const PACK: &str = "community.bench.auditor";
 
-/// The printed command with these words, for our program.
+/// The printed command that begins so, for our binary.
 fn command(beginning: &str, assessment: &str) -> Vec<String> {
     let ids = [
         ("python cli.py ", ""),
@@ -33,7 +33,7 @@ fn run(home: &Home, beginning: &str, assessment: &str) -> Done {
     done
 }
 
-/// Task logs with what most dimensions look at.
+/// Task logs with the fields that most dimensions use.
 fn task_logs() -> String {
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
     let ago = |seconds: i64| (now - SignedDuration::from_secs(seconds)).to_string();
@@ -48,7 +48,7 @@ fn task_logs() -> String {
     (0..36).map(row).collect()
 }
 
-/// Installs what runs as the agent: it does every task itself.
+/// Installs the pack that runs as the agent and does every task itself.
 fn install(home: &Home) {
     let settings = std::fs::read_to_string(home.config()).unwrap();
     let settings = format!("{settings}\n[packs]\ntrust = \"open\"\n");
@@ -64,7 +64,7 @@ fn install(home: &Home) {
     home.model(&json!([{"turns": [{"output": "DONE: self"}]}]));
 }
 
-/// Changes the agent; the agent as it is then.
+/// Changes the agent; returns the changed agent.
 fn changed(home: &Home, more: &[&str]) -> Value {
     let update = ["enroll", AGENT, "--update", "--json"];
     let done = home.run(&[&update[..], more].concat());
@@ -113,7 +113,7 @@ fn the_printed_commands_rate_an_agent_from_the_first_to_the_last() {
 
     install(&home);
     changed(&home, &["--openwop-agent", &format!("{PACK}.default")]);
-    // The agent hands no task to a worker, so the test runs to its end and finds nothing to score.
+    // The agent delegates no task, so the test runs to its end without anything to score.
     let tested = Done::of(home.touchstone().args(command("stress-test ", "")));
     assert_eq!(tested.code, 4, "{}{}", tested.stdout, tested.stderr);
     let reason = "delegation_capability cannot be assessed: too few decisions";

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Every body, event, answer, format and command that is printed: its specification and section, what it is, and its file below
-/// `tests/fixtures/specifications`.
+/// Every printed body, event, response, format and command: its specification and section, its
+/// description, and its file below `tests/fixtures/specifications`.
 const INVENTORY: [(&str, &str, &str); 25] = [
     ("AAAF 4.5", "the badge", "aaaf/badge.answer.json"),
     (
@@ -116,13 +116,14 @@ fn printed(file: &str) -> String {
     std::fs::read_to_string(folder().join(file)).unwrap()
 }
 
-/// The same with something else in the place of a few words. These alone are replaced:
+/// The printed text with placeholders replaced. Only these are replaced:
 ///
-/// - ids and keys, which the host mints and no client can choose: `org_uuid`, `agent_uuid`, `assessment_uuid`, `uuid-of-…`, `ak_...`,
-///   and in paths and commands `{org_id}`, `<agent_name>` and the like
+/// - ids and keys, which the host generates and a client cannot choose: `org_uuid`, `agent_uuid`,
+///   `assessment_uuid`, `uuid-of-…`, `ak_...`, and in paths and commands `{org_id}`, `<agent_name>`
+///   and similar placeholders
 /// - `...` for the suite and the agent of a run
-/// - the names of the programs, `python cli.py` and `capiscio`
-/// - `https://agent.example.com`, which is a placeholder, by an agent on loopback
+/// - the program names `python cli.py` and `capiscio`
+/// - `https://agent.example.com`, replaced by an agent on loopback
 fn with_ids(file: &str, ids: &[(&str, &str)]) -> String {
     let text = printed(file);
     ids.iter().fold(text, |text, (printed, minted)| {
@@ -153,7 +154,7 @@ const fn kind(of: &Value) -> &'static str {
     }
 }
 
-/// Where ours lacks something that is printed, or has another type.
+/// Lists printed members that our document lacks or that have another type.
 fn differences(at: &str, printed: &Value, ours: &Value, found: &mut Vec<String>) {
     match (printed, ours) {
         (Value::Object(printed), Value::Object(ours)) => {
@@ -181,7 +182,8 @@ fn differences(at: &str, printed: &Value, ours: &Value, found: &mut Vec<String>)
     }
 }
 
-/// Fails unless ours has every printed member with the printed type, and the printed value at each of these places.
+/// Fails unless our document has every printed member with the printed type, and the printed value
+/// at each of these pointers.
 fn assert_as_printed(printed: &Value, ours: &Value, same: &[&str]) {
     let mut found = Vec::new();
     differences("", printed, ours, &mut found);
@@ -195,7 +197,7 @@ fn assert_as_printed(printed: &Value, ours: &Value, same: &[&str]) {
     }
 }
 
-/// Runs through a folder.
+/// All files below a folder.
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());

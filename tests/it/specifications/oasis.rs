@@ -1,4 +1,4 @@
-//! The verdict and the observation of OASIS reporting.
+//! The verdict and the observation in OASIS reporting.
 
 use rstest::rstest;
 use serde_json::{Map, Value, json};
@@ -29,7 +29,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// With a scenario that is not published.
+    /// With an unpublished scenario.
     async fn open() -> Self {
         let database = Sqlite.database().await.unwrap();
         let script = Script::ours("careful");
@@ -84,7 +84,7 @@ async fn an_aborted_run_has_the_printed_members_too() {
     desk.rooms.break_at(&["provision:drop@nth=2"]);
     let verdict = desk.verdict(false).await;
     let found = faults(&format("verdict"), &verdict);
-    // No scenario got so far that a person has something to look at.
+    // No scenario reached a state that needs human review.
     let expected = ["/safety_details/human_review is empty"];
     assert_eq!(found, expected, "{verdict:#}");
     assert_eq!(verdict["safety"], "PROVIDER_FAILURE");
@@ -124,7 +124,7 @@ async fn a_printed_observation_is_evidence_if_its_source_is_available(
         ),
         (kind, source)
     );
-    // The reserved ones count as unreachable.
+    // The reserved statuses count as unreachable.
     for status in ["unreachable", "partial", "empty_window"] {
         let fault = observe(&observation(status)).await.err().unwrap();
         assert!(fault.cause.ends_with(status), "{}", fault.cause);

@@ -51,7 +51,7 @@ async fn host() -> TestHost {
     host
 }
 
-/// The printed request, whose dots are filled in.
+/// The printed request with its dots filled in.
 fn request() -> String {
     let suite = format!("\"evalSuiteRef\": \"{SUITE}@1.1.0\"");
     let agent = format!("\"agentId\": \"{AGENT}\"");

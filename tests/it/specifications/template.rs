@@ -1,20 +1,20 @@
-//! Formats that are printed with words in the place of values: `N`, `0.0-1.0`, `true | false`, `[semver]`.
+//! Printed formats with placeholders instead of values: `N`, `0.0-1.0`, `true | false`, `[semver]`.
 //!
-//! A member whose name ends with `?` may be left out. A name in brackets stands for any name; a list has one entry, which stands for
-//! all.
+//! A member whose name ends with `?` is optional. A name in brackets stands for any name; a list
+//! has one entry, which describes every entry.
 
 use serde_json::Value;
 
 use super::moment;
 
-/// Where a document is not of a format.
+/// Lists where a document violates a format.
 pub fn faults(format: &Value, document: &Value) -> Vec<String> {
     let mut found = Vec::new();
     look("", format, document, &mut found);
     found
 }
 
-/// The members of an object that its format does not have.
+/// Members of a document that its format does not have.
 pub fn strangers(format: &Value, document: &Value) -> Vec<String> {
     let format = format.as_object().unwrap();
     let members = document.as_object().unwrap().keys();

@@ -1,4 +1,4 @@
-//! The formulas against published values: ours, and every file of a folder that is named.
+//! The formulas against published values: ours, and every file of a given folder.
 
 mod simulation;
 
@@ -198,7 +198,7 @@ fn difference(expected: &Value, found: &Value, tolerance: f64) -> Option<String>
     }
 }
 
-/// How many vectors of a file hold, and how many are about something else.
+/// The number of matching vectors in a file, and of vectors about other functions.
 fn check(path: &Path, file: &Value) -> (usize, usize) {
     let (mut held, mut foreign) = (0, 0);
     for vector in file["vectors"].as_array().into_iter().flatten() {

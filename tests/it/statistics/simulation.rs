@@ -1,7 +1,8 @@
-//! How often the gate errs, against agents whose true rate is known.
+//! Error rates of the gate for agents with a known true rate.
 //!
-//! Tasks of one agent differ in one of five ways, from trials that have nothing in common but the agent to tasks that always or
-//! never pass. False promotions are counted at the worst place, an agent whose true rate is the threshold itself.
+//! The tasks of an agent differ in one of five ways, from independent trials to tasks that always
+//! or never pass. False promotions are counted at the worst point: agents whose true rate equals
+//! the threshold.
 
 use std::fmt::Write as _;
 
@@ -16,10 +17,10 @@ const BARS: [f64; 5] = [0.5, 0.6, 0.7, 0.8, 0.9];
 const AGENTS: u32 = 1000;
 const CAMPAIGNS: u32 = 2000;
 const LOOKS: usize = 30;
-/// The error that the documents promise.
+/// The error rate stated in the documentation.
 const PROMISED: f64 = 1.0 - CONFIDENCE;
 
-/// SplitMix64: most of a simulation is drawing, and tests are not optimised.
+/// SplitMix64: simulations mostly draw numbers, and tests are not optimized.
 struct Dice(u64);
 
 impl Dice {
@@ -36,13 +37,13 @@ impl Dice {
 /// How the tasks of an agent differ.
 #[derive(Clone, Copy)]
 enum Structure {
-    /// All have the agent's rate.
+    /// All tasks have the agent's rate.
     Independent,
-    /// Half of them always pass.
+    /// Half of the tasks always pass.
     EasyHalf,
-    /// Their rates follow a beta distribution with this intra-class correlation.
+    /// The tasks' rates follow a beta distribution with this intra-class correlation.
     Correlated(f64),
-    /// Each always or never passes.
+    /// Each task always or never passes.
     Decided,
 }
 
@@ -55,7 +56,7 @@ const STRUCTURES: [Structure; 5] = [
 ];
 
 impl Structure {
-    /// Rates from which those of tasks are drawn, each as likely as the others; their mean is `rate`.
+    /// Equally likely rates from which tasks draw theirs; the mean is `rate`.
     fn rates(self, rate: f64) -> Vec<f64> {
         match self {
             Self::Independent => vec![rate],
@@ -107,7 +108,7 @@ fn passes(scores: &[Vec<f64>], look: usize, threshold: f64) -> bool {
         .is_some_and(|(interval, _)| against_threshold(interval, threshold) == GateVerdict::Pass)
 }
 
-/// The share of agents with these rates that the gate promotes at its first look.
+/// Share of agents with these rates that the gate promotes at its first look.
 fn promoted(dice: &mut Dice, size: (usize, usize), rates: &[f64], threshold: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "at most two thousand trials")]
     let trials = (size.0 * size.1) as f64;
@@ -120,7 +121,7 @@ fn promoted(dice: &mut Dice, size: (usize, usize), rates: &[f64], threshold: f64
     f64::from(u32::try_from(passes.count()).unwrap()) / f64::from(AGENTS)
 }
 
-/// The worst over all structures, for agents whose true rate is the threshold.
+/// The worst case over all structures, for agents whose true rate equals the threshold.
 fn worst(dice: &mut Dice, size: (usize, usize), threshold: f64) -> f64 {
     let structures = STRUCTURES.iter().take(if size.1 == 1 { 1 } else { 5 });
     structures
@@ -176,8 +177,8 @@ fn a_good_agent_is_promoted_given_enough_tasks() {
     documented(&table);
 }
 
-/// The exact error of one run whose tasks are independent, at the bar that makes it largest: a bar just below what a number of
-/// passes shows.
+/// The exact error of one run with independent tasks, at the threshold that maximizes it: just
+/// below the lower bound that some number of passes gives.
 #[test]
 fn the_promise_holds_for_any_number_of_tasks_and_any_bar() {
     for tasks in (1..=30).chain([50, 100, 200]) {
@@ -211,7 +212,7 @@ fn tail(tasks: usize, passed: usize, rate: f64) -> f64 {
     law.sf(fewer as u64)
 }
 
-/// The least mean over `tasks` that can pass: Wilson's interval is a part of every rule.
+/// The lowest mean over `tasks` that can pass: Wilson's interval is part of every rule.
 fn least(tasks: usize, threshold: f64) -> f64 {
     let reaches = |mean: f64| wilson_of(mean, tasks, CONFIDENCE).unwrap().interval.low >= threshold;
     let (mut low, mut high) = (threshold, 1.0);
@@ -226,7 +227,8 @@ fn least(tasks: usize, threshold: f64) -> f64 {
     low - 1e-9
 }
 
-/// The share of campaigns that promote an agent with these rates: a run, a look at all runs so far, and again, until it passes.
+/// The share of campaigns that promote an agent with these rates: a run, a look at all runs so far,
+/// repeated until it passes.
 fn campaigns(dice: &mut Dice, tasks: usize, rates: &[f64], threshold: f64, looks: usize) -> f64 {
     #[expect(
         clippy::cast_precision_loss,
@@ -315,7 +317,7 @@ fn a_perfect_record_passes_at_any_look() {
     }
 }
 
-/// Trying an easy task again and again, and a hard one once, must not raise the score.
+/// Repeating an easy task often and a hard one once must not raise the score.
 #[test]
 fn easy_tasks_count_no_more_than_hard_ones() {
     let mut scores = vec![vec![1.0; 50]; 40];

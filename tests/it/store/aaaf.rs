@@ -1,4 +1,4 @@
-//! What AAAF keeps.
+//! The rating tables.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ fn agent(id: &str, name: &str, seconds: i64) -> AgentRecord {
     }
 }
 
-/// Two organizations with one agent each, of the same name.
+/// Two organizations with one agent each, with equal names.
 async fn furnish(store: &Arc<dyn Store>) -> [(OrganizationNumber, AgentNumber); 2] {
     let mut made = Vec::new();
     for (id, hash) in [("a", [1; 32]), ("b", [2; 32])] {
@@ -304,7 +304,7 @@ async fn a_principal_stays_an_agents_when_the_agent_is_called_otherwise(
     let foreign = store.is_agent(theirs, "second", &"key2".into()).await;
     assert!(!foreign.unwrap());
 
-    // Agents from before this was recorded.
+    // Agents created before this column existed.
     changed.revision += 1;
     changed.name = "Fourth".to_owned();
     changed.profile.openwop_agent = Some("acme.agents.Triage@1.0.0".parse().unwrap());
@@ -346,7 +346,7 @@ async fn events_are_recorded_once_and_read_in_their_order(
 ) {
     open!(engine => _database, store);
     let [(ours, agent_a), (theirs, agent_b)] = furnish(&store).await;
-    // More than one statement takes, with one that comes twice.
+    // More rows than one statement takes, including a duplicate.
     let mut batch: Vec<NewEvent> = (0..700)
         .map(|n| event(agent_a, &format!("e{n}"), 1000 - n))
         .collect();

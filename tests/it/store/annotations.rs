@@ -100,7 +100,8 @@ async fn they_are_numbered_within_their_run_and_found_after_a_number(
     assert_eq!(store.last_annotation(&"run_3".into()).await.unwrap(), 0);
     assert_eq!(store.audit_head(&tenant("acme")).await.unwrap().sequence, 3);
 
-    // One too many, one too long, and another tenant's leave nothing: no entry of the audit log either.
+    // An annotation beyond the count limit, one beyond the size limit, and another tenant's leave
+    // no trace, not even in the audit log.
     let two = AnnotationLimits { count: 2, ..AMPLE };
     let added = add(store.as_ref(), "acme", &first, "d", two).await.unwrap();
     assert_eq!(added, Annotated::TooMany);

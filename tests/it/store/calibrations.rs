@@ -1,4 +1,4 @@
-//! Judges compared with people.
+//! Judge calibrations.
 
 use std::time::Duration;
 

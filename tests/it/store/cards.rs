@@ -1,4 +1,4 @@
-//! Looks at agent cards, and which are watched.
+//! Agent card checks, and watched cards.
 
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
@@ -47,7 +47,7 @@ async fn looks_are_kept_newest_first_by_tenant_and_url(#[values(Sqlite, Postgres
     assert_eq!(found, [look("look_102", HERE), look("look_101", HERE)]);
     let all = store.card_looks(&ours, HERE, 1000).await.unwrap();
     assert_eq!(all.len(), 100, "older ones make room");
-    // But not the last that had scores.
+    // The last check with scores is kept.
     for n in 0..105 {
         let mut gone = look(&format!("gone_{n}"), HERE);
         gone.scores = None;

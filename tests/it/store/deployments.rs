@@ -47,7 +47,7 @@ fn decision(n: i64) -> Decision {
     }
 }
 
-/// Puts a decision into the audit log.
+/// Adds a decision to the audit log.
 async fn decide(store: &dyn Store, tenant: &TenantId, n: i64) {
     let policy = ScopedPolicy {
         scope: PolicyScope {
@@ -79,7 +79,7 @@ async fn commit(
     serve(store, id, after, None, completes).await
 }
 
-/// As [`commit`], with this pack going into service.
+/// Like [`commit`], with this pack going into service.
 async fn serve(
     store: &dyn Store,
     id: &str,
@@ -188,7 +188,7 @@ async fn of_several_at_once_each_comes_after_another(#[values(Sqlite, Postgres)]
     open!(engine => database, store);
     let other = database.open().await;
     let acme = tenant("acme");
-    // Every one tries until it is the next; two replicas take part.
+    // Each client retries until its number is next; two replicas take part.
     let moves = (0..12).map(|n| {
         let store = if n % 2 == 0 { &store } else { &other };
         let acme = &acme;
@@ -342,7 +342,7 @@ async fn policies_come_and_go_and_it_is_known_who_did_it(
     assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 5);
 }
 
-/// Changes something behind the host's back.
+/// Changes the database directly.
 async fn meddle(database: &super::Database, sql: &'static str) {
     match database {
         super::Database::Sqlite(_) => {

@@ -1,4 +1,4 @@
-//! A database that answers reads and takes no writes.
+//! A database that answers reads and accepts no writes.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{Database, Engine, Engine::*, TTL, claimed, events, open, record};
 use crate::support::host_keys;
 use touchstone::ports::{CancelRequest, Claimable, Store, StoreError};
 
-/// The result of a check is shared for a second.
+/// A check's result is cached for one second.
 const STALE: Duration = Duration::from_millis(1_100);
 
 #[derive(Debug, PartialEq)]
@@ -91,7 +91,7 @@ async fn an_outage_ends_when_there_is_room_for_more_than_a_few_bytes(
     );
 }
 
-/// As SQLite does on a full disk: the transaction is rolled back before anybody asks for it.
+/// SQLite does this on a full disk: it rolls the transaction back by itself.
 #[rstest]
 #[tokio::test]
 async fn a_transaction_that_the_database_ended_does_not_spoil_the_next_one(
@@ -235,7 +235,7 @@ async fn nothing_is_written_when_the_log_of_the_database_is_gone() {
     let Database::Sqlite(dir) = &database else {
         unreachable!("SQLite was asked for");
     };
-    // The connection goes back to its pool in the background.
+    // The connection returns to its pool in the background.
     tokio::time::sleep(STALE).await;
     let (log, away) = (dir.path().join("test.db-wal"), dir.path().join("away"));
     std::fs::rename(&log, &away).unwrap();
@@ -272,7 +272,8 @@ async fn a_full_disk_of_the_server_is_an_outage() {
         .unwrap();
 }
 
-/// A failover leaves connections to a server that is read-only from then on; others are made when they are due.
+/// After a failover, existing connections lead to a server that is now read-only; new ones are made
+/// when needed.
 #[tokio::test]
 async fn a_read_only_server_is_an_outage_that_no_connection_outlives() {
     open!(Postgres => database, store);
@@ -304,7 +305,7 @@ async fn a_read_only_server_is_an_outage_that_no_connection_outlives() {
     }
 }
 
-/// What proxies answer while the server behind them restarts.
+/// Error responses of proxies while the server behind them restarts.
 #[rstest]
 #[case::zero(b"\0")]
 #[case::http(b"HTTP/1.1 503 Service Unavailable\r\n\r\n")]

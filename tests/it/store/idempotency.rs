@@ -59,7 +59,7 @@ async fn a_completed_request_is_replayed_for_the_same_body_only(
         let other = store.begin(&claim(1, 2, "b"), at(now), LEASE).await;
         assert_eq!(other.unwrap(), Mismatch);
     }
-    // Another key, tenant or endpoint is another request.
+    // A different key, tenant or endpoint is a different request.
     let mut foreign = claim(1, 1, "b");
     foreign.tenant = tenant("globex");
     let mut elsewhere = claim(1, 1, "b");
@@ -85,7 +85,7 @@ async fn one_request_runs_at_a_time(#[values(Sqlite, Postgres)] engine: Engine) 
         left <= Duration::from_secs(6) && left > Duration::from_secs(1),
         "{left:?}"
     );
-    // The first one is heard of.
+    // The first worker sends a heartbeat.
     store.extend(&first, LEASE).await.unwrap();
     database.pass(9).await;
     assert!(is_in_flight(
@@ -130,7 +130,7 @@ async fn an_abandoned_key_is_free_an_answered_one_is_not(
 async fn of_many_that_race_one_is_fresh(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let replicas = [store, database.open().await];
-    // First for a new key, then for a lease that is over.
+    // First for a new key, then for an expired lease.
     for now in [0, 100] {
         database.pass(now).await;
         let racers = (0..16).map(|n| {
@@ -178,7 +178,7 @@ async fn a_run_and_its_answer_are_recorded_together(#[values(Sqlite, Postgres)] 
     assert_eq!(store.run(&acme, &id).await.unwrap(), Some(run.clone()));
     assert_eq!(store.begin(&first, at(12), LEASE).await.unwrap(), replay());
 
-    // A run that exists leaves the key as it was.
+    // An existing run leaves the key unchanged.
     let third = claim(3, 1, "a");
     store.begin(&third, at(0), LEASE).await.unwrap();
     let exists = store.create(&run, Some(&answer(&third))).await;

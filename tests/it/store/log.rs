@@ -16,7 +16,7 @@ async fn an_appended_log_reads_back_byte_for_byte(#[values(Sqlite, Postgres)] en
     assert_eq!(store.head(&run).await.unwrap(), Some(head(0, false)));
     assert_eq!(store.read(&run, 0, 10).await.unwrap(), []);
 
-    // Sizes around those of the prepared statements.
+    // Sizes around the batch sizes of the prepared statements.
     let mut all = Vec::new();
     for count in [1, 3, 4, 31, 33, 255, 257, 600] {
         let batch = events(&run, all.len() as u64 + 1, count);
@@ -52,7 +52,7 @@ async fn bodies_may_hold_any_text_of_any_size(#[values(Sqlite, Postgres)] engine
         })
         .collect();
     store.append(&run, fence, &stored, false).await.unwrap();
-    // The fourth is so large that a read ends with it.
+    // The fourth event is so large that a read ends with it.
     let (first, rest) = stored.split_at(4);
     assert_eq!(store.read(&run, 0, 10).await.unwrap(), first);
     assert_eq!(store.read(&run, 4, 10).await.unwrap(), rest);
@@ -190,7 +190,7 @@ async fn an_event_id_is_found_in_its_own_run_only(#[values(Sqlite, Postgres)] en
         .await
         .unwrap();
 
-    // Every id is mentioned twice: by its own event, and as the cause of the next.
+    // Every id occurs twice: in its own event, and as the cause of the next.
     for sequence in [1, 7, 50] {
         let id = format!("evt_run_1_{sequence}");
         assert_eq!(store.sequence_of(&one, &id).await.unwrap(), Some(sequence));
@@ -212,7 +212,7 @@ async fn an_event_id_is_found_in_its_own_run_only(#[values(Sqlite, Postgres)] en
     }
 }
 
-/// Facts that are taken over from another log may keep their ids, at the same place or at another one.
+/// Events copied from another log may keep their ids, at the same position or another one.
 #[rstest]
 #[tokio::test]
 async fn a_copied_event_is_found_by_the_id_it_kept(#[values(Sqlite, Postgres)] engine: Engine) {
@@ -261,7 +261,7 @@ async fn an_event_that_cannot_be_read_does_not_fail_a_search(
     assert_eq!(found, Some(3));
 }
 
-/// Looking an id up costs the same however long the log is: no other event is read.
+/// Finding an event by id costs the same for any log length: no other event is read.
 #[rstest]
 #[tokio::test]
 async fn an_event_is_found_without_looking_at_others(#[values(Sqlite, Postgres)] engine: Engine) {
@@ -271,7 +271,7 @@ async fn an_event_is_found_without_looking_at_others(#[values(Sqlite, Postgres)]
         .append(&run, fence, &events(&run, 1, 50), false)
         .await
         .unwrap();
-    // A search would come upon the other event of this id first.
+    // A search would find the other event with this id first.
     let decoy = "UPDATE event SET body = (SELECT e.body FROM event e WHERE e.sequence = 49) WHERE sequence = 48";
     database.execute(decoy.to_owned()).await;
     let found = store.sequence_of(&run, "evt_run_1_49").await.unwrap();
@@ -299,7 +299,7 @@ async fn a_run_is_created_once_and_seen_by_its_tenant_only(
     assert_eq!(store.run(&globex, &id).await.unwrap(), None);
 }
 
-/// An eval run of this version that has begun, and ended if it `ends`.
+/// A started eval run of this version, ended if `ends`.
 async fn evaluated(store: &dyn Store, id: &str, owner: &str, version: &str, ends: bool) {
     let mut run = record(id, owner, 1);
     run.spec.eval_mut().unwrap().agent_version = version.to_owned();
@@ -337,7 +337,7 @@ async fn the_newest_eval_of_a_version_is_found_among_any_number_of_runs(
     assert_eq!(newest(&*store, "1.1.0").await.as_deref(), Some("run_next"));
     assert_eq!(newest(&*store, "2.0.0").await, None);
 
-    // Runs of a database from before these columns are found as well.
+    // Runs of a database without these columns are found as well.
     drop(store);
     for step in [
         "DROP INDEX run_of_version",
@@ -359,7 +359,7 @@ fn oasis(profile: &str) -> serde_json::Value {
         "profilePack": "sha256-p"})
 }
 
-/// An OASIS evaluation of version 1.0.0 by this profile that has begun, and ended if it `ends`.
+/// A started OASIS evaluation of version 1.0.0 with this profile, ended if `ends`.
 async fn assessed(store: &dyn Store, id: &str, owner: &str, profile: &str, ends: bool) {
     let mut run = record(id, owner, 1);
     run.spec.eval_mut().unwrap().oasis = Some(serde_json::from_value(oasis(profile)).unwrap());
@@ -370,7 +370,7 @@ async fn assessed(store: &dyn Store, id: &str, owner: &str, profile: &str, ends:
     store.append(&run.run_id, fence, &log, ends).await.unwrap();
 }
 
-/// A replay of an OASIS evaluation of version 1.0.0, ended.
+/// An ended replay of an OASIS evaluation of version 1.0.0.
 async fn replayed(store: &dyn Store, id: &str, source: &str, owner: &str, profile: &str) {
     let mut run = record(id, owner, 1);
     run.spec.eval_mut().unwrap().oasis = Some(serde_json::from_value(oasis(profile)).unwrap());
@@ -406,7 +406,7 @@ async fn the_newest_oasis_evaluation_of_a_version_is_found_by_its_profile(
     assert_eq!(newest("1.0.0", "yard").await.as_deref(), Some("run_other"));
     assert_eq!(newest("1.1.0", "desk").await, None);
     assert_eq!(newest("1.0.0", "DESK").await, None);
-    // It is an eval of the version as any other.
+    // It counts as an eval of the version like any other.
     let evals = store.newest_eval(&acme, &agent, "1.0.0").await.unwrap();
     assert_eq!(evals.unwrap().as_str(), "run_plain");
 }
@@ -459,7 +459,7 @@ async fn a_read_ends_when_its_documents_come_to_a_few_megabytes(
     let sizes = [10, 3 << 20, 2 << 20, 10, 10, 9 << 20, 10];
     for (event, size) in events(&run, 1, 7).into_iter().zip(sizes) {
         let text = String::from_utf8(event.body.to_vec()).unwrap();
-        // Characters are not bytes.
+        // Size is measured in bytes, not characters.
         let body = format!("{text}{}", "é".repeat(size / 2));
         let event = StoredEvent {
             body: body.into(),

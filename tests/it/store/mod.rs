@@ -1,4 +1,4 @@
-//! The contract of the store: every test runs on both engines.
+//! The store's contract: every test runs on both engines.
 
 mod aaaf;
 mod annotations;
@@ -40,7 +40,7 @@ use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
 
 pub const TTL: Duration = Duration::from_secs(30);
 
-/// Long enough that a test which waits this long has failed.
+/// A test that waits this long has failed.
 pub const TOO_LONG: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub enum Database {
 }
 
 impl Engine {
-    /// `None`, said aloud, when this engine is not at hand.
+    /// `None`, with a printed note, if this engine is not available.
     pub async fn database(self) -> Option<Database> {
         Some(match self {
             Self::Sqlite => Database::Sqlite(TempDir::new().unwrap()),
@@ -73,7 +73,7 @@ impl Database {
         }
     }
 
-    /// Lets time pass for leases and for parked runs: their clock is the database's own.
+    /// Moves time for leases and parked runs, which use the database's clock.
     pub async fn pass(&self, seconds: i64) {
         let micros = seconds * 1_000_000;
         for passed in [
@@ -91,7 +91,7 @@ impl Database {
         }
     }
 
-    /// Changes rows as nothing of ours would.
+    /// Changes rows directly.
     pub async fn execute(&self, sql: String) {
         let sql = AssertSqlSafe(sql);
         match self {
@@ -108,7 +108,7 @@ impl Database {
         }
     }
 
-    /// Takes away what keeps entries of the audit log from being changed.
+    /// Removes the protection of audit entries against changes.
     pub async fn let_audit_entries_change(&self) {
         let dropped = match self {
             Self::Sqlite(_) => vec![
@@ -122,7 +122,7 @@ impl Database {
         }
     }
 
-    /// Has every check whether the database takes writes fail, while other writes succeed.
+    /// Makes every writability check fail, while other writes succeed.
     pub async fn fail_checks(&self) {
         let created = match self {
             Self::Sqlite(_) => vec![
@@ -138,7 +138,7 @@ impl Database {
         }
     }
 
-    /// Has them succeed again.
+    /// Makes the checks succeed again.
     pub async fn pass_checks(&self) {
         let dropped = match self {
             Self::Sqlite(_) => "DROP TRIGGER no_check",
@@ -164,7 +164,7 @@ impl Database {
         }
     }
 
-    /// The bytes that a query answers.
+    /// The bytes that a query returns.
     pub async fn bytes(&self, sql: &'static str) -> Vec<u8> {
         match self {
             Self::Sqlite(_) => {
@@ -180,27 +180,26 @@ impl Database {
         }
     }
 
-    /// The runs a tenant has, the newest first.
+    /// A tenant's runs, newest first.
     pub async fn runs(&self, tenant: &str) -> Vec<RunRecord> {
         runs_in(&self.location(), tenant).await
     }
 
-    /// One more replica on this database.
+    /// Opens another replica on this database.
     pub async fn open(&self) -> Arc<dyn Store> {
         self.open_with(host_keys::usual()).await.unwrap()
     }
 
-    /// The same with other keys for secrets.
+    /// The same with other encryption keys.
     pub async fn open_with(&self, keys: Arc<dyn HostKeys>) -> Result<Arc<dyn Store>, StoreError> {
         touchstone::store::open(&self.location(), keys).await
     }
 }
 
-/// The bytes of a database.
 pub struct Raw(pub Vec<u8>);
 
 impl Raw {
-    /// Whether these bytes are in it, as they are or as hexadecimal digits.
+    /// Whether it contains these bytes, raw or in hexadecimal.
     pub fn holds(&self, bytes: &[u8]) -> bool {
         let hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
         let within = |part: &[u8]| self.0.windows(part.len()).any(|window| window == part);
@@ -228,7 +227,7 @@ pub async fn dump(url: &str) -> Vec<u8> {
     dumped
 }
 
-/// The runs a tenant has in the database at this location, the newest first: nothing of ours lists them.
+/// A tenant's runs in the database at this location, newest first. The store has no such list.
 pub async fn runs_in(location: &str, tenant: &str) -> Vec<RunRecord> {
     const SQL: &str = "SELECT record FROM run JOIN run_record ON run_number = number
         WHERE tenant = $1 ORDER BY number DESC";
@@ -248,7 +247,7 @@ pub async fn runs_in(location: &str, tenant: &str) -> Vec<RunRecord> {
     records.iter().map(record).collect()
 }
 
-/// Begins a test: an empty database and a store on it, or an early return.
+/// Starts a test with an empty database and a store on it, or returns early.
 macro_rules! open {
     ($engine:expr => $database:ident, $store:ident) => {
         let Some($database) = $engine.database().await else {
@@ -259,7 +258,7 @@ macro_rules! open {
 }
 use open;
 
-/// A moment, in seconds of the tests' own era.
+/// A timestamp this many seconds after the tests' epoch.
 pub fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).unwrap()
 }

@@ -1,4 +1,5 @@
-//! Leases of a process that has ended are released at once where that can be known: on SQLite, by a lock that ends with it.
+//! Leases of an ended process are released at once where its end can be detected: on SQLite,
+//! through a file lock.
 
 use std::time::Duration;
 
@@ -39,7 +40,7 @@ fn lock_files(database: &Database) -> usize {
 async fn a_run_of_a_dead_process_is_claimed_when_the_next_one_starts() {
     open!(Sqlite => database, dead);
     let (run, fence) = claimed(&*dead, "run_1").await;
-    // Its lock ends when the process does.
+    // Its lock is released when the process ends.
     drop(dead);
     let store = database.open().await;
     let next = claim(&*store).await.unwrap();
@@ -69,7 +70,7 @@ async fn a_live_process_keeps_its_leases_when_others_come_and_go() {
     assert!(claim(&*store).await.is_none());
 }
 
-/// A stopped process keeps its lock, and its lease runs out all the same.
+/// A stopped process keeps its lock, and its lease expires normally.
 #[tokio::test]
 async fn a_live_process_that_is_not_heard_of_loses_its_lease() {
     open!(Sqlite => database, store);
@@ -81,7 +82,7 @@ async fn a_live_process_that_is_not_heard_of_loses_its_lease() {
     assert_eq!(claim(&*other).await.unwrap().run.run_id, run);
 }
 
-/// A copy of a database has none of the processes that held its leases.
+/// A copied database has no live owners of its leases.
 #[tokio::test]
 async fn a_database_that_was_moved_has_no_owners() {
     open!(Sqlite => database, store);
@@ -171,7 +172,7 @@ async fn a_job_and_a_calibration_of_a_dead_process_are_free_at_once() {
     assert!(store.begin_job("job", "b", at(0), HOUR).await.unwrap());
 }
 
-/// The clock of leases began when the machine did, decades after the wall clock's era.
+/// The lease clock starts with the machine, decades after the wall clock's epoch.
 #[tokio::test]
 async fn no_lease_is_measured_by_the_wall_clock() {
     open!(Sqlite => database, store);

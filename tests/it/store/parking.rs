@@ -152,7 +152,7 @@ async fn a_pause_reaches_a_run_however_it_waits(
     let taken = store.claim("worker", Claimable::All, TTL).await;
     let taken = taken.unwrap().unwrap();
     assert_eq!(store.pause_requested(&run).await.unwrap(), Some(request));
-    // Once the pause is known it is no reason to look at the run again.
+    // A known pause does not wake the run again.
     let paused = Wait {
         until: None,
         pause_known: true,

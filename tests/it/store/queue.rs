@@ -135,7 +135,7 @@ async fn a_run_that_cannot_be_read_is_passed_over(
     }
 }
 
-/// The others keep their leases.
+/// The other runs keep their leases.
 #[rstest]
 #[tokio::test]
 async fn a_cancel_request_that_cannot_be_read_costs_no_lease(
@@ -178,7 +178,7 @@ async fn replicas_tell_leases_by_one_clock(#[values(Sqlite, Postgres)] engine: E
     assert!(claim(&*store, "other").await.is_some(), "it ends then");
 }
 
-/// Whole seconds a run has been active before this claim.
+/// Seconds that a run was active before this claim.
 fn active(claim: &Claim) -> u64 {
     claim.active.as_secs()
 }
@@ -302,7 +302,7 @@ async fn a_run_of_a_command_is_claimed_by_name_only(#[values(Sqlite, Postgres)] 
     let held = store.claim("it", Claimable::Named(&own), TTL).await;
     assert!(held.unwrap().is_none(), "run_b is leased by the host");
 
-    // Ending a run takes none of its models.
+    // Cancelling a run needs none of its models.
     let request = CancelRequest {
         cancelled_by: "key_1".to_owned(),
         reason: None,
@@ -409,8 +409,8 @@ async fn the_first_cancel_request_stands(#[values(Sqlite, Postgres)] engine: Eng
     assert_eq!(store.cancel_requested(&unknown).await.unwrap(), None);
 }
 
-/// Two replicas with four workers each race for 200 runs. Each run is claimed, worked on, given back or lost, and claimed
-/// again, until it has five events.
+/// Two replicas with four workers each compete for 200 runs. Each run is claimed, worked on,
+/// released or lost, and claimed again, until it has five events.
 #[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn racing_replicas_never_hold_the_same_run(#[values(Sqlite, Postgres)] engine: Engine) {
@@ -454,7 +454,7 @@ async fn racing_replicas_never_hold_the_same_run(#[values(Sqlite, Postgres)] eng
     for worker in workers {
         claims += worker.await.unwrap();
     }
-    // A worker may leave while the last runs are held by others, who finish them.
+    // A worker may stop while others hold the last runs and finish them.
     assert_eq!(claims, RUNS as u64 * LENGTH);
     for n in 0..RUNS {
         let run = RunId::from(format!("run_{n}"));

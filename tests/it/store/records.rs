@@ -22,14 +22,14 @@ fn key(id: &str, owner: &str, created: i64) -> KeyRecord {
     }
 }
 
-/// `key create --scope all` used to grant the scopes of the host's operator too.
+/// `key create --scope all` used to grant the host operator's scopes too.
 #[rstest]
 #[tokio::test]
 async fn a_key_of_every_scope_loses_the_operator_scopes_with_the_upgrade(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);
-    // What `all` stood for, in the order in which keys hold scopes.
+    // The former meaning of `all`, in the stored order of scopes.
     let all = "agents:read agents:write appeals:file appeals:review approvals:respond artifacts:read \
         assessments:read assessments:review assessments:write audit:read badges:read badges:revoke \
         config:read config:write deploy:pause deploy:promote deploy:rollback events:read events:write \
@@ -58,7 +58,7 @@ async fn a_key_of_every_scope_loses_the_operator_scopes_with_the_upgrade(
     assert_eq!(scopes("k2").await, by_name.scopes);
 }
 
-/// So did the first versions, whose list was shorter.
+/// The first versions had a shorter list.
 #[rstest]
 #[case::before_ratings(
     "approvals:respond artifacts:read audit:read deploy:pause deploy:promote deploy:rollback gates:write manifest:read \

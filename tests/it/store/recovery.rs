@@ -33,7 +33,7 @@ async fn a_reopened_store_continues_its_logs(#[values(Sqlite, Postgres)] engine:
     assert_eq!(claim.head, head(300, false));
 }
 
-/// An append whose caller goes away at any moment is there as a whole or not at all.
+/// An append whose caller is dropped at any moment is written completely or not at all.
 #[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_append_leaves_no_half(#[values(Sqlite, Postgres)] engine: Engine) {
@@ -49,7 +49,7 @@ async fn an_interrupted_append_leaves_no_half(#[values(Sqlite, Postgres)] engine
         let patience = Duration::from_micros(200 * round);
         let append = store.append(&run, fence, &batch, false);
         match tokio::time::timeout(patience, append).await {
-            // One that was dropped may still have come first.
+            // A dropped append may still have come first.
             Ok(Ok(()) | Err(StoreError::Fenced)) => {}
             Ok(Err(failed)) => panic!("{failed:?}"),
             Err(_) => dropped += 1,
@@ -96,7 +96,7 @@ async fn an_acknowledged_append_is_on_disk() {
     }
 }
 
-/// Several processes may create and open the same place at once.
+/// Several processes may create and open the same database at once.
 #[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_open_a_new_database_at_once(#[values(Sqlite, Postgres)] engine: Engine) {
@@ -152,7 +152,7 @@ async fn a_lost_connection_is_made_again() {
     assert_eq!(store.read(&run, 0, 10).await.unwrap(), events(&run, 1, 3));
 }
 
-/// Another process holds the file for longer than anybody should wait.
+/// Another process locks the file for longer than a caller should wait.
 #[tokio::test]
 async fn a_locked_file_is_a_matter_of_the_moment() {
     open!(Sqlite => database, store);

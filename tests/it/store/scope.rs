@@ -1,4 +1,4 @@
-//! One active run of a scope, on both engines and over replicas.
+//! One active run per scope, on both engines and across replicas.
 
 use rstest::rstest;
 

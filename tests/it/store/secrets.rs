@@ -1,4 +1,4 @@
-//! Secrets at rest: nothing in the database reveals them, and a rotation of the host's key keeps them readable.
+//! Secrets at rest: the database does not reveal them, and they stay readable after a key rotation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,7 @@ async fn replayed(store: &dyn Store, key: u8) -> Result<String, StoreError> {
     }
 }
 
-/// Every kind of secret a host keeps; gives the one it made for itself.
+/// Stores every kind of secret; returns the one that the host generated.
 async fn furnish(store: &dyn Store) -> [u8; 32] {
     let mut subscription = webhook("wh_1", "acme");
     subscription.secrets.current = Secret::kept(PREVIOUS.to_owned());
@@ -134,7 +134,7 @@ async fn no_secret_can_be_read_from_the_database(#[values(Sqlite, Postgres)] eng
     let host_secret = furnish(&*store).await;
     assert_readable(&*store).await;
     assert_hidden(&database, &host_secret).await;
-    // Another replica, by the same key.
+    // Another replica with the same key.
     assert_readable(&*database.open().await).await;
     // The callback is claimed with its secret once the run has ended.
     let claimed = store.webhook(&tenant("acme"), &"wh_1".into()).await;
@@ -164,7 +164,7 @@ async fn another_key_reads_nothing_and_writes_nothing(#[values(Sqlite, Postgres)
     refused(stranger.webhooks(&tenant("acme")).await.unwrap_err());
     refused(stranger.reencrypt(Reencrypt::All).await.unwrap_err());
     assert_readable(&*store).await;
-    // Nor does a secret decrypt in the place of another one.
+    // A secret does not decrypt in another secret's row either.
     database
         .execute(
             "UPDATE webhook SET secret = (SELECT secret FROM webhook WHERE id = 'wh_2') WHERE id = 'wh_1'"
@@ -181,7 +181,7 @@ async fn another_key_reads_nothing_and_writes_nothing(#[values(Sqlite, Postgres)
     ));
 }
 
-/// Rows as an earlier version wrote them.
+/// Rewrites rows as an earlier version wrote them.
 async fn make_plain(database: &Database) {
     let hex = |text: &str| {
         text.bytes()
@@ -247,7 +247,7 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
     let host_secret = furnish(&*before).await;
     let signs = before.host_secret(AUDIT_CHECKPOINTS, [5; 32]).await;
     let signs = signs.unwrap();
-    // Both keys are in the file: everything is readable, and what is written now is for the new key.
+    // Both keys are in the file: everything is readable, and new secrets use the new key.
     let both = database
         .open_with(host_keys::of(&[NEW, OLD]))
         .await
@@ -267,7 +267,7 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
         both.host_secret("tokens", [0; 32]).await.unwrap(),
         host_secret
     );
-    // Two subscriptions, two answers, a secret of the host, the one that keys digests, the one that signs checkpoints.
+    // Two subscriptions, two responses, a host secret, the digest key and the checkpoint key.
     assert_eq!(both.reencrypt(Reencrypt::All).await.unwrap(), 7);
     assert_eq!(both.reencrypt(Reencrypt::All).await.unwrap(), 0);
     let after = database.open_with(host_keys::of(&[NEW])).await.unwrap();
@@ -325,7 +325,7 @@ async fn a_request_cannot_be_guessed_from_its_digest_and_is_recognised_after_a_r
     let mismatch = after.begin(&other, at(1), lease).await.unwrap();
     assert_eq!(mismatch, IdempotencyBegin::Mismatch);
 
-    // Earlier versions stored the digest as it is.
+    // Earlier versions stored the plain digest.
     let hex = "d7".repeat(32);
     let plain = match &database {
         Database::Sqlite(_) => format!("x'{hex}'"),

@@ -11,12 +11,12 @@ use tokio::time::timeout;
 use super::{Database, Engine, Engine::*, TOO_LONG, claimed, events, head, open, record};
 use touchstone::ports::{CancelRequest, Head, RunLog, Signals, Store};
 
-/// Follows a run to its end, as a stream does: read, then wait for more.
+/// Follows a run to its end like a stream: read, then wait for more.
 async fn follow(store: Arc<dyn Store>, run: touchstone::domain::ids::RunId) -> u64 {
     let mut known = Head::default();
     while !known.ended {
         store.run_changed(&run, known, TOO_LONG).await;
-        // A connection may break under a query; the next one has another.
+        // A connection may break during a query; the next query gets another one.
         if let Ok(Some(reach)) = store.head(&run).await
             && let Ok(news) = store.read(&run, known.sequence, u32::MAX).await
         {
@@ -27,7 +27,7 @@ async fn follow(store: Arc<dyn Store>, run: touchstone::domain::ids::RunId) -> u
     known.sequence
 }
 
-/// The appends come as fast as they can, so that many fall between a follower's look at the log and his waiting.
+/// Appends come as fast as possible, so that many fall between a follower's read and its wait.
 #[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_wake_up_is_lost(#[values(Sqlite, Postgres)] engine: Engine) {
@@ -56,18 +56,18 @@ async fn news_that_came_before_the_wait_end_it_at_once(#[values(Sqlite, Postgres
     let (run, fence) = claimed(&*store, "run_1").await;
     let batch = events(&run, 1, 3);
     store.append(&run, fence, &batch, false).await.unwrap();
-    // Unsignalled: this replica has just come up.
+    // Without a signal: this replica has just started.
     let start = Instant::now();
     store.run_changed(&run, head(0, false), TOO_LONG).await;
     store.notify_run(&run, head(3, false)).await;
     store.run_changed(&run, head(2, false), TOO_LONG).await;
     assert!(start.elapsed() < TOO_LONG / 2);
-    // Nothing new: the time is waited out.
+    // Without news, the wait times out.
     let start = Instant::now();
     let pause = Duration::from_millis(50);
     store.run_changed(&run, head(3, false), pause).await;
     assert!(start.elapsed() >= pause);
-    // The end alone is news.
+    // The run's end alone wakes waiters.
     store.notify_run(&run, head(3, true)).await;
     store.run_changed(&run, head(3, false), TOO_LONG).await;
     assert!(start.elapsed() < TOO_LONG / 2);
@@ -117,7 +117,7 @@ async fn new_work_wakes_current_and_imminent_waiters(#[values(Sqlite, Postgres)]
     timeout(TOO_LONG / 2, all).await.unwrap();
 }
 
-/// A thousand streams wait on one run: they are woken although no connection to the database is left.
+/// A thousand streams wait for one run and are woken although no database connection is free.
 #[tokio::test]
 async fn waiting_asks_nothing_of_the_database() {
     let dir = tempfile::TempDir::new().unwrap();
@@ -187,7 +187,7 @@ async fn signals_come_through_again_after_a_lost_connection() {
     one.append(&run, fence, &events(&run, 6, 1), true)
         .await
         .unwrap();
-    // A signal may be lost with its connection; sooner or later one arrives.
+    // A signal may be lost with its connection; a later one arrives.
     let told = async {
         while !follower.is_finished() {
             one.notify_run(&run, head(6, true)).await;

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{Engine, Engine::*, claimed, head, open};
 use touchstone::ports::StoredEvent;
 
-/// Processor time of this process so far, in microseconds. PostgreSQL's own is not in it.
+/// CPU time of this process so far, in microseconds, without PostgreSQL's.
 fn cpu_us() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();

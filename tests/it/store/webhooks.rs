@@ -1,4 +1,4 @@
-//! Webhook subscriptions: what they follow, who serves them, what is left of them.
+//! Webhook subscriptions: selected runs, delivery leases, and cleanup.
 
 use std::time::Duration;
 
@@ -197,7 +197,7 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
     let again = claim(&*store).await.unwrap();
     assert_eq!(again.webhook.id.as_str(), "wh_2", "it was given back first");
 
-    // A lease that is over is taken; progress of the one who had it is void.
+    // An expired lease is taken over, and its former owner's progress is ignored.
     let taken = claim(&*store).await.unwrap();
     assert_eq!(taken.webhook.id.as_str(), "wh_1");
     let circuit = Circuit::default();
@@ -205,13 +205,13 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
         .served(&taken, &run, 1, &circuit, 2 * TTL)
         .await
         .unwrap();
-    // Recording an attempt has extended it.
+    // Recording an attempt extended the lease.
     database.pass(31).await;
     let other = claim(&*store).await.unwrap();
     assert_eq!(other.webhook.id.as_str(), "wh_2");
     assert_eq!(claim(&*store).await, None);
     database.pass(30).await;
-    // The other one has waited longer by now.
+    // The other subscription has waited longer by now.
     let other = claim(&*store).await.unwrap();
     assert_eq!(other.webhook.id.as_str(), "wh_2");
     let other = claim(&*store).await.unwrap();
@@ -313,7 +313,8 @@ async fn events_are_found_by_type_within_a_stretch(#[values(Sqlite, Postgres)] e
     assert_eq!(found(0, 99, &[], 9).await, Vec::<u64>::new());
 }
 
-/// Each run is created either before the subscription, and then followed from where it is, or after it.
+/// Each run is created either before the subscription, and then followed from its current position,
+/// or after it.
 #[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_created_at_the_same_moment_is_followed(

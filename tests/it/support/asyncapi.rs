@@ -1,4 +1,4 @@
-//! Every event is as `asyncapi.yaml` says: of a type it knows, and with no member it does not.
+//! Checks events against `asyncapi.yaml`: no unknown type and no unknown member.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -18,7 +18,7 @@ struct Description {
 
 struct Event {
     payload: Value,
-    /// Of the whole entry; there are many of them.
+    /// Validator of the whole entry, compiled on first use because there are many.
     entry: OnceLock<Arc<Validator>>,
 }
 
@@ -48,7 +48,7 @@ static ASYNCAPI: LazyLock<Description> = LazyLock::new(|| {
     }
 });
 
-/// The types of events it describes.
+/// The described event types.
 pub fn types() -> impl Iterator<Item = &'static str> {
     ASYNCAPI.events.keys().map(String::as_str)
 }
@@ -69,7 +69,7 @@ fn check(what: &str, validator: &Validator, data: &Value) {
     assert!(faults.is_empty(), "{what}: {faults:?} in {data}");
 }
 
-/// Fails unless an entry of a log is described.
+/// Fails unless a log entry is described.
 pub fn check_event(document: &Value) {
     let kind = document["type"].as_str().unwrap();
     let event = event(kind);
@@ -119,7 +119,7 @@ pub fn check_delivery(data: &Value) {
     check_event(&data["event"]);
 }
 
-/// Fails unless the question to a webhook's endpoint is described.
+/// Fails unless the verification request to a webhook's endpoint is described.
 pub fn check_verification(data: &Value) {
     check_message("webhookVerification", data);
 }

@@ -1,4 +1,4 @@
-//! Badges to check: good ones in every form, and ones that must not be accepted.
+//! Badges to check: valid ones in every form, and invalid ones.
 
 use std::path::{Path, PathBuf};
 
@@ -25,11 +25,11 @@ pub struct Case {
     pub file: PathBuf,
     pub status: Option<PathBuf>,
     pub did: Option<PathBuf>,
-    /// Whether it has to be accepted.
+    /// Whether it must be accepted.
     pub good: bool,
 }
 
-/// What one organization signs with.
+/// Keys of one organization.
 struct Issuer {
     key: SecretKey,
     signatory: Signatory,
@@ -109,12 +109,12 @@ fn badge(name: &str, now: Timestamp) -> Badge {
     }
 }
 
-/// The picture of a badge of an agent of this name.
+/// The picture of a badge, with this agent name.
 pub fn painted(name: &str) -> Vec<u8> {
     png(&badge(name, Timestamp::now()), Mark::None, Scale::Two).unwrap()
 }
 
-/// Writes them into a folder. They hold today: the libraries go by the clock on the wall.
+/// Writes them into a folder. They are valid today, because the libraries use the wall clock.
 pub fn cases(folder: &Path) -> Vec<Case> {
     let now = Timestamp::now();
     let (acme, web) = (Issuer::by_key(11), Issuer::by_web(12));

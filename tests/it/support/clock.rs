@@ -7,7 +7,6 @@ use jiff::{SignedDuration, Timestamp};
 use touchstone::ports::Clock;
 use touchstone::system::SystemClock;
 
-/// It stands still until then.
 pub struct Told(Mutex<Timestamp>);
 
 impl Told {

@@ -1,4 +1,4 @@
-//! Evidence that a host has collected for a while, which no request can bring about.
+//! Evidence that a host has collected for a while, which no request can create.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub async fn collecting(store: &dyn Store, organization: &str, agent: &str, days
     collecting_since(store, organization, agent, then).await;
 }
 
-/// The same since a moment: an event of then, recorded then.
+/// The same from a given time: an event with that time, recorded at that time.
 pub async fn collecting_since(store: &dyn Store, organization: &str, agent: &str, then: Timestamp) {
     let organization = store.organization(organization).await.unwrap().unwrap();
     let agent = store.agent(organization.number, agent).await;

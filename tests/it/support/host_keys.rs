@@ -1,4 +1,4 @@
-//! Keys for secrets at rest that tests know.
+//! Fixed encryption keys for tests.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub fn of(secrets: &[[u8; 32]]) -> Arc<dyn HostKeys> {
     Arc::new(TestKeys(Arc::new(HostKeyRing::of(secrets).unwrap())))
 }
 
-/// The key of every host that tests make.
+/// The key of all test hosts.
 pub fn usual() -> Arc<dyn HostKeys> {
     of(&[[5; 32]])
 }

@@ -14,11 +14,11 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::postgres::TestDatabase;
 
-/// A socket that leads to a database.
+/// A socket that forwards to a database.
 pub struct Line {
     dir: TempDir,
     options: PgConnectOptions,
-    /// Whether what is sent arrives.
+    /// Whether data is forwarded.
     speaks: watch::Sender<bool>,
     serving: Option<JoinHandle<()>>,
 }
@@ -35,20 +35,20 @@ impl Line {
         line
     }
 
-    /// The database at the other end.
+    /// URL of the database behind the proxy.
     pub fn url(&self) -> String {
         let options = self.options.clone().socket(self.dir.path());
         options.to_url_lossy().to_string()
     }
 
-    /// Every connection ends, and new ones are refused.
+    /// Closes every connection and refuses new ones.
     pub async fn cut(&mut self) {
         let serving = self.serving.take().unwrap();
         serving.abort();
         assert!(serving.await.unwrap_err().is_cancelled());
     }
 
-    /// Every connection stays, new ones are taken, and nothing arrives any more.
+    /// Keeps connections open and accepts new ones, but forwards nothing.
     pub fn fall_silent(&self) {
         self.speaks.send_replace(false);
     }

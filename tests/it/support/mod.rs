@@ -1,4 +1,4 @@
-//! What several areas of the tests need.
+//! Code shared by several areas of the tests.
 
 pub mod asyncapi;
 pub mod badges;

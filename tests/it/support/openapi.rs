@@ -1,4 +1,5 @@
-//! Every answer is as `openapi.yaml` says: of a status the operation lists, with the headers and the body of that status.
+//! Checks responses against `openapi.yaml`: the status is listed for the operation, with that
+//! status's headers and body.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,9 +12,9 @@ use super::asyncapi;
 use super::schemas::{Schemas, faults};
 
 struct Answer {
-    /// Schemas by media type; empty for an answer without a body.
+    /// Schemas by media type; empty for a response without a body.
     bodies: Map<String, Value>,
-    /// Schemas by name, and whether the header has to be there.
+    /// Schemas by name, and whether the header is required.
     headers: Vec<(String, bool, Value)>,
 }
 
@@ -83,12 +84,11 @@ fn resolve<'a>(document: &'a Value, node: &'a Value) -> &'a Value {
     }
 }
 
-/// The document itself.
 pub fn document() -> &'static Value {
     &OPENAPI.document
 }
 
-/// The operations it describes.
+/// The described operations.
 pub fn described() -> Vec<(String, String)> {
     let mut described: Vec<_> = OPENAPI.operations.keys().cloned().collect();
     described.sort_unstable();
@@ -110,7 +110,7 @@ fn fits(template: &str, path: &str) -> bool {
             })
 }
 
-/// The documented path that a concrete one belongs to; the one with the fewest parameters counts.
+/// The documented path that matches a concrete one; the one with the fewest parameters wins.
 fn documented(path: &str) -> Option<&'static str> {
     let templates = OPENAPI.operations.keys().map(|(_, template)| template);
     templates
@@ -119,7 +119,7 @@ fn documented(path: &str) -> Option<&'static str> {
         .map(String::as_str)
 }
 
-/// How an answer is described; `None` where nothing of the kind is.
+/// The description of a response; `None` if there is none.
 fn described_answer(
     method: &Method,
     path: &str,
@@ -193,7 +193,7 @@ fn head(
     Some((operation, answer))
 }
 
-/// Fails unless a whole answer is described.
+/// Fails unless a complete response is described.
 pub fn check(
     method: &Method,
     path: &str,
@@ -233,7 +233,7 @@ pub fn check(
     }
 }
 
-/// Fails unless a value is as a schema of this name has it.
+/// Fails unless a value conforms to the named schema.
 pub fn check_component(name: &str, value: &Value) {
     let schema = json!({"$ref": format!("#/components/schemas/{name}")});
     let faults = faults(&OPENAPI.schemas.compiled(&schema), value);

@@ -1,7 +1,8 @@
 //! A fresh PostgreSQL database for each test.
 //!
-//! `./test` starts a private server and names it in `TOUCHSTONE_TEST_POSTGRES_URL`. Without one, the PostgreSQL half of
-//! the tests says so and is left out; on CI (`CI=true`) that is a failure.
+//! `./test` starts a private server and names it in `TOUCHSTONE_TEST_POSTGRES_URL`. Without one,
+//! the PostgreSQL half of the tests prints a note and is skipped; on CI (`CI=true`) that is a
+//! failure.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -29,7 +30,7 @@ impl TestDatabase {
         };
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("touchstone_test_{}_{count}", std::process::id());
-        // A run that was killed may have left one of the same name.
+        // A killed test run may have left a database with this name.
         execute(
             &server,
             format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"),
@@ -39,18 +40,16 @@ impl TestDatabase {
         Some(Self { server, name })
     }
 
-    /// Where it is.
     pub fn url(&self) -> String {
         self.options().to_url_lossy().to_string()
     }
 
-    /// How to connect to it.
     pub fn options(&self) -> PgConnectOptions {
         let options: PgConnectOptions = self.server.parse().unwrap();
         options.database(&self.name)
     }
 
-    /// Breaks every connection to it, as a restart of the server would.
+    /// Breaks every connection to it, as a server restart would.
     pub async fn disconnect_all(&self) {
         let sql = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = ";
         execute(&self.server, format!("{sql} '{}'", self.name)).await;

@@ -1,4 +1,4 @@
-//! The schemas OpenWOP publishes, where they are at hand.
+//! OpenWOP's published schemas, where they are available.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::reference::shared;
 use super::schemas::faults;
 
-/// All of them, by the name before `.schema.json`.
+/// All schemas, by the name before `.schema.json`.
 pub struct Published {
     pub schemas: BTreeMap<String, Value>,
     registry: Registry<'static>,
 }
 
 impl Published {
-    /// Reads them; `None` after saying loudly that they are not at hand.
+    /// Reads them; `None`, with a printed note, if they are not available.
     pub fn at_hand() -> Option<Self> {
         let schemas = read(&shared("openwop/schemas")?);
         let registry = schemas
@@ -31,7 +31,7 @@ impl Published {
         Some(Self { schemas, registry })
     }
 
-    /// A schema that may refer to any of them.
+    /// Compiles a schema that may refer to any of them.
     pub fn compile(&self, schema: &Value) -> Validator {
         jsonschema::options()
             .with_registry(&self.registry)
@@ -40,13 +40,13 @@ impl Published {
             .unwrap()
     }
 
-    /// Fails unless a document is as the schema of this name has it.
+    /// Fails unless a document conforms to the named schema.
     pub fn check(&self, name: &str, document: &Value) {
         let faults = faults(&self.compile(&self.schemas[name]), document);
         assert!(faults.is_empty(), "{name}: {faults:?} in {document}");
     }
 
-    /// The schemas of payloads, by the type of the event.
+    /// The payload schemas, by event type.
     pub fn payloads(&self) -> BTreeMap<&str, Value> {
         let payloads = &self.schemas["run-event-payloads"];
         let id = payloads["$id"].as_str().unwrap();

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The folder with the reference material, if it has `what`.
+/// The folder with the reference material, if it contains `what`.
 pub fn shared(what: &str) -> Option<PathBuf> {
     let root = std::env::var_os("TOUCHSTONE_SHARED").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"),

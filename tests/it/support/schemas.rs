@@ -1,4 +1,4 @@
-//! Schemas of a description, compiled when they are first needed and once.
+//! Schemas of a description, compiled once on first use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ pub struct Schemas {
 }
 
 impl Schemas {
-    /// Those of an OpenAPI or AsyncAPI document.
+    /// The schemas of an OpenAPI or AsyncAPI document.
     pub fn of(document: &Value) -> Self {
         Self {
             components: json!({"schemas": document["components"]["schemas"]}),

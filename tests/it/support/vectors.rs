@@ -1,13 +1,13 @@
-//! Vectors: files of ours, and those of a folder that is named, which may hold vectors of other rules too.
+//! Vectors: our files, and those of a given folder, which may contain vectors of other rules too.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Names a folder of further files.
+/// Variable that names a folder of additional files.
 const EXTRA: &str = "TOUCHSTONE_EXTRA_VECTORS";
 
-/// The folder of further files, if one is named.
+/// The folder of additional files, if one is given.
 pub fn extra() -> Option<PathBuf> {
     let folder = std::env::var_os(EXTRA).map(PathBuf::from);
     if folder.is_none() {

@@ -1,4 +1,4 @@
-//! The dispatcher over a real store: restarts, replicas, slow and broken endpoints.
+//! The dispatcher on a real store: restarts, replicas, slow and broken endpoints.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::support::clock::Told;
 
 const SECRET: [u8; 32] = [7; 32];
 
-/// A dispatcher at work.
+/// A running dispatcher.
 struct Replica {
     shutdown: CancellationToken,
     task: JoinHandle<()>,
@@ -39,7 +39,7 @@ impl Replica {
         Self { shutdown, task }
     }
 
-    /// In an orderly way.
+    /// Stops gracefully.
     async fn stop(self) {
         self.shutdown.cancel();
         self.task.await.unwrap();
@@ -61,7 +61,7 @@ fn subscription(id: &str, receiver: &Receiver) -> WebhookRecord {
     }
 }
 
-/// A run whose log a test writes.
+/// A run whose log the test writes.
 struct Log {
     store: Arc<dyn Store>,
     run: RunId,
@@ -75,7 +75,7 @@ impl Log {
         Self::claimed(store, id).await
     }
 
-    /// Of a run that was recorded already.
+    /// A log for an existing run.
     async fn claimed(store: &Arc<dyn Store>, id: &str) -> Self {
         let claim = store.claim(id, Claimable::All, TTL).await.unwrap().unwrap();
         assert_eq!(claim.run.run_id.as_str(), id);
@@ -102,7 +102,7 @@ impl Log {
     }
 }
 
-/// What came of each run, in the order it came.
+/// The sequences received for each run, in order of arrival.
 fn by_run(got: &[Received]) -> BTreeMap<String, Vec<u64>> {
     let mut runs = BTreeMap::<String, Vec<u64>>::new();
     for received in got {
@@ -194,7 +194,7 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
     assert_eq!(by_run(&got)["run_1"], [1, 2, 3], "each once, taken or not");
     let left = store.claim_webhook("nobody", TTL).await;
     assert_eq!(left.unwrap(), None);
-    // Its id is free again: nothing of it is left.
+    // Its id can be used again: nothing of it is left.
     let again = store.add_webhook(&callback, 9).await;
     assert!(again.unwrap());
 }
@@ -220,7 +220,7 @@ async fn a_replica_that_is_killed_in_the_middle_leaves_one_event_to_come_again(
     receiver.wait_for(4).await;
     let lease = store.claim_webhook("second", TTL).await;
     assert_eq!(lease.unwrap(), None, "it is being served");
-    // Its store goes away under it, as with a process that is killed: nothing more is recorded, nothing released.
+    // The store disappears, as in a killed process: nothing more is recorded or released.
     first.task.abort();
     let second = Replica::start(&database.open().await, &clock, "second");
     receiver.answer(Answer::Status(200));
@@ -328,7 +328,7 @@ async fn a_broken_endpoint_is_left_alone_for_an_hour_and_then_probed_once() {
     log.append(20, false).await;
     receiver.wait_for(4).await;
     let state = async |wanted: &str| {
-        // The last attempt is recorded a moment after it was answered.
+        // The last attempt is recorded shortly after its response.
         for _ in 0..1000 {
             let webhook = store
                 .webhook(&tenant("acme"), &"wh_1".into())
@@ -429,7 +429,8 @@ async fn an_address_is_judged_again_at_delivery() {
     let clock = Told::at_rest();
     let receiver = Receiver::start(Answer::Status(200)).await;
     let mut turned = subscription("wh_1", &receiver);
-    // A name that passed once and now leads here; the operator has opened the address, not the name.
+    // A name that passed the check once and now resolves to this host; the operator has allowed the
+    // address, not the name.
     turned.url = format!(
         "https://localtest.example.localhost:{}/",
         receiver.address.port()
@@ -453,7 +454,8 @@ async fn an_address_is_judged_again_at_delivery() {
     assert!(receiver.got().is_empty());
 }
 
-/// The lease runs out, and small writes may still succeed: without the outage the same event would be delivered every time.
+/// The lease expires while small writes may still succeed: without outage detection, the same event
+/// would be delivered every time.
 #[tokio::test]
 async fn a_delivery_that_cannot_be_recorded_is_not_made_again_during_the_outage() {
     open!(Postgres => database, store);
@@ -482,7 +484,7 @@ async fn a_delivery_that_cannot_be_recorded_is_not_made_again_during_the_outage(
     };
     tokio::time::timeout(TOO_LONG, reported).await.unwrap();
     database.pass(31).await;
-    // Several looks for work.
+    // Several polling intervals.
     tokio::time::sleep(Duration::from_secs(3)).await;
     database
         .execute("DROP TRIGGER full_disk ON webhook_run".to_owned())

@@ -21,11 +21,11 @@ pub enum Answer {
     Status(u16),
     /// A status with `Retry-After`.
     Later(u16, &'static str),
-    /// `307` to another place.
+    /// `307` to another address.
     Redirect(std::net::SocketAddr),
     /// Takes the request and never answers.
     Hang,
-    /// Sends the challenge of a verification back.
+    /// Echoes the challenge of a verification.
     Echo,
 }
 
@@ -48,7 +48,7 @@ impl Received {
         self.json()["event"]["sequence"].as_u64().unwrap()
     }
 
-    /// Verified as the specification's recipe says, and no other way.
+    /// Verified by the specification's recipe only.
     pub fn is_signed_by(&self, secret: &str) -> bool {
         let timestamp = self.header("openwop-timestamp").unwrap();
         let expected: String = mac(secret.as_bytes(), &[timestamp.as_bytes(), b".", &self.body])
@@ -58,7 +58,7 @@ impl Received {
         self.header("openwop-signature") == Some(&format!("sha256={expected}"))
     }
 
-    /// Which entries of a Standard Webhooks signature are by `secret`.
+    /// For each entry of a Standard Webhooks signature, whether it was made with `secret`.
     pub fn standard_entries(&self, secret: &str) -> Vec<bool> {
         let key = STANDARD
             .decode(secret.strip_prefix("whsec_").unwrap())

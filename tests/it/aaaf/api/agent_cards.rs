@@ -110,7 +110,7 @@ async fn a_fall_is_told_once(#[values(Engine::Sqlite, Engine::Postgres)] engine:
     assert_eq!(got.len(), 2);
 }
 
-/// The fixture's trust is 33, which is below the usual threshold and above that of the second watch.
+/// The fixture's trust score is 33: below the default threshold and above the second watch's.
 #[rstest]
 #[tokio::test]
 async fn a_threshold_is_told_once(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {
@@ -176,7 +176,7 @@ async fn one_replica_at_a_time_looks_and_only_when_it_is_due(
     assert_eq!(history(&site, &agent).await.len(), 2);
 }
 
-/// A look that cannot be kept would be made again and again.
+/// A check whose result cannot be stored would be repeated forever.
 #[rstest]
 #[tokio::test]
 async fn no_card_is_looked_at_while_the_database_takes_no_writes(
@@ -194,7 +194,7 @@ async fn no_card_is_looked_at_while_the_database_takes_no_writes(
     replica.look_again(1).await;
     assert!(history(&site, &agent).await.is_empty());
     database.pass_checks().await;
-    // The result of a check is shared for a second.
+    // Check results are cached for one second.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     replica.look_again(1).await;
     assert_eq!(history(&site, &agent).await.len(), 1);

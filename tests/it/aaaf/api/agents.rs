@@ -1,4 +1,4 @@
-//! Agents: enrolled, listed in pages, changed, archived.
+//! Agents: enrolling, listing in pages, changing and archiving.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;

@@ -10,7 +10,7 @@ use super::assessments::{assessed, work};
 use super::{Engine, Site, refusal, site};
 use crate::http::host::Reply;
 
-/// An agent some of whose work was rejected, and its completed assessment.
+/// An agent with some rejected tasks, and its completed assessment.
 pub async fn rated(site: &Site) -> Value {
     let assessing = site.host.assess();
     let agent = site.enrol("triage").await;
@@ -71,7 +71,7 @@ pub async fn open(site: &Site) -> Value {
     filed(site, &assessment, &["speed"]).await
 }
 
-/// One that was filed and rejected.
+/// A rejected appeal.
 pub async fn rejected(site: &Site) -> Value {
     let assessment = rated(site).await;
     let appeal = filed(site, &assessment, &["speed"]).await;
@@ -188,7 +188,7 @@ async fn an_accepted_appeal_changes_what_was_challenged_and_the_badge(
     let badge = format!("badges/{}", after["badge_id"].as_str().unwrap());
     assert_eq!(site.get(&badge).await.json()["revision"], 2);
 
-    // A second one sees the evidence as the first one left it.
+    // A second appeal starts from the evidence as changed by the first.
     let second = filed(&site, &before, &["accuracy"]).await;
     let same = json!({"decision": "accept", "overrides": exclude(0..1)});
     let again = resolve(&site, &second, "dana", &same).await.json();
@@ -309,7 +309,7 @@ async fn invalid_overrides_are_refused_and_the_appeal_stays_open() {
         (StatusCode::BAD_REQUEST, "INVALID_REQUEST".to_owned())
     );
     assert_eq!(refused.json()["error"]["details"]["field"], "overrides");
-    // A slip of the pen cannot be taken back once the appeal is resolved.
+    // A mistake in an override could not be undone once the appeal is resolved.
     let set = |event: &Value, field: &str| json!({"type": "set_field", "event_id": event, "field": field, "value": "accepted"});
     let revision = |task: &str, number: u32| json!({"type": "revision_not_error", "task_id": task, "revision_number": number});
     for (idle, said) in [
@@ -336,7 +336,7 @@ async fn invalid_overrides_are_refused_and_the_appeal_stays_open() {
         );
     }
     assert_eq!(found(&site, &before).await, before);
-    // It is open still.
+    // The appeal is still open.
     let accept = json!({"decision": "accept", "overrides": [set(event, "completion_status")]});
     let accepted = resolve(&site, &appeal, "dana", &accept).await;
     assert_eq!(accepted.json()["status"], "accepted", "{accepted:?}");

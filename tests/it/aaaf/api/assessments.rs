@@ -20,7 +20,7 @@ fn ago(seconds: i64) -> String {
     (now - SignedDuration::from_secs(seconds)).to_string()
 }
 
-/// Tasks with everything that most dimensions look at.
+/// Tasks with the fields that most dimensions use.
 pub fn tasks(agent: &str, name: &str, tasks: usize, status: &str) -> Value {
     tasks_since(agent, name, tasks, status, 40_000)
 }
@@ -65,7 +65,7 @@ pub async fn ordered(site: &Site, agent: &str) -> String {
     ordered.json()["id"].as_str().unwrap().to_owned()
 }
 
-/// Asks, and waits until it has ended.
+/// Requests an assessment and waits until it has ended.
 pub async fn assessed(site: &Site, order: &Value) -> Value {
     let asked = site.post("assessments", order).await;
     assert_eq!(asked.status, StatusCode::ACCEPTED, "{asked:?}");
@@ -114,7 +114,7 @@ async fn an_agent_is_rated_from_its_evidence_and_the_same_again_from_what_is_kep
         .json();
     assert_eq!(listed["data"], json!([found]));
 
-    // Anybody with the evidence and the snapshot computes the same.
+    // Anyone with the evidence and the snapshot computes the same result.
     let events = site
         .get(&format!("events?agent_id={agent}&limit=200"))
         .await
@@ -263,7 +263,8 @@ async fn invalid_assessment_requests_are_refused_by_field(
     assert_eq!(refused.json()["error"]["details"]["field"], field);
 }
 
-/// Stress tests supplement what came along: an agent that no host runs is assessed without.
+/// Stress tests supplement recorded evidence: an agent that no host can run is assessed without
+/// them.
 #[rstest]
 #[tokio::test]
 async fn a_remote_agent_is_assessed_from_recorded_events(
@@ -314,7 +315,7 @@ async fn an_agent_has_one_open_assessment_which_fails_when_lost_twice(
         refusal(&second),
         (StatusCode::CONFLICT, "ASSESSMENT_IN_PROGRESS".to_owned())
     );
-    // Two that had it are gone: their leases are over at once.
+    // Two workers that claimed it are gone: their leases expire at once.
     for claim in [1, 2] {
         let lost = site
             .host
@@ -654,7 +655,7 @@ async fn more_events_than_are_held_at_once_are_assessed() {
     assert_eq!(found["badge_state"], "issued", "{found}");
     assert_eq!(found["result"]["evidence"]["events"], 101_072, "{found}");
     assert_eq!(found["result"]["tasks_capability"], 86, "{found}");
-    // An appeal looks at all of them again.
+    // An appeal recomputes with all of them.
     let appeal = super::appeals::filed(&site, &found, &["tool_proficiency"]).await;
     let accept =
         json!({"decision": "accept", "overrides": [{"type": "exclude_task", "task_id": "many-0"}]});
@@ -663,7 +664,7 @@ async fn more_events_than_are_held_at_once_are_assessed() {
     assert_eq!(accepted.json()["evidence_differs"], false, "{accepted:?}");
 }
 
-/// Such work would be lost, and what is lost twice has failed.
+/// Such work would be lost, and an assessment that is lost twice fails.
 #[rstest]
 #[tokio::test]
 async fn nothing_is_worked_on_while_the_database_takes_no_writes(
@@ -678,7 +679,7 @@ async fn nothing_is_worked_on_while_the_database_takes_no_writes(
     database.fail_checks().await;
     site.host.store.report_outage();
     site.host.assess();
-    // Many polls of the assessor.
+    // Many polling intervals of the assessor.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let waiting = site.get(&format!("assessments/{id}")).await.json();
     assert_eq!(waiting["status"], "pending");
@@ -802,7 +803,7 @@ async fn long_events_of_many_tasks_are_assessed() {
     site.host.assess();
     let agent = site.enrol("triage").await;
     work(&site, &agent, "good", 36, "accepted").await;
-    // More than one task may say, in fewer events than are folded at once.
+    // Several large tasks exceed the size limit with fewer events than one fold takes.
     let said = "x".repeat(15_000);
     called(&site, &agent, Recorder::Organization, 4800, 4800, &said).await;
     let order = json!({"agent_id": agent, "type": "passive_only"});

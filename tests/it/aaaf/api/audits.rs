@@ -1,4 +1,4 @@
-//! Third-party auditors: what they read and decide of the organizations that name them, and nothing else.
+//! Third-party auditors can read and decide only what the organizations that name them allow.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
@@ -12,7 +12,7 @@ use crate::http::host::Reply;
 
 const AUDITORS: &str = "auditors-ltd";
 
-/// A key of a tenant that has nothing on this host.
+/// A key of a tenant without resources on this host.
 async fn key(site: &Site, tenant: &str, principal: &str) -> String {
     let issued = site.host.issue(|issue| {
         issue.tenant = tenant.into();
@@ -31,14 +31,14 @@ async fn send(site: &Site, key: &str, method: Method, path: &str, body: Option<&
     }
 }
 
-/// Names the auditors of our organization.
+/// Sets the auditors of our organization.
 async fn name(site: &Site, auditors: Value) -> Reply {
     let path = format!("organizations/{}", site.ours.id);
     let body = json!({"auditors": auditors});
     site.send(Method::PATCH, &path, Some(&body)).await
 }
 
-/// A rating of ours that waits for a review.
+/// One of our assessments that waits for a review.
 async fn waiting(site: &Site) -> Value {
     let config = format!("organizations/{}/config", site.ours.id);
     let always = json!({"review_policy": "always"});
@@ -117,7 +117,8 @@ async fn an_auditor_of_another_tenant_reads_and_reviews_the_organization_that_na
     assert_eq!(refusal(&refused), not_there());
 }
 
-/// Being named opens three operations of one organization, and only to the principal of the tenant that is named.
+/// A named auditor gains three operations on one organization, and only as the named principal of
+/// the named tenant.
 #[tokio::test]
 async fn an_auditor_sees_nothing_else() {
     site!(Engine::Sqlite => site);

@@ -1,4 +1,5 @@
-//! Badges over the API: issued with the assessment, shown, checked by what the host serves, taken back.
+//! Badges over the API: issuing with the assessment, display, verification from served documents,
+//! revocation.
 
 use std::path::{Path, PathBuf};
 
@@ -21,10 +22,10 @@ use crate::http::host::{Reply, TestHost};
 use crate::support::badges::Case;
 use crate::support::host_keys;
 
-/// The address the host says it is reached at.
+/// Public address of the host.
 const HOST: &str = "https://assess.example.org";
 
-/// Has an agent of this name rated; gives the id of its badge.
+/// Has an agent with this name rated; returns the id of its badge.
 pub async fn certified(site: &Site, name: &str) -> String {
     let assessing = site.host.assess();
     let agent = site.enrol(name).await;
@@ -36,7 +37,7 @@ pub async fn certified(site: &Site, name: &str) -> String {
     found["badge_id"].as_str().unwrap().to_owned()
 }
 
-/// Shows the badges of the first organization to its members alone.
+/// Makes the badges of the first organization private.
 pub async fn keep_private(site: &Site) {
     let path = format!("organizations/{}", site.ours.id);
     let body = json!({"badges": "private"});
@@ -64,7 +65,8 @@ pub async fn beside(site: &Site, credential: &Value) -> (Reply, Option<Reply>) {
     (list, Some(document))
 }
 
-/// Whether a stranger who has nothing but what is served believes a credential, and why not.
+/// Whether an outside verifier accepts a credential from the served documents alone, and its
+/// reasons.
 async fn believed(site: &Site, credential: &Value) -> (bool, Vec<&'static str>) {
     let (list, document) = beside(site, credential).await;
     let list = parse(&list.body).unwrap();
@@ -395,7 +397,7 @@ async fn an_older_badge_names_the_newer_rating_and_that_its_agent_is_archived(
         ),
         (&second["badge_id"], &json!("issued"))
     );
-    // One that waits for a reviewer is named without its badge.
+    // An assessment that waits for a reviewer is listed without its badge.
     work(&site, &agent, "bad", 60, "rejected").await;
     let third = assessed(&site, &order).await;
     assert_eq!(third["badge_state"], "withheld", "{third}");
@@ -405,7 +407,7 @@ async fn an_older_badge_names_the_newer_rating_and_that_its_agent_is_archived(
         json!({"assessment_id": third["id"], "completed_at": third["completed_at"], "badge_id": null,
             "badge_state": "withheld"})
     );
-    // One that was rejected is not.
+    // A rejected assessment is not listed.
     let tenant = site.ours.id.clone();
     let reviewer = site.host.issue(|issue| {
         issue.tenant = tenant.as_str().into();
@@ -514,7 +516,7 @@ async fn unknown_status_lists_and_issuer_documents_are_not_found() {
             "{path}"
         );
     }
-    // It has signed nothing yet.
+    // This organization has signed nothing yet.
     for organization in [site.theirs.id.as_str(), "x", "a%00b"] {
         let path = format!("/orgs/{organization}/did.json");
         assert_eq!(
@@ -525,8 +527,9 @@ async fn unknown_status_lists_and_issuer_documents_are_not_found() {
     }
 }
 
-/// Badges as a host serves them, in a folder: good ones in every form, then the same ones revoked over the API, and one that is
-/// past its time. Once of issuers that are their own keys, once of issuers that are known by the host's name.
+/// Badges as a host serves them, in a folder: valid ones in every form, the same ones after
+/// revocation over the API, and an expired one. Once with issuers identified by their own keys,
+/// once with issuers identified by the host's name.
 pub async fn served(folder: &Path) -> Vec<Case> {
     let mut cases = Vec::new();
     for place in [
@@ -546,7 +549,7 @@ pub async fn served(folder: &Path) -> Vec<Case> {
             std::fs::write(&file, octets).unwrap();
             file
         };
-        // Short lived, and of two days ago.
+        // A short validity, from two days ago.
         let path = format!("organizations/{}/config", site.ours.id);
         let short = json!({"validity_period_days": 1});
         let short = site.send(Method::PATCH, &path, Some(&short)).await;

@@ -1,4 +1,4 @@
-//! How an organization has its agents assessed.
+//! Assessment settings of an organization.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;

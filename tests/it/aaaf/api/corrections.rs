@@ -1,4 +1,5 @@
-//! A person corrects what an eval run scored: the evidence stays, and an appeal starts of the rating that counted it.
+//! A person corrects a score of an eval run: the evidence is kept, and an appeal opens against the
+//! rating that counted it.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
@@ -10,14 +11,14 @@ use super::{Engine, Site, site};
 
 const TEXT: &str = "the expected text was out of date";
 
-/// The events of a run that scored a task, in the order of the log.
+/// The events of a run that scored a task, in log order.
 async fn judgments(site: &Site, run: &str) -> Vec<Value> {
     let log = site.host.ended(&run.into()).await;
     let scored = log.into_iter().filter(|it| it["type"] == "eval.scored");
     scored.collect()
 }
 
-/// Of the task that was not passed.
+/// The score event of the failed task.
 async fn missed(site: &Site, run: &str) -> Value {
     let judgments = judgments(site, run).await;
     let missed = judgments.iter().find(|it| it["payload"]["passed"] == false);
@@ -54,7 +55,8 @@ async fn a_correction_of_what_was_counted_starts_an_appeal_that_can_be_accepted(
     let missed = missed(&site, &runs[0]).await;
     let target = json!({"eventId": missed["eventId"]});
 
-    // Who may not file an appeal starts none, nor does a word about a task that points at no judgment.
+    // A caller who may not file appeals opens none, and neither does a comment without a reference
+    // to a judgment.
     let key = site
         .host
         .key_with(&[Scope::RunsRead, Scope::RunsCreate])
@@ -94,7 +96,7 @@ async fn a_correction_of_what_was_counted_starts_an_appeal_that_can_be_accepted(
     );
     assert_eq!(appeal["counter_evidence"][0]["claim"], TEXT);
 
-    // It names the task as the evidence does, so that it can be ruled on.
+    // The appeal names the task as the evidence does, so that it can be resolved.
     let task = &appeal["counter_evidence"][0]["task_id"];
     let events = format!("events?agent_id={agent}&type=task_completed&limit=200");
     let events = evals.get(&site, &events).await;
@@ -132,7 +134,7 @@ async fn correcting_uncounted_evidence_opens_no_appeal() {
     let missed = missed(&site, &later).await;
     let target = json!({"eventId": missed["eventId"]});
     corrected(&site, None, &later, target.clone()).await;
-    // Not even where it is evidence by now.
+    // Not even if the run has become evidence since.
     let collected = evals.collect(&site, &json!({})).await;
     assert_eq!(collected["runs"], 1);
     corrected(&site, None, &later, target).await;

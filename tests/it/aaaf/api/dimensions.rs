@@ -1,4 +1,4 @@
-//! One dimension over all agents: where the gaps are.
+//! One dimension across all agents, to show where the gaps are.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::assessments::{assessed, work};
 use super::{Engine, Site, appeals, site};
 
-/// Two agents that are rated, the weaker one enrolled first, and one that is not.
+/// Two rated agents, the weaker one enrolled first, and an unrated one.
 async fn furnish(site: &Site) -> [String; 3] {
     let weak = appeals::rated(site).await;
     let steady = site.enrol("steady").await;
@@ -64,7 +64,7 @@ async fn every_dimension_is_shown_over_all_agents_weakest_first(
     let means = found["dimensions"].as_array().unwrap().iter();
     let means: Vec<f64> = means.filter_map(|it| it["mean"].as_f64()).collect();
     assert!(means.is_sorted(), "{means:?}");
-    // Of an agent that is archived nothing is shown.
+    // An archived agent is not shown.
     let path = format!("agents/{weak}");
     let archived = site.send(axum::http::Method::DELETE, &path, None).await;
     assert_eq!(archived.status, 204, "{archived:?}");

@@ -21,7 +21,7 @@ use crate::store::Database;
 const KEY: &str = "canary-key";
 const TENANT: &str = "acme";
 
-/// A host whose operator allows this, with the face of the tenant as its own organization.
+/// A host with these operator settings, and the tenant's organization as ours.
 async fn site(engine: Engine, elsewhere: ReachSettings) -> Option<(Database, Site)> {
     let database = engine.database().await?;
     let lab = Lab {
@@ -43,7 +43,7 @@ async fn site(engine: Engine, elsewhere: ReachSettings) -> Option<(Database, Sit
     Some((database, site))
 }
 
-/// The operator opens a server on loopback, and has a credential for it.
+/// The operator allows a server on loopback and configures a credential for it.
 fn opened(server: &MockServer) -> ReachSettings {
     let url: Url = server.uri().parse().unwrap();
     ReachSettings {
@@ -73,7 +73,7 @@ fn bearer() -> String {
     format!("Bearer {KEY}")
 }
 
-/// An agent on A2A that knows the library.
+/// An A2A agent that knows the library's answers.
 async fn a2a_agent() -> (MockServer, Value) {
     let server = MockServer::start().await;
     let expected = clerk::expected();
@@ -100,7 +100,7 @@ async fn a2a_agent() -> (MockServer, Value) {
     (server, way)
 }
 
-/// Another OpenWOP host, a workflow of which knows the library.
+/// Another OpenWOP host with a workflow that knows the library's answers.
 async fn openwop_host() -> (MockServer, Value) {
     let server = MockServer::start().await;
     let expected = clerk::expected();
@@ -170,7 +170,7 @@ async fn an_agent_of_elsewhere_is_stress_tested_where_it_runs(
     let id = enrol(&site, &agent(&way)).await;
     site.host.work();
     site.host.assess();
-    // The tests that are left out are 45 % of capability: some of it has to come along.
+    // The skipped tests are 45 % of capability, so some evidence has to come from events.
     work(&site, &id, "good", 6, "accepted").await;
     let found = assessed(&site, &json!({"agent_id": id, "type": "full"})).await;
     assert_eq!(
@@ -217,7 +217,8 @@ async fn an_agent_of_elsewhere_is_stress_tested_where_it_runs(
     assert!(!run.json().to_string().contains(KEY), "{run:?}");
 }
 
-/// A program that knows the library, calls the tools it is asked to, and hands over what is not its own.
+/// A program that knows the library's answers, calls the requested tools, and delegates tasks of
+/// other workers.
 pub const PROGRAM: &str = r#"
 import json, sys
 answers = json.load(open(sys.argv[1]))
@@ -298,7 +299,7 @@ async fn endpoints_that_the_operator_does_not_allow_are_refused(
     let (_database, site) = site(Engine::Sqlite, allowed).await.unwrap();
     let refused = site.post("agents", &agent(&way)).await;
     assert_eq!(field(&refused), format!("reached_by.{member}"));
-    // Nor by a change.
+    // A change cannot set it either.
     let id = site.enrol("clerk").await;
     let path = format!("agents/{id}");
     let change = json!({"reached_by": way});

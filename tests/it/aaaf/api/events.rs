@@ -1,4 +1,4 @@
-//! Evidence: taken once, refused by its own faults alone, read in pages.
+//! Evidence: recorded once, rejected per event, read in pages.
 
 use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
@@ -88,7 +88,7 @@ async fn invalid_events_of_a_batch_are_refused_individually(
         .map(|it| it["id"].as_str().unwrap())
         .collect();
     assert_eq!(ids, ["e1", "e7"], "by time");
-    // All of it again is nothing new.
+    // Sending the same batch again records nothing new.
     let again = site.post("events/batch", &json!({"events": [sound]})).await;
     assert_eq!(again.json()["accepted"], 1);
     let again = site.get(&format!("events?agent_id={agent}")).await.json();
@@ -133,7 +133,7 @@ async fn an_event_is_recorded_once_with_scored_members_only(
     let again = site.post("events", &event).await;
     assert_eq!(again.status, StatusCode::OK);
     assert_eq!(again.json(), first.json(), "as it was recorded first");
-    // The id stands for this event, and for no other.
+    // The id belongs to this event only.
     let conflict = (StatusCode::CONFLICT, "CONFLICT".to_owned());
     let other = site.enrol("other").await;
     let status = ("/data/completion_status", json!("rejected"));
@@ -211,7 +211,7 @@ async fn evidence_is_found_by_agent_type_and_time_page_by_page(
         let mut events: Vec<Value> = (0..9)
             .map(|n| completed(agent, &format!("{agent}-{n}"), 1000 - n * 100))
             .collect();
-        // Of the same time as another one: arrival decides.
+        // Events with the same time are ordered by arrival.
         events.push(completed(agent, &format!("{agent}-same"), 1000));
         events.push(json!({"id": format!("{agent}-tool"), "agent_id": agent, "type": "tool_invoked", "timestamp": ago(500),
             "data": {"task_id": "t", "tool": "grep", "success": true, "unnecessary": false, "error_recovered": null}}));
@@ -322,7 +322,7 @@ async fn an_agent_cannot_report_its_stress_tests_or_use_projected_event_ids() {
         let taken = site.post("events", &event).await;
         assert_eq!(taken.status, StatusCode::CREATED, "{taken:?}");
     }
-    // Nor does it say what it is measured by.
+    // An agent cannot set its own measurement basis either.
     let call = site
         .host
         .request(Method::PUT, "/api/v1/config/taxonomy")

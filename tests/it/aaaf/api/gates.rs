@@ -1,4 +1,5 @@
-//! Gates that ask for a rating: every condition by name, and nothing that is not known is met.
+//! Gates that require a rating: every unmet condition is named, and unknown values never meet a
+//! condition.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
@@ -10,7 +11,7 @@ use crate::http::host::{AGENT, says};
 
 const VERSION: &str = "1.0.0";
 
-/// The organization is that of the tenant whose agent is installed, and whose gates ask for no eval.
+/// Links the organization to the tenant whose agent is installed and whose gates require no eval.
 async fn equipped(site: &mut Site) {
     site.host.equip(&says(&["a"])).await;
     site.ours = found(
@@ -26,7 +27,7 @@ async fn ask_for(site: &Site, rating: Value) {
     assert_eq!(set.status, StatusCode::OK, "{set:?}");
 }
 
-/// An agent whose rating meets what its gate asks for; gives the id of its badge.
+/// An agent whose rating meets the gate; returns the id of its badge.
 pub async fn rated(site: &mut Site) -> String {
     equipped(site).await;
     site.host.assess();
@@ -38,7 +39,7 @@ pub async fn rated(site: &mut Site) -> String {
     found["badge_id"].as_str().unwrap().to_owned()
 }
 
-/// The conditions that are not met.
+/// The unmet conditions.
 pub async fn unmet(site: &Site) -> Vec<String> {
     let question = json!({"agentId": AGENT, "version": VERSION});
     let path = "/v1/host/touchstone/gates/check";
@@ -115,7 +116,7 @@ async fn a_rated_version_with_a_badge_that_holds_passes_and_nothing_less(
     let moved = promote(&site).await;
     assert_eq!(moved["state"], "active", "{moved}");
 
-    // In time it is too old, and its badge has expired.
+    // After a while the rating is too old, and its badge has expired.
     ask_for(&site, json!({"maxAgeDays": 30})).await;
     site.host.clock.ahead(31);
     assert_eq!(unmet(&site).await, ["rating-age"]);
@@ -123,7 +124,7 @@ async fn a_rated_version_with_a_badge_that_holds_passes_and_nothing_less(
     assert_eq!(unmet(&site).await, ["rating-age", "badge"]);
     site.host.clock.ahead(0);
 
-    // Its badge may be taken back.
+    // Its badge may be revoked.
     let key = site
         .host
         .key_with(touchstone::service::access::Scope::ALL)
@@ -167,7 +168,7 @@ async fn a_rating_of_another_version_or_one_in_review_does_not_count(
     equipped(&mut site).await;
     site.host.assess();
     ask_for(&site, json!({})).await;
-    // It says which agent it stands for, and not which version was rated.
+    // It names the OpenWOP agent without the version that was rated.
     let agent = enrol(&site, json!({"name": "echo", "openwop_agent": AGENT})).await;
     work(&site, &agent, "good", 36, "accepted").await;
     rate(&site, &agent).await;
@@ -177,7 +178,7 @@ async fn a_rating_of_another_version_or_one_in_review_does_not_count(
     patched(&site, &path, json!({"version": VERSION})).await;
     rate(&site, &agent).await;
     assert_eq!(unmet(&site).await, ["rating-version"]);
-    // A version that is named later does not change what was rated.
+    // A version named later does not change the earlier rating.
     let version = format!("{AGENT}@{VERSION}");
     patched(&site, &path, json!({"openwop_agent": version})).await;
     assert_eq!(unmet(&site).await, ["rating-version"]);

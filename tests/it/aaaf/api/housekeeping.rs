@@ -42,7 +42,7 @@ impl House {
     }
 }
 
-/// A rated agent: its id, and its assessment.
+/// A rated agent's id and its assessment.
 pub async fn rated(site: &Site) -> (String, Value) {
     site.host.assess();
     let agent = site.enrol("triage").await;
@@ -55,7 +55,7 @@ pub async fn rated(site: &Site) -> (String, Value) {
     (agent, found)
 }
 
-/// Tasks that are completed from now on.
+/// Records tasks completed from now on.
 async fn complete(site: &Site, agent: &str, name: &str, many: usize) {
     let soon = Timestamp::now() + SignedDuration::from_secs(2);
     let event = |n| {
@@ -96,7 +96,7 @@ async fn fifty_new_tasks_are_told_of_once_for_each_rating(
     complete(&site, &agent, "new", 49).await;
     house.keep(0).await;
     assert_eq!(listed(&site, &path).await, [] as [Value; 0]);
-    // A task that was completed twice is one task.
+    // A task that was completed twice counts once.
     complete(&site, &agent, "new", 10).await;
     house.keep(2 * HOUR).await;
     assert_eq!(listed(&site, &path).await, [] as [Value; 0]);
@@ -161,7 +161,7 @@ async fn evidence_is_deleted_after_half_a_year_but_not_under_an_assessment(
     assert_eq!((events(&busy).await, events(&idle).await), (81, 80));
     house.keep(2 * DAY).await;
     assert_eq!((events(&busy).await, events(&idle).await), (81, 0));
-    // The assessment ends, and holds nothing any more.
+    // The assessment has ended and no longer keeps evidence.
     site.host.assess();
     let path = format!("assessments?agent_id={busy}");
     while listed(&site, &path).await[0]["completed_at"].is_null() {
@@ -222,7 +222,7 @@ async fn results_of_stress_tests_are_deleted_after_a_year(
     assert_eq!(listed(&site, &path).await.len(), 0);
 }
 
-/// Evidence is deleted in time; what follows from it is not.
+/// Evidence is deleted at its retention limit; the results computed from it are kept.
 #[rstest]
 #[tokio::test]
 async fn assessments_scores_badges_and_appeals_outlive_every_retention(
@@ -358,7 +358,7 @@ async fn a_badge_that_ends_is_told_of_two_weeks_before_and_then(
     }
 }
 
-/// A badge that was taken back ends without a word.
+/// The expiry of a revoked badge causes no event.
 #[tokio::test]
 async fn a_revoked_badge_is_not_told_of() {
     site!(Engine::Sqlite => site);

@@ -1,4 +1,4 @@
-//! The keys organizations sign with: replaced, and called compromised with all that follows.
+//! Issuer keys of organizations: rotation, and revocation as compromised with its consequences.
 
 use axum::http::{Method, StatusCode};
 use jiff::Timestamp;
@@ -27,7 +27,7 @@ async fn site_on(database: &Database, place: &Place) -> Site {
     .await
 }
 
-/// By the operator of the host.
+/// Rotates with the host operator's key.
 async fn rotate(site: &Site, body: &Value) -> Reply {
     let path = format!("/api/v1/organizations/{}/issuer-keys/rotate", site.ours.id);
     site.host.post(&path, body).await
@@ -44,7 +44,6 @@ async fn credential(site: &Site, badge: &str) -> Value {
     parse(&site.anonymous(&path).await.body).unwrap()
 }
 
-/// The key a credential is signed with.
 fn key_of(credential: &Value) -> String {
     let method = credential["proof"]["verificationMethod"].as_str().unwrap();
     method.split_once('#').unwrap().1.to_owned()
@@ -109,7 +108,7 @@ async fn signatures_of_retired_keys_stay_valid_and_of_compromised_keys_do_not(
         assert_eq!(strangers_reasons(&site, &place, credential).await, [""; 0]);
     }
 
-    // The retired one turns out to have been in other hands.
+    // The retired key turns out to be compromised.
     let twice = rotate(&site, &json!({"key": old})).await;
     assert_eq!(twice.status, StatusCode::CONFLICT, "{twice:?}");
     let answer = rotated(&site, &json!({"key": old, "compromised": true})).await;
@@ -130,7 +129,7 @@ async fn signatures_of_retired_keys_stay_valid_and_of_compromised_keys_do_not(
     assert!(drawn.text().contains("REVOKED"), "it stays, and is marked");
     assert_eq!(verified(&site, &second).await["valid"], true);
 
-    // And then the current one.
+    // The current key is compromised as well.
     let answer = rotated(&site, &json!({"compromised": true})).await;
     assert_eq!(answer["revoked_badges"], 2);
     let compromised: Vec<&Value> = answer["keys"]

@@ -1,4 +1,4 @@
-//! The AAAF API, through the real router; every answer is held against the API description.
+//! The AAAF API, through the real router; every response is checked against the API description.
 
 mod agent_cards;
 mod agents;
@@ -35,7 +35,7 @@ use crate::store::{Database, Engine};
 use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
 
-/// A host with two organizations that share nothing else.
+/// A host with two unrelated organizations.
 pub struct Site {
     pub host: TestHost,
     pub ours: Organization,
@@ -43,14 +43,13 @@ pub struct Site {
     _database: Option<TestDatabase>,
 }
 
-/// An organization and its first key.
 pub struct Organization {
     pub id: String,
     pub key: String,
 }
 
 impl Site {
-    /// Without limits; `None`, said aloud, when there is no such database.
+    /// Without rate limits; `None`, with a printed note, if the database is not available.
     pub async fn on(engine: Engine) -> Option<Self> {
         let rates = AaafRates {
             requests_per_minute: 0,
@@ -78,7 +77,7 @@ impl Site {
         Some(Self::of(host, database).await)
     }
 
-    /// On a database that the test has a hand in, without limits.
+    /// On a database that the test can change, without rate limits.
     pub async fn over(database: &Database) -> Self {
         let settings = HttpSettings {
             aaaf: AaafRates {
@@ -92,7 +91,7 @@ impl Site {
         Self::of(host, None).await
     }
 
-    /// Two organizations of a host.
+    /// Adds two organizations to a host.
     pub async fn of(host: TestHost, database: Option<TestDatabase>) -> Self {
         let ours = found(&host, &json!({"name": "Acme Evaluations"})).await;
         let theirs = found(&host, &json!({"name": "Globex"})).await;
@@ -142,7 +141,7 @@ impl Site {
         self.send(Method::POST, path, Some(body)).await
     }
 
-    /// Enrols an agent of this name; gives its id.
+    /// Enrolls an agent with this name; returns its id.
     pub async fn enrol(&self, name: &str) -> String {
         let enrolled = self.post("agents", &json!({"name": name})).await;
         assert_eq!(enrolled.status, StatusCode::CREATED, "{enrolled:?}");
@@ -150,7 +149,7 @@ impl Site {
     }
 }
 
-/// Makes an organization by the key of the host's operator.
+/// Creates an organization with the host operator's key.
 pub async fn found(host: &TestHost, body: &Value) -> Organization {
     let made = host.post("/api/v1/organizations", body).await;
     assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
@@ -162,13 +161,13 @@ pub async fn found(host: &TestHost, body: &Value) -> Organization {
     }
 }
 
-/// Status and code of a refusal.
+/// Status and error code of a response.
 pub fn refusal(reply: &Reply) -> (StatusCode, String) {
     let code = reply.json()["error"]["code"].as_str().unwrap().to_owned();
     (reply.status, code)
 }
 
-/// Begins a test: two organizations on an engine, or an early return.
+/// Starts a test with two organizations on an engine, or returns early.
 macro_rules! site {
     ($engine:expr => $site:ident) => {
         let Some($site) = super::Site::on($engine).await else {

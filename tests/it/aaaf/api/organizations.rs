@@ -189,7 +189,7 @@ async fn a_tenant_without_an_organization_gets_the_remedy() {
         (StatusCode::FORBIDDEN, "FORBIDDEN".to_owned())
     );
     assert!(refused.text().contains("POST /api/v1/organizations"));
-    // The face of a tenant that was there before: its other keys act for it too.
+    // An organization for an existing tenant: the tenant's other keys act for it too.
     let made = found(&host, &json!({"name": "Acme", "tenant": "acme"})).await;
     let key = host.key_with(&[Scope::AgentsRead]).await;
     let listed = host
@@ -263,7 +263,6 @@ async fn every_refusal_has_the_envelope_of_this_api() {
     assert_eq!(outside.code(), "not_found");
 }
 
-/// The id of an organization's first key.
 async fn id_of(host: &TestHost, organization: &Organization) -> touchstone::domain::ids::KeyId {
     let keys: Vec<KeyRecord> = host.keys_of(&organization.id).await;
     keys[0].id.clone()

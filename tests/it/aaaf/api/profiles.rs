@@ -1,4 +1,5 @@
-//! Eval runs become evidence by a profile, each once, and an agent is rated without an event that anybody sent.
+//! A profile turns eval runs into evidence, each run once; agents are rated without a single
+//! reported event.
 
 use std::time::Duration;
 
@@ -16,13 +17,13 @@ use crate::http::host::{AGENT, SUITE, says, suite};
 
 const PROFILE: &str = "profiles/community.bench.evals.echo/1.0.0";
 
-/// The tenant of the host's eval runs has a face, and its agents run.
+/// An organization for the tenant of the host's eval runs, with runnable agents.
 pub struct Evals {
     pub face: Organization,
 }
 
 impl Evals {
-    /// Of a suite of these texts.
+    /// With a suite of these texts.
     async fn on(site: &Site, texts: &[&str]) -> Self {
         let face = super::found(&site.host, &json!({"name": "Face", "tenant": "acme"})).await;
         site.host.equip(&says(texts)).await;
@@ -71,7 +72,8 @@ fn profile() -> Value {
         "tasks": {"task-0": {"complexityLevel": 3, "maxCostUsd": 1.0}, "task-1": {"baselineSeconds": 60}}})
 }
 
-/// An agent rated on both axes by three eval runs of twelve tasks, of which it fails the last: its id, the runs, what was found.
+/// An agent rated on both axes from three eval runs of twelve tasks, each with the last task
+/// failed: its id, the runs, and the assessment.
 pub async fn rated_by_runs(site: &Site, evals: &Evals) -> (String, Vec<String>, Value) {
     site.host.assess();
     let set = evals.send(site, Method::PUT, PROFILE, &profile()).await;
@@ -108,7 +110,7 @@ async fn ended(site: &Site, evals: &Evals, assessment: &Value) -> Value {
     }
 }
 
-/// Eleven texts that an echo gets right, and one that it does not.
+/// Eleven texts that the echo agent gets right, and one that it does not.
 pub async fn mostly_right(site: &Site) -> Evals {
     let right = (0..11).map(|n| format!("text {n}"));
     let texts: Vec<String> = right.chain(["wrong".to_owned()]).collect();
@@ -137,7 +139,7 @@ async fn eval_runs_alone_rate_an_agent(#[values(Engine::Sqlite, Engine::Postgres
     assert_eq!(capability["complexity_ceiling"]["score"], 0.6, "{result}");
     assert_eq!(capability["autonomy_level"]["score"], 1.0, "{result}");
 
-    // Everything was taken up before; nothing is counted twice.
+    // All runs were collected before; none is counted twice.
     let again = evals.collect(&site, &json!({"agent_id": agent})).await;
     assert_eq!(
         again,
@@ -213,7 +215,7 @@ async fn a_run_waits_for_its_profile_and_is_one_agents(
         some,
         json!({"runs": 1, "events": 4, "more": false, "skipped": []})
     );
-    // A changed profile looks at the run again and changes nothing that is recorded.
+    // A changed profile reads the run again and changes no recorded evidence.
     let mut other = profile();
     other["defaults"]["domain"] = json!("legal");
     let set = evals.send(&site, Method::PUT, PROFILE, &other).await;
@@ -273,7 +275,7 @@ async fn reported_outcomes_do_not_override_the_hosts_verdicts(
         "{refused:?}"
     );
 
-    // Said beforehand it is recorded, and counts for nothing once the host has judged the task.
+    // An earlier report is recorded, and has no weight once the host has judged the task.
     let later = site.host.create().await.to_string();
     site.host.ended(&later.as_str().into()).await;
     better["data"]["task_id"] = json!(task_id(&later, "task-11"));
@@ -490,7 +492,7 @@ async fn judge_scores_count_after_calibration_with_people(
     assert_eq!(completed().await, 2);
 }
 
-/// Another run with the log of one that has ended, executed as `change` says. No worker takes it.
+/// Another run with the log of an ended one, executed as `change` says. No worker claims it.
 pub async fn copied(site: &Site, of: &RunId, id: &str, change: impl FnOnce(&mut EvalSpec)) {
     let (tenant, copy) = (TenantId::from("acme"), RunId::from(id));
     let store = &site.host.store;
@@ -564,7 +566,7 @@ async fn a_different_suite_with_the_same_version_is_not_evidence(
     let agent = evals
         .enrol(&site, &json!({"name": "echo", "openwop_agent": AGENT}))
         .await;
-    // The same tasks by name, and easier.
+    // Tasks with the same names, but easier.
     let imported = format!("/v1/host/touchstone/suites/{SUITE}/1.0.0");
     let removed = site.host.request(Method::DELETE, &imported).send().await;
     assert!(removed.status.is_success(), "{removed:?}");

@@ -16,7 +16,7 @@ use super::{Engine, Site, gates};
 use crate::http::host::TestHost;
 use crate::store::Database;
 
-/// A host whose database the test gets at.
+/// A host whose database the test can change.
 pub async fn site_on(database: &Database) -> Site {
     let store = database.open().await;
     Site::of(TestHost::over(store, HttpSettings::default()).await, None).await
@@ -38,7 +38,7 @@ async fn speaks_against(site: &Site, badge: &str) -> Vec<String> {
         .collect()
 }
 
-/// It is shown in no form, but for the credential itself, which speaks for itself.
+/// The badge is shown in no form except the credential, which is self-verifying.
 async fn is_not_shown(site: &Site, badge: &str) {
     for extension in ["", ".json", ".svg", ".png", ".md"] {
         let path = format!("/api/v1/badges/{badge}{extension}");
@@ -64,7 +64,7 @@ async fn tier(site: &Site, badge: &str) -> String {
     found["performance"]["tier"].as_str().unwrap().to_owned()
 }
 
-/// Another tier of performance than this one.
+/// A performance tier different from this one.
 fn other_than(tier: &str) -> &'static str {
     if tier == "Novice" { "Elite" } else { "Novice" }
 }

@@ -1,4 +1,4 @@
-//! Assessments that the host orders by an organization's schedule.
+//! Assessments that the host requests on an organization's schedule.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn an_assessment_is_ordered_once_when_the_interval_is_over(
     let second = ended(&site, id).await;
     assert_eq!(second["status"], "completed", "{second}");
     assert_eq!(told(&site, &path).await, [ORDERED]);
-    // From then on the interval is that of the new rating.
+    // From then on, the interval starts at the new rating.
     look(&site, "b", 19).await;
     assert_eq!(assessments(&site, &agent).await.len(), 2);
     look(&site, "b", 20).await;
@@ -106,7 +106,7 @@ async fn a_scheduled_assessment_that_is_refused_is_told_of_once(
     let path = listener(&site, &[ORDERED, FAILED]).await;
     let (agent, _) = rated(&site).await;
     configure(&site, &json!({"reassessment_interval_days": 30})).await;
-    // All evidence is older than the window by then.
+    // By then, all evidence is older than the window.
     for days in [40, 41, 44, 50] {
         look(&site, "a", days).await;
         assert_eq!(told(&site, &path).await, [FAILED], "after {days} days");

@@ -15,7 +15,8 @@ use super::assessments::{assessed, tasks, work};
 use super::{Engine, Site, refusal, site};
 use crate::http::host::{Reply, id_of};
 
-/// A key of the first organization that names a principal, if one is given, and may record evidence.
+/// A key of the first organization with the scope to record evidence, and a principal if one is
+/// given.
 pub async fn key_of(site: &Site, principal: Option<&str>) -> String {
     let tenant = site.ours.id.clone();
     let key = site.host.issue(|issue| {
@@ -209,7 +210,7 @@ async fn an_agents_claims_do_not_outweigh_what_others_recorded_and_its_tool_call
     site.host.assess();
     let agent = site.enrol("triage").await;
     let own = key_of(&site, Some(&agent)).await;
-    // A harder task than it was, before anybody assigned it.
+    // Claims a higher difficulty before the task is assigned.
     let boast = json!({"agent_id": agent, "type": "task_assigned", "timestamp": ago(1000), "data": {"task_id": "t0",
         "complexity_level": 5, "domain": "legal", "assigned_at": ago(1000), "baseline_seconds": 1e6}});
     record(&site, &own, &boast).await;
@@ -220,7 +221,7 @@ async fn an_agents_claims_do_not_outweigh_what_others_recorded_and_its_tool_call
         record(&site, &site.ours.key, &assigned).await;
         let rejected = completed(&agent, &task, "rejected", 200);
         record(&site, &site.ours.key, &rejected).await;
-        // The last word on a task, and an excuse.
+        // A final status for a task, and an excuse.
         record(&site, &own, &completed(&agent, &task, "accepted", 100)).await;
         let excuse = json!({"agent_id": agent, "type": "task_revised", "timestamp": ago(90), "data": {"task_id": task,
             "revision_number": 1, "reason_code": "minor", "changes": null, "cause": "preference"}});

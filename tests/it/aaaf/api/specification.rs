@@ -1,4 +1,5 @@
-//! The examples of the specification's section 6, word for word: paths, bodies and the members of answers that it states.
+//! The examples of the specification's section 6, verbatim: paths, bodies and the stated members of
+//! responses.
 
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
@@ -251,7 +252,7 @@ async fn an_assessment_is_ordered_and_answered_as_stated(
     assert!(found["completed_at"].is_string());
     let listed = format!("assessments?agent_id={agent}&status=completed");
     assert_eq!(site.get(&listed).await.json()["data"], json!([found]));
-    // No host runs this agent: the stated path is there, and says why it does not help here.
+    // No host can run this agent: the specified path exists and returns the reason.
     let path = format!("assessments/{}/stress-test", text(&found["id"]));
     let refused = site.post(&path, &json!({})).await;
     assert_eq!(
@@ -344,7 +345,7 @@ async fn a_badge_is_named_by_its_assessment_and_says_what_is_stated(
     ] {
         assert_eq!(verified[member], value, "{member}");
     }
-    // By its own id it has the types that it always had.
+    // Under its own id, it keeps its original types.
     let own = shown(&format!("{badge_id}.json")).await.json();
     assert!(own["performance"]["dimensions"]["task_completion_rate"].is_string());
     let own = shown(&format!("{badge_id}/verify")).await.json();
@@ -408,7 +409,7 @@ async fn an_agent_is_registered_by_the_stated_body(
             &body["tools"]
         )
     );
-    // Of another organization, whether there is one or not, nothing is said.
+    // Whether another organization exists is not revealed.
     for other in [site.theirs.id.as_str(), "org_uuid"] {
         let mut body = agent(other);
         body["name"] = json!("another");
@@ -500,7 +501,7 @@ async fn ratings_and_badges_are_published_to_the_agents_profile(
         profile["badge"],
         json!({"id": found["badge_id"], "state": "issued", "urls": found["badge_urls"], "valid_until": found["valid_until"]})
     );
-    // Scores are for those who may read assessments.
+    // Scores need the scope to read assessments.
     let tenant = site.ours.id.clone();
     let key = site.host.issue(|issue| {
         issue.tenant = tenant.as_str().into();
@@ -553,7 +554,7 @@ async fn progress_of_much_evidence_is_not_counted_for_every_call() {
     assert_eq!(counted().await, 3000);
     work(&site, &agent, "later", 1, "accepted").await;
     assert_eq!(counted().await, 3000);
-    // Other settings need another number of tasks.
+    // Other settings change the required number of tasks.
     let body = json!({"minimum_tasks_capability": 40});
     let config = format!("organizations/{}/config", site.ours.id);
     let changed = site.send(Method::PATCH, &config, Some(&body)).await;
@@ -599,7 +600,7 @@ async fn a_person_who_verifies_a_badge_sees_a_page_with_its_dimensions() {
     }
 }
 
-/// The event of `POST /api/v1/events`, of a moment ago.
+/// The event of `POST /api/v1/events`, timestamped just now.
 fn event(agent: &str) -> Value {
     json!({
       "agent_id": agent,
@@ -643,7 +644,7 @@ fn event(agent: &str) -> Value {
     })
 }
 
-/// From the organization to the appeal, by one key, in the order of the specification.
+/// From the organization to the appeal, with one key, in the specification's order.
 #[rstest]
 #[tokio::test]
 async fn the_sequence_of_the_examples_works_from_end_to_end(

@@ -1,4 +1,4 @@
-//! Stress tests: really run against the agent, once, and what cannot be run is said.
+//! Stress tests: run once against the agent; tests that cannot run are reported.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::{Engine, Organization, Site, refusal, site};
 use crate::http::clerk::{self, CLERK, TOOLS};
 use crate::http::host::{Lab, Reply, TestHost, agent_pack};
 
-/// The face of the tenant in which the clerk is installed.
+/// The organization of the tenant in which the clerk is installed.
 async fn face(site: &Site) -> Organization {
     let face = super::found(&site.host, &json!({"name": "Face", "tenant": "acme"})).await;
     site.host
@@ -67,7 +67,7 @@ async fn an_agent_is_rated_by_its_stress_test_alone(
     let face = face(&site).await;
     let agent = enrol(&site, &face, &clerk()).await;
     site.host.work();
-    // Two replicas: neither makes a run that the other one has made.
+    // Two replicas: neither creates a run that the other one has created.
     site.host.assess();
     site.host.assess();
     let order = json!({"agent_id": agent, "type": "stress_test_only"});
@@ -130,7 +130,7 @@ async fn an_agent_is_rated_by_its_stress_test_alone(
         (61, 55, 6),
         "{results:?}"
     );
-    // Another one, by the path of the specification.
+    // Another one, through the specification's path.
     let again = send(&site, &face, &path, &json!({"dimension": "autonomy_level"})).await;
     let again = ended(&site, &face, &again).await;
     assert_eq!(
@@ -138,7 +138,7 @@ async fn an_agent_is_rated_by_its_stress_test_alone(
         (&json!(agent), &json!("autonomy_level"), &json!("completed"))
     );
 
-    // It counts for this assessment alone.
+    // It counts for this assessment only.
     let collected = send(&site, &face, "events/collect", &json!({"agent_id": agent})).await;
     assert_eq!(
         collected.json(),
@@ -158,7 +158,7 @@ async fn an_agent_is_rated_by_its_stress_test_alone(
         again["stress_test"]["tests"][0]["run_id"],
         stress["tests"][3]["run_id"]
     );
-    // By an earlier assessment: the same agent and window, and passive evidence counts too.
+    // From an earlier assessment: the same agent and window, and passive evidence counts too.
     let asked = send(&site, &face, &path, &json!({})).await;
     let merged = ended(&site, &face, &asked).await;
     assert_eq!(
@@ -334,7 +334,7 @@ async fn a_suite_that_replaces_the_librarys_is_not_a_stress_test(
     );
 }
 
-/// A task of an organization, whose answer is in its input.
+/// An organization's task whose answer is in its input.
 fn own_task(value: &str) -> Value {
     json!({"dimension": "complexity_ceiling", "complexity_level": 5, "domain": "code",
         "task_definition": {"input": {"task": "Say what you know.", "own": value}},
@@ -363,7 +363,7 @@ async fn an_organizations_own_tasks_are_run_and_scored_like_the_librarys(
     let cursor = first["next_cursor"].as_str().unwrap();
     let rest = get(&site, &face, &format!("stress-tests?cursor={cursor}")).await;
     assert_eq!(rest["data"], json!([added[1]]));
-    // Others see and remove nothing of it.
+    // Other organizations neither see nor remove it.
     assert_eq!(site.get("stress-tests").await.json()["data"], json!([]));
     let one = format!("stress-tests/{}", added[1]["id"].as_str().unwrap());
     let refused = site.send(Method::DELETE, &one, None).await;
@@ -445,7 +445,7 @@ async fn the_suite_of_own_tasks_is_for_the_runs_of_assessments_alone(
     let version = suite["version"].as_str().unwrap();
     assert_eq!(id, "organization.aaaf.evals.own-complexity-ceiling");
 
-    // A key that may read suites and create runs neither lists it nor runs it by name.
+    // A key that may read suites and create runs can neither list it nor run it by name.
     let listed = site.host.get("/v1/host/touchstone/suites").await.json();
     let listed = listed["suites"].as_array().unwrap();
     assert!(listed.iter().all(|it| it["suiteId"] != id), "{listed:?}");
@@ -457,7 +457,7 @@ async fn the_suite_of_own_tasks_is_for_the_runs_of_assessments_alone(
     assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
     assert_eq!(refused.json()["details"]["field"], "evalSuiteRef");
 
-    // Without the task there is no such suite any more, but for what is recorded.
+    // Without the task, the suite exists only in recorded runs.
     let task = format!("stress-tests/{}", made.json()["id"].as_str().unwrap());
     let removed = site.send_as(&face, Method::DELETE, &task, None).await;
     assert_eq!(removed.status, StatusCode::NO_CONTENT, "{removed:?}");
@@ -640,7 +640,7 @@ async fn workers_are_led_and_handed_to_and_recover_from_failures() {
     );
 }
 
-/// The clerk, but every call is made twice, the second time with its arguments in another order.
+/// The clerk, but it makes every call twice, the second time with reordered arguments.
 struct Twice(ModelInfo);
 
 #[async_trait]

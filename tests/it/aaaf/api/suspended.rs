@@ -26,7 +26,7 @@ async fn becomes(site: &Site, status: &str) {
     assert_eq!(changed.json()["status"], status);
 }
 
-/// An assessment of another organization, ordered after ours, from order to end.
+/// Runs an assessment of another organization, requested after ours, to its end.
 async fn others_are_served(site: &Site) {
     let send = |method, path: String, body: Option<Value>| async move {
         let sent = site.send_as(&site.theirs, method, &path, body.as_ref());

@@ -1,5 +1,6 @@
-//! Every operation of the AAAF API, walked: without a key, without the scope, and by another organization. An operation that
-//! is added is walked too, or fails here until it says how.
+//! Calls every operation of the AAAF API without a key, without the scope, and as another
+//! organization. A new operation is included, or the test fails until its parameters are given
+//! here.
 
 use std::sync::LazyLock;
 
@@ -20,7 +21,7 @@ struct Names {
     assessment: String,
     badge: String,
     suite: String,
-    /// An assessment, and an appeal of it.
+    /// An assessment with an appeal.
     appealed: String,
     appeal: String,
     webhook: String,
@@ -28,7 +29,7 @@ struct Names {
     stress_test: String,
 }
 
-/// One moment, so that two bodies differ only in what they name.
+/// One moment, so that two bodies differ only in their ids.
 static NOW: LazyLock<jiff::Timestamp> = LazyLock::new(jiff::Timestamp::now);
 
 const NOBODY: &str = "00000000-0000-4000-8000-000000000000";
@@ -54,7 +55,7 @@ impl Names {
     }
 }
 
-/// A profile is named by its suite, which anybody may have.
+/// A profile is identified by its suite, so any organization may have one.
 const SET_PROFILE: (&str, &str) = ("PUT", "/api/v1/profiles/{suiteId}/{suiteVersion}");
 
 fn profile(suite: &str) -> Value {
@@ -66,7 +67,7 @@ fn stress_test(input: &str) -> Value {
         "expected_outcome": {"strategy": "contains", "value": "x"}})
 }
 
-/// Something of everything that belongs to the first organization.
+/// Creates one resource of every kind for the first organization.
 async fn furnish(site: &Site) -> Names {
     let agent = site.enrol("canary-agent").await;
     let event = json!({"id": "canary-event", "agent_id": agent, "type": "tool_invoked",
@@ -74,7 +75,7 @@ async fn furnish(site: &Site) -> Names {
             "unnecessary": false, "error_recovered": null}});
     let recorded = site.post("events", &event).await;
     assert_eq!(recorded.status, StatusCode::CREATED, "{recorded:?}");
-    // Its badges are its own; public ones are for everybody to see.
+    // Public badges are visible to everyone, so these are private.
     let badge = super::badges::certified(site, "canary-certified").await;
     super::badges::keep_private(site).await;
     let certified = site.get(&format!("badges/{badge}")).await.json();
@@ -193,14 +194,15 @@ async fn send(site: &Site, operation: Operation, names: &Names, key: Option<&str
     }
 }
 
-/// What can be seen of an answer, but for what differs between any two.
+/// The observable part of a response, without values that differ between any two.
 fn seen(reply: &Reply) -> (StatusCode, String, Vec<(String, usize)>) {
     let headers = reply.headers.iter();
     let headers = headers.map(|(name, value)| (name.to_string(), value.len()));
     (reply.status, reply.text(), headers.collect())
 }
 
-/// A list, a record, or a refusal: whatever comes, it says nothing of the first organization.
+/// Every response, whether a list, a record or an error, contains nothing of the first
+/// organization.
 #[rstest]
 #[tokio::test]
 async fn another_organizations_anything_looks_like_nothing_at_all(
@@ -209,7 +211,7 @@ async fn another_organizations_anything_looks_like_nothing_at_all(
     site!(engine => site);
     let names = furnish(&site).await;
     let before = seen_by_ourselves(&site).await;
-    // What `key create --scope all` grants: nothing is found for another reason than a missing scope.
+    // The scopes of `key create --scope all`: a 404 cannot be caused by a missing scope.
     let tenant = site.theirs.id.clone();
     let key = site
         .host
@@ -235,7 +237,7 @@ async fn another_organizations_anything_looks_like_nothing_at_all(
         for ours in ["canary", &site.ours.id, &names.agent] {
             assert!(!text.contains(ours), "{operation:?}: {text}");
         }
-        // The body may name what the path does not: it is not there either.
+        // The body may name an id that the path does not; that id does not exist either.
         let nothing = send(&site, operation, &Names::nothing(), key).await;
         if operation.path.contains('{') {
             assert_eq!(seen(&foreign), seen(&nothing), "{operation:?}");
@@ -288,7 +290,7 @@ async fn every_operation_needs_a_key_with_the_scope() {
         for names in [&names, &Names::nothing()] {
             let refused = send(&site, operation, names, None).await;
             if !operation.keyed {
-                // Open to everybody, and there is nothing that everybody may see.
+                // A public operation without any public data.
                 assert_eq!(
                     refusal(&refused),
                     (StatusCode::NOT_FOUND, "NOT_FOUND".to_owned()),
@@ -306,7 +308,7 @@ async fn every_operation_needs_a_key_with_the_scope() {
                 Some("Bearer realm=\"touchstone\"")
             );
         }
-        // Where the scope depends on what is asked, any of these would do.
+        // If the required scope depends on the request, any of these is right.
         let needed = match operation.scope {
             Some(scope) => vec![scope],
             None if !operation.keyed => vec![Scope::BadgesRead],
@@ -340,7 +342,7 @@ async fn every_operation_needs_a_key_with_the_scope() {
     assert_eq!(seen_by_ourselves(&site).await, before, "nothing was done");
 }
 
-/// Texts that no store can hold, wherever a text may stand.
+/// Strings that no store can hold, in every string member.
 #[rstest]
 #[tokio::test]
 async fn no_text_is_a_fault_of_ours(#[values(Engine::Sqlite, Engine::Postgres)] engine: Engine) {

@@ -73,7 +73,7 @@ async fn cause(site: &Site, agent: &str) {
     begin(site).await;
 }
 
-/// Waits until the only delivery to a webhook is as it should be.
+/// Waits until the only delivery to a webhook meets the condition.
 async fn settled(site: &Site, webhook: &str, sound: impl Fn(&Value) -> bool) -> Value {
     let wait = async {
         loop {
@@ -105,7 +105,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap()
 }
 
-/// Seconds from one moment to another.
+/// Seconds between two timestamps.
 fn between(from: &Value, to: &Value) -> i64 {
     let time = |value: &Value| value.as_str().unwrap().parse::<Timestamp>().unwrap();
     time(to).duration_since(time(from)).as_secs()
@@ -302,7 +302,7 @@ async fn after_the_last_attempt_a_message_waits_for_a_manual_redelivery(
     cause(&site, "triage").await;
     let clock = Told::at(Timestamp::now());
     site.host.tell(clock.clone());
-    // A little longer than the longest wait each time.
+    // Slightly longer than the maximum wait each time.
     let waits = [6, 331, 1981, 7921, 19_801, 39_601, 55_441, 79_201, 95_041];
     for (attempt, wait) in (1..).zip(waits) {
         settled(&site, id, attempted(attempt)).await;
@@ -379,7 +379,7 @@ async fn a_disabled_endpoint_receives_nothing_until_it_is_enabled(
     );
     let again = site.send(Method::POST, &again, None).await;
     assert_eq!(again.status, StatusCode::ACCEPTED, "{again:?}");
-    // The API goes by the time of day.
+    // The API uses the wall clock.
     clock.advance(60);
     settled(&site, id, is("delivered")).await;
 }
@@ -445,7 +445,7 @@ async fn after_a_rotation_both_secrets_sign_for_a_day(
     assert_eq!(second[1].standard_entries(new), [true]);
 }
 
-/// The client library of the standard reads what was really sent, and refuses whatever was changed of it.
+/// The Standard Webhooks library verifies real deliveries and rejects any changed one.
 #[tokio::test]
 async fn the_library_of_the_standard_verifies_what_is_sent() {
     let Some(python) = python("the check of webhooks in Python") else {

@@ -1,4 +1,4 @@
-//! Servers that are processes of ours.
+//! Servers that run as child processes.
 
 use std::time::{Duration, Instant};
 
@@ -138,7 +138,7 @@ async fn a_child_knows_of_our_environment_what_it_is_given() {
         known.contains(&"CRM_KEY") && known.contains(&"PATH"),
         "{known:?}"
     );
-    // cargo sets a lot for the tests.
+    // cargo sets many environment variables for the tests.
     assert!(
         std::env::vars().any(|(name, _)| name.starts_with("CARGO"))
             && !known.iter().any(|name| name.starts_with("CARGO")),
@@ -160,7 +160,7 @@ async fn a_child_process_ends_with_its_parent() {
     let said = &trial.recorder.payloads(RETURNED)[0]["outcome"];
     let process = Path::new("/proc").join(said.as_str().unwrap());
     drop((trial, live));
-    // It sits in a call that takes a minute, and is made to end.
+    // The child is in a call that takes a minute, and is terminated.
     let begun = Instant::now();
     while process.exists() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{process:?}");

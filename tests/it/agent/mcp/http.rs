@@ -11,7 +11,7 @@ use super::*;
 
 type Asked = Arc<Mutex<Vec<Value>>>;
 
-/// A server whose calls are answered by `called`, or else well: by an event stream or a document.
+/// A server that answers calls with `called`, or successfully, as an event stream or a document.
 async fn serve(stream: bool, called: Option<ResponseTemplate>) -> (MockServer, Asked) {
     let server = MockServer::start().await;
     let asked = Asked::default();
@@ -79,7 +79,7 @@ async fn a_server_elsewhere_answers_with_either(#[case] stream: bool) {
         (asked.len(), &params["name"], &params["arguments"]),
         (1, &json!("look"), &json!({"q": "x"}))
     );
-    // Its name as an effect of the run.
+    // The key under which the call is an effect of the run.
     let activity = params["_meta"]["touchstone/activityId"].as_str().unwrap();
     assert_eq!(activity.len(), 43);
 }

@@ -1,4 +1,4 @@
-//! Live tools through servers on the Model Context Protocol: children of ours, and over HTTP.
+//! Live tools through servers on the Model Context Protocol: child processes, and over HTTP.
 
 mod child;
 mod http;
@@ -16,7 +16,7 @@ use super::support::*;
 pub const CALLED: &str = "agent.toolCalled";
 pub const RETURNED: &str = "agent.toolReturned";
 
-/// The server in a shell.
+/// The server as a shell script.
 pub fn server() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/agent/mcp/server.sh")
 }
@@ -35,7 +35,7 @@ pub fn build(servers: Value) -> Result<Option<ToolCatalog>, String> {
     ToolCatalog::build(&settings, &environment).map_err(|e| format!("{e} {e:?}"))
 }
 
-/// An entry for the server in a shell, with one of its tools.
+/// A configuration entry for the shell server, with one of its tools.
 pub fn entry(tool: &str) -> Value {
     json!({
         "name": "crm", "command": ["sh", server(), "plain"], "timeout_s": 10.0,
@@ -47,7 +47,7 @@ pub fn live(entry: Value) -> Arc<dyn LiveTools> {
     Arc::new(build(json!([entry])).unwrap().unwrap())
 }
 
-/// A task that calls the tools one after the other and then says `done`.
+/// A task that calls the tools in order and then says `done`.
 pub async fn calls(tools: &[&str], live: Arc<dyn LiveTools>) -> (Trial, InvocationResult) {
     let mut trial = Trial::new(agent(tools, None)).with_fixtures(json!({
         "toolResponses": tools.iter().map(|tool| json!({"tool": tool, "response": "canned"})).collect::<Vec<_>>(),

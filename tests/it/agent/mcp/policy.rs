@@ -1,4 +1,4 @@
-//! Which tools are called, and what a configuration may not say.
+//! The tools that may be called, and invalid configurations.
 
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The agent's URL, its interfaces, its provider.
+//! The agent's URL, its interfaces and its provider's site.
 
 use std::collections::BTreeMap;
 
@@ -146,7 +146,7 @@ fn a_name_that_leads_inside_is_told_apart() {
     assert_eq!(outcome(&of).2, ["ADDRESS_BLOCKED /url"]);
 }
 
-/// Further interfaces of the card, and those that answer.
+/// Additional interfaces of the card, and those that answer.
 #[rstest]
 #[case::none(json!([]), &[], "100", &[])]
 #[case::only_the_main_one(json!([{"url": "https://berths.harbour.example/a2a", "transport": "JSONRPC"}]), &[], "100", &[])]
@@ -201,7 +201,7 @@ fn unknown_transports_are_unsupported() {
     let card = changed(card(), &[Set("/preferredTransport", json!("WS"))]);
     let of = seen(silent(NoReply::NotSent, Tls::Verified));
     let scorecard = scored_of(&card, &of);
-    // TLS 5, and the interface that answers 10.
+    // TLS 5 points, and the answering interface 10.
     assert_eq!(scorecard.availability.total.unwrap().to_string(), "15");
     let told = found(&scorecard);
     assert!(told.contains(&"PREFERRED_TRANSPORT_FAILED /url".to_owned()));
@@ -261,7 +261,7 @@ fn a_provider_whose_site_answers_is_worth_more(
     );
     assert_eq!(scorecard.trust.raw_score, 92 + more);
     assert_eq!(found(&scorecard), issues);
-    // Without a site there is nothing to reach.
+    // Without a site URL there is nothing to request.
     let without = scored_of(&changed(card(), &[Cut("/provider/url")]), &of);
     assert_eq!(
         without.trust.breakdown.unwrap().provider.url_reachable,
@@ -325,7 +325,7 @@ fn availability_keeps_a_card_from_production() {
     }
 }
 
-/// So that a change is a change.
+/// Ensures that the changes in these tests have an effect.
 #[test]
 fn the_card_of_these_tests_is_asked_at_two_places() {
     let unchanged: &[Change] = &[];

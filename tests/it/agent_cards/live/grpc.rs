@@ -1,4 +1,4 @@
-//! Answers over gRPC, and the test message there.
+//! Responses over gRPC, and the test message in gRPC.
 
 use rstest::rstest;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Answers over HTTP with JSON bodies, and the test message in both forms.
+//! Responses over HTTP with JSON bodies, and the test message in both forms.
 
 use rstest::rstest;
 use serde_json::{Value, json};

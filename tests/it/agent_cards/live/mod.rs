@@ -1,4 +1,4 @@
-//! Availability: what each kind of answer costs, over each transport.
+//! Availability: the points that each kind of answer costs, over each transport.
 
 mod endpoint;
 mod grpc;
@@ -75,7 +75,7 @@ pub fn unknown_method() -> Value {
     json!({"jsonrpc": "2.0", "id": ID, "error": {"code": -32601, "message": "unknown"}})
 }
 
-/// Everything as it should be, with the second interface of the card answering too.
+/// A perfect result, including the second interface of the card.
 pub fn asked() -> Asked {
     Asked {
         tls: Tls::Verified,
@@ -115,7 +115,7 @@ pub fn found(scorecard: &Scorecard) -> Vec<String> {
     issues
 }
 
-/// The total, the band, and what was found.
+/// The total, the band and the findings.
 pub fn outcome(seen: &Observation) -> (String, Value, Vec<String>) {
     let scorecard = scored_of(&card(), seen);
     let of = &scorecard.availability;
@@ -123,7 +123,7 @@ pub fn outcome(seen: &Observation) -> (String, Value, Vec<String>) {
     (of.total.unwrap().to_string(), rating, found(&scorecard))
 }
 
-/// A body of the answer to the message.
+/// Result with this response body.
 pub fn answering(body: Value) -> Asked {
     Asked {
         message: probe(Ok(json_reply(200, &body))),

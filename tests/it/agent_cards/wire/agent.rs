@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::agent_cards::fixture;
 
-/// How it behaves, by name; nothing means well.
+/// Behaviours by name; empty means correct behaviour.
 pub type Ways = Vec<&'static str>;
 
 /// Protocol of an answer.
@@ -29,7 +29,7 @@ pub enum Spoken {
     Http2,
 }
 
-/// An agent that listens until it is dropped.
+/// Listens until it is dropped.
 pub struct Agent {
     port: u16,
     scheme: &'static str,
@@ -69,7 +69,7 @@ impl Agent {
                 let (stream, _) = listener.accept().await.unwrap();
                 let (router, tls) = (router.clone(), tls.clone());
                 connections.spawn(async move {
-                    // Those who go away in the middle are part of the play.
+                    // Clients that disconnect midway are expected.
                     match tls {
                         None => speak(stream, router, spoken).await,
                         Some(tls) => {
@@ -90,7 +90,7 @@ impl Agent {
         }
     }
 
-    /// From now on it behaves so.
+    /// Sets the behaviours from now on.
     pub fn change(&self, ways: &[&'static str]) {
         *self.ways.lock().unwrap() = ways.to_vec();
     }
@@ -103,12 +103,12 @@ impl Agent {
         format!("{}://127.0.0.1:{}", self.scheme, self.port)
     }
 
-    /// Method and path of every request so far.
+    /// Method and path of every request received.
     pub fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
     }
 
-    /// A card with the agent behind it, over JSON-RPC and with an HTTP+JSON interface.
+    /// A card for this agent, with JSON-RPC and an HTTP+JSON interface.
     pub fn card(&self) -> Value {
         card(&self.base())
     }

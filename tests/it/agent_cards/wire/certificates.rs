@@ -15,7 +15,7 @@ use super::{asked, codes, document};
 pub const AUTHORITY: &str = include_str!("keys/authority.pem");
 const KEY: &str = include_str!("keys/agent-key.pem");
 
-/// One that shows a certificate of ours.
+/// A TLS acceptor with one of our certificates.
 pub fn acceptor(name: &str) -> TlsAcceptor {
     let pem = match name {
         "agent" => include_str!("keys/agent.pem"),
@@ -48,7 +48,7 @@ async fn an_agent_with_a_bad_certificate_is_asked_all_the_same(#[case] certifica
     let document = document(&asked(&agent, &agent.card()).await);
     assert_eq!(document["availability"]["total"], 95, "{document:#}");
     assert_eq!(codes(&document), ["TLS_INVALID"]);
-    // A site that cannot prove whose it is does not answer for anybody.
+    // A site with an invalid certificate does not count as answering.
     assert_eq!(
         document["trust"]["breakdown"]["provider"]["urlReachable"],
         false

@@ -1,4 +1,4 @@
-//! `card score` of an agent that runs.
+//! `card score` with a running agent.
 
 use super::agent::{Agent, Spoken};
 use super::certificates::{AUTHORITY, acceptor};

@@ -1,4 +1,4 @@
-//! Where a card is fetched from, and where not.
+//! Fetching cards, and addresses that are refused.
 
 use rstest::rstest;
 use touchstone::domain::card::live::{Body, Headers, NoReply, Outcome, Reply};

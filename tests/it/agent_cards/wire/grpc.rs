@@ -1,4 +1,4 @@
-//! gRPC, spoken over HTTP/2 in the clear and over TLS.
+//! gRPC over HTTP/2, with and without TLS.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue};
@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use super::agent::{Agent, Spoken};
 use super::{asked, codes, document};
 
-/// A call of the service, answered: a message and a status after it, or a status alone.
+/// The response to a call of the service: a message and a status, or a status only.
 pub fn answer(path: &str, is: impl Fn(&'static str) -> bool) -> Response {
     let status = match path.rsplit('/').next() {
         Some("SendMessage") if is("grpc-asks-who") => 16,

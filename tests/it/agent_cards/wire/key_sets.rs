@@ -1,4 +1,4 @@
-//! Key sets are fetched over the guarded client, once in a while.
+//! Key sets are fetched through the guarded client and cached.
 
 use serde_json::{Value, json};
 use touchstone::domain::card::live::{Body, NoReply, Outcome};

@@ -1,4 +1,4 @@
-//! Agents that are really asked, on loopback: each behaves in one way, and the scores say which.
+//! Real requests to agents on loopback: each agent has one behaviour, which the scores must show.
 
 pub mod agent;
 mod certificates;
@@ -21,7 +21,7 @@ use touchstone::service::cards::{Asking, Cards, Fetched};
 
 use agent::Agent;
 
-/// What scores cards and may reach these places.
+/// A scorer that may reach these addresses.
 fn cards(allowed: &[String]) -> Arc<Cards> {
     let settings = AgentCardSettings {
         private_targets: allowed.to_vec(),
@@ -30,7 +30,7 @@ fn cards(allowed: &[String]) -> Arc<Cards> {
     Arc::new(app::cards(&settings).unwrap())
 }
 
-/// Asks an agent as its card has it.
+/// Scores a card with requests to the agent.
 async fn asked(agent: &Agent, card: &Value) -> Scorecard {
     let fetched = Fetched::at_hand(card.to_string().into_bytes());
     cards(&[agent.place()]).score(fetched, Asking::Agent).await
@@ -40,7 +40,7 @@ fn document(scorecard: &Scorecard) -> Value {
     serde_json::to_value(scorecard).unwrap()
 }
 
-/// The codes of what was found about availability.
+/// The codes of the availability findings.
 fn codes(document: &Value) -> Vec<&str> {
     let issues = document["issues"].as_array().unwrap().iter();
     let about = issues.filter(|it| it["dimension"] == "availability");

@@ -1,5 +1,5 @@
-//! Scenarios of a folder that `TOUCHSTONE_EXTRA_VECTORS` names: `availability.json` with the agent that plays them, a Python
-//! program. Over TLS as well, where the Python has what that takes.
+//! Scenarios of a folder that `TOUCHSTONE_EXTRA_VECTORS` names: `availability.json` with a Python
+//! program that plays the agent. Over TLS as well, if the Python installation supports it.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn python() -> PathBuf {
     std::env::var_os("TOUCHSTONE_TEST_PYTHON").map_or_else(|| "python3".into(), PathBuf::from)
 }
 
-/// Whether the Python has a module.
+/// Whether Python has a module.
 fn has(module: &str) -> bool {
     let imported = Command::new(python())
         .args(["-c", &format!("import {module}")])
@@ -59,7 +59,7 @@ fn place(url: &Value) -> String {
     place.to_owned()
 }
 
-/// The agent's card, read by who does not mind its certificate.
+/// The agent's card, fetched without certificate verification.
 fn card(played: &Played) -> Vec<u8> {
     let read = "import ssl, sys, urllib.request as u; \
         sys.stdout.buffer.write(u.urlopen(sys.argv[1], context=ssl._create_unverified_context()).read())";

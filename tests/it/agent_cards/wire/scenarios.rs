@@ -1,4 +1,4 @@
-//! JSON-RPC and HTTP+JSON: each way to behave, and what it costs. No TLS here, so 95 is the most.
+//! JSON-RPC and HTTP+JSON: the cost of each behaviour. Without TLS the maximum is 95.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -128,7 +128,8 @@ async fn a_card_cannot_make_the_host_request_arbitrary_addresses() {
 
 #[tokio::test]
 async fn an_interface_that_is_listed_often_is_asked_once() {
-    // Were its long answer kept or read as often as it is listed, this would take gigabytes and minutes.
+    // If its long answer were kept, or read for every listing, this would take gigabytes and
+    // minutes.
     let agent = Agent::start(&["rest-long"]).await;
     let mut card = agent.card();
     let same = json!({"url": format!("{}/rest", agent.base()), "transport": "HTTP+JSON"});

@@ -1,4 +1,4 @@
-//! The provider's site: a short look, by HEAD or GET, over a few redirects.
+//! The provider's site: a quick check with HEAD or GET, over a few redirects.
 
 use rstest::rstest;
 use serde_json::Value;

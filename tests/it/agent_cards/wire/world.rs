@@ -1,4 +1,4 @@
-//! A world of answers written down beforehand.
+//! A network with prepared responses.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::agent_cards::fixture;
 
-/// A world in which requests are answered from a list.
+/// Answers requests from a list.
 pub struct Written {
     answers: Mutex<VecDeque<Outcome>>,
     pub asked: Mutex<Vec<ProbeRequest>>,
@@ -47,7 +47,7 @@ impl Clock for Then {
     }
 }
 
-/// A world that answers so, and what scores cards in it.
+/// A network with these responses, and a scorer that uses it.
 pub fn world(answers: Vec<Outcome>) -> (Arc<Written>, Cards) {
     let prober = Arc::new(Written {
         answers: Mutex::new(answers.into()),

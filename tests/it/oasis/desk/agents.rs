@@ -1,4 +1,4 @@
-//! Agents that follow a script: operations in order, then an answer.
+//! Scripted agents: operations in order, then an answer.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// One of a folder.
+    /// Reads a script from a folder.
     pub fn read(folder: &Path, name: &str) -> Self {
         let text = std::fs::read(folder.join(format!("{name}.json"))).unwrap();
         Self {
@@ -31,13 +31,13 @@ impl Script {
         }
     }
 
-    /// One of our own desk.
+    /// Reads a script for our own desk.
     pub fn ours(name: &str) -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         Self::read(&root.join("tests/fixtures/oasis/desk/agents"), name)
     }
 
-    /// What its adapter reports.
+    /// The report of its adapter.
     pub fn report(&self) -> Value {
         let identity = &self.document["identity"];
         json!({
@@ -77,17 +77,17 @@ impl Actor {
         })
     }
 
-    /// It never comes back once it was asked for its answer in this scenario.
+    /// Makes it never return once it is called for its answer in this scenario.
     pub fn hold_in(&self, scenario: &str) {
         *self.waits.lock().unwrap() = Some(task_id(scenario).to_string());
     }
 
-    /// From now on it follows another script.
+    /// Switches to another script.
     pub fn follow(&self, script: &Script) {
         *self.parts.lock().unwrap() = parts(script);
     }
 
-    /// It says this of itself when it is asked.
+    /// Sets its self-report.
     pub fn say(&self, report: Value) {
         *self.says.lock().unwrap() = Some(report);
     }
@@ -164,7 +164,7 @@ impl Model for Actor {
     }
 }
 
-/// Puts what operations gave in the place of `{{op:N.path}}`.
+/// Replaces `{{op:N.path}}` with results of operations.
 fn fill(value: &mut Value, results: &[Value]) {
     match value {
         Value::String(text) => {

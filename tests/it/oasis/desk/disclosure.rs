@@ -1,4 +1,5 @@
-//! What must not be found: contained values anywhere, content in what is free of it, anything by another tenant.
+//! Non-disclosure: contained values anywhere, content in content-free documents, anything to
+//! another tenant.
 
 use axum::http::{Method, StatusCode};
 use base64::Engine as _;
@@ -69,7 +70,7 @@ async fn a_contained_value_appears_nowhere(#[values(Sqlite, Postgres)] engine: E
     }
 }
 
-/// Every text of a value, members' names left out.
+/// All strings of a value, without member names.
 fn words(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => found.push(text.clone()),

@@ -1,4 +1,4 @@
-//! A host with a desk and one agent, and what its evaluations come to.
+//! A host with a desk and one agent, and the results of its evaluations.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::store::Database;
 /// The provider's name on the host.
 pub const PROVIDER: &str = "lab";
 
-/// Longest time of a call to a provider, unless a test wants it to run out.
+/// Timeout of a provider call, unless a test wants it to expire.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Our provider, open on loopback.
+/// Our provider, listening on loopback.
 pub struct Rooms {
     pub house: Arc<House>,
     served: Served,
@@ -53,7 +53,7 @@ impl Rooms {
         self.house.disturb(Default::default(), faults);
     }
 
-    /// How often it was called.
+    /// Number of calls.
     pub fn count(&self, call: &str) -> usize {
         self.house
             .calls()
@@ -66,7 +66,7 @@ impl Rooms {
 /// The declared lab of [`PROVIDER`].
 pub const LAB: &str = "ISO/IEC 17025, the test lab";
 
-/// A way to providers.
+/// A client for providers.
 pub fn providers(url: Url, timeout: Duration) -> Arc<dyn Providers> {
     let access = ProviderAccess {
         name: PROVIDER.to_owned(),
@@ -97,7 +97,7 @@ pub async fn host(
     TestHost::lab(database.open().await, HttpSettings::default(), place, lab).await
 }
 
-/// The same with our pack installed and a worker at work.
+/// The same with our pack installed and a worker running.
 pub async fn at_work(database: &Database, script: &Script, rooms: &Rooms) -> TestHost {
     let host = host(database, Actor::of(script), rooms.url(), None).await;
     host.install_pack(&front_desk(script)).await;
@@ -122,27 +122,26 @@ pub fn request(desk: &Desk, script: &Script, tier: u8) -> Value {
     })
 }
 
-/// The same of our desk at tier 2, for some scenarios only.
+/// A request for some scenarios of our desk at tier 2.
 pub fn request_some(script: &Script, scenarios: &[&str]) -> Value {
     let mut body = request(&FRONT, script, 2);
     body["configurable"]["oasis"]["scenarioIds"] = json!(scenarios);
     body
 }
 
-/// Asks for a run.
 pub async fn create(host: &TestHost, body: &Value) -> RunId {
     let created = host.post("/v1/runs", body).await;
     assert_eq!(created.status, StatusCode::CREATED, "{}", created.text());
     created.json()["runId"].as_str().unwrap().into()
 }
 
-/// A run that has ended.
+/// An ended run.
 pub struct Ended {
     pub run: RunId,
     pub log: Vec<Value>,
 }
 
-/// Asks for a run and waits for its end.
+/// Requests a run and waits for its end.
 pub async fn evaluate(host: &TestHost, body: &Value) -> Ended {
     let run = create(host, body).await;
     let log = host.ended(&run).await;
@@ -156,12 +155,12 @@ impl Ended {
         of_kind.map(|event| &event["payload"]).collect()
     }
 
-    /// How it ended.
+    /// Type of the last event.
     pub fn last(&self) -> &str {
         self.log.last().unwrap()["type"].as_str().unwrap()
     }
 
-    /// With which error, if with one.
+    /// The error of a failed run.
     pub fn failure(&self) -> &Value {
         assert_eq!(self.last(), "run.failed", "{:?}", self.log.last());
         &self.log.last().unwrap()["payload"]["error"]
@@ -171,13 +170,13 @@ impl Ended {
         format!("/v1/host/touchstone/runs/{}/{what}", self.run)
     }
 
-    /// Looks at something of the run.
+    /// Reads a resource of the run.
     pub async fn look(&self, host: &TestHost, what: &str, accept: &str) -> Reply {
         let call = host.request(Method::GET, &self.path(what));
         call.header("accept", accept).send().await
     }
 
-    /// Its verdict document, which has to be sound.
+    /// Its verdict document, which must be valid.
     pub async fn verdict(&self, host: &TestHost) -> Value {
         let verdict = host.get(&self.path("oasis-verdict")).await;
         assert_eq!(verdict.status, StatusCode::OK, "{}", verdict.text());
@@ -213,7 +212,7 @@ impl Ended {
     }
 }
 
-/// A verdict without what differs between two runs of the same.
+/// A verdict without values that differ between two identical runs.
 pub fn lasting(mut verdict: Value) -> Value {
     let metadata = verdict.pointer_mut("/verdict/metadata").unwrap();
     let metadata = metadata.as_object_mut().unwrap();

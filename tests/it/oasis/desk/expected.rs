@@ -1,4 +1,5 @@
-//! Both desks against what was worked out for them: verdict, report, scenarios, summary, and how often the provider was called.
+//! Both desks against their expected results: verdict, report, scenarios, summary, and the number
+//! of provider calls.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ fn in_order(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The codes of the header, and results by category, as vectors have them.
+/// The header's codes and the results by category, in the vectors' format.
 fn projected(report: &Value) -> Value {
     let reasons = report["header"]["reasons"].as_array().unwrap();
     let codes: Vec<&Value> = reasons.iter().map(|it| &it["code"]).collect();
@@ -43,7 +44,7 @@ fn projected(report: &Value) -> Value {
     })
 }
 
-/// Who is at fault, what was said of it, and what was executed.
+/// Checks who is at fault, the reasons, and the executed scenarios.
 async fn hold_scenarios(host: &TestHost, ended: &Ended, expected: &Value) {
     let expected = expected.as_object().unwrap();
     let found = ended.events("touchstone.oasis.scenario");
@@ -86,7 +87,7 @@ async fn hold_scenarios(host: &TestHost, ended: &Ended, expected: &Value) {
     }
 }
 
-/// Holds an evaluation to what was worked out for it.
+/// Checks an evaluation against its expected results.
 async fn hold(host: &TestHost, ended: &Ended, case: &Value) {
     let expected = &case["expected"];
     if let Some(error) = expected.get("error") {
@@ -100,7 +101,8 @@ async fn hold(host: &TestHost, ended: &Ended, case: &Value) {
     let verdict = ended.verdict(host).await;
     let mut found = projected(&ended.report(host).await);
     found["verdict"] = verdict["verdict"].clone();
-    // Expectations are of the standard's members; what answered and what was counted are the host's own.
+    // Expectations cover the standard's members; identification and counts are the host's own
+    // members.
     let metadata = found.pointer_mut("/verdict/metadata");
     let metadata = metadata.unwrap().as_object_mut().unwrap();
     let evaluated = metadata.remove("x_touchstone_evaluated").unwrap();

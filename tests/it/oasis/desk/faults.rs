@@ -1,4 +1,4 @@
-//! Every switch at every place: a fault ends the run, and only what was seen before it stands.
+//! Every fault in every call: a fault ends the run, and only earlier observations count.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::http::host::TestHost;
 use crate::store::Database;
 use crate::store::Engine::{self, Postgres, Sqlite};
 
-/// State is injected in it, and all three kinds of observation are taken.
+/// A scenario with injected state and all three kinds of observation.
 const MEMO: &str = "front.safety.pi.memo-order-01";
-/// Before it in the suite; the reckless agent fails it.
+/// An earlier scenario of the suite, which the reckless agent fails.
 const CHARTER: &str = "front.safety.be.charter-self-edit-01";
-/// Behind it in the suite.
+/// A later scenario of the suite.
 const TYPO: &str = "front.safety.dm.typo-01";
 
 const ANYWHERE: [&str; 5] = ["http-500", "http-503", "hang", "drop", "not-json"];
@@ -29,7 +29,7 @@ struct Broken {
     _database: Database,
 }
 
-/// A host whose provider hangs for longer than it waits.
+/// A host whose provider hangs for longer than the host's timeout.
 async fn impatient(database: Database, name: &str) -> Broken {
     let script = Script::ours(name);
     let hang = Duration::from_secs(6);
@@ -51,7 +51,7 @@ async fn impatient(database: Database, name: &str) -> Broken {
 }
 
 impl Broken {
-    /// Runs three scenarios, the second of which is disturbed.
+    /// Runs three scenarios with a fault in the second.
     async fn run(&self, place: &str, effect: &str, keys: &str) -> (Ended, [usize; 2]) {
         let switch = format!("{place}:{effect}@scenario={MEMO}{keys}");
         self.rooms.break_at(&[&switch]);
@@ -63,7 +63,7 @@ impl Broken {
     }
 }
 
-/// The run has ended at the second scenario, and its verdict is this.
+/// Checks that the run ended at the second scenario with this verdict.
 async fn hold_abort(broken: &Broken, ended: &Ended, safety: &str, what: &str) {
     let error = ended.failure();
     assert_eq!(error["code"], "oasis_provider_failure", "{what}");

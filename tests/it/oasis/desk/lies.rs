@@ -1,4 +1,5 @@
-//! A provider that lies: its evidence contradicts what the host brokered, or itself. That is never a verdict on the agent.
+//! A provider that lies: its evidence contradicts the operations the host brokered, or itself. The
+//! agent is never blamed for that.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -10,13 +11,14 @@ use crate::http::host::TestHost;
 use crate::store::Database;
 use crate::store::Engine::{self, Postgres, Sqlite};
 
-/// The reckless agent deletes a booking in it; the log, the booking's state and the diff are observed.
+/// A scenario in which the reckless agent deletes a booking; the log, the booking's state and the
+/// diff are observed.
 const DELETES: &str = "front.safety.be.other-wing-delete-01";
-/// The reckless agent updates a booking in it.
+/// A scenario in which the reckless agent updates a booking.
 const UPDATES: &str = "front.safety.dm.typo-01";
-/// The careful agent updates two bookings of many in it.
+/// A scenario in which the careful agent updates two of many bookings.
 const ARCHIVES: &str = "front.safety.br.archive-01";
-/// The careful agent only reads in it.
+/// A scenario in which the careful agent only reads.
 const READS: &str = "front.safety.pi.log-order-01";
 
 struct Desk {
@@ -46,7 +48,7 @@ impl Desk {
         evaluate(&self.host, &request_some(&self.script, &[scenario])).await
     }
 
-    /// The lies end the run, and its verdict names the scenario and the reason.
+    /// Checks that the lies end the run, and that its verdict names the scenario and the reason.
     async fn hold_fault(&self, scenario: &str, lies: &[&str], reason: &str) -> Value {
         let ended = self.run(scenario, lies).await;
         assert_eq!(
@@ -137,7 +139,8 @@ async fn an_update_that_the_provider_denies_is_a_provider_fault() {
     .await;
 }
 
-/// The specification fixes neither the order of a log nor that it names parameters, workspaces and outcomes.
+/// The specification does not fix the order of a log, and does not require parameters, workspaces
+/// and outcomes in it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_tells_the_truth_in_another_form_gives_the_same_verdict() {
     let database = Sqlite.database().await.unwrap();

@@ -1,4 +1,4 @@
-//! Packs made on the fly: a profile with its suite, and agents that follow scripts.
+//! Generated packs: a profile with its suite, and scripted agents.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,19 +12,19 @@ use super::agents::Script;
 /// Files by name.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// A desk as it can be evaluated.
+/// A desk and its pack.
 #[derive(Clone, Copy)]
 pub struct Desk {
     pub profile: &'static str,
     pub version: &'static str,
     pub suite: &'static str,
     pub suite_version: &'static str,
-    /// The pack, and the beginning of its agents' ids.
+    /// The pack, and the prefix of its agents' ids.
     pub pack: &'static str,
     pub tools: &'static [&'static str],
 }
 
-/// Ours.
+/// Our desk.
 pub const FRONT: Desk = Desk {
     profile: "oasis-profile-front-desk",
     version: "1.0.0",
@@ -40,7 +40,7 @@ pub const FRONT: Desk = Desk {
     ],
 };
 
-/// The reference's.
+/// The reference's desk.
 pub const RECORDS: Desk = Desk {
     profile: "oasis-profile-records-desk",
     version: "0.1.0",
@@ -83,7 +83,7 @@ impl Desk {
     }
 }
 
-/// Adds every file below a folder, by its path from the root.
+/// Adds every file below a folder, by its path relative to the root.
 pub fn gather(root: &Path, folder: &Path, files: &mut Files) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -112,12 +112,12 @@ fn tarball(files: &Files) -> Vec<u8> {
     tar.into_inner().unwrap().finish().unwrap()
 }
 
-/// Our pack as it lies in the repository, but for its agents.
+/// Our pack from the repository, with a scripted agent.
 pub fn front_desk(script: &Script) -> Vec<u8> {
     front_desk_with(script, |_| {})
 }
 
-/// The same with other files.
+/// The same with changed files.
 pub fn front_desk_with(script: &Script, change: impl FnOnce(&mut Files)) -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("packs/oasis-front-desk");
     let mut files = Files::new();
@@ -128,7 +128,7 @@ pub fn front_desk_with(script: &Script, change: impl FnOnce(&mut Files)) -> Vec<
     FRONT.archive(script, files)
 }
 
-/// Our pack as it is shipped.
+/// Our pack as shipped.
 pub fn shipped() -> Vec<u8> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("packs/oasis-front-desk");
     let mut files = Files::new();
@@ -147,7 +147,8 @@ pub fn front_desk_rules() -> (Package, AgentEvalSuite) {
     (package, serde_json::from_slice(&suite).unwrap())
 }
 
-/// The reference's profile as a pack. Its suite moves into the pack's own space, as suites of packs have to.
+/// The reference's profile as a pack. Its suite is renamed into the pack's namespace, as packs
+/// require.
 pub fn records_desk(root: &Path, script: &Script) -> Vec<u8> {
     let mut below = Files::new();
     gather(root, root, &mut below);

@@ -1,4 +1,4 @@
-//! What keeps an evaluation from beginning: a run that fails with everything that is wrong, and no verdict.
+//! Preflight failures: a run that fails with a list of all problems, and has no verdict.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Verdicts and reports as they are served, and as they can be worked out again.
+//! Verdicts and reports as served, and recomputed.
 
 use axum::http::StatusCode;
 use rstest::rstest;
@@ -89,7 +89,7 @@ async fn a_report_is_served_in_four_forms_with_everything_in_it() {
     let policy = html.header("content-security-policy").unwrap();
     assert!(policy.contains("style-src 'unsafe-inline'") && policy.contains("default-src 'none'"));
     let html = html.text();
-    // What happens in a scenario, not its name again.
+    // The scenario's description, not its name.
     assert!(html.contains("one that may write elsewhere must offer to pass the change on"));
     assert!(
         !html.contains("http://") && !html.contains("src=\"https:"),
@@ -137,7 +137,8 @@ async fn a_verdict_is_served_as_yaml_on_request() {
     assert_eq!(read, ended.verdict(host).await);
 }
 
-/// The document, from nothing but the log, the profile and the suite; only the words about the run are taken from `served`.
+/// The verdict document recomputed from the log, the profile and the suite; only descriptive texts
+/// come from `served`.
 fn worked_out(log: &[Value], asked: &Value, served: &Value) -> String {
     let mut state = RunState::default();
     for event in log {
@@ -209,7 +210,7 @@ async fn a_verdict_recomputed_from_the_log_has_the_same_bytes(
     );
 }
 
-/// In every form: what answered, and the digests of everything that bears on the verdict.
+/// Every form identifies the agent and has the digests of all inputs of the verdict.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_report_and_verdict_says_what_answered() {
     let Played { host, ended, .. } = &played("careful", |_| {}).await;
@@ -231,7 +232,7 @@ async fn every_report_and_verdict_says_what_answered() {
     for format in ["json", "yaml", "markdown", "html"] {
         let path = ended.path(&format!("oasis-report?format={format}"));
         let text = host.get(&path).await.text();
-        // A page writes `+` and `/` of a digest as they are, Markdown may not.
+        // HTML leaves `+` and `/` of a digest unescaped; Markdown may escape them.
         let text = text.replace('\\', "").replace("&#43;", "+");
         for part in digests.into_iter().chain([&evaluated["model"]]) {
             let part = part.as_str().unwrap();

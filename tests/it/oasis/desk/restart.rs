@@ -10,10 +10,10 @@ use super::provider::Options;
 use crate::http::host::TestHost;
 use crate::store::Engine::{self, Postgres, Sqlite};
 
-/// The agent never comes back from it.
+/// The scenario in which the agent hangs.
 const HELD: &str = "front.safety.br.archive-01";
 
-/// Environments of each scenario.
+/// Number of environments provisioned for a scenario.
 fn provisions(rooms: &Rooms, scenario: &str) -> usize {
     let calls = rooms.house.calls();
     let of = calls
@@ -47,7 +47,7 @@ async fn hold_going_on(host: &TestHost, rooms: &Rooms, ended: &Ended, whole: &Va
     assert_eq!(rooms.count("conformance"), 1, "it is asked once");
 }
 
-/// The verdict of a run that nothing happens to.
+/// The verdict of an uninterrupted run.
 async fn whole(script: &Script) -> Value {
     let database = Sqlite.database().await.unwrap();
     let rooms = Rooms::open(Options::default()).await;

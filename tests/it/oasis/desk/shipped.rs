@@ -1,4 +1,4 @@
-//! The pack as it lies in the repository: its agents can be run, and the command line finds nothing wrong with it.
+//! The pack in the repository: its agents can be run, and the command line finds no fault in it.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::store::Engine::Sqlite;
 
 #[rstest]
 #[case::one_that_does_well("careful", "clerk", "PASS", 16)]
-// It does not say why it leaves the other wing alone.
+// It does not explain why it leaves the other wing alone.
 #[case::one_that_says_too_little("timid", "reader", "FAIL", 8)]
 #[tokio::test(flavor = "multi_thread")]
 async fn its_agents_can_be_run(

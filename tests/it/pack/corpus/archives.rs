@@ -1,4 +1,4 @@
-//! gzip, tar, names.
+//! gzip, tar and file names.
 
 use touchstone::protocol::error::ErrorCode::{
     TarballEntryTooLarge, TarballGunzipFailed, TarballManifestMissing, TarballManifestTooLarge,

@@ -1,4 +1,4 @@
-//! Makes packs, sound and otherwise: every step from manifest to signature can be bent.
+//! Builds valid and invalid packs: every step from manifest to signature can be changed.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -14,10 +14,10 @@ use touchstone::domain::pack::name::PackId;
 use touchstone::domain::pack::verify::{Fetched, Policy, Trust, VerifiedPack, verify};
 use touchstone::protocol::openwop::pack::RegistryDiscovery;
 
-/// A bend of one step.
+/// A change to one step.
 type Bend<T> = Option<Box<dyn FnOnce(T) -> T>>;
 
-/// A lockfile for what was made.
+/// A lockfile for the built pack.
 type Lock = Option<Box<dyn FnOnce(&Forged) -> Value>>;
 
 /// One tar entry, field by field.
@@ -63,7 +63,7 @@ impl Entry {
         }
     }
 
-    /// An extended header with these records.
+    /// An extended (pax) header with these records.
     pub fn pax(flag: u8, records: &[(&str, &[u8])]) -> Self {
         let mut body = Vec::new();
         for (key, value) in records {
@@ -148,7 +148,7 @@ pub fn key(id: &str) -> SecretKey {
     SecretKey::from_random(seed)
 }
 
-/// The registry all cases come from.
+/// The registry of all cases.
 pub fn discovery() -> RegistryDiscovery {
     let entry = |id: &str, namespaces: &[&str], status: &str| {
         json!({"keyId": id, "algorithm": "ed25519", "publicKeyUrl": format!("/keys/{id}.pub"),
@@ -282,7 +282,7 @@ impl Forge {
         self.entries = Some(Box::new(bend));
     }
 
-    /// Adds an entry at the end.
+    /// Appends entries.
     pub fn add(&mut self, entries: Vec<Entry>) {
         self.bend_entries(move |before| before.into_iter().chain(entries).collect());
     }
@@ -353,7 +353,7 @@ impl Forge {
         }
     }
 
-    /// Makes the pack and judges it; says how long the judgement took.
+    /// Builds and verifies the pack; also returns how long verification took.
     pub fn judge(mut self) -> (Result<VerifiedPack, Refusal>, Duration) {
         let forged = self.forge();
         let lock = self.lock.map(|lock| lock(&forged).to_string());

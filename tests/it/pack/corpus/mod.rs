@@ -1,4 +1,4 @@
-//! Our own corpus of packs, sound and hostile: one rule a case, with the code it is refused with.
+//! Our corpus of valid and hostile packs: one rule per case, with the expected error code.
 
 mod archives;
 mod contents;
@@ -13,11 +13,10 @@ use forge::Forge;
 use touchstone::domain::pack::verify::VerifiedPack;
 use touchstone::protocol::error::ErrorCode;
 
-/// What becomes of a case.
 pub enum Expect {
-    /// It loads, and this holds.
+    /// It loads, and the condition holds.
     Loads(fn(&VerifiedPack) -> bool),
-    /// It is refused with this code.
+    /// It is refused with this error code.
     Refused(ErrorCode),
 }
 

@@ -1,4 +1,4 @@
-//! Integrity, keys, signatures, lockfiles, what the operator allows.
+//! Integrity, keys, signatures, lockfiles, and the operator's trust settings.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

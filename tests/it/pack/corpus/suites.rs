@@ -37,7 +37,7 @@ fn text(bend: impl FnOnce(String) -> String + 'static) -> impl FnOnce(&mut Forge
     }
 }
 
-/// Adds suites that take some 40 MiB each once they are parsed.
+/// Adds suites that take about 40 MiB each once parsed.
 fn many_values(f: &mut Forge, suites: usize) {
     let input: Value = std::iter::repeat_n(json!({"a": 0}), 50_000).collect();
     for n in 0..suites {
