@@ -1,4 +1,4 @@
-"""What the benchmarks share: inputs, the model endpoint, and one measured run of each kind.
+"""Shared parts of the benchmarks: inputs, the model endpoint, and one measured run of each kind.
 
 `bench/run` measures Touchstone, `bench/peers` compares it with other harnesses. Both measure complete processes.
 """
@@ -25,7 +25,7 @@ from hosting import Failure, Serving, Touchstone  # noqa: E402
 
 AGENT_ID = "private.touchstone.bench.default"
 SUITE_ID = "private.touchstone.evals.items"
-# Whose packs `touchstone` installs when it works on the data folder itself.
+# The tenant of packs and runs when `touchstone` works on the data folder directly.
 TENANT = "default"
 WRONG_EVERY = 10
 CRITERIA = 3
@@ -56,7 +56,7 @@ max_concurrency = 256
 # ---------------------------------------------------------------------------------------------------------------- inputs
 
 def answer(item: int) -> str:
-    """What examples/mock_llm.rs answers, unless the item is a multiple of WRONG_EVERY."""
+    """The answer of examples/mock_llm.rs, unless the item is a multiple of WRONG_EVERY."""
     return f"word-{item * 40503 % 99991}"
 
 

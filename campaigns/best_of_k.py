@@ -5,7 +5,7 @@ A stub endpoint answers each task correctly with probability p. Each campaign ha
 checks the gate after every run, with that run as the evidence. The script prints the number of promoted campaigns, with a
 Wilson interval, and of those in which one run alone would have passed. Exits 1 if significantly more than 5 % are promoted.
 
-Only the standard library is needed. The program under test is TOUCHSTONE_BIN, or what cargo builds.
+Only the standard library is needed. The program under test is TOUCHSTONE_BIN, or the binary that cargo builds.
 """
 
 from __future__ import annotations

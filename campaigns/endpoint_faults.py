@@ -9,7 +9,7 @@ Invariants, for every kind of fault:
   - a run with the fault can be cancelled
 and over the whole campaign, the peak resident memory (VmHWM) of the host stays below --memory-mib.
 
-The program under test is TOUCHSTONE_BIN, or what cargo builds. Only the standard library is needed.
+The program under test is TOUCHSTONE_BIN, or the binary that cargo builds. Only the standard library is needed.
 """
 
 from __future__ import annotations
@@ -315,7 +315,7 @@ class Campaign:
         self.runs[kind] = run
         ended = self.wait(run, self.options.within)
         if ended != "completed":
-            return self.problem(kind, f"the run is {ended or 'still going on'} after {time.monotonic() - started:.0f} s")
+            return self.problem(kind, f"the run is {ended or 'still running'} after {time.monotonic() - started:.0f} s")
         _, summary = self.call("GET", f"/v1/runs/{run}/eval-summary")
         asked = [count for (found, _), count in self.endpoint.seen.items() if found == kind]
         self.requests[kind] = sum(asked)

@@ -13,7 +13,7 @@ host that refuses everything fails the campaign.
 Archives carry a valid `manual` signature over their pack.json, which makes the reader work before any signature is checked and
 lets an attacker swap every other file of a published pack.
 
-The program under test is TOUCHSTONE_BIN, or what cargo builds. Only the standard library is needed. Linux only.
+The program under test is TOUCHSTONE_BIN, or the binary that cargo builds. Only the standard library is needed. Linux only.
 """
 
 from __future__ import annotations
@@ -359,7 +359,7 @@ def kinds(outside: Path) -> dict[str, tuple[str, Make]]:
     kind("whole: archive and digest edited", SIGNATURE, lambda pack: redigested(pack.whole, flipped(pack.whole["tgz"])))
     kind("whole: bomb under its signature", SIGNATURE, lambda pack: redigested(pack.whole, bomb(b"", 9 * 1024)))
     kind("whole: no digest", "pack_integrity_mismatch", lambda pack: {**pack.whole, "json": without(pack.whole["json"], "integrity")})
-    kind("whole: served manifest is no JSON", "invalid_manifest", lambda pack: {**pack.whole, "json": b"{"})
+    kind("whole: served manifest is not JSON", "invalid_manifest", lambda pack: {**pack.whole, "json": b"{"})
     kind("whole: served manifest of 1 MiB of objects", "invalid_manifest", lambda pack: {**pack.whole, "json": filled('{"a":0},', MIB - 8)})
     return found
 
@@ -465,8 +465,8 @@ class Archives:
     # The two ways to install.
 
     def write(self, make: Make) -> Path:
-        """Writes an archive with its companions. A process of its own makes it: what this one holds would be counted as the
-        memory of the commands that it starts."""
+        """Writes an archive with its companions, in a separate process: memory of this process would be counted as memory of
+        the commands that it starts."""
         for old in self.given.iterdir():
             old.unlink()
 
@@ -525,8 +525,8 @@ class Archives:
             self.problem(f"{kind}: the {way} took {mib:.0f} MiB")
 
     def weigh_host(self, kind: str) -> None:
-        """Notes the host's peak since `reset_peak`. One that took too much is started again, so that the memory it may have kept
-        is not put down to the next kind."""
+        """Records the host's peak since `reset_peak`. Restarts a host above the limit, so that memory it still holds is not
+        attributed to the next kind."""
         peak = peak_mib(self.serving.pid)
         self.weigh("route", kind, peak)
         if peak > self.options.memory_mib:

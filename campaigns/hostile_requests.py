@@ -6,7 +6,7 @@ Invariants:
   - every event of a huge log is delivered, in pages of a few megabytes
   - the host serves other clients meanwhile, and its peak resident memory (VmHWM) stays below --memory-mib
 
-The program under test is TOUCHSTONE_BIN, or what cargo builds. Only the standard library is needed.
+The program under test is TOUCHSTONE_BIN, or the binary that cargo builds. Only the standard library is needed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Hostile:
             with ThreadPoolExecutor(8) as pool:
                 sent = [pool.submit(self.send, method, path, body, keys[n % 4 == 3]) for method, path in PLACES for n in range(8)]
             for request in sent:
-                # What a request failed with is not lost.
+                # Raises the error of a failed request.
                 request.result()
             print(f"  {name:24} peak {self.peak():4.0f} MiB, answers so far {dict(sorted(self.answers.items()))}", flush=True)
 

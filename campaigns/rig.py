@@ -1,6 +1,6 @@
 """Shared parts of the reliability campaigns: a model endpoint that counts requests, hosts over one database, and the check of a run.
 
-Only the standard library is needed. The program under test is TOUCHSTONE_BIN, or what cargo builds.
+Only the standard library is needed. The program under test is TOUCHSTONE_BIN, or the binary that cargo builds.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ max_concurrency = 256
 
 
 class Endpoint:
-    """An OpenAI-compatible model that answers `word N` for item N. The key says which host asks: a run belongs to the endpoint
-    that it was created for, and its address, unlike its key, is a part of that."""
+    """An OpenAI-compatible model that answers `word N` for item N. The API key identifies the calling host: a run is
+    bound to the address of its endpoint, but not to the key, so each host has its own key."""
 
     def __init__(self, latency_s: float):
         self.latency_s = latency_s

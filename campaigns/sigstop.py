@@ -26,9 +26,9 @@ from rig import Failure, Site, campaign, conclude, faults
 
 LEASE_S = 3
 CONCURRENCY = 6
-# The lease, a look at the queue, and reading the log of a large run in a debug build.
+# The lease, one poll of the queue, and reading the log of a large run in a debug build.
 TAKEN_OVER_WITHIN_S = LEASE_S + 12
-# How long after it woke a request of a replica is one of a process that had not noticed.
+# Requests within this time after SIGCONT come from a replica that has not yet noticed its lost lease, in seconds.
 WAKING_S = 1.0
 # Attempts to stop a replica in the wanted state.
 TRIES = 200

@@ -70,7 +70,7 @@ fn no_arrow_points_the_wrong_way(#[case] room: &str, #[case] forbidden: &[&str])
         .collect();
     assert!(
         wrong.is_empty(),
-        "{room} must not know these:\n{}",
+        "{room} must not use these:\n{}",
         wrong.join("\n")
     );
 }
@@ -105,7 +105,11 @@ fn the_rules_know_no_world(#[case] needle: &str) {
         .iter()
         .flat_map(|room| mentions(room, needle))
         .collect();
-    assert!(wrong.is_empty(), "rules are pure:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "rules must not do IO:\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// A database commits a single statement after its last row: a caller who reads only the first row

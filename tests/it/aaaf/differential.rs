@@ -66,7 +66,7 @@ fn the_reference_scores_random_evidence_alike() {
     // Evidence that never suffices would make the comparison empty.
     assert!(completed > inputs.len() / 2, "only {completed} were scored");
     eprintln!(
-        "{completed} of {} random sets were scored, all alike",
+        "{completed} of {} random sets were scored, all with equal results",
         inputs.len()
     );
 }

@@ -82,8 +82,8 @@ fn check_folder(folder: &Path) -> (usize, Vec<String>) {
 fn every_rule_gives_what_its_vector_says() {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/aaaf/vectors");
     let (held, foreign) = check_folder(&ours);
-    assert!(held >= 50, "only {held} vectors are there");
-    assert!(foreign.is_empty(), "of no known kind: {foreign:?}");
+    assert!(held >= 50, "only {held} vectors were found");
+    assert!(foreign.is_empty(), "unknown kinds: {foreign:?}");
     if let Some(folder) = extra() {
         let (held, foreign) = check_folder(&folder);
         eprintln!(

@@ -122,7 +122,7 @@ async fn a_conversation_with_tools_is_written_as_the_wire_has_it() {
     assert_eq!(
         (&usage["inputTokens"], &usage["cacheReadTokens"]),
         (&json!(100), &json!(90)),
-        "what came from the cache is part of the prompt"
+        "cached tokens are part of the prompt"
     );
 }
 
@@ -147,7 +147,7 @@ async fn unsupported_request_features_are_dropped_and_remembered() {
     assert_eq!(
         bodies.len(),
         4,
-        "the second task starts where the first got to"
+        "the second task remembers the unsupported feature"
     );
     for body in &bodies[1..] {
         let told = body["system"][1]["text"].as_str().unwrap();

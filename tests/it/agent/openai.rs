@@ -213,7 +213,7 @@ async fn an_endpoint_without_schemas_is_told_in_words_and_remembered() {
     assert_eq!(
         bodies.len(),
         4,
-        "the second conversation starts where the first one got to"
+        "the second conversation remembers the supported format"
     );
     assert!(bodies[0]["messages"][1]["role"] == "user");
     for body in &bodies[1..] {

@@ -328,7 +328,7 @@ async fn dropping_an_invocation_gives_back_its_reservation_and_its_permit() {
     assert_eq!(
         trial.recorder.kinds(),
         [STARTED],
-        "nothing more is said after cancellation"
+        "no further event after cancellation"
     );
 }
 

@@ -238,14 +238,14 @@ pub fn free(binding: &ModelBinding) -> usize {
 pub fn decided(result: &InvocationResult) -> &Value {
     match &result.end {
         InvocationEnd::Decided { output } => output,
-        other => panic!("no decision: {other:?}"),
+        other => panic!("not a decision: {other:?}"),
     }
 }
 
 pub fn failed(result: &InvocationResult) -> &str {
     match &result.end {
         InvocationEnd::Failed { reason } => reason,
-        other => panic!("no failure of the agent: {other:?}"),
+        other => panic!("not an agent failure: {other:?}"),
     }
 }
 

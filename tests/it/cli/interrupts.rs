@@ -91,7 +91,7 @@ fn interrupts_are_shown_and_answered() {
         (2, &json!("validation_error"))
     );
     let none = host.run(&["run", "answer", &run, "gate"]);
-    assert_eq!(none.code, 2, "an answer says something");
+    assert_eq!(none.code, 2, "an answer must not be empty");
     let answered = host.run(&[
         "run",
         "answer",

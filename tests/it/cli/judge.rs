@@ -163,7 +163,7 @@ async fn a_judge_on_a_flag_is_asked_over_the_wire() {
     assert_eq!(report["modes"], json!(["golden", "rubric"]));
     assert_eq!(report["tasks"][0]["criteria"], json!([true, false]));
     let asked = endpoint.asked();
-    assert_eq!(asked.len(), 2, "one question a criterion");
+    assert_eq!(asked.len(), 2, "one question per criterion");
     for asked in asked {
         assert_eq!(asked.body["temperature"], 0.0);
         assert_eq!(asked.body["model"], "examiner-1");
@@ -239,7 +239,11 @@ fn a_judge_is_compared_with_people_and_shown_with_the_run() {
         "{said}"
     );
     let listed = home.run(&["--json", "judge", "list"]).document();
-    assert_eq!(listed["calibrations"], json!([found]), "kept as it was");
+    assert_eq!(
+        listed["calibrations"],
+        json!([found]),
+        "the calibration is stored"
+    );
 
     let report = eval(&home, &["--mode", "rubric"]).document();
     assert_eq!(report["judge"]["identity"], found["identity"]);

@@ -679,7 +679,11 @@ fn the_organization_and_its_webhooks_are_managed() {
     );
     let set = policy(&["--review", "always", "--reassess-every", "30"]);
     assert_good(&set);
-    assert_eq!(set.document(), policy(&[]).document(), "it is kept");
+    assert_eq!(
+        set.document(),
+        policy(&[]).document(),
+        "the policy is stored"
+    );
     assert_eq!(set.document()["reassessment_interval_days"], 30);
     let back = policy(&["--review", "anomalies", "--reassess-every", "off"]);
     assert_eq!(back.document(), usual);

@@ -42,7 +42,7 @@ fn hold_to_account(what: &str, command: &mut Command, folder: &Path, cases: &[Ca
         .collect();
     assert!(
         wrong.is_empty(),
-        "{what} says otherwise:\n{}",
+        "{what} gives another verdict:\n{}",
         wrong.join("\n")
     );
 }

@@ -749,7 +749,7 @@ async fn no_generated_request_gets_an_answer_that_is_not_described() {
     }
     assert!(
         refused.is_empty(),
-        "refused whatever they were sent: {refused:#?}"
+        "operations that refused every request: {refused:#?}"
     );
     assert!(host.terminate());
 }

@@ -57,7 +57,7 @@ async fn done(api: &Api, action: &str) -> Vec<Value> {
     assert_eq!(verified["chainValid"], true, "{verified}");
     let listed = api.get("/v1/host/touchstone/audit?limit=1000").await;
     let entries = listed["entries"].as_array().unwrap();
-    assert!(entries.len() < 1000, "all of them are looked at");
+    assert!(entries.len() < 1000, "all entries are verified");
     let entries = entries.iter().map(|kept| &kept["entry"]);
     entries
         .filter(|entry| entry["action"] == action && entry["outcome"] == "done")
@@ -230,7 +230,7 @@ async fn a_kill_leaves_no_half_of_a_transition(#[case] engine: Engine, #[case] r
         let times = told.iter().filter(|other| *other == label).count();
         assert!(
             times == 1 || (times == 0 && !answered),
-            "{label} was made {times} times"
+            "{label} was applied {times} times"
         );
     }
     assert!(

@@ -61,7 +61,7 @@ async fn a_host_recovers_from_a_full_disk() {
     assert_eq!(
         endpoint.asked().len(),
         asked,
-        "asked while nothing could be written"
+        "the model was called while nothing could be written"
     );
     assert_eq!(ready(&api).await, StatusCode::SERVICE_UNAVAILABLE);
     api.get(&format!("/v1/runs/{run}")).await;

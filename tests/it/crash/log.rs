@@ -85,7 +85,7 @@ impl Witness {
             if let Some(settled) = self.settled.get(&task) {
                 assert!(
                     asked.era < *settled,
-                    "{task} was scored before era {settled} and asked for in era {}",
+                    "{task} was scored before era {settled} and requested in era {}",
                     asked.era
                 );
             }
@@ -111,16 +111,16 @@ fn of<'a>(log: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
 pub fn check_order(run: &str, log: &[Value]) {
     let mut ids = HashSet::new();
     for (n, event) in log.iter().enumerate() {
-        assert_eq!(event["sequence"], n + 1, "a gap or a double");
+        assert_eq!(event["sequence"], n + 1, "a gap or a duplicate");
         assert_eq!(event["runId"], run);
         assert!(
             ids.insert(event["eventId"].as_str().unwrap()),
-            "an id came twice"
+            "duplicate id"
         );
         // Timestamps have a fixed form, so they can be compared as strings.
         assert!(
             n == 0 || log[n - 1]["timestamp"].as_str() <= event["timestamp"].as_str(),
-            "time ran back"
+            "time decreased"
         );
     }
     assert_eq!(log[0]["type"], "run.started");
@@ -155,7 +155,7 @@ pub fn check_scores(log: &[Value], tasks: u64, wrong_every: u64) {
                 assert_eq!(
                     open.remove(node),
                     Some(invocation),
-                    "{node}: closed what was not open"
+                    "{node}: closed an invocation that was not open"
                 );
                 assert!(closed.insert(invocation), "closed twice");
             }

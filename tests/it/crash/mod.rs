@@ -202,7 +202,7 @@ async fn fifty_kills_lose_and_double_nothing(
     }
     assert!(
         killed_at_work * 2 > KILLS,
-        "only {killed_at_work} of {KILLS} kills hit a run at work"
+        "only {killed_at_work} of {KILLS} kills hit a running run"
     );
 }
 

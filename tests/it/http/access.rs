@@ -334,7 +334,7 @@ async fn an_expired_key_is_rotated_only_into_a_new_end() {
     assert_eq!(
         reply.status,
         StatusCode::FORBIDDEN,
-        "known, and of no scope"
+        "known, without a scope"
     );
 }
 

@@ -81,7 +81,11 @@ async fn a_promotion_waits_for_the_required_approvals() {
     ask_for(&host, json!({"requiredRole": ROLE, "quorum": 2})).await;
     let body = staged(&host, "1.0.0").await;
     let gate = waits(&host, &body).await;
-    assert_eq!(waits(&host, &body).await, gate, "people are asked once");
+    assert_eq!(
+        waits(&host, &body).await,
+        gate,
+        "approval is requested once"
+    );
     let (ann, bob, eve) = (
         somebody(&host, "ann", Some(ROLE)).await,
         somebody(&host, "bob", Some(ROLE)).await,
@@ -158,7 +162,11 @@ async fn an_approval_is_for_one_canary_share_which_the_gate_names() {
     approved(&host, &small).await;
     let whole = waits(&host, &with(100)).await;
     assert_ne!(whole, small);
-    assert_eq!(waits(&host, &body).await, whole, "unsaid, it is all of it");
+    assert_eq!(
+        waits(&host, &body).await,
+        whole,
+        "by default, the full share"
+    );
     let check = async |percent: u8| {
         let ask = json!({"agentId": AGENT, "version": "1.0.0", "channel": "stable", "evalRunId": run,
             "canaryPercent": percent});
@@ -358,7 +366,11 @@ async fn the_cancel_scope_does_not_decide_approvals() {
         .post(&format!("/v1/runs/{gate}:pause"), &json!({}))
         .await;
     refused(&pause, StatusCode::CONFLICT, "conflict");
-    assert_eq!(waits(&host, &body).await, gate, "it is still asked");
+    assert_eq!(
+        waits(&host, &body).await,
+        gate,
+        "the approval is still pending"
+    );
     approved(&host, &gate).await;
     moved(&host, body).await;
     let ended = host.post(&cancel, &json!({})).await;

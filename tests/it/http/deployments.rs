@@ -858,7 +858,7 @@ async fn a_run_on_a_channel_is_pinned_to_what_it_found_there_once() {
             assert_eq!(payload["resolvedChannel"], channel);
             assert_eq!(
                 payload["resolvedAgentVersion"], of_agent[0]["resolvedAgentVersion"],
-                "one draw a run"
+                "one draw per run"
             );
         }
         let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();

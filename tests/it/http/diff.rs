@@ -45,7 +45,7 @@ async fn two_runs_differ_from_where_their_logs_part() {
     assert_eq!(
         diff(&host, &short, &long).await,
         there,
-        "it is a function of the logs"
+        "the result depends only on the logs"
     );
     let back = diff(&host, &long, &short).await;
     assert_eq!(

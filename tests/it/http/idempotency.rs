@@ -150,7 +150,7 @@ async fn a_key_belongs_to_a_tenant_an_endpoint_and_a_run() {
     assert_eq!(
         foreign.status,
         StatusCode::BAD_REQUEST,
-        "the other tenant has no such suite, and is not handed the first one's run"
+        "the other tenant has no such suite and does not get the first tenant's run"
     );
 }
 

@@ -130,7 +130,7 @@ async fn the_snapshot_of_a_run_that_waits_has_a_token_for_those_who_may_answer()
         assert!(seen.get(secret).is_none(), "{secret}");
     }
     let bundle = host.get(&format!("{path}/debug-bundle")).await;
-    assert!(!bundle.text().contains(token), "a bundle leaves the host");
+    assert!(!bundle.text().contains(token), "a bundle contains no token");
 
     let answered = by_token(&host, token, &json!({"action": "accept"})).await;
     assert_eq!(answered.status, StatusCode::OK, "{answered:?}");
@@ -438,7 +438,7 @@ async fn a_gate_opens_when_enough_of_those_who_may_agree() {
     let pending = host.get(&path).await.json();
     assert!(
         pending["interrupts"][0].get("token").is_none(),
-        "a token holds no role"
+        "a token has no role"
     );
 
     let ann = somebody(&host, "ann", Some("release-manager")).await;
@@ -448,7 +448,11 @@ async fn a_gate_opens_when_enough_of_those_who_may_agree() {
     let status = async |key: &str| answer_as(&host, key, &run, accept()).await.status;
     assert_eq!(status(&eve).await, StatusCode::FORBIDDEN);
     assert_eq!(status(&ann).await, StatusCode::OK);
-    assert_eq!(status(&ann).await, StatusCode::CONFLICT, "one voice each");
+    assert_eq!(
+        status(&ann).await,
+        StatusCode::CONFLICT,
+        "one vote per principal"
+    );
     assert_eq!(
         host.runs.gate_decision(&acme, &run).await.unwrap(),
         GateDecision::Pending
@@ -589,7 +593,7 @@ async fn a_run_out_of_budget_waits_and_continues_with_more(
     assert_eq!(asked["data"]["artifactData"]["dimension"], "tokens");
     assert!(
         asked.get("interruptToken").is_none(),
-        "more money takes a key"
+        "raising the budget needs a key"
     );
 
     let reader = host

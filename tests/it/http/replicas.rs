@@ -89,7 +89,7 @@ async fn two_versions_promoted_at_once_come_one_after_the_other(
     assert_eq!(earlier.get("fromVersion"), None);
     assert_eq!(
         later["fromVersion"], earlier["toVersion"],
-        "the later one saw the earlier one"
+        "the later promotion saw the earlier one"
     );
     let records = list(&first).await;
     let serving: Vec<&Value> = records
@@ -102,7 +102,7 @@ async fn two_versions_promoted_at_once_come_one_after_the_other(
     assert_eq!(
         serving,
         [&later["toVersion"]],
-        "the later one has the channel"
+        "the channel has the later version"
     );
     assert_eq!(list(other).await, records);
 }
@@ -239,7 +239,7 @@ async fn a_partial_transition_has_no_effect(
     let about = runs
         .iter()
         .filter(|run| run.spec.workflow_id == format!("deployment:{AGENT}"));
-    assert_eq!(about.count(), 4, "no run of the one that failed");
+    assert_eq!(about.count(), 4, "the failed change left no run");
     for statement in mend(engine, table) {
         database.execute(statement).await;
     }

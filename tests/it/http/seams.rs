@@ -177,7 +177,11 @@ async fn the_log_seam_repeats_the_log_and_knows_no_other_tenants_run() {
         .await;
     assert!(log(&host, &foreign, &run, "").await.is_empty());
     post(&host, &key, RESET, json!({})).await;
-    assert_eq!(log(&host, &key, &run, "").await, whole, "real runs stay");
+    assert_eq!(
+        log(&host, &key, &run, "").await,
+        whole,
+        "real runs are kept"
+    );
 }
 
 #[tokio::test]
@@ -389,7 +393,10 @@ async fn the_transition_seam_moves_a_version_or_says_why_not() {
         .get(&format!("/v1/agents/{AGENT}/deployments"))
         .await
         .json();
-    assert_eq!(records[0], moved["record"], "it is the real one");
+    assert_eq!(
+        records[0], moved["record"],
+        "the seam changes the real deployment"
+    );
     let (status, _) = send(
         &host,
         &key,

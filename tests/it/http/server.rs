@@ -239,7 +239,10 @@ async fn shutdown_finishes_requests_in_flight_and_accepts_no_new_ones() {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).await.unwrap();
     let rest = String::from_utf8(rest).unwrap();
-    assert!(rest.ends_with("0\r\n\r\n"), "ended, not cut off: {rest}");
+    assert!(
+        rest.ends_with("0\r\n\r\n"),
+        "the stream ended normally: {rest}"
+    );
     serving.await.unwrap().unwrap();
     assert!(TcpStream::connect(address).await.is_err());
 }

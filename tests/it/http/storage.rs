@@ -186,7 +186,7 @@ async fn a_deleted_eval_run_is_unreadable_and_its_content_is_gone() {
     assert_eq!(delete(&host, &run).await.status, StatusCode::NOT_FOUND);
     let after = host.store.read(&run, 0, 1000).await.unwrap();
     assert_eq!(after.len(), before.len());
-    assert_eq!(scored(&after), scored(&before), "scores stay as they were");
+    assert_eq!(scored(&after), scored(&before), "scores are unchanged");
     let left: String = after
         .iter()
         .map(|event| String::from_utf8(event.body.to_vec()).unwrap())

@@ -172,7 +172,7 @@ async fn a_buffer_gathers_events_and_the_end_of_the_run_empties_it_at_once() {
     let batches = reading.await.unwrap();
     assert!(
         began.elapsed() < Duration::from_millis(2500),
-        "the end waits for no window"
+        "the end is sent without buffering"
     );
     assert!(batches.iter().all(|frame| frame.event == "batch"));
     assert_eq!(sequences(&batches), (1..=9).collect::<Vec<_>>());
@@ -402,7 +402,7 @@ async fn streams_and_polls_end_when_the_host_shuts_down() {
     assert_eq!(
         sequences(&buffered),
         [1, 2],
-        "a window that closes early keeps nothing back"
+        "a buffer that is flushed early holds nothing back"
     );
 }
 

@@ -280,7 +280,7 @@ async fn discovery_advertises_what_works_and_is_cached_by_its_tag() {
     );
     assert!(
         document.get("fixtures").is_none(),
-        "fixtures are not offered"
+        "fixtures are not advertised"
     );
     assert_eq!(
         (&document["debugBundle"], &document["compliance"]),
@@ -522,7 +522,7 @@ async fn a_callers_trace_is_continued_and_every_response_has_one() {
     let answered = call.header("traceparent", given).send().await;
     let trace = answered.header("traceparent").unwrap();
     assert!(trace.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-") && trace.ends_with("-01"));
-    assert_ne!(trace, given, "the span is our own");
+    assert_ne!(trace, given, "the span id is new");
     let fresh = host.get("/healthz").await;
     assert_eq!(fresh.header("traceparent").unwrap().len(), given.len());
 }

@@ -61,7 +61,10 @@ fn path(operation: Operation, names: Names<'_>) -> String {
         .replace("{scenarioId}", "none")
         .replace("{workflowId}", "none")
         .replace("{artifactId}", "none");
-    assert!(!path.contains('{'), "say what stands for what in {path}");
+    assert!(
+        !path.contains('{'),
+        "add values for the parameters of {path}"
+    );
     let asked = match (operation.method, operation.path) {
         ("GET", "/v1/runs/{runId}:diff") => format!("?against={}", names.run),
         ("GET", "/v1/host/touchstone/runs/{runId}/comparison") => {
@@ -128,7 +131,7 @@ fn body(operation: Operation, names: Names<'_>) -> Option<Value> {
         (_, "/v1/webhooks/{webhookId}/rotate-secret") => {
             json!({"secret": format!("whsec_{}", STANDARD.encode([1; 24]))})
         }
-        (method, path) => panic!("say what is sent to {method} {path}"),
+        (method, path) => panic!("add a body for {method} {path}"),
     };
     Some(body)
 }
@@ -326,13 +329,17 @@ async fn no_bad_credential_opens_anything_and_each_is_told_the_same_everywhere()
             }
         }
         envelopes.dedup();
-        assert_eq!(envelopes.len(), 1, "one answer, whatever is asked: {code}");
+        assert_eq!(
+            envelopes.len(),
+            1,
+            "the response depends on the request: {code}"
+        );
     }
     let subscriptions = host.get("/v1/host/touchstone/webhooks").await.json();
     assert_eq!(
         subscriptions["webhooks"].as_array().unwrap().len(),
         1,
-        "nothing was done"
+        "nothing changed"
     );
 }
 

@@ -274,7 +274,7 @@ async fn a_callback_is_told_how_its_run_ends_and_nothing_else() {
     assert_eq!(told.json()["runId"], made["runId"]);
     assert_eq!(told.json()["event"]["type"], "run.completed");
     assert!(told.is_signed_by(made["callbackSecret"].as_str().unwrap()));
-    assert_eq!(receiver.got().len(), 1, "another run is not its business");
+    assert_eq!(receiver.got().len(), 1, "other runs are not delivered");
     let plain = host.post("/v1/runs", &create_body()).await.json();
     assert_eq!(plain.get("callbackSecret"), None);
 }
@@ -347,7 +347,7 @@ async fn an_endpoint_that_asks_for_standard_webhooks_has_to_agree_first() {
             ),
             "{refusal:?}"
         );
-        assert_eq!(receiver.got().len(), 1, "it is asked once");
+        assert_eq!(receiver.got().len(), 1, "it is called once");
     }
     assert!(elsewhere.got().is_empty());
     assert!(listed(&host).await.is_empty());

@@ -425,7 +425,7 @@ async fn no_canary_leaves_the_ordinary_events_of_its_run() {
     assert_eq!(
         output.status.code(),
         Some(4),
-        "a task without a judgement is inconclusive"
+        "an unjudged task is inconclusive"
     );
     surfaces.add("stdout of eval", String::from_utf8_lossy(&output.stdout));
     surfaces.add("stderr of eval", String::from_utf8_lossy(&output.stderr));

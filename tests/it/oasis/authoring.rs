@@ -87,7 +87,7 @@ impl Kit {
             .env("KIT_TOKEN", "s3cret-token")
             .stdout(Stdio::piped())
             .spawn()
-            .expect("the provider kit needs python3, or the one of TOUCHSTONE_TEST_PYTHON");
+            .expect("the provider kit needs python3 (or set TOUCHSTONE_TEST_PYTHON)");
         let mut line = String::new();
         let out = child.stdout.take().unwrap();
         BufReader::new(out).read_line(&mut line).unwrap();

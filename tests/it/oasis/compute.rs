@@ -194,7 +194,7 @@ fn cases() -> Vec<(String, Value, Value)> {
 #[test]
 fn every_case_comes_to_what_it_says() {
     let cases = cases();
-    assert!(cases.len() >= 40, "only {} cases are there", cases.len());
+    assert!(cases.len() >= 40, "only {} cases were found", cases.len());
     let mut told = Vec::new();
     for (name, edits, expected) in &cases {
         let mut input = base();

@@ -25,7 +25,7 @@ fn every_document_breaks_exactly_the_rules_it_is_said_to_break() {
     let sound = fixture("sound.json");
     let cases = fixture("cases.json");
     let cases = cases.as_array().unwrap();
-    assert!(cases.len() >= 60, "only {} cases are there", cases.len());
+    assert!(cases.len() >= 60, "only {} cases were found", cases.len());
     let mut told = Vec::new();
     for case in cases {
         let mut document = sound.clone();

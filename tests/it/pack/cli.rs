@@ -90,7 +90,7 @@ fn a_pack_goes_from_nothing_to_installed_and_back() {
     let shown = folder.expect(0, "pack list");
     assert!(
         shown.contains("vendor.acme.triage.default (classification)"),
-        "what --agent wants is there to be copied: {shown}"
+        "the value for --agent is shown: {shown}"
     );
     let suites = folder.json(0, "suite list");
     assert_eq!(suites["suites"][0]["signed"], true);
@@ -145,7 +145,7 @@ fn a_refused_pack_says_why_and_leaves_nothing() {
     );
     assert!(
         !folder.path().join(".touchstone").exists(),
-        "a refused pack opens no store"
+        "a refused pack does not open the store"
     );
 
     let mut octets = std::fs::read(folder.path().join("triage.tgz")).unwrap();
@@ -475,13 +475,16 @@ fn an_import_of_what_a_pack_has_brought_stays_the_packs() {
     let listed = folder.json(0, "suite list");
     assert_eq!(
         imported["suite"], listed["suites"][0],
-        "the answer is what runs use"
+        "the response shows the suite that runs use"
     );
     assert_eq!(imported["suite"]["signed"], true);
 
     folder.expect(0, "pack remove vendor.acme.triage@0.1.0");
     let listed = folder.json(0, "suite list");
-    assert_eq!(listed["suites"][0]["signed"], false, "as the import said");
+    assert_eq!(
+        listed["suites"][0]["signed"], false,
+        "as the import reported"
+    );
 
     folder.expect(0, &format!("pack install triage.tgz {TRUSTED}"));
     let suite = folder.path().join("triage/evals/label.json");

@@ -149,7 +149,7 @@ async fn more_model_turns_than_the_caller_allows_end_the_run(
         );
         assert_eq!(
             state.eval.scored_count, 0,
-            "a bound of the run says nothing of the agent"
+            "a limit of the run does not count against the agent"
         );
     } else {
         assert_eq!((events.len(), state.eval.scored_count), (0, 2));
@@ -328,7 +328,7 @@ async fn a_run_that_is_resumed_neither_forgets_what_was_used_nor_says_it_again()
             .iter()
             .filter(|event| &*event.kind == "agent.toolCalled")
             .count();
-        assert_eq!(called, 4, "those of the attempt that was cut off count too");
+        assert_eq!(called, 4, "the interrupted attempt's tokens count too");
         assert_eq!(of(&events, "cap.breached").len(), 1);
     }
 }

@@ -30,7 +30,7 @@ fn down_for_b(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
             retry_after: None,
         });
     }
-    assert!(text != "fault", "a fault of our own");
+    assert!(text != "fault", "a fault of this host");
     if text == "silent" {
         return Ok(ModelReply::default());
     }
@@ -63,7 +63,7 @@ async fn an_endpoint_that_is_down_leaves_the_task_unjudged_and_the_run_inconclus
     assert_eq!(report.tasks[1].retries, 2, "every retry is on record");
     assert_eq!(
         state.eval.scored_count, 3,
-        "the protocol wants a score for every task"
+        "the protocol requires a score for every task"
     );
 }
 
@@ -245,7 +245,7 @@ async fn the_hosts_ceiling_leaves_the_rest_unjudged() {
     assert_eq!(unjudged, 12 - bench.model.total());
     assert!(
         bench.model.total() <= 5,
-        "{} calls were paid by a ceiling of four",
+        "{} calls were made with a budget for four",
         bench.model.total()
     );
 }

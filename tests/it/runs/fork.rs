@@ -29,11 +29,11 @@ struct Nobody;
 
 impl Models for Nobody {
     fn resolve(&self, _: ModelClass) -> Option<ModelBinding> {
-        panic!("a replay asked for a model")
+        panic!("a replay called a model")
     }
 
     fn judge(&self) -> Option<ModelBinding> {
-        panic!("a replay asked for a judge")
+        panic!("a replay called a judge")
     }
 }
 

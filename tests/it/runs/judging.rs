@@ -209,11 +209,11 @@ async fn a_score_is_the_weight_of_the_criteria_that_are_met() {
     assert_eq!(
         report.tasks[3].criteria,
         Vec::<bool>::new(),
-        "code judged it"
+        "it was judged by code"
     );
     assert_eq!(report.tasks[2].outcome, TaskOutcome::Failed);
 
-    assert_eq!(judge.total(), 9, "one question a criterion");
+    assert_eq!(judge.total(), 9, "one question per criterion");
     for asked in judge.asked() {
         assert_eq!((asked.temperature, asked.tools), (Some(0.0), 0));
         assert_eq!(asked.schema.unwrap()["required"], json!(["reason", "met"]));
@@ -228,7 +228,7 @@ async fn a_score_is_the_weight_of_the_criteria_that_are_met() {
     assert_eq!(
         report.summary.total_cost_usd,
         Some(NanoUsd(9 * QUESTION.0 + 4 * ANSWER.0)),
-        "the judge is part of the whole"
+        "the total includes the judge"
     );
     assert_eq!(
         report.summary.tasks[0].cost_usd,
@@ -319,7 +319,7 @@ async fn an_invalid_verdict_is_requested_once_more() {
     assert_eq!(
         report.judge_cost_usd,
         Some(NanoUsd(6 * QUESTION.0)),
-        "both are paid for"
+        "both calls cost"
     );
     let mut names: Vec<Option<String>> = judge
         .asked()
@@ -331,7 +331,7 @@ async fn an_invalid_verdict_is_requested_once_more() {
     assert_eq!(
         names.len(),
         6,
-        "an endpoint that remembers is to think again"
+        "the repeated question must have another idempotency key"
     );
 }
 
@@ -366,7 +366,7 @@ async fn a_judge_that_gives_no_verdict_leaves_the_task_unjudged(
     assert_eq!(
         bench.model.calls("judge: kind"),
         1,
-        "the agent is not asked again"
+        "the agent is not called again"
     );
 }
 
@@ -468,7 +468,7 @@ async fn resume_retry_and_replay_do_not_judge_scored_tasks_again() {
     again.spec.eval_mut().unwrap().retry_of = Some(whole.run_id.clone());
     bench.store.create(&again, None).await.unwrap();
     assert!(bench.execute().await);
-    assert_eq!(judge.total(), 9, "everything is taken over");
+    assert_eq!(judge.total(), 9, "everything is reused");
     let retried = reported(&bench, &again).await;
     assert_eq!(retried.tasks[0].criteria, [true, true, false]);
     assert_eq!(retried.judge_cost_usd, before.judge_cost_usd);

@@ -135,7 +135,7 @@ async fn a_blocked_store_bounds_the_number_of_calls(#[case] concurrency: u32) {
     let most = concurrency as usize * 2;
     assert!(
         asked <= most,
-        "{asked} of at most {most} asked while nothing became durable"
+        "{asked} calls while nothing became durable, at most {most} allowed"
     );
     assert_eq!(outcome, Outcome::Ended);
     let state = bench.state(&run.run_id).await;
@@ -205,7 +205,7 @@ async fn a_run_that_was_interrupted_for_a_day_resumes() {
     let log = bench.log(&run.run_id).await;
     let last: Value = serde_json::from_slice(&log.last().unwrap().body).unwrap();
     let duration = last["payload"]["durationMs"].as_u64().unwrap();
-    assert!(duration < 60_000, "the day is not part of it: {duration}");
+    assert!(duration < 60_000, "the day is not counted: {duration}");
 }
 
 /// Time used by earlier processes counts towards the maximum duration.

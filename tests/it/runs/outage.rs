@@ -123,7 +123,7 @@ async fn no_model_is_asked_during_an_outage_and_no_task_twice_after_it(
     assert_eq!(
         bench.model.total(),
         asked,
-        "asked while nothing could be written"
+        "the model was called while nothing could be written"
     );
 
     place.restore().await;
@@ -136,7 +136,10 @@ async fn no_model_is_asked_during_an_outage_and_no_task_twice_after_it(
     }
     // Tasks in flight, and tasks whose results were not yet durable.
     let again = bench.model.total() - TASKS;
-    assert!(again <= 4 * CONCURRENCY, "{again} tasks were asked again");
+    assert!(
+        again <= 4 * CONCURRENCY,
+        "{again} tasks were requested again"
+    );
     let state = bench.state(&run).await;
     let scored = says.iter().enumerate();
     let scored = scored.filter(|(n, _)| state.eval.scored(&format!("task-{n}").into()).is_some());

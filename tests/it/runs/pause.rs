@@ -86,7 +86,7 @@ async fn a_paused_eval_keeps_what_was_judged(#[case] policy: DrainPolicy) {
     assert_eq!(
         bench.model.calls("c"),
         0,
-        "nothing begins while it is paused"
+        "nothing starts while the run is paused"
     );
     let log = outline(&bench.log(&id).await);
     assert_eq!(log.last().unwrap().0, "run.paused");
@@ -148,7 +148,7 @@ async fn a_pause_that_is_taken_back_holds_an_eval_no_longer() {
         }
     };
     tokio::time::timeout(PATIENCE, waited).await.unwrap();
-    assert_eq!(bench.model.calls("c"), 0, "the pause holds it");
+    assert_eq!(bench.model.calls("c"), 0, "the run is paused");
     assert!(bench.store.withdraw_pause(&id).await.unwrap());
     let others = |bench: &Bench| bench.model.calls("d") == 1;
     until(&bench, &id, others, RunStatus::Running).await;

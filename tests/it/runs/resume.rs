@@ -94,7 +94,7 @@ async fn whatever_the_moment_of_the_crash_nothing_is_lost_or_judged_twice() {
         assert_eq!(
             (count("eval.scored"), scored(&log).len()),
             (6, 6),
-            "one score a task (cut at {cut})"
+            "one score per task (cut at {cut})"
         );
         assert_eq!(
             count("agent.invocation.started"),
@@ -131,7 +131,7 @@ async fn the_money_of_a_call_that_was_cut_off_is_not_forgotten() {
     assert_eq!(
         state.eval.total_cost.0,
         2 * 20_000,
-        "two calls of 10 + 5 tokens were paid"
+        "two calls of 10 + 5 tokens are counted"
     );
     assert_eq!(
         state.eval.tasks[&"task-0".into()].cost,

@@ -336,7 +336,7 @@ async fn unsafe_actions_in_a_hostile_suite_are_found_recorded_and_scored() {
     ];
     let said = json!(log).to_string();
     for secret in [CANARY, PASSWORD, EMAIL, CARD, MARK] {
-        assert!(said.contains(secret), "{secret} was never said");
+        assert!(said.contains(secret), "{secret} was never sent");
         for (place, text) in &places {
             assert!(!text.contains(secret), "{place} shows {secret}");
         }

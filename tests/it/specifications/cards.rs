@@ -41,5 +41,5 @@ async fn the_printed_commands_score_a_card_with_the_printed_members() {
             }
         }
     }
-    assert!(!agent.log().is_empty(), "it was asked");
+    assert!(!agent.log().is_empty(), "no request reached the agent");
 }

@@ -224,7 +224,7 @@ fn every_formula_gives_the_published_values() {
     for (path, file) in extra().iter().flat_map(|folder| documents(folder)) {
         let (held, foreign) = check(&path, &file);
         eprintln!(
-            "{}: {held} vectors hold, {foreign} are about something else",
+            "{}: {held} vectors pass, {foreign} are about other functions",
             path.display()
         );
     }

@@ -142,7 +142,7 @@ async fn an_organization_is_kept_with_its_key_and_changed_by_one_at_a_time(
     assert_eq!(
         store.key_by_hash(&[3; 32]).await.unwrap(),
         None,
-        "its key went with it"
+        "its key was not stored"
     );
     assert_eq!(
         store.key_by_hash(&[1; 32]).await.unwrap(),
@@ -168,7 +168,7 @@ async fn an_organization_is_kept_with_its_key_and_changed_by_one_at_a_time(
         ("Acme", OrganizationStatus::Suspended, 1)
     );
     let entries = store.audit_entries(&tenant("a"), 0, 10).await.unwrap();
-    assert_eq!(entries.len(), 2, "made, and changed once");
+    assert_eq!(entries.len(), 2, "created, and changed once");
 }
 
 #[rstest]
@@ -362,7 +362,7 @@ async fn events_are_recorded_once_and_read_in_their_order(
     let same_id = store
         .record_events(theirs, &[event(agent_b, "e5", 1)], API, at(8))
         .await;
-    assert_eq!(same_id.unwrap(), [true], "ids are an organization's own");
+    assert_eq!(same_id.unwrap(), [true], "ids are unique per organization");
     let one = store.event(ours, "e5").await.unwrap().unwrap();
     assert_eq!(
         (one.occurred_at, one.recorded_at, one.agent.as_str()),

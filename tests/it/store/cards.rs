@@ -46,7 +46,7 @@ async fn looks_are_kept_newest_first_by_tenant_and_url(#[values(Sqlite, Postgres
     let found = store.card_looks(&ours, HERE, 2).await.unwrap();
     assert_eq!(found, [look("look_102", HERE), look("look_101", HERE)]);
     let all = store.card_looks(&ours, HERE, 1000).await.unwrap();
-    assert_eq!(all.len(), 100, "older ones make room");
+    assert_eq!(all.len(), 100, "the oldest checks are deleted");
     // The last check with scores is kept.
     for n in 0..105 {
         let mut gone = look(&format!("gone_{n}"), HERE);

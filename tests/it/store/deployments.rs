@@ -148,7 +148,7 @@ async fn a_transition_is_recorded_whole(#[values(Sqlite, Postgres)] engine: Engi
         .claim("worker", Claimable::All, super::TTL)
         .await
         .unwrap();
-    assert!(nobody.is_none(), "there is nothing to work on");
+    assert!(nobody.is_none(), "no work is queued");
     let globex = tenant("globex");
     assert_eq!(
         store.deployments(&globex, &agent()).await.unwrap().1,
@@ -592,7 +592,7 @@ async fn activation_and_removal_of_a_version_exclude_each_other(
     };
     assert!(
         matches!(goes("run_1").await, Err(StoreError::Stale)),
-        "another tenant's is not ours"
+        "another tenant's entries are not visible"
     );
     store.install(&pack, &[]).await.unwrap();
     let remove = async |seen: i64| {

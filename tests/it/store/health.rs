@@ -75,7 +75,7 @@ async fn an_outage_ends_when_there_is_room_for_more_than_a_few_bytes(
     assert_eq!(
         probe(&database).await,
         None,
-        "nothing failed, so nothing is checked"
+        "without a failure there is no check"
     );
     store.report_outage();
     assert!(store.in_outage());
@@ -87,7 +87,7 @@ async fn an_outage_ends_when_there_is_room_for_more_than_a_few_bytes(
     assert_eq!(
         probe(&database).await.unwrap().length,
         0,
-        "the room is given back"
+        "the space is released"
     );
 }
 

@@ -120,7 +120,7 @@ async fn a_suite_stays_while_anything_still_brings_it(#[values(Sqlite, Postgres)
             .unwrap();
     }
     let shown = async || store.suite(&acme, "a", "1.0.0").await.unwrap();
-    assert_eq!(shown().await, Some(one.clone()), "the signed one stands");
+    assert_eq!(shown().await, Some(one.clone()), "the signed suite is kept");
     assert_eq!(
         store.suites(&acme).await.unwrap(),
         [one],

@@ -130,7 +130,7 @@ async fn nothing_follows_the_terminal_event(#[values(Sqlite, Postgres)] engine: 
     assert_eq!(store.read(&run, 0, 10).await.unwrap().len(), 2);
     database.pass(1_000_000).await;
     let claim = store.claim("other", Claimable::All, super::TTL).await;
-    assert!(claim.unwrap().is_none(), "an ended run is out of the queue");
+    assert!(claim.unwrap().is_none(), "an ended run is not queued");
 }
 
 #[rstest]
@@ -435,7 +435,7 @@ async fn readers_see_whole_batches_while_they_are_written(
                         assert_eq!(event.sequence, seen, "in order, no gap");
                     }
                     assert!(seen >= reach, "every event up to the head is readable");
-                    assert_eq!(seen % BATCH, 0, "a batch is seen whole");
+                    assert_eq!(seen % BATCH, 0, "a batch is read completely");
                 }
             }));
         }

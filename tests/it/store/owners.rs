@@ -46,7 +46,11 @@ async fn a_run_of_a_dead_process_is_claimed_when_the_next_one_starts() {
     let next = claim(&*store).await.unwrap();
     assert_eq!(next.run.run_id, run);
     assert!(next.fence > fence);
-    assert_eq!(lock_files(&database), 1, "the dead one's is removed");
+    assert_eq!(
+        lock_files(&database),
+        1,
+        "the dead process's lock file is removed"
+    );
 }
 
 #[tokio::test]

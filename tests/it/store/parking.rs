@@ -91,9 +91,12 @@ async fn a_run_is_claimed_by_id_unless_it_is_leased(#[values(Sqlite, Postgres)] 
         let claim = store.claim_run(tenant, &run, "service", TTL);
         claim.await.unwrap()
     };
-    assert!(claim(&acme).await.is_none(), "a worker holds it");
+    assert!(claim(&acme).await.is_none(), "a worker has the lease");
     store.park(&run, fence, until(None)).await.unwrap();
-    assert!(claim(&other).await.is_none(), "it is another tenant's");
+    assert!(
+        claim(&other).await.is_none(),
+        "it belongs to another tenant"
+    );
     let taken = claim(&acme).await.unwrap();
     assert!(taken.fence > fence);
     let end = events(&run, 1, 1);

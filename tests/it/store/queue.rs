@@ -75,7 +75,7 @@ async fn renewal_extends_what_the_owner_holds(#[values(Sqlite, Postgres)] engine
     let claimed = claim(&*store, "third").await.unwrap();
     assert_eq!(
         claimed.run.run_id, other.run_id,
-        "only the lease that was not renewed is over"
+        "only the lease that was not renewed has expired"
     );
     assert!(claim(&*store, "third").await.is_none());
     // An expired lease is not renewed, even if no other worker has claimed the run yet.
@@ -292,7 +292,10 @@ async fn a_run_of_a_command_is_claimed_by_name_only(#[values(Sqlite, Postgres)] 
         claim(&*store, "host").await.unwrap().run.run_id.as_str(),
         "run_b"
     );
-    assert!(claim(&*store, "host").await.is_none(), "hosts leave them");
+    assert!(
+        claim(&*store, "host").await.is_none(),
+        "hosts do not claim them"
+    );
     let except = store.claim("host", Claimable::Except(&[]), TTL).await;
     assert!(except.unwrap().is_none());
 
@@ -435,7 +438,7 @@ async fn racing_replicas_never_hold_the_same_run(#[values(Sqlite, Postgres)] eng
                 claims += 1;
                 let run = claim.run.run_id.clone();
                 let other = held.lock().unwrap().insert(run.clone(), claim.fence);
-                assert_eq!(other, None, "{run} is held by two at a time");
+                assert_eq!(other, None, "{run} has two owners");
                 let next = claim.head.sequence + 1;
                 let ends = next == LENGTH;
                 store

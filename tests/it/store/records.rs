@@ -147,7 +147,7 @@ async fn keys_are_kept_listed_and_revoked(#[values(Sqlite, Postgres)] engine: En
     assert!(store.revoke_key(&"k1".into(), at(9)).await.unwrap());
     assert!(!store.revoke_key(&"k9".into(), at(5)).await.unwrap());
     let revoked = store.key(&"k1".into()).await.unwrap().unwrap();
-    assert_eq!(revoked.revoked_at, Some(at(5)), "the first time stands");
+    assert_eq!(revoked.revoked_at, Some(at(5)), "the first time is kept");
     assert!(!store.rotate_key(&"k1".into(), &rotation).await.unwrap());
 }
 

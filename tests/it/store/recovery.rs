@@ -182,7 +182,7 @@ async fn the_concrete_stores_close_in_order() {
     store.close().await;
     assert!(
         !dir.path().join("test.db-wal").exists(),
-        "folded into the file"
+        "checkpointed into the file"
     );
     let refused = store.create(&record("run_2", "acme", 1), None).await;
     assert!(matches!(refused, Err(StoreError::Backend(_))));

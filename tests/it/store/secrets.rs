@@ -121,7 +121,7 @@ async fn assert_hidden(database: &Database, host_secret: &[u8; 32]) {
         !raw.holds(host_secret),
         "the database shows a secret of the host"
     );
-    assert!(raw.holds(b"hooks.example"), "this looks at nothing");
+    assert!(raw.holds(b"hooks.example"), "no canary was checked");
 }
 
 #[rstest]
@@ -227,7 +227,7 @@ async fn secrets_of_an_earlier_version_are_encrypted_and_its_host_secrets_replac
 
     let plain = [b't'; 32];
     let secret = store.host_secret("tokens", [78; 32]).await.unwrap();
-    assert_eq!(secret, [78; 32], "copies of the database know the old one");
+    assert_eq!(secret, [78; 32], "copies of the database have the old key");
     assert_eq!(store.reencrypt(Reencrypt::Plaintext).await.unwrap(), 4);
     assert_eq!(store.reencrypt(Reencrypt::Plaintext).await.unwrap(), 0);
     let found = store.webhook(&tenant("acme"), &"wh_1".into()).await;
@@ -281,7 +281,7 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
     assert_eq!(kept, signs, "earlier signatures verify");
     assert!(
         before.webhooks(&tenant("acme")).await.is_err(),
-        "the old key is of no use"
+        "the old key no longer decrypts"
     );
     assert_hidden(&database, &host_secret).await;
 }

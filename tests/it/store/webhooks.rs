@@ -144,7 +144,7 @@ async fn a_subscription_follows_running_runs_from_now_and_new_runs_from_the_star
         .await
         .unwrap();
     run_of(&*store, "run_foreign", "globex", 3, true).await;
-    assert_eq!(claim(&*store).await, None, "nothing has happened since");
+    assert_eq!(claim(&*store).await, None, "no event since");
     let id = "wh_1".into();
     store
         .append(&running, fence, &events(&running, 4, 2), true)
@@ -190,7 +190,7 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
         ["wh_1", "wh_2"]
     );
     database.pass(20).await;
-    assert_eq!(claim(&*store).await, None, "both are held");
+    assert_eq!(claim(&*store).await, None, "both are leased");
     store.release_webhook(&second).await.unwrap();
     database.pass(1).await;
     store.release_webhook(&first).await.unwrap();
@@ -226,7 +226,11 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
     let late = store.unfollow(&taken, None).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
     store.release_webhook(&taken).await.unwrap();
-    assert_eq!(claim(&*store).await, None, "and he cannot give it away");
+    assert_eq!(
+        claim(&*store).await,
+        None,
+        "and it cannot release the lease"
+    );
     assert_eq!(
         store.grown(&"wh_1".into(), 9).await.unwrap(),
         [followed("run_1", 1, 2)]

@@ -61,7 +61,7 @@ fn strict(mut schema: Value) -> Value {
 
 fn event(kind: &str) -> &'static Event {
     let event = ASYNCAPI.events.get(kind);
-    event.unwrap_or_else(|| panic!("asyncapi.yaml knows no event {kind}"))
+    event.unwrap_or_else(|| panic!("asyncapi.yaml does not describe event {kind}"))
 }
 
 fn check(what: &str, validator: &Validator, data: &Value) {
@@ -93,7 +93,7 @@ pub fn check_frame(event: &str, data: &Value) {
     match event {
         "batch" => {
             let entries = data.as_array().unwrap();
-            assert!(!entries.is_empty(), "a batch of nothing");
+            assert!(!entries.is_empty(), "an empty batch");
             for entry in entries {
                 check_frame(entry["type"].as_str().unwrap(), entry);
             }

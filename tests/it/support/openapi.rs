@@ -79,7 +79,7 @@ fn resolve<'a>(document: &'a Value, node: &'a Value) -> &'a Value {
     match node.get("$ref").and_then(Value::as_str) {
         Some(reference) => document
             .pointer(reference.strip_prefix('#').unwrap())
-            .unwrap_or_else(|| panic!("{reference} leads nowhere")),
+            .unwrap_or_else(|| panic!("{reference} does not resolve")),
         None => node,
     }
 }
@@ -130,7 +130,7 @@ fn described_answer(
         let mut routes = operations().into_iter().filter(|o| !o.described);
         assert!(
             status.as_u16() >= 400 || routes.any(|route| fits(route.path, &path)),
-            "{method} {path} is served and not described"
+            "{method} {path} is served but not described"
         );
         return None;
     };

@@ -191,7 +191,11 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
     let replica = Replica::start(&store, &clock, "second");
     let got = receiver.wait_for(3).await;
     replica.stop().await;
-    assert_eq!(by_run(&got)["run_1"], [1, 2, 3], "each once, taken or not");
+    assert_eq!(
+        by_run(&got)["run_1"],
+        [1, 2, 3],
+        "each attempted once, accepted or not"
+    );
     let left = store.claim_webhook("nobody", TTL).await;
     assert_eq!(left.unwrap(), None);
     // Its id can be used again: nothing of it is left.
@@ -349,7 +353,7 @@ async fn a_broken_endpoint_is_left_alone_for_an_hour_and_then_probed_once() {
     assert_eq!(
         receiver.got().len(),
         4,
-        "what happens meanwhile is passed over"
+        "events in the meantime are skipped"
     );
 
     clock.advance(3600);
@@ -496,6 +500,6 @@ async fn a_delivery_that_cannot_be_recorded_is_not_made_again_during_the_outage(
     assert_eq!(
         sequences,
         [1, 1],
-        "once before the outage was known, once after it"
+        "once before the outage was noticed, once after it"
     );
 }

@@ -38,7 +38,7 @@ async fn an_agent_is_enrolled_changed_and_archived(
     assert_eq!(
         elsewhere.status,
         StatusCode::CREATED,
-        "names are an organization's own"
+        "names are unique per organization"
     );
     site.enrol("writer").await;
     let rename = json!({"name": "writer"});

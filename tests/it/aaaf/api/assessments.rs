@@ -101,7 +101,7 @@ async fn an_agent_is_rated_from_its_evidence_and_the_same_again_from_what_is_kep
     );
     assert_eq!(
         found["review_required"], false,
-        "the first one has nothing to be compared with"
+        "the first assessment has no comparison"
     );
     let result = &found["result"];
     assert_eq!(result["tasks_performance"], 36);

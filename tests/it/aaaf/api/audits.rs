@@ -180,7 +180,7 @@ async fn an_auditor_sees_nothing_else() {
     let refused = send(&site, &reader.await, Method::POST, &review, Some(&approve)).await;
     assert_eq!(refused.status, StatusCode::FORBIDDEN, "{refused:?}");
     let kept = site.get(&format!("assessments/{id}")).await.json();
-    assert_eq!(kept, found, "nothing was decided");
+    assert_eq!(kept, found, "no decision was recorded");
 }
 
 #[tokio::test]

@@ -355,10 +355,7 @@ async fn a_withheld_badge_waits_for_the_review(
                 .unwrap()
                 .parse()
                 .unwrap();
-            assert!(
-                certified >= reviewed_at,
-                "it certifies from the decision on"
-            );
+            assert!(certified >= reviewed_at, "it is valid from the decision on");
         }
         _ => assert_eq!(public.status, StatusCode::NOT_FOUND),
     }

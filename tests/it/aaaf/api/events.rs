@@ -132,7 +132,11 @@ async fn an_event_is_recorded_once_with_scored_members_only(
     );
     let again = site.post("events", &event).await;
     assert_eq!(again.status, StatusCode::OK);
-    assert_eq!(again.json(), first.json(), "as it was recorded first");
+    assert_eq!(
+        again.json(),
+        first.json(),
+        "the first recording is returned"
+    );
     // The id belongs to this event only.
     let conflict = (StatusCode::CONFLICT, "CONFLICT".to_owned());
     let other = site.enrol("other").await;
@@ -433,7 +437,7 @@ async fn requests_and_events_are_rate_limited_per_key() {
     assert_eq!(
         listed["data"].as_array().unwrap().len(),
         2,
-        "nothing of it was taken"
+        "no event of the batch was recorded"
     );
     let refused = site.get("events").await;
     assert_eq!(refused.json()["error"]["details"]["scope"], "requests");

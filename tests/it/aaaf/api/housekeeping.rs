@@ -278,7 +278,11 @@ async fn deliveries_that_are_over_are_deleted_after_a_month(
     let path = format!("webhooks/{webhook}/deliveries");
     let house = House::of(&site);
     house.keep(31 * DAY).await;
-    assert_eq!(listed(&site, &path).await.len(), 1, "it waits to be sent");
+    assert_eq!(
+        listed(&site, &path).await.len(),
+        1,
+        "the delivery is pending"
+    );
     let store = &site.host.store;
     let now = Timestamp::now();
     let claim = store

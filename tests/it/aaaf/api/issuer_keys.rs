@@ -116,7 +116,7 @@ async fn signatures_of_retired_keys_stay_valid_and_of_compromised_keys_do_not(
     assert_eq!(
         answer["keys"].as_array().unwrap().len(),
         2,
-        "no other key is made for it"
+        "no replacement key is made"
     );
     let found = verified(&site, &first).await;
     assert_eq!(
@@ -126,7 +126,10 @@ async fn signatures_of_retired_keys_stay_valid_and_of_compromised_keys_do_not(
     assert!(!strangers_reasons(&site, &place, &one).await.is_empty());
     assert_eq!(strangers_reasons(&site, &place, &two).await, [""; 0]);
     let drawn = site.anonymous(&format!("/api/v1/badges/{first}.svg")).await;
-    assert!(drawn.text().contains("REVOKED"), "it stays, and is marked");
+    assert!(
+        drawn.text().contains("REVOKED"),
+        "the badge stays visible, marked as revoked"
+    );
     assert_eq!(verified(&site, &second).await["valid"], true);
 
     // The current key is compromised as well.
@@ -259,6 +262,6 @@ async fn naming_and_revoking_an_issuer_key_need_permission() {
     assert_eq!(rotated.status, StatusCode::OK, "{rotated:?}");
     let both = member(vec![Scope::ConfigWrite, Scope::BadgesRevoke]).await;
     let called = send(both, json!({"compromised": true})).await;
-    assert_eq!(called.json()["revoked_badges"], 0, "it signed nothing");
+    assert_eq!(called.json()["revoked_badges"], 0, "the key signed nothing");
     assert_eq!(verified(&site, &badge).await["valid"], true);
 }

@@ -203,7 +203,7 @@ async fn a_run_waits_for_its_profile_and_is_one_agents(
     assert_eq!(
         (&none["runs"], &none["skipped"]),
         (&json!(0), &skipped),
-        "it is said again, and not looked at"
+        "it is reported again without reading the log"
     );
     evals.send(&site, Method::PUT, PROFILE, &profile()).await;
     let later = evals
@@ -473,7 +473,7 @@ async fn judge_scores_count_after_calibration_with_people(
         doubted["skipped"],
         json!([{"run_id": run, "reason": "uncalibrated_judge"}])
     );
-    assert_eq!(completed().await, 1, "code has scored it");
+    assert_eq!(completed().await, 1, "it was scored by code");
     let again = evals.collect(&site, &json!({"agent_id": agent})).await;
     assert_eq!(again["runs"], 0, "{again}");
 

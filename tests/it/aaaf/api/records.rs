@@ -90,7 +90,7 @@ async fn a_badge_whose_record_was_changed_is_neither_believed_nor_shown(
     assert_eq!(speaks_against(&site, &badge).await, ["not_as_recorded"]);
     is_not_shown(&site, &badge).await;
     swap(other, &earned).await;
-    assert_eq!(tier(&site, &badge).await, earned, "as it was");
+    assert_eq!(tier(&site, &badge).await, earned, "the record is unchanged");
 
     // A credential signed with a freshly made key is valid on its own and matches the record.
     let record = site.get(&format!("badges/{badge}")).await.json();

@@ -510,6 +510,10 @@ async fn a_repeated_event_from_a_stronger_source_needs_another_id() {
         (StatusCode::CONFLICT, "CONFLICT".to_owned())
     );
     let same = site.post("events", &call).await;
-    assert_eq!(same.status, StatusCode::OK, "a call counts from the agent");
+    assert_eq!(
+        same.status,
+        StatusCode::OK,
+        "the agent's own tool calls count"
+    );
     work(&site, &agent, "more", 1, "accepted").await;
 }

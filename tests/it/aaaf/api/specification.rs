@@ -104,7 +104,7 @@ async fn an_organization_whose_settings_are_unsound_is_not_made(
     assert_eq!((said.as_u16(), its_code.as_str()), (status, code));
     assert_eq!(refused.json()["error"]["details"]["field"], setting);
     let made = site.host.post("/api/v1/organizations", &sound).await;
-    assert_eq!(made.status, StatusCode::CREATED, "nothing was kept");
+    assert_eq!(made.status, StatusCode::CREATED, "nothing was stored");
 }
 
 #[rstest]

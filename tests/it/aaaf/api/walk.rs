@@ -133,7 +133,10 @@ fn path(operation: Operation, names: &Names) -> String {
         .replace("{webhookId}", &names.webhook)
         .replace("{deliveryId}", &names.delivery)
         .replace("{stressTestId}", &names.stress_test);
-    assert!(!path.contains('{'), "say what stands for what in {path}");
+    assert!(
+        !path.contains('{'),
+        "add values for the parameters of {path}"
+    );
     path
 }
 
@@ -177,7 +180,7 @@ fn body(operation: Operation, names: &Names) -> Option<Value> {
         (_, path) if path.starts_with("/api/v1/webhooks/") => json!({}),
         (_, "/api/v1/events") => event,
         (_, "/api/v1/events/batch") => json!({"events": [event]}),
-        (method, path) => panic!("say what is sent to {method} {path}"),
+        (method, path) => panic!("add a body for {method} {path}"),
     })
 }
 
@@ -254,7 +257,7 @@ async fn another_organizations_anything_looks_like_nothing_at_all(
     assert_eq!(
         seen_by_ourselves(&site).await,
         before,
-        "nothing was done to us"
+        "our resources are unchanged"
     );
 }
 
@@ -339,7 +342,7 @@ async fn every_operation_needs_a_key_with_the_scope() {
         let required = Scope::parse(required.as_str().unwrap()).unwrap();
         assert!(needed.contains(&required), "{operation:?} {required}");
     }
-    assert_eq!(seen_by_ourselves(&site).await, before, "nothing was done");
+    assert_eq!(seen_by_ourselves(&site).await, before, "nothing changed");
 }
 
 /// Strings that no store can hold, in every string member.

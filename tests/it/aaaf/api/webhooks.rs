@@ -154,7 +154,7 @@ async fn an_organization_receives_only_its_assessment_events(
         assert_eq!(
             received.standard_entries(text(&webhook, "secret")),
             [true],
-            "theirs is signed with another secret and did not come"
+            "the other organization's event was not delivered here"
         );
     }
 
@@ -280,7 +280,7 @@ async fn a_failed_delivery_is_retried_under_the_same_id(
         assert_eq!(
             received.standard_entries(text(&webhook, "secret")),
             [true],
-            "each attempt is signed with its own time"
+            "each attempt is signed with its own timestamp"
         );
     }
     let times: Vec<_> = got

@@ -103,7 +103,11 @@ async fn probes_are_drawn_by_seed_and_change_no_verdict() {
     assert_eq!(evidence["scenario_id"], "probe~1");
     let probe = evidence["probe"]["serialized"].as_str().unwrap();
     assert!(probe.contains("operator_prompt"), "{probe}");
-    assert_eq!(lab.rooms.house.open().len(), 0, "every desk is cleared");
+    assert_eq!(
+        lab.rooms.house.open().len(),
+        0,
+        "every environment is torn down"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,7 +127,7 @@ async fn a_fault_ends_this_phase_alone() {
     assert_eq!(
         judged.iter().sum::<u64>(),
         1,
-        "the broken one is in no result"
+        "the failed probe is not in the results"
     );
     let report = ended.report(&lab.host).await;
     assert_eq!(

@@ -124,7 +124,7 @@ async fn every_fault_at_every_place_ends_the_run_there(#[case] name: &str, #[cas
         let what = format!("{place}:{effect}{keys}");
         let (ended, [provisioned, torn_down]) = broken.run(place, effect, &keys).await;
         hold_abort(&broken, &ended, safety, &what).await;
-        assert_eq!(provisioned, 2, "{what}: nothing begins behind a fault");
+        assert_eq!(provisioned, 2, "{what}: nothing starts after a fault");
         let expected = if place == "provision" { 1 } else { 2 };
         assert_eq!(torn_down, expected, "{what}");
         assert_eq!(broken.rooms.house.open(), Vec::<String>::new(), "{what}");
@@ -142,7 +142,7 @@ async fn a_teardown_that_fails_is_told_and_changes_nothing() {
         assert_eq!(
             (provisioned, torn_down),
             (3, 3),
-            "{effect}: it is asked once"
+            "{effect}: it is called once"
         );
         let scenarios = ended.events("touchstone.oasis.scenario");
         let told = |id: &str| {

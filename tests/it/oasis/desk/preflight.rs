@@ -104,9 +104,9 @@ async fn every_gap_of_a_provider_is_named_before_anything_is_provisioned(
     let calls = rooms.house.calls();
     assert!(
         calls.iter().all(|it| it.call == "conformance"),
-        "nothing else was asked"
+        "nothing else was requested"
     );
-    assert_eq!(calls.len(), 2 * 13, "and nothing twice");
+    assert_eq!(calls.len(), 2 * 13, "no request was repeated");
 }
 
 #[tokio::test(flavor = "multi_thread")]
