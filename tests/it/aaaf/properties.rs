@@ -29,7 +29,7 @@ fn written(input: &Value, events: &[Event]) -> String {
     }
 }
 
-/// The evidence of one dimension, without the settings that only cause errors.
+/// The raw value of one dimension; `None` if the dimension is not scored.
 fn only(input: &Value, events: &[Event], dimension: Dimension) -> Option<f64> {
     let mut assessment = input["assessment"].clone();
     assessment["type"] = json!("single_dimension");
@@ -41,7 +41,7 @@ fn only(input: &Value, events: &[Event], dimension: Dimension) -> Option<f64> {
     }
 }
 
-/// Gives every event a distinct time and removes duplicates, so that the order cannot matter.
+/// Gives every event a distinct time and no id, so that order and repeated ids cannot matter.
 fn without_ties(input: &mut Value) {
     for (place, event) in input["events"]
         .as_array_mut()

@@ -134,7 +134,7 @@ impl Wire {
         Act::json(200, &body.to_string())
     }
 
-    /// A call with unmodified arguments.
+    /// A tool call with exactly these arguments; a string is sent as it is.
     fn calls(self, tool: &str, arguments: Value) -> Act {
         let text = arguments
             .as_str()

@@ -547,7 +547,7 @@ async fn people_are_not_asked_without_end() {
         assert!(asked < 100);
     };
     refused(&refusal, StatusCode::CONFLICT, "conflict");
-    // A pending approval is not requested twice, so this call still succeeds.
+    // A pending approval is not requested again, so repeating its request causes no conflict.
     body["evalRunId"] = json!("run_1");
     refused(
         &host.post(&path(), &body).await,

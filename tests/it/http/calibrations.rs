@@ -184,7 +184,7 @@ async fn a_host_that_stops_says_so() {
     assert_eq!(attempt["failure"]["error"], "unavailable", "{attempt}");
 }
 
-/// In this case the judge's answer cannot be recorded, but its cost still counts.
+/// The judge's answer could not be recorded then, but it would cost.
 #[rstest]
 #[tokio::test]
 async fn no_judge_is_asked_while_the_database_takes_no_writes(

@@ -193,7 +193,7 @@ async fn polls_and_streams_of_large_events_bring_all_of_them() {
         let stream = host.get(&path).await.text();
         assert_eq!(stream.matches("\"eventId\"").count(), 40);
     }
-    // No event passes the filter, and the response says only that.
+    // No event passes the filter, so the response is an empty page.
     let path = format!("/v1/runs/{}/events?streamMode=messages", recorder.run);
     let json = host
         .request(axum::http::Method::GET, &path)

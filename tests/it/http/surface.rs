@@ -366,7 +366,7 @@ async fn answers_are_compressed_for_those_who_ask() {
     assert_eq!(stream.headers().get("content-encoding"), None);
 }
 
-/// A later rejection would come after the request took effect.
+/// A rejection would come after the request took effect.
 #[rstest]
 #[case("identity;q=0")]
 #[case("*;q=0")]

@@ -1,4 +1,4 @@
-//! Run limits of one replica.
+//! Run slots of one replica.
 
 use std::sync::Arc;
 use std::time::Duration;

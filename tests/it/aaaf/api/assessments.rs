@@ -803,7 +803,7 @@ async fn long_events_of_many_tasks_are_assessed() {
     site.host.assess();
     let agent = site.enrol("triage").await;
     work(&site, &agent, "good", 36, "accepted").await;
-    // Several large tasks exceed the size limit with fewer events than one fold takes.
+    // More text than one task may have, spread over many tasks, in fewer events than one batch.
     let said = "x".repeat(15_000);
     called(&site, &agent, Recorder::Organization, 4800, 4800, &said).await;
     let order = json!({"agent_id": agent, "type": "passive_only"});
