@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
-use super::assessments::{on_its_own_thread, too_little};
+use super::assessments::{needs_review, on_its_own_thread, too_little};
+use super::badges::is_rejected;
 use super::collection::{About, CollectError, Collected, collect};
 use super::issuer::{Issuer, Keeps, NotIssued};
 use super::stress_tests::{Bench, Standing};
@@ -298,7 +299,8 @@ impl Assessor {
                 .store
                 .last_rating(record.agent_number, record.created_at)
                 .await?;
-            let compared = calibrated(record, before.as_ref(), rating, &config)?;
+            let settled = self.settled(before.clone()).await?;
+            let compared = calibrated(record, settled.as_ref(), rating, &config)?;
             calibration = Some(compared.under(config.rules.review_policy));
             if let Some(Finding::Scored {
                 intervals: then, ..
@@ -326,6 +328,24 @@ impl Assessor {
             },
             draft,
         })
+    }
+
+    /// `last`, or the newest rating before it that needs no review and was not rejected.
+    ///
+    /// Compared with a rating that waits for a review or was rejected, the same scores would be
+    /// certified by assessing once more.
+    async fn settled(
+        &self,
+        mut last: Option<AssessmentRecord>,
+    ) -> Result<Option<AssessmentRecord>, StoreError> {
+        while let Some(rating) = &last {
+            if !needs_review(rating) && !is_rejected(rating) {
+                break;
+            }
+            let (agent, before) = (rating.agent_number, rating.created_at);
+            last = self.store.last_rating(agent, before).await?;
+        }
+        Ok(last)
     }
 
     /// Why nothing is certified, whatever the rating.
@@ -375,7 +395,7 @@ impl Assessor {
     }
 }
 
-/// Compares with the agent's last rating, if there is one.
+/// Compares with an earlier rating of the agent, if there is one.
 fn calibrated(
     record: &AssessmentRecord,
     before: Option<&AssessmentRecord>,

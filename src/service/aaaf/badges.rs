@@ -121,7 +121,7 @@ pub struct Since {
     pub archived: bool,
 }
 
-fn is_rejected(assessment: &AssessmentRecord) -> bool {
+pub(super) fn is_rejected(assessment: &AssessmentRecord) -> bool {
     match &assessment.finding {
         Some(Finding::Scored {
             review: Some(review),

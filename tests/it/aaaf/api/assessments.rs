@@ -355,6 +355,51 @@ async fn an_agent_has_one_open_assessment_which_fails_when_lost_twice(
 
 #[rstest]
 #[tokio::test]
+async fn scores_that_moved_far_wait_for_a_person_however_often_they_are_assessed(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    site.host.assess();
+    let agent = site.enrol("triage").await;
+    work(&site, &agent, "good", 36, "accepted").await;
+    let order = json!({"agent_id": agent, "type": "full", "include_stress_test": false});
+    assessed(&site, &order).await;
+    work(&site, &agent, "bad", 60, "rejected").await;
+    let tenant = site.ours.id.clone();
+    let reviewer = site.host.issue(|issue| {
+        issue.tenant = tenant.as_str().into();
+        issue.scopes = vec![Scope::AssessmentsReview];
+        issue.principal = Some("dana".to_owned());
+    });
+    let reviewer = reviewer.await;
+    let review = async |of: &Value, decision: Value| {
+        let path = format!("/api/v1/assessments/{}/review", of["id"].as_str().unwrap());
+        let call = site.host.request(Method::POST, &path).key(&reviewer);
+        let reviewed = call.json(&decision).send().await;
+        assert_eq!(reviewed.status, StatusCode::OK, "{reviewed:?}");
+    };
+    let flags = async || {
+        let found = assessed(&site, &order).await;
+        let flags = found["calibration"]["flags"].clone();
+        assert_eq!(found["review_required"], flags != json!([]), "{found}");
+        (found, flags)
+    };
+    let (moved, flagged) = flags().await;
+    assert_ne!(flagged, json!([]), "{moved}");
+    let (again, same) = flags().await;
+    assert_eq!(same, flagged, "nobody has looked: {again}");
+    let reject = json!({"decision": "reject", "reason": "It was another agent."});
+    review(&moved, reject.clone()).await;
+    review(&again, reject).await;
+    let (third, same) = flags().await;
+    assert_eq!(same, flagged, "they were rejected: {third}");
+    review(&third, json!({"decision": "approve"})).await;
+    let (last, quiet) = flags().await;
+    assert_eq!(quiet, json!([]), "they were approved: {last}");
+}
+
+#[rstest]
+#[tokio::test]
 async fn scores_that_moved_far_wait_for_a_person_who_did_not_ask_for_them(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
 ) {
