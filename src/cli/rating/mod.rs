@@ -276,7 +276,8 @@ fn dimension(name: &str) -> Result<Dimension, String> {
 
 /// Parses a timestamp, or a day as its first moment in UTC.
 fn moment(text: &str) -> Result<Timestamp, String> {
-    let day = || text.parse::<jiff::civil::Date>().ok();
+    // `parse` would also take a time without an offset, and drop it.
+    let day = || jiff::civil::Date::strptime("%Y-%m-%d", text).ok();
     let first = |day: jiff::civil::Date| day.to_zoned(jiff::tz::TimeZone::UTC).ok();
     text.parse()
         .ok()

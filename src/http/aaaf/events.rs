@@ -6,6 +6,8 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::page::Page;
@@ -137,12 +139,19 @@ pub async fn list(
     json(StatusCode::OK, &answer)
 }
 
+/// A parameter that is a timestamp, or a day, which stands for its first moment in UTC.
 fn moment(query: &Query, name: &str) -> Result<Option<Timestamp>, Problem> {
     let Some(text) = query.get(name) else {
         return Ok(None);
     };
-    text.parse().map(Some).map_err(|_| {
-        let message = format!("`{name}` must be a timestamp such as 2026-04-16T12:00:00Z");
+    let day = || {
+        let day = Date::strptime("%Y-%m-%d", text).ok()?;
+        Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    };
+    text.parse().ok().or_else(day).map(Some).ok_or_else(|| {
+        let message = format!(
+            "`{name}` must be a timestamp such as 2026-04-16T12:00:00Z, or a day such as 2026-04-16"
+        );
         Problem::validation(name, message)
     })
 }

@@ -215,6 +215,15 @@ fn agent_and_start_time_of_events_may_be_given_as_options() {
     ]);
     assert_good(&done);
     assert_eq!(done.stdout, "5 recorded, 1 skipped as older\n");
+    // Without an offset, a time would be that of another zone, or a whole day.
+    let local = [
+        "collect",
+        "--source",
+        "events.json",
+        "--from",
+        "2026-04-16T12:00:00",
+    ];
+    assert_eq!(home.run(&local).code, 2);
     let text = std::fs::read_to_string(home.path("events.json")).unwrap();
     let mut command = home.touchstone();
     let piped = Done::of(

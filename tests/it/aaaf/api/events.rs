@@ -266,6 +266,14 @@ async fn evidence_is_found_by_agent_type_and_time_page_by_page(
         refusal(&refused),
         (StatusCode::BAD_REQUEST, "INVALID_EVENT_TYPE".to_owned())
     );
+    let day = |seconds: i64| ago(seconds)[..10].to_owned();
+    let days = format!("&agent_id={first}&from={}&to={}", day(86_400), day(-86_400));
+    assert_eq!(walk(&days).await, of_first);
+    let before = walk(&format!("&agent_id={first}&to={}", day(86_400))).await;
+    assert!(before.is_empty(), "{before:?}");
+    // A time without an offset is not a day.
+    let refused = site.get("events?from=2026-04-16T12:00:00").await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
     let refused = site.get("events?from=yesterday").await;
     assert_eq!(refused.json()["error"]["details"]["field"], "from");
 }
