@@ -87,11 +87,40 @@ struct Block {
     text: String,
 }
 
+/// What ends a block, and what the block is.
+enum End<'a> {
+    FrontMatter,
+    Task,
+    /// Another fenced block, such as an example of a task, with its fence.
+    Other(&'a str),
+}
+
+impl End<'_> {
+    fn is(&self, line: &str) -> bool {
+        match self {
+            Self::FrontMatter => line == FRONT,
+            Self::Task => line == FENCE_END,
+            Self::Other(fence) => {
+                let line = line.trim_start();
+                line.starts_with(fence) && line.trim_start_matches(['`', '~']).is_empty()
+            }
+        }
+    }
+}
+
+/// The fence at the beginning of a line: three or more backticks or tildes.
+fn fence(line: &str) -> Option<&str> {
+    let mark = line.chars().next().filter(|it| matches!(it, '`' | '~'))?;
+    let language = line.trim_start_matches(mark);
+    let fence = line.strip_suffix(language)?;
+    (fence.len() >= 3 && !language.contains('`')).then_some(fence)
+}
+
 /// The tasks of a memory file: front matter with a task id, and fenced blocks.
 fn blocks(text: &str) -> Vec<Block> {
     let names_task = |block: &Block| block.text.lines().any(|it| it.starts_with("task_id:"));
     let mut found = Vec::new();
-    let mut open: Option<(&str, Block)> = None;
+    let mut open: Option<(End<'_>, Block)> = None;
     for (line, text) in (1..).zip(text.lines()) {
         let text = text.trim_end();
         let begin = |end| {
@@ -99,9 +128,11 @@ fn blocks(text: &str) -> Vec<Block> {
             (end, Block { line, text })
         };
         open = match open.take() {
-            Some((end, block)) if text == end => {
-                if end == FENCE_END || names_task(&block) {
-                    found.push(block);
+            Some((end, block)) if end.is(text) => {
+                match end {
+                    End::Task => found.push(block),
+                    End::FrontMatter if names_task(&block) => found.push(block),
+                    End::FrontMatter | End::Other(_) => {}
                 }
                 None
             }
@@ -110,13 +141,16 @@ fn blocks(text: &str) -> Vec<Block> {
                 block.text.push('\n');
                 Some((end, block))
             }
-            None if line == 1 && text == FRONT => Some(begin(FRONT)),
-            None if text == FENCE => Some(begin(FENCE_END)),
-            None => None,
+            None if line == 1 && text == FRONT => Some(begin(End::FrontMatter)),
+            None if text == FENCE => Some(begin(End::Task)),
+            None => fence(text).map(|fence| begin(End::Other(fence))),
         };
     }
     // An unclosed fence extends to the end of the file; unclosed front matter is a horizontal rule.
-    found.extend(open.filter(|(end, _)| *end == FENCE_END).map(|it| it.1));
+    found.extend(
+        open.filter(|(end, _)| matches!(end, End::Task))
+            .map(|it| it.1),
+    );
     found
 }
 
@@ -159,6 +193,11 @@ mod tests {
         "# Notes\n```task\ntask_id: 7\n```\n\n```yaml\na: 1\n```\n```task\ntask_id: 8\n",
         vec![block(2, "task_id: 7\n"), block(9, "task_id: 8\n")]
     )]
+    #[case::an_example(
+        "````markdown\n```task\ntask_id: 7\n```\n````\n~~~\n```task\ntask_id: 8\n~~~\n```task\ntask_id: 9\n```\n",
+        vec![block(10, "task_id: 9\n")]
+    )]
+    #[case::code_in_a_line("``` of three ```\n```task\ntask_id: 7\n", vec![block(2, "task_id: 7\n")])]
     #[case::a_note("---\ntitle: Refunds\n---\nRefunds take two days.\n", Vec::new())]
     #[case::a_line_across("---\ntask_id: 7\n", Vec::new())]
     #[case::front_matter_elsewhere("# Notes\n---\ntask_id: 7\n---\n", Vec::new())]
