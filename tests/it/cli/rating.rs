@@ -408,6 +408,11 @@ fn a_badge_is_taken_in_every_form_and_verified_offline() {
     assert!(home.path(&format!("{assessment}.json")).exists());
     let text = std::fs::read_to_string(home.path("badge.json")).unwrap();
     let mut altered: Value = serde_json::from_str(&text).unwrap();
+    let accuracy = &altered["performance"]["dimensions"]["accuracy"];
+    assert!(
+        accuracy.is_number(),
+        "as the specification prints it: {accuracy}"
+    );
     altered["performance"]["tier"] = json!("Novice");
     std::fs::write(home.path("altered.json"), altered.to_string()).unwrap();
     let done = home.run(&["rating", "badge", "verify", "altered.json", "--json"]);

@@ -208,7 +208,8 @@ async fn take(client: &Client, named: &str, forms: &[Form]) -> Result<Taken, Fai
     }
     let mut taken = Vec::new();
     for form in forms {
-        let path = format!("{API}/badges/{badge}{}", form.suffix());
+        // By the id of the assessment, the scores in JSON are numbers, as in the specification.
+        let path = format!("{API}/badges/{}{}", assessed.id, form.suffix());
         taken.push(persistently(|| client.octets(Call::new(Method::GET, &path))).await?);
     }
     Ok(Taken {
