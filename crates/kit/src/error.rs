@@ -46,6 +46,8 @@ codes! {
     KeyExpired = "key_expired", 401;
     /// The credential lacks the scope.
     Forbidden = "forbidden", 403;
+    /// The run belongs to another tenant. Only a test seam says so; the API answers `not_found`.
+    RunForbidden = "run_forbidden", 403;
     /// The resource does not exist or belongs to another tenant; the response is the same.
     NotFound = "not_found", 404;
     /// The path exists, but not with this method.

@@ -704,7 +704,7 @@ async fn the_identity_seams_show_an_owner_and_refuse_another_tenant() {
     let (status, refused) = send(&host, &key, Method::POST, ACROSS, &json!({})).await;
     assert_eq!(
         (status, &refused["error"]),
-        (StatusCode::FORBIDDEN, &json!("forbidden")),
+        (StatusCode::FORBIDDEN, &json!("run_forbidden")),
         "{refused}"
     );
 }

@@ -56,12 +56,7 @@ pub async fn cross_workspace_read(
     open_to_those_with(&state, &caller, Scope::RunsCreate)?;
     match state.seams.read_from_elsewhere(&caller).await? {
         Ok(snapshot) => json(StatusCode::OK, &snapshot),
-        Err(refusal) => {
-            let mut response = Failure(refusal).into_response();
-            let status = RepeatedAs(StatusCode::FORBIDDEN);
-            response.extensions_mut().insert(status);
-            Ok(response)
-        }
+        Err(refusal) => Err(Problem::new(ErrorCode::RunForbidden, refusal.message).into()),
     }
 }
 
