@@ -196,13 +196,15 @@ impl Aaaf {
             .known_agents(member.organization.number, &named)
             .await;
         let known = known.map_err(|cause| internal(&cause))?;
-        let is_known = |id: &str| known.get(id).is_some_and(|agent| !agent.closed);
+        let is_known = |id: &str| known.contains_key(id);
+        let is_closed = |id: &str| known.get(id).is_some_and(|agent| agent.closed);
         let mut batch = judge(
             documents,
             &Bounds {
                 now: self.clock.now(),
                 retention_days: RETENTION_DAYS,
                 is_known: &is_known,
+                is_closed: &is_closed,
             },
         );
         if recorder == Recorder::Agent {

@@ -251,6 +251,7 @@ fn ingest(input: &Value) -> Value {
         now: time(&input["now"]),
         retention_days: RETENTION_DAYS,
         is_known: &|agent| known.iter().any(|it| it == agent),
+        is_closed: &|_| false,
     };
     let batch = judge(list(&input["events"]), &bounds);
     let status = if batch.accepted() > 0 { 201 } else { 400 };

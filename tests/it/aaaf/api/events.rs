@@ -111,7 +111,10 @@ async fn invalid_events_of_a_batch_are_refused_individually(
         .await;
     assert_eq!(archived.status, StatusCode::NO_CONTENT);
     let late = site.post("events", &completed(&agent, "late", 10)).await;
-    assert_eq!(late.json()["error"]["message"], "Unknown agent_id");
+    assert_eq!(
+        late.json()["error"]["message"],
+        "This agent is archived or suspended"
+    );
 }
 
 #[rstest]

@@ -458,6 +458,7 @@ async fn an_agent_is_enrolled_active_suspended_and_archived(
     assert_eq!((listed("suspended").await, listed("active").await), (1, 0));
     let refused = site.post("events", &event("b")).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{refused:?}");
+    assert!(refused.text().contains("suspended"), "{refused:?}");
     let order =
         json!({"agent_id": agent, "type": "single_dimension", "dimension": "tool_proficiency"});
     let refused = site.post("assessments", &order).await;

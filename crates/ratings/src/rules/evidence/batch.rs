@@ -22,6 +22,8 @@ pub struct Bounds<'a> {
     pub retention_days: i64,
     /// Whether an agent belongs to the sender.
     pub is_known: &'a dyn Fn(&str) -> bool,
+    /// Whether an agent of the sender is archived or suspended.
+    pub is_closed: &'a dyn Fn(&str) -> bool,
 }
 
 /// The validated batch.
@@ -131,6 +133,8 @@ impl Bounds<'_> {
             "Timestamp older than retention"
         } else if !(self.is_known)(envelope.agent_id) {
             "Unknown agent_id"
+        } else if (self.is_closed)(envelope.agent_id) {
+            "This agent is archived or suspended"
         } else {
             let event = envelope.open().map_err(|fault| fault.to_string())?;
             let data = kept(&event).map_err(|member| Fault::Invalid(member).to_string())?;
