@@ -113,6 +113,13 @@ fn compare(said: &Value, signed: &Value, place: &str, found: &mut Agreement) {
             None => found.altered.push(inner),
         }
     }
+    // Without its weakest dimension, a badge would look better than it is.
+    if place.ends_with(".dimensions") || place == "evidence_sources" {
+        let given = covered.iter().filter(|(_, signed)| !signed.is_null());
+        let missing = given.filter(|(name, _)| !members.contains_key(*name));
+        let named = missing.map(|(name, _)| format!("{place}.{name}"));
+        found.altered.extend(named);
+    }
 }
 
 fn is_same(said: &Value, signed: &Value, place: &str) -> bool {
@@ -254,6 +261,19 @@ mod tests {
         assert!(found.unsigned.contains(&"state".to_owned()), "{found:?}");
         let other = json!({"type": ["VerifiableCredential"]});
         assert_eq!(compared(&document, &other).altered, ["credential"]);
+    }
+
+    #[rstest]
+    #[case::dimension("performance.dimensions", "accuracy")]
+    #[case::other_axis("capability.dimensions", "tool_proficiency")]
+    #[case::source("evidence_sources", "person")]
+    fn a_part_that_is_left_out_is_named(#[case] of: &str, #[case] part: &str) {
+        let (mut document, credential) = presented(Shape::Stated);
+        let place = format!("/{}", of.replace('.', "/"));
+        let parts = document.pointer_mut(&place).unwrap();
+        assert!(parts.as_object_mut().unwrap().remove(part).is_some());
+        let named = format!("{of}.{part}");
+        assert_eq!(compared(&document, &credential).altered, [named]);
     }
 
     proptest! {
