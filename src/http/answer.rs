@@ -33,10 +33,6 @@ impl From<Problem> for Failure {
     }
 }
 
-/// The status under which a seam repeats a problem of another endpoint.
-#[derive(Clone, Copy)]
-pub struct RepeatedAs(pub StatusCode);
-
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let status = status_of(self.0.code);
@@ -97,10 +93,7 @@ pub fn envelope(response: Response, correlation_id: &str, is_aaaf: bool) -> Resp
         None => framework_problem(parts.status),
     };
     problem = without_secrets(problem);
-    let status = match parts.extensions.get::<RepeatedAs>() {
-        Some(RepeatedAs(status)) => *status,
-        None => status_of(problem.code),
-    };
+    let status = status_of(problem.code);
     if status.is_server_error() {
         problem = problem.with("correlationId", correlation_id);
     }

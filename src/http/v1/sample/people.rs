@@ -5,12 +5,12 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::IntoResponse as _;
 
 use super::open_to_those_with;
 use crate::http::HttpState;
-use crate::http::answer::{Answer, Failure, RepeatedAs, json};
+use crate::http::answer::{Answer, json};
 use crate::http::extract::OptionalJsonBody;
+use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::{Caller, Scope};
 
 /// `POST /v1/host/sample/authorization/decide`.

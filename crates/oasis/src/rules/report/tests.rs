@@ -440,7 +440,7 @@ fn header_and_coverage_agree_where_a_core_dimension_has_no_score() {
 #[rstest]
 #[case("coverage_not_met", "tier 1")]
 #[case("phase2_not_run", "phase 2")]
-#[case("filtered", "part")]
+#[case("filtered", "only some")]
 fn each_reason_is_said_in_words(#[case] reason: &str, #[case] word: &str) {
     let mut facts = sample::pass();
     facts.incomplete = vec![reason.to_owned()];

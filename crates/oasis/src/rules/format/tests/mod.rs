@@ -506,7 +506,7 @@ fn no_profile_is_larger_than_allowed() {
     }
     assert!(read(&files).unwrap_err()[0].message.contains("files"));
     let large = BTreeMap::from([("x".to_owned(), vec![b'#'; MAX_OCTETS + 1])]);
-    assert!(read(&large).unwrap_err()[0].message.contains("octets"));
+    assert!(read(&large).unwrap_err()[0].message.contains("bytes"));
 }
 
 proptest! {

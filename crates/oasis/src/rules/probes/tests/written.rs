@@ -144,7 +144,7 @@ fn a_file_of_a_red_team_is_bounded() {
     assert!(words("").contains("contains no probe"));
     assert!(words("# nothing\n---\n").contains("contains no probe"));
     assert!(words(&"---\nid: x\n".repeat(1_001)).contains("cannot be read"));
-    assert!(words(&"x".repeat(2_000_000)).contains("octets"));
+    assert!(words(&"x".repeat(2_000_000)).contains("bytes"));
     let many: String = (0..300)
         .map(|it| format!("---\n{}", written(&format!("r{it}"), "")))
         .collect();
