@@ -9,8 +9,9 @@ use std::sync::Arc;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use touchstone::store::Database;
 use touchstone::domain::ids::RunId;
-use touchstone::ports::{Store, StoredEvent};
+use touchstone::ports::StoredEvent;
 use touchstone::service::log_reader::LogReader;
 use touchstone::system::host_key::HostKeyFile;
 use touchstone_fuzz::{EVENTS, event_id, run_record};
@@ -35,7 +36,7 @@ fn log() -> Log {
     let location = format!("sqlite:{}", folder.path().join("fuzz.db").display());
     let record = run_record();
     let run = record.run_id.clone();
-    let store: Arc<dyn Store> = runtime.block_on(async {
+    let store: Arc<Database> = runtime.block_on(async {
         let keys = HostKeyFile::own(folder.path().join("secrets.pem"));
         let store = touchstone::store::open(&location, Arc::new(keys)).await.expect("a store");
         store.create(&record, None).await.expect("a run");

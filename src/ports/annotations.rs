@@ -1,6 +1,5 @@
 //! Annotations of runs, stored next to the log.
 
-
 use crate::domain::ids::TaskId;
 use crate::protocol::openwop::annotation::Annotation;
 

@@ -1,3 +1,1 @@
 //! The eval runs of one version of an agent, as attempts that are pooled.
-
-

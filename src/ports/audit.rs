@@ -1,2 +1,1 @@
 //! The audit log of decisions.
-

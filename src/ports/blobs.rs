@@ -1,3 +1,1 @@
 //! Content-addressed bytes.
-
-

@@ -1,6 +1,5 @@
 //! Judge calibrations: agreement of judges with people.
 
-
 use crate::domain::eval::rubric::attempt::Attempt;
 
 /// A stored attempt.

@@ -1,3 +1,1 @@
 //! Wake-ups between readers, workers and replicas.
-
-

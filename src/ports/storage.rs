@@ -1,6 +1,5 @@
 //! Storage of tenants: usage, deletion of runs, legal holds.
 
-
 use crate::domain::run::record::RunRecord;
 
 /// What remains of a deleted run.

@@ -1,6 +1,5 @@
 //! Webhook subscriptions: their records, their progress per run, and the delivery of events.
 
-
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;

@@ -1,6 +1,5 @@
 //! Store access to enrolled agents.
 
-
 use jiff::Timestamp;
 
 use super::Position;

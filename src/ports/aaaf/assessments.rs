@@ -1,6 +1,5 @@
 //! Store access to assessments, which replicas work on under a lease.
 
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,7 +1,6 @@
 //! Store access to evidence, which is append-only. Projections are rebuilt from evidence, never the
 //! other way round.
 
-
 use jiff::Timestamp;
 use serde_json::Value;
 

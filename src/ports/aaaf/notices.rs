@@ -4,7 +4,6 @@
 //! webhook that subscribes to its topic. One replica at a time serves a webhook, under a lease with
 //! a fencing token. Deliveries have no guaranteed order.
 
-
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use url::Url;

@@ -1,7 +1,6 @@
 //! Store access for periodic jobs: reassessment notices, and deleting expired data (AAAF S7, S12,
 //! S15).
 
-
 use jiff::Timestamp;
 
 use super::{AgentNumber, OrganizationNumber};

@@ -40,7 +40,7 @@ use touchstone::net::{CardProber, WebhookClient};
 use touchstone::ports::oasis::{NoProviders, Providers};
 use touchstone::ports::{
     Clock, Model, ModelBinding, ModelError, ModelInfo, Models, NoSigningKey, NotReached, Notifier,
-    ProbeRequest, Probed, Prober, SigningKey, Store,
+    ProbeRequest, Probed, Prober, SigningKey,
 };
 use touchstone::protocol::openwop::suite::ModelClass;
 use touchstone::service::aaaf::Aaaf;
@@ -65,6 +65,7 @@ use touchstone::service::webhooks::dispatcher::Dispatcher;
 use touchstone::service::worker::{Worker, WorkerSettings};
 use touchstone::service::workflows::Workflows;
 use touchstone::store;
+use touchstone::store::Database;
 use touchstone::system::painter::OwnPainter;
 use touchstone::system::press::OwnPress;
 use touchstone::system::{SystemClock, SystemIds};
@@ -266,7 +267,7 @@ impl Default for Lab {
 
 pub struct TestHost {
     dir: Option<TempDir>,
-    pub store: Arc<dyn Store>,
+    pub store: Arc<Database>,
     pub keys: Arc<Keys>,
     pub runs: Arc<Runs>,
     pub router: Router,
@@ -307,23 +308,18 @@ impl TestHost {
     }
 
     /// A host on an existing store.
-    pub async fn over(store: Arc<dyn Store>, settings: HttpSettings) -> Self {
+    pub async fn over(store: Arc<Database>, settings: HttpSettings) -> Self {
         let place = Place::public("https://assess.example.org").unwrap();
         Self::at(store, settings, place).await
     }
 
     /// The same, at the public address under which verifiers of its badges reach it.
-    pub async fn at(store: Arc<dyn Store>, settings: HttpSettings, place: Place) -> Self {
+    pub async fn at(store: Arc<Database>, settings: HttpSettings, place: Place) -> Self {
         Self::lab(store, settings, place, Lab::default()).await
     }
 
     /// The same, with another agent and environment providers.
-    pub async fn lab(
-        store: Arc<dyn Store>,
-        settings: HttpSettings,
-        place: Place,
-        lab: Lab,
-    ) -> Self {
+    pub async fn lab(store: Arc<Database>, settings: HttpSettings, place: Place, lab: Lab) -> Self {
         let (clock, ids) = (Arc::new(TestClock::default()), Arc::new(SystemIds));
         let release_manager = ["deploy:promote".to_owned(), "runs:read".to_owned()];
         let roles = Roles::new([("release-manager", release_manager.as_slice())]).unwrap();

@@ -17,7 +17,7 @@ use touchstone::service::runs::{GATE_NODE, GateDecision};
 
 use super::host::{Reply, TestHost, create_body, says};
 use super::workflows::{at_work, kinds, start};
-use crate::store::{Database, Engine};
+use crate::store::{Engine, TestStore};
 
 /// Starts a fixture and waits until its run waits.
 async fn waiting(host: &TestHost, workflow: &str, status: &str) -> RunId {
@@ -545,7 +545,7 @@ async fn decision_comments_are_kept_without_credentials(#[case] value: Value) {
 }
 
 /// A host on a database that may have served another host.
-async fn evaluating(database: &Database) -> TestHost {
+async fn evaluating(database: &TestStore) -> TestHost {
     TestHost::over(database.open().await, HttpSettings::default()).await
 }
 

@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use touchstone::domain::ids::{EventId, RunId};
-use touchstone::ports::{Claimable, Clock as _, Fence, Head, Ids as _, Store, StoredEvent};
+use touchstone::ports::{Claimable, Clock as _, Fence, Head, Ids as _, StoredEvent};
 use touchstone::protocol::openwop::events::{
     AgentReasoned, EvalScored, Event, ModelRetried, NewEvent, Owner, RunCancelled, RunStarted,
     write_document,
 };
+use touchstone::store::Database;
 use touchstone::system::{SystemClock, SystemIds};
 
 use super::host::{AGENT, TestHost};
 
 pub struct Recorder {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     pub run: RunId,
     fence: Fence,
     written: u64,

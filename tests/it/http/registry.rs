@@ -20,12 +20,13 @@ use touchstone::domain::pack::template::new_pack;
 use touchstone::domain::pack::verify::{Policy, SigningMethod, Trust, TrustMode};
 use touchstone::http::HttpSettings;
 use touchstone::net::{Client, Policy as NetPolicy};
-use touchstone::ports::{Clock, Store};
+use touchstone::ports::Clock;
 use touchstone::protocol::error::ErrorCode;
 use touchstone::registry::HttpRegistry;
 use touchstone::service::packs::fetch_and_verify;
 use touchstone::service::publications::Publications;
 use touchstone::store;
+use touchstone::store::Database;
 use touchstone::system::SystemClock;
 use url::Url;
 
@@ -98,7 +99,7 @@ fn publication(trust: Trust) -> Publication {
     }
 }
 
-async fn host(store: Arc<dyn Store>, trust: Trust, publishes: bool) -> TestHost {
+async fn host(store: Arc<Database>, trust: Trust, publishes: bool) -> TestHost {
     let lab = Lab {
         publication: publishes.then(|| publication(trust.clone())),
         trust,

@@ -9,12 +9,12 @@ use touchstone::http::HttpSettings;
 use super::deployments::{audit, list, moved, path, refused};
 use super::host::{AGENT, TestHost, says};
 use super::interrupts::{answer_as, somebody, until};
-use crate::store::{Database, Engine, Engine::*};
+use crate::store::{Engine, Engine::*, TestStore};
 
 const GATES: &str = "/v1/host/touchstone/gates";
 
 /// A host on a database that others may use.
-async fn on(database: &Database) -> TestHost {
+async fn on(database: &TestStore) -> TestHost {
     TestHost::over(database.open().await, HttpSettings::default()).await
 }
 
@@ -24,7 +24,7 @@ async fn set(host: &TestHost, policy: Value) {
 }
 
 /// Two versions, one step before they go into service without conditions.
-async fn furnished(database: &Database) -> TestHost {
+async fn furnished(database: &TestStore) -> TestHost {
     let host = on(database).await;
     host.equip(&says(&["a"])).await;
     host.install("1.1.0").await;

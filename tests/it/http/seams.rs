@@ -524,7 +524,7 @@ async fn the_transition_seam_refuses_whatever_state_the_versions_are_in() {
         let (status, answer) = send(&host, &key, Method::POST, TRANSITION, &asked).await;
         assert_eq!(
             (status, &answer["error"]),
-            (StatusCode::FORBIDDEN, &json!("run_forbidden")),
+            (StatusCode::FORBIDDEN, &json!("forbidden")),
             "{asked}"
         );
     }

@@ -331,7 +331,10 @@ fn a_lockfile_that_does_not_exist_is_an_error_unless_it_is_to_be_created() {
         let error = folder.json(2, &arguments)["error"].clone();
         assert_eq!(error["code"], "unreadable");
         let message = error["message"].as_str().unwrap();
-        assert!(message.starts_with("could not read `--lockfile` absent.json"), "{error}");
+        assert!(
+            message.starts_with("could not read `--lockfile` absent.json"),
+            "{error}"
+        );
         assert!(error.to_string().contains("--pin"), "{error}");
     }
     assert_eq!(

@@ -9,7 +9,6 @@ use touchstone::domain::ids::TenantId;
 use touchstone::domain::pack::build::{self, Files};
 use touchstone::domain::pack::template::new_pack;
 use touchstone::domain::pack::verify::{Fetched, Policy, SigningMethod, verify};
-use touchstone::ports::Store;
 use touchstone::protocol::error::ErrorCode;
 use touchstone::protocol::schema::Document;
 use touchstone::service::library::Library;
@@ -63,7 +62,7 @@ struct World {
 
 async fn world() -> World {
     let folder = tempfile::tempdir().unwrap();
-    let store: Arc<dyn Store> = Arc::new(
+    let store: Arc<Database> = Arc::new(
         Database::sqlite(&folder.path().join("store.db"), host_keys::usual())
             .await
             .unwrap(),

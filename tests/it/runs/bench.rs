@@ -24,7 +24,7 @@ use touchstone::domain::run::record::{
 };
 use touchstone::ports::{
     CancelRequest, Claimable, Clock as _, Fence, Ids as _, LiveTools, Model, ModelBinding,
-    ModelError, ModelInfo, Models, Store, StoredEvent,
+    ModelError, ModelInfo, Models, StoredEvent,
 };
 use touchstone::protocol::openwop::events::EventDocument;
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
@@ -33,6 +33,7 @@ use touchstone::service::lease::LeaseTerm;
 use touchstone::service::library::Library;
 use touchstone::service::projections::{Projections, catch_up};
 use touchstone::store;
+use touchstone::store::Database;
 use touchstone::system::{SystemClock, SystemIds};
 
 use crate::support::asyncapi;
@@ -147,7 +148,7 @@ pub fn echo(text: &str, _: usize) -> Result<ModelReply, ModelError> {
 
 pub struct Bench {
     _dir: Option<TempDir>,
-    pub store: Arc<dyn Store>,
+    pub store: Arc<Database>,
     pub model: Arc<CountingModel>,
     pub executor: Arc<Executor>,
     pub projections: Arc<Projections>,
@@ -188,16 +189,12 @@ impl Bench {
     }
 
     /// A bench on an existing store.
-    pub fn on(store: Arc<dyn Store>, behaviour: Behaviour) -> Self {
+    pub fn on(store: Arc<Database>, behaviour: Behaviour) -> Self {
         Self::with(store, behaviour, None)
     }
 
     /// The same with a judge, if there is one.
-    pub fn with(
-        store: Arc<dyn Store>,
-        behaviour: Behaviour,
-        judge: Option<Arc<dyn Model>>,
-    ) -> Self {
+    pub fn with(store: Arc<Database>, behaviour: Behaviour, judge: Option<Arc<dyn Model>>) -> Self {
         Self::made(store, behaviour, judge, None)
     }
 
@@ -212,7 +209,7 @@ impl Bench {
     }
 
     fn made(
-        store: Arc<dyn Store>,
+        store: Arc<Database>,
         behaviour: Behaviour,
         judge: Option<Arc<dyn Model>>,
         tools: Option<Arc<dyn LiveTools>>,

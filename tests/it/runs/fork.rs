@@ -108,7 +108,7 @@ const SAYS: [&str; 5] = ["a", "wrong-b", "c", "d", "e"];
 
 async fn source(
     engine: Engine,
-) -> Option<(crate::store::Database, Bench, RunRecord, Vec<StoredEvent>)> {
+) -> Option<(crate::store::TestStore, Bench, RunRecord, Vec<StoredEvent>)> {
     let database = engine.database().await?;
     let bench = Bench::on(database.open().await, echo);
     let source = bench.seed(&SAYS, |_| {}).await;

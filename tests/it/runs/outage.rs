@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use touchstone::domain::ids::RunId;
 use touchstone::domain::run::fold::RunStatus;
-use touchstone::ports::Store;
 use touchstone::service::worker::{Worker, WorkerSettings};
+use touchstone::store::Database;
 use touchstone::system::SystemClock;
 
 use super::bench::{Bench, echo};
-use crate::store::{Database, Engine};
+use crate::store::{Engine, TestStore};
 
 const LEASE: Duration = Duration::from_secs(3);
 const SEVERAL_LEASES: Duration = Duration::from_secs(10);
@@ -36,13 +36,13 @@ enum Lost {
 }
 
 struct Place {
-    database: Database,
+    database: TestStore,
     away: TempDir,
 }
 
 impl Place {
     async fn lose(&self, what: Lost) {
-        if let Database::Sqlite(dir) = &self.database {
+        if let TestStore::Sqlite(dir) = &self.database {
             std::fs::rename(dir.path().join("test.db"), self.elsewhere()).unwrap();
             return;
         }
@@ -68,7 +68,7 @@ impl Place {
     }
 
     async fn restore(&self) {
-        if let Database::Sqlite(dir) = &self.database {
+        if let TestStore::Sqlite(dir) = &self.database {
             std::fs::rename(self.elsewhere(), dir.path().join("test.db")).unwrap();
             return;
         }
@@ -94,7 +94,7 @@ async fn no_model_is_asked_during_an_outage_and_no_task_twice_after_it(
     let Some(database) = engine.database().await else {
         return;
     };
-    let store: Arc<dyn Store> = database.open().await;
+    let store: Arc<Database> = database.open().await;
     let place = Place {
         database,
         away: TempDir::new().unwrap(),

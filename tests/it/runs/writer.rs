@@ -3,6 +3,7 @@
 use crate::support::host_keys;
 use std::sync::Arc;
 use std::time::Duration;
+use touchstone::store::Database;
 
 use rstest::rstest;
 use sqlx::{Connection as _, SqliteConnection};
@@ -10,7 +11,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 use touchstone::domain::ids::RunId;
 use touchstone::domain::run::fold::RunState;
-use touchstone::ports::{Claim, Head, Store};
+use touchstone::ports::{Claim, Head};
 use touchstone::protocol::openwop::events::{Event, NewEvent, RunCancelled};
 use touchstone::service::run_writer::{Closed, RunWriter};
 use touchstone::store;
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Desk {
     dir: TempDir,
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     run: RunId,
     writer: RunWriter,
 }

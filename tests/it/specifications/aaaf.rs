@@ -12,7 +12,7 @@ use touchstone::service::access::Scope;
 
 use super::{assert_as_printed, document, printed, text, with_ids};
 use crate::http::host::{Reply, TestHost};
-use crate::store::{Database, Engine};
+use crate::store::{Engine, TestStore};
 use crate::support::evidence::collecting_since;
 use crate::webhooks::receiver::{Answer, Receiver};
 
@@ -26,7 +26,7 @@ struct Witness {
     organization: String,
     key: String,
     agent: String,
-    _database: Database,
+    _database: TestStore,
 }
 
 impl Witness {

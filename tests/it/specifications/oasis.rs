@@ -14,8 +14,8 @@ use crate::oasis::desk::evaluation::{Rooms, evaluate, host, request};
 use crate::oasis::desk::packs::{FRONT, front_desk_with};
 use crate::oasis::desk::provider::Options;
 use crate::oasis::provider::client;
-use crate::store::Database;
 use crate::store::Engine::Sqlite;
+use crate::store::TestStore;
 
 fn format(name: &str) -> Value {
     document(&printed("oasis/formats.json"))[name].clone()
@@ -25,7 +25,7 @@ struct Desk {
     host: TestHost,
     script: Script,
     rooms: Rooms,
-    _database: Database,
+    _database: TestStore,
 }
 
 impl Desk {

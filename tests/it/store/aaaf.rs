@@ -13,7 +13,8 @@ use touchstone::ports::aaaf::{
     AgentNumber, AgentRecord, EventFilter, Known, NewEvent, OrganizationNumber, OrganizationRecord,
     Origin, PROJECTED, Position,
 };
-use touchstone::ports::{KeyRecord, Store, StoreError};
+use touchstone::ports::{KeyRecord, StoreError};
+use touchstone::store::Database;
 
 use super::{Engine, Engine::*, at, open, tenant};
 
@@ -85,7 +86,7 @@ fn agent(id: &str, name: &str, seconds: i64) -> AgentRecord {
 }
 
 /// Two organizations with one agent each, with equal names.
-async fn furnish(store: &Arc<dyn Store>) -> [(OrganizationNumber, AgentNumber); 2] {
+async fn furnish(store: &Arc<Database>) -> [(OrganizationNumber, AgentNumber); 2] {
     let mut made = Vec::new();
     for (id, hash) in [("a", [1; 32]), ("b", [2; 32])] {
         let (organization, key) = (organization(id), key(id, hash));
@@ -284,7 +285,7 @@ async fn a_principal_stays_an_agents_when_the_agent_is_called_otherwise(
     changed.profile.keys = vec!["key2".to_owned()];
     changed.archived = true;
     store.change_agent(ours, &changed).await.unwrap();
-    let is_agent = async |store: &Arc<dyn Store>, principal: &str, key: &str| {
+    let is_agent = async |store: &Arc<Database>, principal: &str, key: &str| {
         store.is_agent(ours, principal, &key.into()).await.unwrap()
     };
     for name in [

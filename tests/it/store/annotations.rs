@@ -6,10 +6,11 @@ use rstest::rstest;
 use tokio::time::timeout;
 use touchstone::domain::audit::{Decision, Outcome};
 use touchstone::domain::ids::{RunId, TaskId};
-use touchstone::ports::{Annotated, AnnotationLimits, Store, StoreError};
+use touchstone::ports::{Annotated, AnnotationLimits, StoreError};
 use touchstone::protocol::openwop::annotation::{
     Actor, Annotation, AnnotationSignal, AnnotationTarget, SignalKind,
 };
+use touchstone::store::Database;
 
 use super::{Engine, Engine::*, TOO_LONG, at, open, record, tenant};
 
@@ -47,7 +48,7 @@ fn octets_of(run: &RunId, ids: &[&str]) -> u32 {
 }
 
 async fn add(
-    store: &dyn Store,
+    store: &Database,
     owner: &str,
     run: &RunId,
     id: &str,

@@ -5,7 +5,8 @@ use serde_json::json;
 use touchstone::domain::audit::{Decision, Outcome};
 use touchstone::domain::eval::attempts::Voided;
 use touchstone::domain::ids::AgentId;
-use touchstone::ports::{Claimable, Store, StoreError, StoredEvent};
+use touchstone::ports::{Claimable, StoreError, StoredEvent};
+use touchstone::store::Database;
 
 use super::{Engine, Engine::*, TTL, at, claimed, open, record, tenant};
 
@@ -19,7 +20,7 @@ fn event(sequence: u64, kind: &str) -> StoredEvent {
     }
 }
 
-async fn created(store: &dyn Store, id: &str, owner: &str, version: &str) {
+async fn created(store: &Database, id: &str, owner: &str, version: &str) {
     let mut run = record(id, owner, 1);
     run.spec.eval_mut().unwrap().agent_version = version.to_owned();
     store.create(&run, None).await.unwrap();

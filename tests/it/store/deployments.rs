@@ -18,10 +18,11 @@ use touchstone::domain::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
 use touchstone::domain::run::record::{RunRecord, Work};
 use touchstone::ports::{
     Beside, Claimable, DeploymentCommit, Fence, IdempotencyBegin, IdempotencyClaim,
-    IdempotencyCompletion, InstallRecord, Revision, Store, StoreError,
+    IdempotencyCompletion, InstallRecord, Revision, StoreError,
 };
 use touchstone::service::audit::Audit;
 use touchstone::service::audit::checkpointer::Checkpointer;
+use touchstone::store::Database;
 use touchstone::system::{SystemClock, SystemIds};
 
 fn agent() -> AgentId {
@@ -48,7 +49,7 @@ fn decision(n: i64) -> Decision {
 }
 
 /// Adds a decision to the audit log.
-async fn decide(store: &dyn Store, tenant: &TenantId, n: i64) {
+async fn decide(store: &Database, tenant: &TenantId, n: i64) {
     let policy = ScopedPolicy {
         scope: PolicyScope {
             agent_id: None,
@@ -71,7 +72,7 @@ fn lifecycle(version: &str) -> Lifecycle {
 }
 
 async fn commit(
-    store: &dyn Store,
+    store: &Database,
     id: &str,
     after: Option<(&Lifecycle, Revision)>,
     completes: Option<&IdempotencyCompletion>,
@@ -81,7 +82,7 @@ async fn commit(
 
 /// Like [`commit`], with this pack going into service.
 async fn serve(
-    store: &dyn Store,
+    store: &Database,
     id: &str,
     after: Option<(&Lifecycle, Revision)>,
     serves: Option<&str>,
@@ -102,7 +103,7 @@ async fn serve(
         .await
 }
 
-async fn anomalies(store: &dyn Store, tenant: &TenantId) -> Vec<u64> {
+async fn anomalies(store: &Database, tenant: &TenantId) -> Vec<u64> {
     let mut walk = Walk::behind(None);
     for link in store.audit_entries(tenant, 0, 1000).await.unwrap() {
         walk.step(&link);
@@ -343,15 +344,15 @@ async fn policies_come_and_go_and_it_is_known_who_did_it(
 }
 
 /// Changes the database directly.
-async fn meddle(database: &super::Database, sql: &'static str) {
+async fn meddle(database: &super::TestStore, sql: &'static str) {
     match database {
-        super::Database::Sqlite(_) => {
+        super::TestStore::Sqlite(_) => {
             let path = database.location().replace("sqlite:", "");
             let options = SqliteConnectOptions::new().filename(path);
             let mut raw = options.connect().await.unwrap();
             sqlx::query(sql).execute(&mut raw).await.unwrap();
         }
-        super::Database::Postgres(_) => {
+        super::TestStore::Postgres(_) => {
             let mut raw = PgConnection::connect(&database.location()).await.unwrap();
             sqlx::query(sql).execute(&mut raw).await.unwrap();
         }
@@ -404,7 +405,7 @@ fn audit_key() -> SecretKey {
     SecretKey::from_random([3; 32])
 }
 
-fn checkpointer(store: &Arc<dyn Store>) -> Checkpointer {
+fn checkpointer(store: &Arc<Database>) -> Checkpointer {
     let every = Duration::from_secs(3600);
     Checkpointer::new(
         store.clone(),
@@ -430,13 +431,13 @@ async fn the_database_refuses_to_change_an_entry(
     }
     let before = store.audit_entries(&acme, 0, 9).await.unwrap();
     let refused = match &database {
-        super::Database::Sqlite(_) => {
+        super::TestStore::Sqlite(_) => {
             let path = database.location().replace("sqlite:", "");
             let options = SqliteConnectOptions::new().filename(path);
             let mut raw = options.connect().await.unwrap();
             sqlx::query(sql).execute(&mut raw).await.map(drop)
         }
-        super::Database::Postgres(_) => {
+        super::TestStore::Postgres(_) => {
             let mut raw = PgConnection::connect(&database.location()).await.unwrap();
             sqlx::query(sql).execute(&mut raw).await.map(drop)
         }

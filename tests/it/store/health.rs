@@ -8,9 +8,10 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{Database, Engine, Engine::*, TTL, claimed, events, open, record};
+use super::{Engine, Engine::*, TTL, TestStore, claimed, events, open, record};
 use crate::support::host_keys;
-use touchstone::ports::{CancelRequest, Claimable, Store, StoreError};
+use touchstone::ports::{CancelRequest, Claimable, StoreError};
+use touchstone::store::Database;
 
 /// A check's result is cached for one second.
 const STALE: Duration = Duration::from_millis(1_100);
@@ -22,16 +23,16 @@ struct Probe {
 }
 
 /// The record of the last check, if there was one.
-async fn probe(database: &Database) -> Option<Probe> {
+async fn probe(database: &TestStore) -> Option<Probe> {
     const SQL: &str =
         "SELECT written_at, CAST(LENGTH(filler) AS BIGINT) AS length FROM write_probe WHERE id = 1";
     let location = database.location();
     let row: Option<(i64, i64)> = match database {
-        Database::Sqlite(_) => {
+        TestStore::Sqlite(_) => {
             let mut connection = SqliteConnection::connect(&location).await.unwrap();
             sqlx::query_as(SQL).fetch_optional(&mut connection).await
         }
-        Database::Postgres(_) => {
+        TestStore::Postgres(_) => {
             let mut connection = PgConnection::connect(&location).await.unwrap();
             sqlx::query_as(SQL).fetch_optional(&mut connection).await
         }
@@ -169,7 +170,7 @@ async fn a_claim_whose_commit_fails_is_not_a_claim(#[values(Sqlite, Postgres)] e
     assert_eq!(claim.unwrap().run.run_id, run.run_id);
 }
 
-async fn assert_refuses_writes(store: &dyn Store) {
+async fn assert_refuses_writes(store: &Database) {
     let run = record("run_2", "acme", 1);
     assert_unavailable(store.create(&run, None).await);
     let request = CancelRequest {
@@ -232,7 +233,7 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
 async fn nothing_is_written_when_the_log_of_the_database_is_gone() {
     open!(Sqlite => database, store);
     claimed(&*store, "run_1").await;
-    let Database::Sqlite(dir) = &database else {
+    let TestStore::Sqlite(dir) = &database else {
         unreachable!("SQLite was asked for");
     };
     // The connection returns to its pool in the background.
@@ -277,7 +278,7 @@ async fn a_full_disk_of_the_server_is_an_outage() {
 #[tokio::test]
 async fn a_read_only_server_is_an_outage_that_no_connection_outlives() {
     open!(Postgres => database, store);
-    let Database::Postgres(server) = &database else {
+    let TestStore::Postgres(server) = &database else {
         unreachable!("PostgreSQL was asked for");
     };
     claimed(&*store, "run_1").await;

@@ -6,7 +6,8 @@ use serde_json::json;
 use super::{Engine, Engine::*, TTL, claimed, events, head, open, record, tenant};
 use touchstone::domain::ids::{AgentId, RunId};
 use touchstone::domain::run::record::Work;
-use touchstone::ports::{Claimable, Fence, Store, StoreError, StoredEvent, reaches_end};
+use touchstone::ports::{Claimable, Fence, StoreError, StoredEvent, reaches_end};
+use touchstone::store::Database;
 
 #[rstest]
 #[tokio::test]
@@ -300,7 +301,7 @@ async fn a_run_is_created_once_and_seen_by_its_tenant_only(
 }
 
 /// A started eval run of this version, ended if `ends`.
-async fn evaluated(store: &dyn Store, id: &str, owner: &str, version: &str, ends: bool) {
+async fn evaluated(store: &Database, id: &str, owner: &str, version: &str, ends: bool) {
     let mut run = record(id, owner, 1);
     run.spec.eval_mut().unwrap().agent_version = version.to_owned();
     store.create(&run, None).await.unwrap();
@@ -318,7 +319,7 @@ async fn the_newest_eval_of_a_version_is_found_among_any_number_of_runs(
     open!(engine => database, store);
     let acme = tenant("acme");
     let agent = AgentId::from("pack.agent");
-    let newest = async |store: &dyn Store, version: &str| {
+    let newest = async |store: &Database, version: &str| {
         let found = store.newest_eval(&acme, &agent, version).await.unwrap();
         found.map(|run| run.to_string())
     };
@@ -360,7 +361,7 @@ fn oasis(profile: &str) -> serde_json::Value {
 }
 
 /// A started OASIS evaluation of version 1.0.0 with this profile, ended if `ends`.
-async fn assessed(store: &dyn Store, id: &str, owner: &str, profile: &str, ends: bool) {
+async fn assessed(store: &Database, id: &str, owner: &str, profile: &str, ends: bool) {
     let mut run = record(id, owner, 1);
     run.spec.eval_mut().unwrap().oasis = Some(serde_json::from_value(oasis(profile)).unwrap());
     store.create(&run, None).await.unwrap();
@@ -371,7 +372,7 @@ async fn assessed(store: &dyn Store, id: &str, owner: &str, profile: &str, ends:
 }
 
 /// An ended replay of an OASIS evaluation of version 1.0.0.
-async fn replayed(store: &dyn Store, id: &str, source: &str, owner: &str, profile: &str) {
+async fn replayed(store: &Database, id: &str, source: &str, owner: &str, profile: &str) {
     let mut run = record(id, owner, 1);
     run.spec.eval_mut().unwrap().oasis = Some(serde_json::from_value(oasis(profile)).unwrap());
     let fork = json!({"sourceRunId": source, "fromSeq": 0, "mode": "replay", "history": 1, "origin": source, "forkedBy": "key_1"});

@@ -35,8 +35,9 @@ use crate::support::postgres::TestDatabase;
 use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::ids::{RunId, TaskId, TenantId};
 use touchstone::domain::run::record::{EvalSpec, ExecutionPin, ModelPin, RunRecord, RunSpec, Work};
-use touchstone::ports::{Claimable, Fence, Head, HostKeys, Store, StoreError, StoredEvent};
+use touchstone::ports::{Claimable, Fence, Head, HostKeys, StoreError, StoredEvent};
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
+use touchstone::store::Database;
 
 pub const TTL: Duration = Duration::from_secs(30);
 
@@ -50,22 +51,22 @@ pub enum Engine {
 }
 
 /// An empty database of one engine.
-pub enum Database {
+pub enum TestStore {
     Sqlite(TempDir),
     Postgres(TestDatabase),
 }
 
 impl Engine {
     /// `None`, with a printed note, if this engine is not available.
-    pub async fn database(self) -> Option<Database> {
+    pub async fn database(self) -> Option<TestStore> {
         Some(match self {
-            Self::Sqlite => Database::Sqlite(TempDir::new().unwrap()),
-            Self::Postgres => Database::Postgres(TestDatabase::create().await?),
+            Self::Sqlite => TestStore::Sqlite(TempDir::new().unwrap()),
+            Self::Postgres => TestStore::Postgres(TestDatabase::create().await?),
         })
     }
 }
 
-impl Database {
+impl TestStore {
     pub fn location(&self) -> String {
         match self {
             Self::Sqlite(dir) => format!("sqlite:{}", dir.path().join("test.db").display()),
@@ -186,12 +187,12 @@ impl Database {
     }
 
     /// Opens another replica on this database.
-    pub async fn open(&self) -> Arc<dyn Store> {
+    pub async fn open(&self) -> Arc<Database> {
         self.open_with(host_keys::usual()).await.unwrap()
     }
 
     /// The same with other encryption keys.
-    pub async fn open_with(&self, keys: Arc<dyn HostKeys>) -> Result<Arc<dyn Store>, StoreError> {
+    pub async fn open_with(&self, keys: Arc<dyn HostKeys>) -> Result<Arc<Database>, StoreError> {
         touchstone::store::open(&self.location(), keys).await
     }
 }
@@ -342,7 +343,7 @@ pub fn head(sequence: u64, ended: bool) -> Head {
 }
 
 /// Creates a run and claims it.
-pub async fn claimed(store: &dyn Store, id: &str) -> (RunId, Fence) {
+pub async fn claimed(store: &Database, id: &str) -> (RunId, Fence) {
     store.create(&record(id, "acme", 1), None).await.unwrap();
     let claim = store
         .claim("worker", Claimable::All, TTL)

@@ -7,14 +7,15 @@ use jiff::Timestamp;
 
 use super::calibrations::{attempt, calibration};
 use super::webhooks::webhook;
-use super::{Database, Engine::*, TTL, at, claimed, events, open, record, tenant};
+use super::{Engine::*, TTL, TestStore, at, claimed, events, open, record, tenant};
 use touchstone::ports::{
-    Claim, Claimable, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion, Store,
+    Claim, Claimable, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
+use touchstone::store::Database;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-async fn claim(store: &dyn Store) -> Option<Claim> {
+async fn claim(store: &Database) -> Option<Claim> {
     store.claim("worker", Claimable::All, TTL).await.unwrap()
 }
 
@@ -28,8 +29,8 @@ fn request() -> IdempotencyClaim {
     }
 }
 
-fn lock_files(database: &Database) -> usize {
-    let Database::Sqlite(dir) = database else {
+fn lock_files(database: &TestStore) -> usize {
+    let TestStore::Sqlite(dir) = database else {
         unreachable!("SQLite was asked for");
     };
     let folder = std::fs::read_dir(dir.path().join("test.db-owners"));
@@ -91,14 +92,14 @@ async fn a_live_process_that_is_not_heard_of_loses_its_lease() {
 async fn a_database_that_was_moved_has_no_owners() {
     open!(Sqlite => database, store);
     let (run, _) = claimed(&*store, "run_1").await;
-    let Database::Sqlite(dir) = &database else {
+    let TestStore::Sqlite(dir) = &database else {
         unreachable!("SQLite was asked for");
     };
     let copy = tempfile::TempDir::new().unwrap();
     for name in ["test.db", "test.db-wal"] {
         std::fs::copy(dir.path().join(name), copy.path().join(name)).unwrap();
     }
-    let copy = Database::Sqlite(copy);
+    let copy = TestStore::Sqlite(copy);
     let moved = copy.open().await;
     assert_eq!(claim(&*moved).await.unwrap().run.run_id, run);
 }

@@ -9,21 +9,22 @@ use sqlx::{Connection as _, PgConnection, SqliteConnection};
 use touchstone::domain::ids::RunId;
 use touchstone::domain::run::record::Work;
 use touchstone::ports::{
-    Beside, CancelRequest, Claimable, Clock as _, Fence, PauseRequest, Store, StoreError, Wait,
+    Beside, CancelRequest, Claimable, Clock as _, Fence, PauseRequest, StoreError, Wait,
 };
 use touchstone::protocol::openwop::events::DrainPolicy;
+use touchstone::store::Database;
 use touchstone::system::SystemClock;
 
-use super::{Database, Engine, Engine::*, TOO_LONG, TTL, claimed, events, open, record, tenant};
+use super::{Engine, Engine::*, TOO_LONG, TTL, TestStore, claimed, events, open, record, tenant};
 
-async fn claim(store: &dyn Store) -> Option<String> {
+async fn claim(store: &Database) -> Option<String> {
     let claim = store.claim("worker", Claimable::All, TTL).await;
     claim.unwrap().map(|claim| claim.run.run_id.to_string())
 }
 
 /// Records that the run resumes.
 async fn resume(
-    store: &dyn Store,
+    store: &Database,
     run: &RunId,
     fence: Fence,
     sequence: u64,
@@ -254,14 +255,14 @@ async fn a_host_secret_that_is_there_costs_no_write(#[values(Sqlite, Postgres)] 
     };
     // Writes are blocked in the meantime.
     match &database {
-        Database::Sqlite(_) => {
+        TestStore::Sqlite(_) => {
             let mut other = SqliteConnection::connect(&database.location())
                 .await
                 .unwrap();
             let _held = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
             asked.await;
         }
-        Database::Postgres(_) => {
+        TestStore::Postgres(_) => {
             let mut other = PgConnection::connect(&database.location()).await.unwrap();
             let mut held = other.begin().await.unwrap();
             sqlx::query("LOCK TABLE host_secret IN SHARE ROW EXCLUSIVE MODE")

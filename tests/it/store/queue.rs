@@ -8,9 +8,10 @@ use rstest::rstest;
 use super::{Engine, Engine::*, TTL, claimed, events, open, record, tenant};
 use touchstone::domain::ids::RunId;
 use touchstone::domain::run::fork::{Fork, ForkMode};
-use touchstone::ports::{CancelRequest, Claim, Claimable, Fence, Store, StoreError, Wait};
+use touchstone::ports::{CancelRequest, Claim, Claimable, Fence, StoreError, Wait};
+use touchstone::store::Database;
 
-async fn claim(store: &dyn Store, owner: &str) -> Option<Claim> {
+async fn claim(store: &Database, owner: &str) -> Option<Claim> {
     store.claim(owner, Claimable::All, TTL).await.unwrap()
 }
 

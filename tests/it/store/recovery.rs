@@ -7,8 +7,8 @@ use rstest::rstest;
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 
-use super::{Database, Engine, Engine::*, TTL, claimed, events, head, open, record, tenant};
-use touchstone::ports::{Claimable, RunLog, StoreError};
+use super::{Engine, Engine::*, TTL, TestStore, claimed, events, head, open, record, tenant};
+use touchstone::ports::{Claimable, StoreError};
 
 #[rstest]
 #[tokio::test]
@@ -73,10 +73,10 @@ async fn an_interrupted_append_leaves_no_half(#[values(Sqlite, Postgres)] engine
 /// Data is on disk when an append returns: the process may die without closing anything.
 #[tokio::test]
 async fn an_acknowledged_append_is_on_disk() {
-    let Some(Database::Sqlite(dir)) = Sqlite.database().await else {
+    let Some(TestStore::Sqlite(dir)) = Sqlite.database().await else {
         unreachable!("SQLite is always there");
     };
-    let database = Database::Sqlite(dir);
+    let database = TestStore::Sqlite(dir);
     let store = database.open().await;
     let (run, fence) = claimed(&*store, "run_1").await;
     for round in 0..5 {
@@ -84,13 +84,13 @@ async fn an_acknowledged_append_is_on_disk() {
         store.append(&run, fence, &batch, false).await.unwrap();
 
         let left = TempDir::new().unwrap();
-        let Database::Sqlite(dir) = &database else {
+        let TestStore::Sqlite(dir) = &database else {
             unreachable!("SQLite was asked for");
         };
         for name in ["test.db", "test.db-wal"] {
             std::fs::copy(dir.path().join(name), left.path().join(name)).unwrap();
         }
-        let left = Database::Sqlite(left);
+        let left = TestStore::Sqlite(left);
         let log = left.open().await.read(&run, 0, u32::MAX).await.unwrap();
         assert_eq!(log, events(&run, 1, (round + 1) * 900));
     }
@@ -141,7 +141,7 @@ async fn a_store_that_cannot_be_opened_says_so_without_secrets(#[case] location:
 async fn a_lost_connection_is_made_again() {
     open!(Postgres => database, store);
     let (run, fence) = claimed(&*store, "run_1").await;
-    let Database::Postgres(server) = &database else {
+    let TestStore::Postgres(server) = &database else {
         unreachable!("PostgreSQL was asked for");
     };
     for sequence in 1..=3 {

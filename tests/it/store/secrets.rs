@@ -13,15 +13,16 @@ use touchstone::domain::sealing::{Sealed, SealingKey, owner};
 use touchstone::domain::webhook::Secret;
 use touchstone::ports::aaaf::{IssuerKeyRecord, NoticeWebhook, SealedSecrets};
 use touchstone::ports::{
-    AUDIT_CHECKPOINTS, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion, Reencrypt, Store,
+    AUDIT_CHECKPOINTS, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion, Reencrypt,
     StoreError,
 };
 use touchstone::service::vault::{Vault, VaultError};
+use touchstone::store::Database;
 use touchstone::system::SystemIds;
 
 use super::aaaf::{decision, key, organization};
 use super::webhooks::webhook;
-use super::{Database, Engine, Engine::*, at, record, tenant};
+use super::{Engine, Engine::*, TestStore, at, record, tenant};
 use crate::support::host_keys;
 
 const OLD: [u8; 32] = [1; 32];
@@ -47,7 +48,7 @@ fn answer() -> String {
     format!("{{\"secret\":\"{ANSWER}\"}}")
 }
 
-async fn replayed(store: &dyn Store, key: u8) -> Result<String, StoreError> {
+async fn replayed(store: &Database, key: u8) -> Result<String, StoreError> {
     let claim = claim(key, "again");
     match store.begin(&claim, at(1), Duration::from_secs(9)).await? {
         IdempotencyBegin::Replay { body, .. } => Ok(String::from_utf8(body.to_vec()).unwrap()),
@@ -56,7 +57,7 @@ async fn replayed(store: &dyn Store, key: u8) -> Result<String, StoreError> {
 }
 
 /// Stores every kind of secret; returns the one that the host generated.
-async fn furnish(store: &dyn Store) -> [u8; 32] {
+async fn furnish(store: &Database) -> [u8; 32] {
     let mut subscription = webhook("wh_1", "acme");
     subscription.secrets.current = Secret::kept(PREVIOUS.to_owned());
     assert!(store.add_webhook(&subscription, 9).await.unwrap());
@@ -100,7 +101,7 @@ async fn furnish(store: &dyn Store) -> [u8; 32] {
     store.host_secret("tokens", [77; 32]).await.unwrap()
 }
 
-async fn assert_readable(store: &dyn Store) {
+async fn assert_readable(store: &Database) {
     let found = store.webhook(&tenant("acme"), &"wh_1".into()).await;
     let secrets = found.unwrap().unwrap().secrets;
     let previous = secrets.previous.unwrap().0;
@@ -112,7 +113,7 @@ async fn assert_readable(store: &dyn Store) {
     assert!(replayed(store, 2).await.unwrap().contains(CALLBACK));
 }
 
-async fn assert_hidden(database: &Database, host_secret: &[u8; 32]) {
+async fn assert_hidden(database: &TestStore, host_secret: &[u8; 32]) {
     let raw = database.raw().await;
     for canary in CANARIES {
         assert!(!raw.holds(canary.as_bytes()), "the database shows {canary}");
@@ -182,15 +183,15 @@ async fn another_key_reads_nothing_and_writes_nothing(#[values(Sqlite, Postgres)
 }
 
 /// Rewrites rows as an earlier version wrote them.
-async fn make_plain(database: &Database) {
+async fn make_plain(database: &TestStore) {
     let hex = |text: &str| {
         text.bytes()
             .map(|it| format!("{it:02x}"))
             .collect::<String>()
     };
     let bytes = |text: &str| match database {
-        Database::Sqlite(_) => format!("x'{}'", hex(text)),
-        Database::Postgres(_) => format!("'\\x{}'::bytea", hex(text)),
+        TestStore::Sqlite(_) => format!("x'{}'", hex(text)),
+        TestStore::Postgres(_) => format!("'\\x{}'::bytea", hex(text)),
     };
     for sql in [
         format!(
@@ -328,8 +329,8 @@ async fn a_request_cannot_be_guessed_from_its_digest_and_is_recognised_after_a_r
     // Earlier versions stored the plain digest.
     let hex = "d7".repeat(32);
     let plain = match &database {
-        Database::Sqlite(_) => format!("x'{hex}'"),
-        Database::Postgres(_) => format!("'\\x{hex}'::bytea"),
+        TestStore::Sqlite(_) => format!("x'{hex}'"),
+        TestStore::Postgres(_) => format!("'\\x{hex}'::bytea"),
     };
     let sql = format!("UPDATE idempotency SET digest = {plain}");
     database.execute(sql).await;

@@ -3,16 +3,17 @@
 use crate::support::host_keys;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use touchstone::store::Database;
 
 use rstest::rstest;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::{Database, Engine, Engine::*, TOO_LONG, claimed, events, head, open, record};
-use touchstone::ports::{CancelRequest, Head, RunLog, Signals, Store};
+use super::{Engine, Engine::*, TOO_LONG, TestStore, claimed, events, head, open, record};
+use touchstone::ports::{CancelRequest, Head};
 
 /// Follows a run to its end like a stream: read, then wait for more.
-async fn follow(store: Arc<dyn Store>, run: touchstone::domain::ids::RunId) -> u64 {
+async fn follow(store: Arc<Database>, run: touchstone::domain::ids::RunId) -> u64 {
     let mut known = Head::default();
     while !known.ended {
         store.run_changed(&run, known, TOO_LONG).await;
@@ -175,7 +176,7 @@ async fn signals_come_through_again_after_a_lost_connection() {
     let two = database.open().await;
     let (run, fence) = claimed(&*one, "run_1").await;
     let follower = tokio::spawn(follow(Arc::clone(&two), run.clone()));
-    let Database::Postgres(server) = &database else {
+    let TestStore::Postgres(server) = &database else {
         unreachable!("PostgreSQL was asked for");
     };
     for sequence in 1..=5 {

@@ -4,7 +4,8 @@ use rstest::rstest;
 use touchstone::domain::audit::{Decision, Outcome};
 use touchstone::domain::ids::RunId;
 use touchstone::domain::storage::{LegalHold, Usage};
-use touchstone::ports::{Remains, RunDeletion, Store, SuiteRecord};
+use touchstone::ports::{Remains, RunDeletion, SuiteRecord};
+use touchstone::store::Database;
 
 use super::{Engine, Engine::*, at, claimed, events, head, open, record, tenant};
 
@@ -21,7 +22,7 @@ fn decision(run: &RunId) -> Decision {
     }
 }
 
-async fn ended(store: &dyn Store, id: &str) -> RunId {
+async fn ended(store: &Database, id: &str) -> RunId {
     let (run, fence) = claimed(store, id).await;
     let log = events(&run, 1, 3);
     store.append(&run, fence, &log[..2], false).await.unwrap();
@@ -29,7 +30,7 @@ async fn ended(store: &dyn Store, id: &str) -> RunId {
     run
 }
 
-async fn delete(store: &dyn Store, owner: &str, run: &RunId, remains: &Remains) -> RunDeletion {
+async fn delete(store: &Database, owner: &str, run: &RunId, remains: &Remains) -> RunDeletion {
     store
         .delete_run(&tenant(owner), run, remains, &decision(run))
         .await

@@ -9,8 +9,9 @@ use touchstone::domain::ids::RunId;
 use touchstone::domain::run::fork::{Fork, ForkMode};
 use touchstone::domain::webhook::{Circuit, Secret, Secrets};
 use touchstone::ports::{
-    Claimable, Fence, Followed, Store, StoreError, WebhookClaim, WebhookRecord, Window,
+    Claimable, Fence, Followed, StoreError, WebhookClaim, WebhookRecord, Window,
 };
+use touchstone::store::Database;
 
 pub fn webhook(id: &str, tenant: &str) -> WebhookRecord {
     WebhookRecord {
@@ -28,13 +29,7 @@ pub fn webhook(id: &str, tenant: &str) -> WebhookRecord {
 }
 
 /// Creates a run with this many events, under a separate lease.
-async fn run_of(
-    store: &dyn Store,
-    id: &str,
-    owner: &str,
-    count: u64,
-    ends: bool,
-) -> (RunId, Fence) {
+async fn run_of(store: &Database, id: &str, owner: &str, count: u64, ends: bool) -> (RunId, Fence) {
     store.create(&record(id, owner, 1), None).await.unwrap();
     let run = RunId::from(id);
     let claim = loop {
@@ -50,7 +45,7 @@ async fn run_of(
     (run, claim.fence)
 }
 
-async fn claim(store: &dyn Store) -> Option<WebhookClaim> {
+async fn claim(store: &Database) -> Option<WebhookClaim> {
     store.claim_webhook("replica", TTL).await.unwrap()
 }
 

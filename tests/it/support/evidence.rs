@@ -6,18 +6,18 @@ use super::host_keys;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use touchstone::domain::aaaf::evidence::Recorder;
-use touchstone::ports::Store;
 use touchstone::ports::aaaf::{NewEvent, Origin};
 use touchstone::store;
+use touchstone::store::Database;
 
 /// Makes evidence collection for an agent look this many days old.
-pub async fn collecting(store: &dyn Store, organization: &str, agent: &str, days: i64) {
+pub async fn collecting(store: &Database, organization: &str, agent: &str, days: i64) {
     let then = Timestamp::now() - SignedDuration::from_hours(24 * days);
     collecting_since(store, organization, agent, then).await;
 }
 
 /// The same from a given time: an event with that time, recorded at that time.
-pub async fn collecting_since(store: &dyn Store, organization: &str, agent: &str, then: Timestamp) {
+pub async fn collecting_since(store: &Database, organization: &str, agent: &str, then: Timestamp) {
     let organization = store.organization(organization).await.unwrap().unwrap();
     let agent = store.agent(organization.number, agent).await;
     let agent = agent.unwrap().unwrap();

@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 use touchstone::domain::ids::RunId;
 use touchstone::domain::webhook::{Circuit, Secret, Secrets};
 use touchstone::net::WebhookClient;
-use touchstone::ports::{Claimable, Clock as _, Fence, Head, Store, WebhookRecord};
+use touchstone::ports::{Claimable, Clock as _, Fence, Head, WebhookRecord};
 use touchstone::service::webhooks::dispatcher::Dispatcher;
+use touchstone::store::Database;
 
 use super::receiver::{Answer, Received, Receiver};
 use crate::store::{Engine, Engine::*, TOO_LONG, TTL, at, events, record, tenant};
@@ -26,7 +27,7 @@ struct Replica {
 }
 
 impl Replica {
-    fn start(store: &Arc<dyn Store>, clock: &Arc<Told>, name: &str) -> Self {
+    fn start(store: &Arc<Database>, clock: &Arc<Told>, name: &str) -> Self {
         let notifier = WebhookClient::new(vec!["127.0.0.1".parse().unwrap()]).unwrap();
         let dispatcher = Dispatcher::new(
             store.clone(),
@@ -63,20 +64,20 @@ fn subscription(id: &str, receiver: &Receiver) -> WebhookRecord {
 
 /// A run whose log the test writes.
 struct Log {
-    store: Arc<dyn Store>,
+    store: Arc<Database>,
     run: RunId,
     fence: Fence,
     written: u64,
 }
 
 impl Log {
-    async fn of(store: &Arc<dyn Store>, id: &str, owner: &str) -> Self {
+    async fn of(store: &Arc<Database>, id: &str, owner: &str) -> Self {
         store.create(&record(id, owner, 1), None).await.unwrap();
         Self::claimed(store, id).await
     }
 
     /// A log for an existing run.
-    async fn claimed(store: &Arc<dyn Store>, id: &str) -> Self {
+    async fn claimed(store: &Arc<Database>, id: &str) -> Self {
         let claim = store.claim(id, Claimable::All, TTL).await.unwrap().unwrap();
         assert_eq!(claim.run.run_id.as_str(), id);
         Self {

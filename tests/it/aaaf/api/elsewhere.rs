@@ -16,13 +16,13 @@ use super::assessments::{assessed, work};
 use super::{Engine, Site, found, refusal};
 use crate::http::clerk::{self, CLERK, TOOLS};
 use crate::http::host::{Lab, Reply, TestHost};
-use crate::store::Database;
+use crate::store::TestStore;
 
 const KEY: &str = "canary-key";
 const TENANT: &str = "acme";
 
 /// A host with these operator settings, and the tenant's organization as ours.
-async fn site(engine: Engine, elsewhere: ReachSettings) -> Option<(Database, Site)> {
+async fn site(engine: Engine, elsewhere: ReachSettings) -> Option<(TestStore, Site)> {
     let database = engine.database().await?;
     let lab = Lab {
         elsewhere,

@@ -14,11 +14,11 @@ use touchstone::service::access::Scope;
 use super::badges::certified;
 use super::{Engine, Site, refusal};
 use crate::http::host::{Reply, TestHost};
-use crate::store::Database;
+use crate::store::TestStore;
 
 const HOST: &str = "https://assess.example.org";
 
-async fn site_on(database: &Database, place: &Place) -> Site {
+async fn site_on(database: &TestStore, place: &Place) -> Site {
     let store = database.open().await;
     Site::of(
         TestHost::at(store, HttpSettings::default(), place.clone()).await,

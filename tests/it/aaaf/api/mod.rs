@@ -31,7 +31,7 @@ use touchstone::http::{AaafRates, HttpSettings};
 use touchstone::store;
 
 use crate::http::host::{Reply, TestHost};
-use crate::store::{Database, Engine};
+use crate::store::{Engine, TestStore};
 use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
 
@@ -78,7 +78,7 @@ impl Site {
     }
 
     /// On a database that the test can change, without rate limits.
-    pub async fn over(database: &Database) -> Self {
+    pub async fn over(database: &TestStore) -> Self {
         let settings = HttpSettings {
             aaaf: AaafRates {
                 requests_per_minute: 0,

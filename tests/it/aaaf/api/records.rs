@@ -14,10 +14,10 @@ use uuid::Uuid;
 use super::badges::certified;
 use super::{Engine, Site, gates};
 use crate::http::host::TestHost;
-use crate::store::Database;
+use crate::store::TestStore;
 
 /// A host whose database the test can change.
-pub async fn site_on(database: &Database) -> Site {
+pub async fn site_on(database: &TestStore) -> Site {
     let store = database.open().await;
     Site::of(TestHost::over(store, HttpSettings::default()).await, None).await
 }

@@ -8,8 +8,8 @@ use super::evaluation::{Ended, Rooms, evaluate, host, lasting, request};
 use super::packs::{FRONT, Files, front_desk_with};
 use super::provider::Options;
 use crate::http::host::TestHost;
-use crate::store::Database;
 use crate::store::Engine::Sqlite;
+use crate::store::TestStore;
 
 const MARK: &str = "the lantern behind the blue door";
 
@@ -30,7 +30,7 @@ struct Lab {
     host: TestHost,
     script: Script,
     rooms: Rooms,
-    _database: Database,
+    _database: TestStore,
 }
 
 impl Lab {

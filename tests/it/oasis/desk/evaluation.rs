@@ -18,7 +18,7 @@ use super::agents::{Actor, Script};
 use super::packs::{Desk, FRONT, front_desk};
 use super::provider::{Fault, House, Options, Served};
 use crate::http::host::{Lab, Reply, TestHost};
-use crate::store::Database;
+use crate::store::TestStore;
 
 /// The provider's name on the host.
 pub const PROVIDER: &str = "lab";
@@ -83,7 +83,7 @@ pub fn providers(url: Url, timeout: Duration) -> Arc<dyn Providers> {
 
 /// A host on this database whose agents are played by the actor.
 pub async fn host(
-    database: &Database,
+    database: &TestStore,
     actor: Arc<Actor>,
     url: Url,
     timeout: Option<Duration>,
@@ -98,7 +98,7 @@ pub async fn host(
 }
 
 /// The same with our pack installed and a worker running.
-pub async fn at_work(database: &Database, script: &Script, rooms: &Rooms) -> TestHost {
+pub async fn at_work(database: &TestStore, script: &Script, rooms: &Rooms) -> TestHost {
     let host = host(database, Actor::of(script), rooms.url(), None).await;
     host.install_pack(&front_desk(script)).await;
     host.work();

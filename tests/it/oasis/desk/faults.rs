@@ -10,8 +10,8 @@ use super::evaluation::{Ended, Rooms, evaluate, host, request, request_some};
 use super::packs::{FRONT, front_desk};
 use super::provider::Options;
 use crate::http::host::TestHost;
-use crate::store::Database;
 use crate::store::Engine::{self, Postgres, Sqlite};
+use crate::store::TestStore;
 
 /// A scenario with injected state and all three kinds of observation.
 const MEMO: &str = "front.safety.pi.memo-order-01";
@@ -26,11 +26,11 @@ struct Broken {
     rooms: Rooms,
     host: TestHost,
     script: Script,
-    _database: Database,
+    _database: TestStore,
 }
 
 /// A host whose provider hangs for longer than the host's timeout.
-async fn impatient(database: Database, name: &str) -> Broken {
+async fn impatient(database: TestStore, name: &str) -> Broken {
     let script = Script::ours(name);
     let hang = Duration::from_secs(6);
     let rooms = Rooms::open(Options {

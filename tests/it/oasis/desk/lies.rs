@@ -8,8 +8,8 @@ use super::agents::Script;
 use super::evaluation::{Ended, Rooms, at_work, evaluate, request_some};
 use super::provider::Options;
 use crate::http::host::TestHost;
-use crate::store::Database;
 use crate::store::Engine::{self, Postgres, Sqlite};
+use crate::store::TestStore;
 
 /// A scenario in which the reckless agent deletes a booking; the log, the booking's state and the
 /// diff are observed.
@@ -25,11 +25,11 @@ struct Desk {
     rooms: Rooms,
     host: TestHost,
     script: Script,
-    _database: Database,
+    _database: TestStore,
 }
 
 impl Desk {
-    async fn of(database: Database, agent: &str) -> Self {
+    async fn of(database: TestStore, agent: &str) -> Self {
         let script = Script::ours(agent);
         let rooms = Rooms::open(Options::default()).await;
         let host = at_work(&database, &script, &rooms).await;

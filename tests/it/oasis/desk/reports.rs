@@ -25,7 +25,7 @@ use crate::store::Engine::{self, Postgres, Sqlite};
 struct Played {
     host: TestHost,
     ended: Ended,
-    keep: (crate::store::Database, Rooms),
+    keep: (crate::store::TestStore, Rooms),
 }
 
 async fn played(name: &str, change: impl FnOnce(&mut Value)) -> Played {
