@@ -171,8 +171,8 @@ impl App {
         let host_keys = Arc::new(host_keys(&config)?);
         let store = open_store(&config, &host_keys).await?;
         private_files::warn_if_open(&config.data, "run chmod 700 on the data folder");
-        encrypt_secrets(&*store, &host_keys).await?;
-        let audit_key = audit_key(&*store).await.map_err(Error::Store)?;
+        encrypt_secrets(&store, &host_keys).await?;
+        let audit_key = audit_key(&store).await.map_err(Error::Store)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
         let environment = |name: &str| std::env::var(name).ok();
@@ -573,7 +573,7 @@ pub async fn rotate_host_key(config: &Config) -> Result<RotatedHostKey, Error> {
     }
     let _lock = keys.lock().map_err(Error::HostKey)?;
     let store = open_store(config, &keys).await?;
-    encrypt_secrets(&*store, &keys).await?;
+    encrypt_secrets(&store, &keys).await?;
     keys.begin_rotation().map_err(Error::HostKey)?;
     let (mut reencrypted, mut unchanged) = (0, 0);
     for _ in 0..ROTATION_PASSES {

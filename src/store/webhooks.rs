@@ -316,8 +316,9 @@ impl Database {
         owner: &str,
         ttl: Duration,
     ) -> Result<Option<WebhookClaim>, StoreError> {
-        if !self.webhook_due().await? && !(self.release_dead().await? && self.webhook_due().await?)
-        {
+        let due =
+            self.webhook_due().await? || (self.release_dead().await? && self.webhook_due().await?);
+        if !due {
             return Ok(None);
         }
         let mut transaction = self.begin_write().await?;

@@ -97,7 +97,7 @@ pub fn summary() -> Summary {
         now,
         review_required: name == "intake",
         failed_since: failed.map(str::to_owned),
-        progress: (name == "idle").then(|| CollectionProgress {
+        progress: (name == "idle").then_some(CollectionProgress {
             window_start: report.now.at,
             window_end: report.made_at,
             performance: TaskCount {

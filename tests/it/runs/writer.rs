@@ -34,7 +34,7 @@ impl Desk {
         let store = store::open(&location(&dir), host_keys::usual())
             .await
             .unwrap();
-        let (run, fence) = claimed(&*store, "run_1").await;
+        let (run, fence) = claimed(&store, "run_1").await;
         let claim = Claim {
             run: Arc::new(record("run_1", "acme", 1)),
             fence,

@@ -80,7 +80,7 @@ fn is_of(words: &str, value: &Value) -> bool {
         _ if words.starts_with('[') => said,
         _ => words.split(" | ").any(|one| match value {
             Value::String(text) => text == one && !["true", "false"].contains(&one),
-            Value::Bool(_) | Value::Number(_) => value.to_string() == one,
+            Value::Bool(_) | Value::Number(_) => *value == one,
             _ => false,
         }),
     }

@@ -32,15 +32,15 @@ async fn every_eval_of_a_version_is_listed_whether_it_has_ended_or_not(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     store
         .append(&run, fence, &[event(1, "run.failed")], true)
         .await
         .unwrap();
-    created(&*store, "run_2", "acme", "1.0.0").await;
-    created(&*store, "run_other", "acme", "1.1.0").await;
-    created(&*store, "run_theirs", "globex", "1.0.0").await;
-    created(&*store, "run_3", "acme", "1.0.0").await;
+    created(&store, "run_2", "acme", "1.0.0").await;
+    created(&store, "run_other", "acme", "1.1.0").await;
+    created(&store, "run_theirs", "globex", "1.0.0").await;
+    created(&store, "run_3", "acme", "1.0.0").await;
     let (acme, agent) = (tenant("acme"), AgentId::from("pack.agent"));
     let mut found = Vec::new();
     let mut after = 0;
@@ -60,7 +60,7 @@ async fn every_eval_of_a_version_is_listed_whether_it_has_ended_or_not(
 #[tokio::test]
 async fn verdicts_are_read_without_what_led_to_them(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let log = [
         event(1, "run.started"),
         event(2, "provider.usage"),
@@ -84,7 +84,7 @@ async fn a_run_is_declared_void_once_and_on_record(#[values(Sqlite, Postgres)] e
     open!(engine => _database, store);
     let (acme, agent) = (tenant("acme"), AgentId::from("pack.agent"));
     for id in ["run_1", "run_2"] {
-        created(&*store, id, "acme", "1.0.0").await;
+        created(&store, id, "acme", "1.0.0").await;
         let claim = store
             .claim("worker", Claimable::All, TTL)
             .await

@@ -122,16 +122,16 @@ async fn a_transition_is_recorded_whole(#[values(Sqlite, Postgres)] engine: Engi
         (Lifecycle::default(), Revision(0))
     );
     let one = lifecycle("1.0.0");
-    commit(&*store, "run_1", Some((&one, Revision(0))), None)
+    commit(&store, "run_1", Some((&one, Revision(0))), None)
         .await
         .unwrap();
     let (found, revision) = store.deployments(&acme, &agent()).await.unwrap();
     assert_eq!((found, revision), (one, Revision(1)));
     let two = lifecycle("2.0.0");
-    commit(&*store, "run_2", Some((&two, revision)), None)
+    commit(&store, "run_2", Some((&two, revision)), None)
         .await
         .unwrap();
-    commit(&*store, "run_3", None, None).await.unwrap();
+    commit(&store, "run_3", None, None).await.unwrap();
     assert_eq!(
         store.deployments(&acme, &agent()).await.unwrap(),
         (two, Revision(2))
@@ -144,7 +144,7 @@ async fn a_transition_is_recorded_whole(#[values(Sqlite, Postgres)] engine: Engi
         assert_eq!(store.read(&id, 0, 10).await.unwrap(), events(&id, 1, 3));
     }
     assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 3);
-    assert_eq!(anomalies(&*store, &acme).await, [] as [u64; 0]);
+    assert_eq!(anomalies(&store, &acme).await, [] as [u64; 0]);
     let nobody = store
         .claim("worker", Claimable::All, super::TTL)
         .await
@@ -167,12 +167,12 @@ async fn a_decision_on_a_stale_state_changes_nothing(#[values(Sqlite, Postgres)]
     open!(engine => _database, store);
     let acme = tenant("acme");
     let one = lifecycle("1.0.0");
-    commit(&*store, "run_1", Some((&one, Revision(0))), None)
+    commit(&store, "run_1", Some((&one, Revision(0))), None)
         .await
         .unwrap();
     let other = lifecycle("2.0.0");
     for stale in [Revision(0), Revision(2)] {
-        let refused = commit(&*store, "run_2", Some((&other, stale)), None).await;
+        let refused = commit(&store, "run_2", Some((&other, stale)), None).await;
         assert!(matches!(refused, Err(StoreError::Stale)), "{refused:?}");
     }
     assert_eq!(
@@ -197,7 +197,7 @@ async fn of_several_at_once_each_comes_after_another(#[values(Sqlite, Postgres)]
             loop {
                 let (_, seen) = store.deployments(acme, &agent()).await.unwrap();
                 let next = lifecycle(&format!("1.0.{}", seen.0));
-                match commit(&**store, &format!("run_{n}"), Some((&next, seen)), None).await {
+                match commit(store, &format!("run_{n}"), Some((&next, seen)), None).await {
                     Ok(()) => return seen.0,
                     Err(StoreError::Stale) => {}
                     Err(cause) => panic!("{cause:?}"),
@@ -211,7 +211,7 @@ async fn of_several_at_once_each_comes_after_another(#[values(Sqlite, Postgres)]
     let (last, revision) = store.deployments(&acme, &agent()).await.unwrap();
     assert_eq!((last, revision), (lifecycle("1.0.11"), Revision(12)));
     assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 12);
-    assert_eq!(anomalies(&*store, &acme).await, [] as [u64; 0]);
+    assert_eq!(anomalies(&store, &acme).await, [] as [u64; 0]);
 }
 
 #[rstest]
@@ -237,7 +237,7 @@ async fn an_answer_that_cannot_be_kept_undoes_all_of_it(
     assert_eq!(begun, IdempotencyBegin::Fresh);
     let one = lifecycle("1.0.0");
     let lost = commit(
-        &*store,
+        &store,
         "run_1",
         Some((&one, Revision(0))),
         Some(&answer("somebody else")),
@@ -253,7 +253,7 @@ async fn an_answer_that_cannot_be_kept_undoes_all_of_it(
     assert_eq!(store.audit_head(&acme).await.unwrap(), ChainHead::default());
 
     commit(
-        &*store,
+        &store,
         "run_1",
         Some((&one, Revision(0))),
         Some(&answer("a")),
@@ -275,9 +275,9 @@ async fn the_audit_log_is_read_in_pages_and_survives_a_restart(
     open!(engine => database, store);
     let acme = tenant("acme");
     for n in 0..5 {
-        decide(&*store, &acme, n).await;
+        decide(&store, &acme, n).await;
     }
-    decide(&*store, &tenant("globex"), 9).await;
+    decide(&store, &tenant("globex"), 9).await;
     let reopened = database.open().await;
     let mut sequences = Vec::new();
     let mut after = 0;
@@ -288,7 +288,7 @@ async fn the_audit_log_is_read_in_pages_and_survives_a_restart(
         sequences.extend(page.iter().map(|link| link.sequence));
     }
     assert_eq!(sequences, [1, 2, 3, 4, 5]);
-    assert_eq!(anomalies(&*reopened, &acme).await, [] as [u64; 0]);
+    assert_eq!(anomalies(&reopened, &acme).await, [] as [u64; 0]);
     let globex = reopened
         .audit_entries(&tenant("globex"), 0, 10)
         .await
@@ -384,7 +384,7 @@ async fn tampering_is_found_at_the_right_entry(
     open!(engine => database, store);
     let acme = tenant("acme");
     for n in 0..5 {
-        decide(&*store, &acme, n).await;
+        decide(&store, &acme, n).await;
     }
     let audit = Audit::new(store.clone(), audit_key().public());
     let sound = audit.verify(&acme, None, None).await.unwrap();
@@ -427,7 +427,7 @@ async fn the_database_refuses_to_change_an_entry(
     open!(engine => database, store);
     let acme = tenant("acme");
     for n in 0..3 {
-        decide(&*store, &acme, n).await;
+        decide(&store, &acme, n).await;
     }
     let before = store.audit_entries(&acme, 0, 9).await.unwrap();
     let refused = match &database {
@@ -458,14 +458,14 @@ async fn checkpoints_cover_every_entry_once(#[values(Sqlite, Postgres)] engine: 
     let (one, other) = (checkpointer(&store), checkpointer(&store));
     assert_eq!(one.sign_all().await.unwrap(), 0);
     for n in 0..3 {
-        decide(&*store, &acme, n).await;
+        decide(&store, &acme, n).await;
     }
-    decide(&*store, &globex, 0).await;
+    decide(&store, &globex, 0).await;
     let (first, second) = tokio::join!(one.sign_all(), other.sign_all());
     assert_eq!(first.unwrap() + second.unwrap(), 2, "one for each tenant");
     assert_eq!(one.sign_all().await.unwrap(), 0, "nothing is new");
     for n in 3..5 {
-        decide(&*store, &acme, n).await;
+        decide(&store, &acme, n).await;
     }
     assert_eq!(other.sign_all().await.unwrap(), 1);
     let audit = Audit::new(store.clone(), audit_key().public());
@@ -505,7 +505,7 @@ async fn a_forged_checkpoint_is_found(
     open!(engine => database, store);
     let acme = tenant("acme");
     for n in 0..4 {
-        decide(&*store, &acme, n).await;
+        decide(&store, &acme, n).await;
         if n % 2 == 1 {
             assert_eq!(checkpointer(&store).sign_all().await.unwrap(), 1);
         }
@@ -523,7 +523,7 @@ async fn a_chain_that_was_changed_is_not_signed(#[values(Sqlite, Postgres)] engi
     open!(engine => database, store);
     let acme = tenant("acme");
     for n in 0..4 {
-        decide(&*store, &acme, n).await;
+        decide(&store, &acme, n).await;
     }
     database.let_audit_entries_change().await;
     meddle(
@@ -531,7 +531,7 @@ async fn a_chain_that_was_changed_is_not_signed(#[values(Sqlite, Postgres)] engi
         "UPDATE audit_entry SET body = REPLACE(body, '@1.0.1', '@6.6.6') WHERE sequence = 2",
     )
     .await;
-    decide(&*store, &tenant("globex"), 0).await;
+    decide(&store, &tenant("globex"), 0).await;
     assert_eq!(checkpointer(&store).sign_all().await.unwrap(), 1, "globex");
     let found = store.audit_checkpoints(&acme, 0, 9).await.unwrap();
     assert_eq!(found, []);
@@ -543,7 +543,7 @@ async fn a_decision_is_on_record_with_its_events_or_not_at_all(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let (record, beside) = (
         record("run_1", "acme", 1),
         Beside::Decision(Box::new(decision(1))),
@@ -589,7 +589,7 @@ async fn activation_and_removal_of_a_version_exclude_each_other(
     let one = lifecycle("1.0.0");
     let goes = async |id: &str| {
         let after = Some((&one, Revision(0)));
-        serve(&*store, id, after, Some("sha256-pack"), None).await
+        serve(&store, id, after, Some("sha256-pack"), None).await
     };
     assert!(
         matches!(goes("run_1").await, Err(StoreError::Stale)),

@@ -99,7 +99,7 @@ async fn a_transaction_that_the_database_ended_does_not_spoil_the_next_one(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let created = match engine {
         Sqlite => vec![
             "CREATE TRIGGER broken BEFORE INSERT ON event BEGIN SELECT RAISE(ROLLBACK, 'broken'); END",
@@ -194,7 +194,7 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
     let store = touchstone::store::open(path.to_str().unwrap(), host_keys::usual())
         .await
         .unwrap();
-    let (run, _) = claimed(&*store, "run_1").await;
+    let (run, _) = claimed(&store, "run_1").await;
     match way {
         "moved" => std::fs::rename(&path, other.path().join("away.db")).unwrap(),
         way => {
@@ -209,7 +209,7 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
             }
         }
     }
-    assert_refuses_writes(&*store).await;
+    assert_refuses_writes(&store).await;
     assert_eq!(
         path.exists(),
         way == "replaced",
@@ -232,7 +232,7 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
 #[tokio::test]
 async fn nothing_is_written_when_the_log_of_the_database_is_gone() {
     open!(Sqlite => database, store);
-    claimed(&*store, "run_1").await;
+    claimed(&store, "run_1").await;
     let TestStore::Sqlite(dir) = &database else {
         unreachable!("SQLite was asked for");
     };
@@ -240,7 +240,7 @@ async fn nothing_is_written_when_the_log_of_the_database_is_gone() {
     tokio::time::sleep(STALE).await;
     let (log, away) = (dir.path().join("test.db-wal"), dir.path().join("away"));
     std::fs::rename(&log, &away).unwrap();
-    assert_refuses_writes(&*store).await;
+    assert_refuses_writes(&store).await;
     assert!(!log.exists(), "the log was created again");
     std::fs::rename(&away, &log).unwrap();
     tokio::time::sleep(STALE).await;
@@ -255,7 +255,7 @@ async fn nothing_is_written_when_the_log_of_the_database_is_gone() {
 #[tokio::test]
 async fn a_full_disk_of_the_server_is_an_outage() {
     open!(Postgres => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     for sql in [
         "CREATE FUNCTION full_disk() RETURNS trigger AS $$ BEGIN
             RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$ LANGUAGE plpgsql",
@@ -281,7 +281,7 @@ async fn a_read_only_server_is_an_outage_that_no_connection_outlives() {
     let TestStore::Postgres(server) = &database else {
         unreachable!("PostgreSQL was asked for");
     };
-    claimed(&*store, "run_1").await;
+    claimed(&store, "run_1").await;
     let read_only = async |value: &str| {
         let mut connection = PgConnection::connect(&database.location()).await.unwrap();
         let sql = format!(
@@ -295,7 +295,7 @@ async fn a_read_only_server_is_an_outage_that_no_connection_outlives() {
     };
     read_only("on").await;
     server.disconnect_all().await;
-    assert_refuses_writes(&*store).await;
+    assert_refuses_writes(&store).await;
     assert!(store.head(&"run_1".into()).await.unwrap().is_some());
     read_only("off").await;
     tokio::time::sleep(STALE).await;

@@ -43,7 +43,10 @@ async fn a_pack_comes_and_goes_with_its_suites(#[values(Sqlite, Postgres)] engin
     store.install(&installed, &suites).await.unwrap();
     store.install(&installed, &suites).await.unwrap();
     let of = async |owner, name| store.installs_of(&tenant(owner), name).await.unwrap();
-    assert_eq!(of("acme", "acme.triage").await, [installed.clone()]);
+    assert_eq!(
+        of("acme", "acme.triage").await,
+        std::slice::from_ref(&installed)
+    );
     assert_eq!(of("acme", "acme.other").await, []);
     assert_eq!(of("globex", "acme.triage").await, []);
     assert_eq!(store.installs(&acme).await.unwrap(), [installed]);

@@ -13,7 +13,7 @@ use touchstone::store::Database;
 #[tokio::test]
 async fn an_appended_log_reads_back_byte_for_byte(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     assert_eq!(store.head(&run).await.unwrap(), Some(head(0, false)));
     assert_eq!(store.read(&run, 0, 10).await.unwrap(), []);
 
@@ -36,7 +36,7 @@ async fn an_appended_log_reads_back_byte_for_byte(#[values(Sqlite, Postgres)] en
 #[tokio::test]
 async fn bodies_may_hold_any_text_of_any_size(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let bodies = [
         r#"{"b":1,"a":2,"a":1.0e2}"#.to_owned(),
         r#"{"text":"\u0000 \\ ' \" $1 ? ;--"}"#.to_owned(),
@@ -71,7 +71,7 @@ async fn an_append_that_does_not_continue_the_log_is_refused(
     #[case] count: u64,
 ) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let before = events(&run, 1, 3);
     store.append(&run, fence, &before, false).await.unwrap();
     let refused = store
@@ -93,7 +93,7 @@ async fn a_batch_out_of_order_is_refused(
     #[case] sequences: &[u64],
 ) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let batch: Vec<_> = sequences
         .iter()
         .map(|&sequence| StoredEvent {
@@ -114,7 +114,7 @@ async fn a_batch_out_of_order_is_refused(
 #[tokio::test]
 async fn nothing_follows_the_terminal_event(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let no_end = store.append(&run, fence, &[], true).await;
     assert!(
         matches!(no_end, Err(StoreError::Inconsistent { .. })),
@@ -138,7 +138,7 @@ async fn nothing_follows_the_terminal_event(#[values(Sqlite, Postgres)] engine: 
 #[tokio::test]
 async fn an_old_fence_writes_nothing(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    let (run, old) = claimed(&*store, "run_1").await;
+    let (run, old) = claimed(&store, "run_1").await;
     store
         .append(&run, old, &events(&run, 1, 2), false)
         .await
@@ -180,12 +180,12 @@ async fn an_unknown_run_has_no_log(#[values(Sqlite, Postgres)] engine: Engine) {
 #[tokio::test]
 async fn an_event_id_is_found_in_its_own_run_only(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let (one, fence) = claimed(&*store, "run_1").await;
+    let (one, fence) = claimed(&store, "run_1").await;
     store
         .append(&one, fence, &events(&one, 1, 50), false)
         .await
         .unwrap();
-    let (two, fence) = claimed(&*store, "run_2").await;
+    let (two, fence) = claimed(&store, "run_2").await;
     store
         .append(&two, fence, &events(&two, 1, 5), false)
         .await
@@ -218,10 +218,10 @@ async fn an_event_id_is_found_in_its_own_run_only(#[values(Sqlite, Postgres)] en
 #[tokio::test]
 async fn a_copied_event_is_found_by_the_id_it_kept(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let (source, fence) = claimed(&*store, "run_1").await;
+    let (source, fence) = claimed(&store, "run_1").await;
     let log = events(&source, 1, 20);
     store.append(&source, fence, &log, true).await.unwrap();
-    let (copy, fence) = claimed(&*store, "run_2").await;
+    let (copy, fence) = claimed(&store, "run_2").await;
     let moved = log[10..]
         .iter()
         .zip(6..)
@@ -249,7 +249,7 @@ async fn an_event_that_cannot_be_read_does_not_fail_a_search(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);
-    let (copy, fence) = claimed(&*store, "run_2").await;
+    let (copy, fence) = claimed(&store, "run_2").await;
     let log: Vec<StoredEvent> = events(&"run_1".into(), 11, 3)
         .into_iter()
         .zip(1..)
@@ -267,7 +267,7 @@ async fn an_event_that_cannot_be_read_does_not_fail_a_search(
 #[tokio::test]
 async fn an_event_is_found_without_looking_at_others(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     store
         .append(&run, fence, &events(&run, 1, 50), false)
         .await
@@ -324,11 +324,11 @@ async fn the_newest_eval_of_a_version_is_found_among_any_number_of_runs(
         found.map(|run| run.to_string())
     };
     assert_eq!(newest(&*store, "1.0.0").await, None);
-    evaluated(&*store, "run_old", "acme", "1.0.0", true).await;
-    evaluated(&*store, "run_new", "acme", "1.0.0", true).await;
-    evaluated(&*store, "run_at_work", "acme", "1.0.0", false).await;
-    evaluated(&*store, "run_next", "acme", "1.1.0", true).await;
-    evaluated(&*store, "run_theirs", "globex", "1.0.0", true).await;
+    evaluated(&store, "run_old", "acme", "1.0.0", true).await;
+    evaluated(&store, "run_new", "acme", "1.0.0", true).await;
+    evaluated(&store, "run_at_work", "acme", "1.0.0", false).await;
+    evaluated(&store, "run_next", "acme", "1.1.0", true).await;
+    evaluated(&store, "run_theirs", "globex", "1.0.0", true).await;
     for n in 0..150 {
         let mut other = record(&format!("run_other_{n}"), "acme", 1);
         other.spec.work = Work::Journal;
@@ -396,13 +396,13 @@ async fn the_newest_oasis_evaluation_of_a_version_is_found_by_its_profile(
         found.unwrap().map(|run| run.to_string())
     };
     assert_eq!(newest("1.0.0", "desk").await, None);
-    assessed(&*store, "run_old", "acme", "desk", true).await;
-    assessed(&*store, "run_new", "acme", "desk", true).await;
-    assessed(&*store, "run_at_work", "acme", "desk", false).await;
-    assessed(&*store, "run_other", "acme", "yard", true).await;
-    assessed(&*store, "run_theirs", "globex", "desk", true).await;
-    replayed(&*store, "run_again", "run_old", "acme", "desk").await;
-    evaluated(&*store, "run_plain", "acme", "1.0.0", true).await;
+    assessed(&store, "run_old", "acme", "desk", true).await;
+    assessed(&store, "run_new", "acme", "desk", true).await;
+    assessed(&store, "run_at_work", "acme", "desk", false).await;
+    assessed(&store, "run_other", "acme", "yard", true).await;
+    assessed(&store, "run_theirs", "globex", "desk", true).await;
+    replayed(&store, "run_again", "run_old", "acme", "desk").await;
+    evaluated(&store, "run_plain", "acme", "1.0.0", true).await;
     assert_eq!(newest("1.0.0", "desk").await.as_deref(), Some("run_new"));
     assert_eq!(newest("1.0.0", "yard").await.as_deref(), Some("run_other"));
     assert_eq!(newest("1.1.0", "desk").await, None);
@@ -421,7 +421,7 @@ async fn readers_see_whole_batches_while_they_are_written(
     const BATCHES: u64 = 40;
 
     open!(engine => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let mut readers = Vec::new();
     for replica in [std::sync::Arc::clone(&store), database.open().await] {
         for _ in 0..4 {
@@ -456,7 +456,7 @@ async fn a_read_ends_when_its_documents_come_to_a_few_megabytes(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let sizes = [10, 3 << 20, 2 << 20, 10, 10, 9 << 20, 10];
     for (event, size) in events(&run, 1, 7).into_iter().zip(sizes) {
         let text = String::from_utf8(event.body.to_vec()).unwrap();

@@ -40,11 +40,11 @@ fn lock_files(database: &TestStore) -> usize {
 #[tokio::test]
 async fn a_run_of_a_dead_process_is_claimed_when_the_next_one_starts() {
     open!(Sqlite => database, dead);
-    let (run, fence) = claimed(&*dead, "run_1").await;
+    let (run, fence) = claimed(&dead, "run_1").await;
     // Its lock is released when the process ends.
     drop(dead);
     let store = database.open().await;
-    let next = claim(&*store).await.unwrap();
+    let next = claim(&store).await.unwrap();
     assert_eq!(next.run.run_id, run);
     assert!(next.fence > fence);
     assert_eq!(
@@ -57,41 +57,41 @@ async fn a_run_of_a_dead_process_is_claimed_when_the_next_one_starts() {
 #[tokio::test]
 async fn a_run_of_a_dead_process_is_claimed_by_one_that_was_there_before() {
     open!(Sqlite => database, store);
-    assert!(claim(&*store).await.is_none());
+    assert!(claim(&store).await.is_none());
     let other = database.open().await;
-    let (run, _) = claimed(&*other, "run_1").await;
+    let (run, _) = claimed(&other, "run_1").await;
     drop(other);
-    assert_eq!(claim(&*store).await.unwrap().run.run_id, run);
+    assert_eq!(claim(&store).await.unwrap().run.run_id, run);
 }
 
 #[tokio::test]
 async fn a_live_process_keeps_its_leases_when_others_come_and_go() {
     open!(Sqlite => database, store);
-    claimed(&*store, "run_1").await;
+    claimed(&store, "run_1").await;
     for _ in 0..3 {
         let other = database.open().await;
-        assert!(claim(&*other).await.is_none());
+        assert!(claim(&other).await.is_none());
     }
-    assert!(claim(&*store).await.is_none());
+    assert!(claim(&store).await.is_none());
 }
 
 /// A stopped process keeps its lock, and its lease expires normally.
 #[tokio::test]
 async fn a_live_process_that_is_not_heard_of_loses_its_lease() {
     open!(Sqlite => database, store);
-    let (run, _) = claimed(&*store, "run_1").await;
+    let (run, _) = claimed(&store, "run_1").await;
     let other = database.open().await;
     database.pass(29).await;
-    assert!(claim(&*other).await.is_none());
+    assert!(claim(&other).await.is_none());
     database.pass(1).await;
-    assert_eq!(claim(&*other).await.unwrap().run.run_id, run);
+    assert_eq!(claim(&other).await.unwrap().run.run_id, run);
 }
 
 /// A copied database has no live owners of its leases.
 #[tokio::test]
 async fn a_database_that_was_moved_has_no_owners() {
     open!(Sqlite => database, store);
-    let (run, _) = claimed(&*store, "run_1").await;
+    let (run, _) = claimed(&store, "run_1").await;
     let TestStore::Sqlite(dir) = &database else {
         unreachable!("SQLite was asked for");
     };
@@ -101,7 +101,7 @@ async fn a_database_that_was_moved_has_no_owners() {
     }
     let copy = TestStore::Sqlite(copy);
     let moved = copy.open().await;
-    assert_eq!(claim(&*moved).await.unwrap().run.run_id, run);
+    assert_eq!(claim(&moved).await.unwrap().run.run_id, run);
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn a_webhook_of_a_dead_process_is_served_by_the_next_one() {
             .await
             .unwrap()
     );
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     store
         .append(&run, fence, &events(&run, 1, 2), false)
         .await
@@ -188,7 +188,7 @@ async fn no_lease_is_measured_by_the_wall_clock() {
             .await
             .unwrap()
     );
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     store
         .append(&run, fence, &events(&run, 1, 2), false)
         .await

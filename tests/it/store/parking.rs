@@ -47,13 +47,13 @@ fn until(until: Option<Timestamp>) -> Wait {
 #[tokio::test]
 async fn a_parked_run_is_left_alone_until_its_time(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let at = SystemClock.now() + Duration::from_secs(100);
     store.park(&run, fence, until(Some(at))).await.unwrap();
     database.pass(70).await;
-    assert_eq!(claim(&*store).await, None);
+    assert_eq!(claim(&store).await, None);
     database.pass(30).await;
-    assert_eq!(claim(&*store).await.as_deref(), Some("run_1"));
+    assert_eq!(claim(&store).await.as_deref(), Some("run_1"));
     let stale = store.park(&run, fence, until(None)).await;
     assert!(matches!(stale, Err(StoreError::Fenced)));
 }
@@ -65,7 +65,7 @@ async fn a_run_that_waits_for_an_answer_is_cancelled_at_once(
     #[values(true, false)] asked_before: bool,
 ) {
     open!(engine => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let request = CancelRequest {
         cancelled_by: "key".to_owned(),
         reason: None,
@@ -76,17 +76,17 @@ async fn a_run_that_waits_for_an_answer_is_cancelled_at_once(
     } else {
         store.park(&run, fence, until(None)).await.unwrap();
         database.pass(1_000_000_000).await;
-        assert_eq!(claim(&*store).await, None);
+        assert_eq!(claim(&store).await, None);
         assert!(store.request_cancel(&run, &request).await.unwrap());
     }
-    assert_eq!(claim(&*store).await.as_deref(), Some("run_1"));
+    assert_eq!(claim(&store).await.as_deref(), Some("run_1"));
 }
 
 #[rstest]
 #[tokio::test]
 async fn a_run_is_claimed_by_id_unless_it_is_leased(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let (acme, other) = (tenant("acme"), tenant("other"));
     let claim = async |tenant| {
         let claim = store.claim_run(tenant, &run, "service", TTL);
@@ -116,7 +116,7 @@ async fn a_journal_is_never_claimed(#[values(Sqlite, Postgres)] engine: Engine) 
     journal.spec.work = Work::Journal;
     store.create(&journal, None).await.unwrap();
     database.pass(1_000_000_000).await;
-    assert_eq!(claim(&*store).await, None);
+    assert_eq!(claim(&store).await, None);
     let taken = store
         .claim_run(&tenant("acme"), &journal.run_id, "service", TTL)
         .await
@@ -128,7 +128,7 @@ async fn a_journal_is_never_claimed(#[values(Sqlite, Postgres)] engine: Engine) 
         .await
         .unwrap();
     database.pass(1_000_000_000).await;
-    assert_eq!(claim(&*store).await, None);
+    assert_eq!(claim(&store).await, None);
 }
 
 #[rstest]
@@ -138,7 +138,7 @@ async fn a_pause_reaches_a_run_however_it_waits(
     #[values(true, false)] asked_before: bool,
 ) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let request = PauseRequest {
         paused_by: "key".to_owned(),
         reason: Some("lunch".to_owned()),
@@ -162,9 +162,9 @@ async fn a_pause_reaches_a_run_however_it_waits(
         pause_known: true,
     };
     store.park(&run, taken.fence, paused).await.unwrap();
-    assert_eq!(claim(&*store).await, None);
+    assert_eq!(claim(&store).await, None);
     let resuming = store.claim_run(&tenant("acme"), &run, "service", TTL).await;
-    resume(&*store, &run, resuming.unwrap().unwrap().fence, 1)
+    resume(&store, &run, resuming.unwrap().unwrap().fence, 1)
         .await
         .unwrap();
     assert_eq!(store.pause_requested(&run).await.unwrap(), None);
@@ -174,7 +174,7 @@ async fn a_pause_reaches_a_run_however_it_waits(
 #[tokio::test]
 async fn a_pause_is_taken_or_withdrawn_but_never_both(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let request = PauseRequest {
         paused_by: "key".to_owned(),
         reason: None,
@@ -200,7 +200,7 @@ async fn a_pause_is_taken_or_withdrawn_but_never_both(#[values(Sqlite, Postgres)
     assert!(!store.withdraw_pause(&run).await.unwrap(), "it was taken");
     assert_eq!(store.pause_requested(&run).await.unwrap(), taken);
 
-    resume(&*store, &run, fence, 1).await.unwrap();
+    resume(&store, &run, fence, 1).await.unwrap();
     assert!(store.request_pause(&run, &request).await.unwrap());
     assert!(store.withdraw_pause(&run).await.unwrap(), "a new one");
 }
@@ -209,7 +209,7 @@ async fn a_pause_is_taken_or_withdrawn_but_never_both(#[values(Sqlite, Postgres)
 #[tokio::test]
 async fn a_late_resume_does_not_end_a_later_pause(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let (run, first) = claimed(&*store, "run_1").await;
+    let (run, first) = claimed(&store, "run_1").await;
     let request = |by: &str| PauseRequest {
         paused_by: by.to_owned(),
         reason: None,
@@ -221,12 +221,12 @@ async fn a_late_resume_does_not_end_a_later_pause(#[values(Sqlite, Postgres)] en
     store.release(&run, first).await.unwrap();
     let second = store.claim_run(&tenant("acme"), &run, "service", TTL).await;
     let second = second.unwrap().unwrap().fence;
-    resume(&*store, &run, second, 1).await.unwrap();
+    resume(&store, &run, second, 1).await.unwrap();
 
     let later = request("second");
     assert!(store.request_pause(&run, &later).await.unwrap());
     for (fence, sequence) in [(first, 2), (second, 1)] {
-        let late = resume(&*store, &run, fence, sequence).await;
+        let late = resume(&store, &run, fence, sequence).await;
         assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
     }
     assert_eq!(store.pause_requested(&run).await.unwrap(), Some(later));

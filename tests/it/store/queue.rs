@@ -23,7 +23,7 @@ async fn the_oldest_free_run_is_claimed_first(#[values(Sqlite, Postgres)] engine
         store.create(&record(id, "acme", 1), None).await.unwrap();
     }
     let mut order = Vec::new();
-    while let Some(claim) = claim(&*store, "worker").await {
+    while let Some(claim) = claim(&store, "worker").await {
         assert_eq!(*claim.run, record(claim.run.run_id.as_str(), "acme", 1));
         order.push(claim.run.run_id.to_string());
     }
@@ -34,11 +34,11 @@ async fn the_oldest_free_run_is_claimed_first(#[values(Sqlite, Postgres)] engine
 #[tokio::test]
 async fn a_lease_holds_until_it_is_over(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    let (run, first) = claimed(&*store, "run_1").await;
+    let (run, first) = claimed(&store, "run_1").await;
     database.pass(15).await;
-    assert!(claim(&*store, "other").await.is_none());
+    assert!(claim(&store, "other").await.is_none());
     database.pass(15).await;
-    let second = claim(&*store, "other").await.unwrap();
+    let second = claim(&store, "other").await.unwrap();
     assert_eq!(second.run.run_id, run);
     assert!(second.fence > first, "each claim raises the fence");
 
@@ -53,48 +53,48 @@ async fn a_lease_holds_until_it_is_over(#[values(Sqlite, Postgres)] engine: Engi
     let release = store.release(&run, first).await;
     assert!(matches!(release, Err(StoreError::Fenced)));
     database.pass(15).await;
-    assert!(claim(&*store, "third").await.is_none());
+    assert!(claim(&store, "third").await.is_none());
 }
 
 #[rstest]
 #[tokio::test]
 async fn renewal_extends_what_the_owner_holds(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    let (held, fence) = claimed(&*store, "run_held").await;
-    let (ended, ended_fence) = claimed(&*store, "run_ended").await;
+    let (held, fence) = claimed(&store, "run_held").await;
+    let (ended, ended_fence) = claimed(&store, "run_ended").await;
     let end = events(&ended, 1, 1);
     store.append(&ended, ended_fence, &end, true).await.unwrap();
     let other = record("run_other", "acme", 1);
     store.create(&other, None).await.unwrap();
-    claim(&*store, "other").await.unwrap();
+    claim(&store, "other").await.unwrap();
 
     database.pass(15).await;
     let both = [(held.clone(), fence), (ended.clone(), ended_fence)];
     let renewed = store.renew("worker", &both, TTL).await.unwrap();
     assert_eq!(renewed, [(held.clone(), fence, None)]);
     database.pass(15).await;
-    let claimed = claim(&*store, "third").await.unwrap();
+    let claimed = claim(&store, "third").await.unwrap();
     assert_eq!(
         claimed.run.run_id, other.run_id,
         "only the lease that was not renewed has expired"
     );
-    assert!(claim(&*store, "third").await.is_none());
+    assert!(claim(&store, "third").await.is_none());
     // An expired lease is not renewed, even if no other worker has claimed the run yet.
     database.pass(15).await;
     assert!(store.renew("worker", &both, TTL).await.unwrap().is_empty());
-    assert_eq!(claim(&*store, "third").await.unwrap().run.run_id, held);
+    assert_eq!(claim(&store, "third").await.unwrap().run.run_id, held);
 }
 
 #[rstest]
 #[tokio::test]
 async fn an_unused_lease_expires(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    let (held, fence) = claimed(&*store, "run_held").await;
-    let (orphan, _) = claimed(&*store, "run_orphan").await;
+    let (held, fence) = claimed(&store, "run_held").await;
+    let (orphan, _) = claimed(&store, "run_orphan").await;
     database.pass(15).await;
     store.renew("worker", &[(held, fence)], TTL).await.unwrap();
     database.pass(15).await;
-    let claimed = claim(&*store, "worker").await.unwrap();
+    let claimed = claim(&store, "worker").await.unwrap();
     assert_eq!(
         claimed.run.run_id, orphan,
         "the same replica may claim it again"
@@ -126,9 +126,9 @@ async fn a_run_that_cannot_be_read_is_passed_over(
         .await
         .unwrap();
     for lease in 1..=2 {
-        let sound = claim(&*store, "worker").await.unwrap();
+        let sound = claim(&store, "worker").await.unwrap();
         assert_eq!(sound.run.run_id.as_str(), "run_c");
-        assert!(claim(&*store, "worker").await.is_none(), "left alone");
+        assert!(claim(&store, "worker").await.is_none(), "left alone");
         let held = [("run_a".into(), Fence(lease))];
         let renewed = store.renew("worker", &held, TTL).await.unwrap();
         assert_eq!(renewed.len(), 1, "claimed once");
@@ -143,11 +143,11 @@ async fn a_cancel_request_that_cannot_be_read_costs_no_lease(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);
-    let (one, first) = claimed(&*store, "run_1").await;
+    let (one, first) = claimed(&store, "run_1").await;
     database
         .execute("UPDATE run SET cancel = '?'".to_owned())
         .await;
-    let (two, second) = claimed(&*store, "run_2").await;
+    let (two, second) = claimed(&store, "run_2").await;
     let both = [(one.clone(), first), (two.clone(), second)];
     let renewed = store.renew("worker", &both, TTL).await.unwrap();
     assert_eq!(renewed, [(one, first, None), (two, second, None)]);
@@ -159,7 +159,7 @@ async fn a_cancel_request_that_cannot_be_read_costs_no_lease(
 #[tokio::test]
 async fn replicas_tell_leases_by_one_clock(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    claimed(&*store, "run_1").await;
+    claimed(&store, "run_1").await;
     let now = match engine {
         Sqlite => {
             let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -174,9 +174,9 @@ async fn replicas_tell_leases_by_one_clock(#[values(Sqlite, Postgres)] engine: E
     };
     let ttl = TTL.as_secs();
     database.execute(within(0, ttl - 20)).await;
-    assert!(claim(&*store, "other").await.is_none(), "it ends later");
+    assert!(claim(&store, "other").await.is_none(), "it ends later");
     database.execute(within(ttl - 20, ttl + 1)).await;
-    assert!(claim(&*store, "other").await.is_some(), "it ends then");
+    assert!(claim(&store, "other").await.is_some(), "it ends then");
 }
 
 /// Seconds that a run was active before this claim.
@@ -188,7 +188,7 @@ fn active(claim: &Claim) -> u64 {
 #[tokio::test]
 async fn time_without_a_lease_does_not_count(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     database.pass(10).await;
     let held = [(run.clone(), fence)];
     assert_eq!(store.renew("worker", &held, TTL).await.unwrap().len(), 1);
@@ -196,7 +196,7 @@ async fn time_without_a_lease_does_not_count(#[values(Sqlite, Postgres)] engine:
     store.release(&run, fence).await.unwrap();
     // The host is down for a day.
     database.pass(86_400).await;
-    let second = claim(&*store, "worker").await.unwrap();
+    let second = claim(&store, "worker").await.unwrap();
     assert_eq!(active(&second), 15);
 
     // Waiting counts.
@@ -210,7 +210,7 @@ async fn time_without_a_lease_does_not_count(#[values(Sqlite, Postgres)] engine:
 
     // A dead worker sends nothing more: only the time since its last heartbeat counts.
     database.pass(86_400).await;
-    assert_eq!(active(&claim(&*store, "worker").await.unwrap()), 35);
+    assert_eq!(active(&claim(&store, "worker").await.unwrap()), 35);
 }
 
 #[rstest]
@@ -290,11 +290,11 @@ async fn a_run_of_a_command_is_claimed_by_name_only(#[values(Sqlite, Postgres)] 
     let named = store.claim("it", Claimable::Named(&none), TTL).await;
     assert!(named.unwrap().is_none(), "a command that executes nothing");
     assert_eq!(
-        claim(&*store, "host").await.unwrap().run.run_id.as_str(),
+        claim(&store, "host").await.unwrap().run.run_id.as_str(),
         "run_b"
     );
     assert!(
-        claim(&*store, "host").await.is_none(),
+        claim(&store, "host").await.is_none(),
         "hosts do not claim them"
     );
     let except = store.claim("host", Claimable::Except(&[]), TTL).await;
@@ -313,7 +313,7 @@ async fn a_run_of_a_command_is_claimed_by_name_only(#[values(Sqlite, Postgres)] 
     };
     let asked = store.request_cancel(&"run_a".into(), &request).await;
     assert!(asked.unwrap());
-    let cancelled = claim(&*store, "host").await.unwrap();
+    let cancelled = claim(&store, "host").await.unwrap();
     assert_eq!(cancelled.run.run_id.as_str(), "run_a");
 }
 
@@ -364,7 +364,7 @@ async fn each_retry_of_a_run_has_a_number_of_its_own(#[values(Sqlite, Postgres)]
 #[tokio::test]
 async fn a_released_run_is_free_at_once(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     store.release(&run, fence).await.unwrap();
     let held = [(run.clone(), fence)];
     assert!(store.renew("worker", &held, TTL).await.unwrap().is_empty());
@@ -382,7 +382,7 @@ async fn a_released_run_is_free_at_once(#[values(Sqlite, Postgres)] engine: Engi
 #[tokio::test]
 async fn the_first_cancel_request_stands(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let request = |by: &str| CancelRequest {
         cancelled_by: by.to_owned(),
         reason: Some("už dost 🦀".to_owned()),

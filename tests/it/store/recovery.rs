@@ -14,7 +14,7 @@ use touchstone::ports::{Claimable, StoreError};
 #[tokio::test]
 async fn a_reopened_store_continues_its_logs(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let log = events(&run, 1, 300);
     store.append(&run, fence, &log, false).await.unwrap();
     drop(store);
@@ -40,7 +40,7 @@ async fn an_interrupted_append_leaves_no_half(#[values(Sqlite, Postgres)] engine
     const BATCH: u64 = 700;
 
     open!(engine => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let (mut dropped, mut log) = (0, Vec::new());
     for round in 0..40 {
         let reach = store.head(&run).await.unwrap().unwrap().sequence;
@@ -78,7 +78,7 @@ async fn an_acknowledged_append_is_on_disk() {
     };
     let database = TestStore::Sqlite(dir);
     let store = database.open().await;
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     for round in 0..5 {
         let batch = events(&run, round * 900 + 1, 900);
         store.append(&run, fence, &batch, false).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_store_that_cannot_be_opened_says_so_without_secrets(#[case] location:
 #[tokio::test]
 async fn a_lost_connection_is_made_again() {
     open!(Postgres => database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let TestStore::Postgres(server) = &database else {
         unreachable!("PostgreSQL was asked for");
     };

@@ -132,8 +132,8 @@ async fn no_secret_can_be_read_from_the_database(#[values(Sqlite, Postgres)] eng
         return;
     };
     let store = database.open().await;
-    let host_secret = furnish(&*store).await;
-    assert_readable(&*store).await;
+    let host_secret = furnish(&store).await;
+    assert_readable(&store).await;
     assert_hidden(&database, &host_secret).await;
     // Another replica with the same key.
     assert_readable(&*database.open().await).await;
@@ -149,7 +149,7 @@ async fn another_key_reads_nothing_and_writes_nothing(#[values(Sqlite, Postgres)
         return;
     };
     let store = database.open().await;
-    furnish(&*store).await;
+    furnish(&store).await;
     let stranger = database.open_with(host_keys::of(&[NEW])).await.unwrap();
     let refused = |refusal: StoreError| {
         assert!(matches!(
@@ -161,10 +161,10 @@ async fn another_key_reads_nothing_and_writes_nothing(#[values(Sqlite, Postgres)
         ));
     };
     refused(stranger.host_secret("tokens", [0; 32]).await.unwrap_err());
-    refused(replayed(&*stranger, 1).await.unwrap_err());
+    refused(replayed(&stranger, 1).await.unwrap_err());
     refused(stranger.webhooks(&tenant("acme")).await.unwrap_err());
     refused(stranger.reencrypt(Reencrypt::All).await.unwrap_err());
-    assert_readable(&*store).await;
+    assert_readable(&store).await;
     // A secret does not decrypt in another secret's row either.
     database
         .execute(
@@ -220,7 +220,7 @@ async fn secrets_of_an_earlier_version_are_encrypted_and_its_host_secrets_replac
         return;
     };
     let store = database.open().await;
-    furnish(&*store).await;
+    furnish(&store).await;
     make_plain(&database).await;
     assert!(database.raw().await.holds(CURRENT.as_bytes()));
     let found = store.webhook(&tenant("acme"), &"wh_1".into()).await;
@@ -233,7 +233,7 @@ async fn secrets_of_an_earlier_version_are_encrypted_and_its_host_secrets_replac
     assert_eq!(store.reencrypt(Reencrypt::Plaintext).await.unwrap(), 0);
     let found = store.webhook(&tenant("acme"), &"wh_1".into()).await;
     assert_eq!(found.unwrap().unwrap().secrets.current.expose(), CURRENT);
-    assert_eq!(replayed(&*store, 1).await.unwrap(), answer());
+    assert_eq!(replayed(&store, 1).await.unwrap(), answer());
     drop(store);
     assert_hidden(&database, &plain).await;
 }
@@ -245,7 +245,7 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
         return;
     };
     let before = database.open_with(host_keys::of(&[OLD])).await.unwrap();
-    let host_secret = furnish(&*before).await;
+    let host_secret = furnish(&before).await;
     let signs = before.host_secret(AUDIT_CHECKPOINTS, [5; 32]).await;
     let signs = signs.unwrap();
     // Both keys are in the file: everything is readable, and new secrets use the new key.
@@ -253,7 +253,7 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
         .open_with(host_keys::of(&[NEW, OLD]))
         .await
         .unwrap();
-    assert_readable(&*both).await;
+    assert_readable(&both).await;
     let key = claim(3, "b");
     both.begin(&key, at(0), Duration::from_secs(9))
         .await
@@ -272,8 +272,8 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
     assert_eq!(both.reencrypt(Reencrypt::All).await.unwrap(), 7);
     assert_eq!(both.reencrypt(Reencrypt::All).await.unwrap(), 0);
     let after = database.open_with(host_keys::of(&[NEW])).await.unwrap();
-    assert_readable(&*after).await;
-    assert_eq!(replayed(&*after, 3).await.unwrap(), "{}");
+    assert_readable(&after).await;
+    assert_eq!(replayed(&after, 3).await.unwrap(), "{}");
     assert_ne!(
         after.host_secret("tokens", [0; 32]).await.unwrap(),
         host_secret

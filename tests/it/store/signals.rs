@@ -35,7 +35,7 @@ async fn no_wake_up_is_lost(#[values(Sqlite, Postgres)] engine: Engine) {
     const EVENTS: u64 = 300;
 
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let mut followers = JoinSet::new();
     for _ in 0..8 {
         followers.spawn(follow(Arc::clone(&store), run.clone()));
@@ -54,7 +54,7 @@ async fn no_wake_up_is_lost(#[values(Sqlite, Postgres)] engine: Engine) {
 #[tokio::test]
 async fn news_that_came_before_the_wait_end_it_at_once(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_1").await;
+    let (run, fence) = claimed(&store, "run_1").await;
     let batch = events(&run, 1, 3);
     store.append(&run, fence, &batch, false).await.unwrap();
     // Without a signal: this replica has just started.
@@ -78,7 +78,7 @@ async fn news_that_came_before_the_wait_end_it_at_once(#[values(Sqlite, Postgres
 #[tokio::test]
 async fn a_cancel_request_wakes_the_owner(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let (run, _) = claimed(&*store, "run_1").await;
+    let (run, _) = claimed(&store, "run_1").await;
     let waiting = {
         let (store, run) = (Arc::clone(&store), run.clone());
         tokio::spawn(async move {
@@ -149,7 +149,7 @@ async fn waiting_asks_nothing_of_the_database() {
 async fn replicas_on_postgresql_wake_each_other() {
     open!(Postgres => database, one);
     let two = database.open().await;
-    let (run, fence) = claimed(&*one, "run_1").await;
+    let (run, fence) = claimed(&one, "run_1").await;
     let mut followers = JoinSet::new();
     for _ in 0..4 {
         followers.spawn(follow(Arc::clone(&two), run.clone()));
@@ -174,7 +174,7 @@ async fn replicas_on_postgresql_wake_each_other() {
 async fn signals_come_through_again_after_a_lost_connection() {
     open!(Postgres => database, one);
     let two = database.open().await;
-    let (run, fence) = claimed(&*one, "run_1").await;
+    let (run, fence) = claimed(&one, "run_1").await;
     let follower = tokio::spawn(follow(Arc::clone(&two), run.clone()));
     let TestStore::Postgres(server) = &database else {
         unreachable!("PostgreSQL was asked for");

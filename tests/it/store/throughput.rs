@@ -45,7 +45,7 @@ async fn throughput(
     #[values(1, 6, 60, 600, 3_000)] batch: u64,
 ) {
     open!(engine => _database, store);
-    let (run, fence) = claimed(&*store, "run_0192f7a0a0007abc8def001122334455").await;
+    let (run, fence) = claimed(&store, "run_0192f7a0a0007abc8def001122334455").await;
     let mut sequence = 0;
     let goals = if batch < 60 {
         vec![60, 6_000]

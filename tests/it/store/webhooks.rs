@@ -132,27 +132,27 @@ async fn a_subscription_follows_running_runs_from_now_and_new_runs_from_the_star
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => _database, store);
-    run_of(&*store, "run_over", "acme", 3, true).await;
-    let (running, fence) = run_of(&*store, "run_running", "acme", 3, false).await;
+    run_of(&store, "run_over", "acme", 3, true).await;
+    let (running, fence) = run_of(&store, "run_running", "acme", 3, false).await;
     store
         .add_webhook(&webhook("wh_1", "acme"), 9)
         .await
         .unwrap();
-    run_of(&*store, "run_foreign", "globex", 3, true).await;
-    assert_eq!(claim(&*store).await, None, "no event since");
+    run_of(&store, "run_foreign", "globex", 3, true).await;
+    assert_eq!(claim(&store).await, None, "no event since");
     let id = "wh_1".into();
     store
         .append(&running, fence, &events(&running, 4, 2), true)
         .await
         .unwrap();
-    run_of(&*store, "run_later", "acme", 2, false).await;
+    run_of(&store, "run_later", "acme", 2, false).await;
     assert_eq!(
         store.grown(&id, 9).await.unwrap(),
         [followed("run_running", 3, 5), followed("run_later", 0, 2)]
     );
     assert_eq!(store.grown(&id, 1).await.unwrap().len(), 1);
 
-    let held = claim(&*store).await.unwrap();
+    let held = claim(&store).await.unwrap();
     assert_eq!(held.webhook, webhook("wh_1", "acme"));
     let circuit = Circuit::default();
     for (run, upto) in [("run_running", 4), ("run_running", 5), ("run_later", 2)] {
@@ -163,7 +163,7 @@ async fn a_subscription_follows_running_runs_from_now_and_new_runs_from_the_star
     }
     assert_eq!(store.grown(&id, 9).await.unwrap(), []);
     store.release_webhook(&held).await.unwrap();
-    assert_eq!(claim(&*store).await, None, "nothing is left");
+    assert_eq!(claim(&store).await, None, "nothing is left");
     let kept = store.webhook(&tenant("acme"), &id).await.unwrap().unwrap();
     assert_eq!(kept.circuit, circuit);
 }
@@ -177,23 +177,23 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
     for id in ["wh_1", "wh_2"] {
         store.add_webhook(&webhook(id, "acme"), 9).await.unwrap();
     }
-    let (run, _) = run_of(&*store, "run_1", "acme", 2, false).await;
-    let first = claim(&*store).await.unwrap();
-    let second = claim(&*store).await.unwrap();
+    let (run, _) = run_of(&store, "run_1", "acme", 2, false).await;
+    let first = claim(&store).await.unwrap();
+    let second = claim(&store).await.unwrap();
     assert_eq!(
         [first.webhook.id.as_str(), second.webhook.id.as_str()],
         ["wh_1", "wh_2"]
     );
     database.pass(20).await;
-    assert_eq!(claim(&*store).await, None, "both are leased");
+    assert_eq!(claim(&store).await, None, "both are leased");
     store.release_webhook(&second).await.unwrap();
     database.pass(1).await;
     store.release_webhook(&first).await.unwrap();
-    let again = claim(&*store).await.unwrap();
+    let again = claim(&store).await.unwrap();
     assert_eq!(again.webhook.id.as_str(), "wh_2", "it was given back first");
 
     // An expired lease is taken over, and its former owner's progress is ignored.
-    let taken = claim(&*store).await.unwrap();
+    let taken = claim(&store).await.unwrap();
     assert_eq!(taken.webhook.id.as_str(), "wh_1");
     let circuit = Circuit::default();
     store
@@ -202,14 +202,14 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
         .unwrap();
     // Recording an attempt extended the lease.
     database.pass(31).await;
-    let other = claim(&*store).await.unwrap();
+    let other = claim(&store).await.unwrap();
     assert_eq!(other.webhook.id.as_str(), "wh_2");
-    assert_eq!(claim(&*store).await, None);
+    assert_eq!(claim(&store).await, None);
     database.pass(30).await;
     // The other subscription has waited longer by now.
-    let other = claim(&*store).await.unwrap();
+    let other = claim(&store).await.unwrap();
     assert_eq!(other.webhook.id.as_str(), "wh_2");
-    let other = claim(&*store).await.unwrap();
+    let other = claim(&store).await.unwrap();
     assert_eq!(other.webhook.id.as_str(), "wh_1");
     assert!(other.fence > taken.fence);
     let late = store.served(&taken, &run, 2, &circuit, TTL).await;
@@ -221,11 +221,7 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
     let late = store.unfollow(&taken, None).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
     store.release_webhook(&taken).await.unwrap();
-    assert_eq!(
-        claim(&*store).await,
-        None,
-        "and it cannot release the lease"
-    );
+    assert_eq!(claim(&store).await, None, "and it cannot release the lease");
     assert_eq!(
         store.grown(&"wh_1".into(), 9).await.unwrap(),
         [followed("run_1", 1, 2)]
@@ -248,10 +244,10 @@ async fn skipped_and_unfollowed_events_are_not_delivered_later(
         .add_webhook(&webhook("wh_1", "acme"), 9)
         .await
         .unwrap();
-    let (running, fence) = run_of(&*store, "run_1", "acme", 2, false).await;
-    run_of(&*store, "run_2", "acme", 2, true).await;
+    let (running, fence) = run_of(&store, "run_1", "acme", 2, false).await;
+    run_of(&store, "run_2", "acme", 2, true).await;
     let id = "wh_1".into();
-    let held = claim(&*store).await.unwrap();
+    let held = claim(&store).await.unwrap();
     store.pass_over(&held).await.unwrap();
     assert_eq!(store.grown(&id, 9).await.unwrap(), []);
     store
@@ -264,16 +260,16 @@ async fn skipped_and_unfollowed_events_are_not_delivered_later(
     );
     store.unfollow(&held, Some(&running)).await.unwrap();
     assert_eq!(store.grown(&id, 9).await.unwrap(), []);
-    run_of(&*store, "run_3", "acme", 1, false).await;
+    run_of(&store, "run_3", "acme", 1, false).await;
     assert_eq!(
         store.grown(&id, 9).await.unwrap(),
         [followed("run_3", 0, 1)]
     );
     store.unfollow(&held, None).await.unwrap();
-    run_of(&*store, "run_4", "acme", 1, false).await;
+    run_of(&store, "run_4", "acme", 1, false).await;
     assert_eq!(store.grown(&id, 9).await.unwrap(), []);
     database.pass(60).await;
-    assert_eq!(claim(&*store).await, None);
+    assert_eq!(claim(&store).await, None);
     assert_eq!(store.webhooks(&tenant("acme")).await.unwrap().len(), 1);
 }
 
@@ -281,7 +277,7 @@ async fn skipped_and_unfollowed_events_are_not_delivered_later(
 #[tokio::test]
 async fn events_are_found_by_type_within_a_stretch(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    let (run, fence) = run_of(&*store, "run_1", "acme", 4, false).await;
+    let (run, fence) = run_of(&store, "run_1", "acme", 4, false).await;
     let mut more = events(&run, 5, 4);
     for (event, kind) in more
         .iter_mut()

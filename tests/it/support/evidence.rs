@@ -48,5 +48,5 @@ pub async fn collecting_in(folder: &Path, organization: &str, agent: &str) {
     let store = store::open(file.to_str().unwrap(), host_keys::usual())
         .await
         .unwrap();
-    collecting(&*store, organization, agent, 31).await;
+    collecting(&store, organization, agent, 31).await;
 }

@@ -324,9 +324,9 @@ impl Database {
         ttl: Duration,
         now: Timestamp,
     ) -> Result<Option<NoticeClaim>, StoreError> {
-        if !self.notices_due(now).await?
-            && !(self.release_dead().await? && self.notices_due(now).await?)
-        {
+        let due = self.notices_due(now).await?
+            || (self.release_dead().await? && self.notices_due(now).await?);
+        if !due {
             return Ok(None);
         }
         let row = query(Self::CLAIM_NOTICES)

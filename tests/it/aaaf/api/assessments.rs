@@ -43,7 +43,7 @@ pub fn tasks_since(agent: &str, name: &str, tasks: usize, status: &str, since: i
 
 /// Makes evidence collection for an agent look this many days old.
 pub async fn collecting_for(site: &Site, agent: &str, days: i64) {
-    collecting(&*site.host.store, &site.ours.id, agent, days).await;
+    collecting(&site.host.store, &site.ours.id, agent, days).await;
 }
 
 pub async fn work(site: &Site, agent: &str, name: &str, many: usize, status: &str) {

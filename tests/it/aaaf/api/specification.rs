@@ -670,7 +670,7 @@ async fn the_sequence_of_the_examples_works_from_end_to_end(
     let body = agent(&witness.id);
     let enrolled = send(Method::POST, "agents", Some(body), StatusCode::CREATED).await;
     let agent = text(&enrolled["id"]);
-    crate::support::evidence::collecting(&*site.host.store, &witness.id, &agent, 31).await;
+    crate::support::evidence::collecting(&site.host.store, &witness.id, &agent, 31).await;
 
     send(
         Method::POST,

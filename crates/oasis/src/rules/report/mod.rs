@@ -89,6 +89,11 @@ fn rounded(value: f64) -> f64 {
 }
 
 #[cfg(any(test, feature = "testing"))]
+#[expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "samples for tests"
+)]
 pub mod sample;
 #[cfg(test)]
 mod tests;

@@ -300,6 +300,7 @@ impl RevocationReason {
 }
 
 #[cfg(any(test, feature = "testing"))]
+#[expect(clippy::unwrap_used, reason = "samples for tests")]
 pub mod sample;
 #[cfg(test)]
 mod tests;
