@@ -62,6 +62,7 @@ fn look(at: &str, format: &Value, document: &Value, found: &mut Vec<String>) {
 }
 
 fn is_of(words: &str, value: &Value) -> bool {
+    let printed = value.to_string();
     let within = |from: f64, to: f64| value.as_f64().is_some_and(|it| (from..=to).contains(&it));
     let said = value.as_str().is_some_and(|it| !it.is_empty());
     match words {
@@ -80,7 +81,7 @@ fn is_of(words: &str, value: &Value) -> bool {
         _ if words.starts_with('[') => said,
         _ => words.split(" | ").any(|one| match value {
             Value::String(text) => text == one && !["true", "false"].contains(&one),
-            Value::Bool(_) | Value::Number(_) => *value == one,
+            Value::Bool(_) | Value::Number(_) => one == printed.as_str(),
             _ => false,
         }),
     }
