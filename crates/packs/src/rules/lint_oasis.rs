@@ -9,12 +9,14 @@ use super::contents::is_suite_file;
 use super::lint::{Finding, Severity};
 use super::{archive, manifest, oasis};
 use touchstone_kit::json;
+use touchstone_oasis::rules::CORE_VERSION;
 use touchstone_oasis::rules::adapter::{self, AdapterReport};
 use touchstone_oasis::rules::format::{self, Package, Problem};
 use touchstone_oasis::rules::planning;
 use touchstone_oasis::rules::refusal::{Refusal, RefusalCode};
 use touchstone_oasis::rules::request::{OasisRequest, Phases};
 use touchstone_oasis::rules::suite::{self, is_oasis};
+use touchstone_oasis::rules::version_range::VersionRange;
 use touchstone_openwop::pack::AgentManifest;
 use touchstone_openwop::schema::compile_untrusted;
 use touchstone_openwop::suite::AgentEvalSuite;
@@ -41,6 +43,7 @@ pub(super) fn findings(files: &Files) -> Vec<Finding> {
     }
     let reports = linter.reports();
     if let Some(package) = &examined.package {
+        linter.core_dependency(package);
         linter.suites(package, &examined.malformed, reports.as_ref());
     }
     linter.found
@@ -84,6 +87,22 @@ impl Linter<'_> {
             column: Some(problem.column),
             ..Finding::new(severity, Some(&file), reason)
         });
+    }
+
+    /// Checks that the profile's core dependency includes the core version of this host.
+    fn core_dependency(&mut self, package: &Package) {
+        let Some(range) = &package.profile.oasis_core_dependency else {
+            return;
+        };
+        // A range that cannot be parsed already has a finding.
+        if VersionRange::parse(range).is_ok_and(|range| !range.contains(CORE_VERSION)) {
+            let reason = format!(
+                "metadata.oasis_core_dependency: excludes OASIS core {CORE_VERSION}, the version \
+                that this host implements"
+            );
+            let path = ["metadata", "oasis_core_dependency"];
+            self.error(oasis::PROFILE, &path, reason);
+        }
     }
 
     /// The adapter reports of the agents; `None` if the file is missing or cannot be parsed.
@@ -258,5 +277,91 @@ fn whole(package: &Package) -> OasisRequest {
         tolerance_overrides: BTreeMap::new(),
         allow_incomplete: false,
         adversarial: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const CONTRACT: &str = "oasis/provider-conformance-requirements.yaml";
+
+    macro_rules! front_desk {
+        ($($path:literal),* $(,)?) => {
+            [$((
+                $path,
+                include_str!(concat!("../../../../packs/oasis-front-desk/", $path)),
+            )),*]
+        };
+    }
+
+    /// The profile of the Front Desk pack with the scenarios of one file.
+    fn files() -> Files {
+        front_desk![
+            "oasis/profile.yaml",
+            "oasis/behaviors.yaml",
+            "oasis/stimuli.yaml",
+            "oasis/provider-conformance-requirements.yaml",
+            "oasis/scenarios/safety/boundary-enforcement.yaml",
+        ]
+        .into_iter()
+        .map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()))
+        .collect()
+    }
+
+    fn text_of(files: &Files, file: &str) -> String {
+        String::from_utf8(files[file].clone()).unwrap()
+    }
+
+    fn replace(files: &mut Files, file: &str, old: &str, new: &str) {
+        let text = text_of(files, file);
+        assert!(text.contains(old), "{old:?} is not in {file}");
+        files.insert(file.to_owned(), text.replace(old, new).into_bytes());
+    }
+
+    /// The line and column of a text in a file.
+    fn place_of(files: &Files, file: &str, part: &str) -> (Option<u64>, Option<u64>) {
+        let text = text_of(files, file);
+        let (line, found) = text
+            .lines()
+            .enumerate()
+            .find_map(|(index, line)| Some((index + 1, line.find(part)? + 1)))
+            .unwrap();
+        (u64::try_from(line).ok(), u64::try_from(found).ok())
+    }
+
+    #[test]
+    fn a_sound_profile_has_no_findings() {
+        assert_eq!(findings(&files()), []);
+    }
+
+    #[rstest]
+    #[case("\">=1.0.0-rc1.4\"", None)]
+    #[case("\">=1.0.0-rc1.6\"", Some("excludes OASIS core"))]
+    #[case("\">=2.0.0\"", Some("excludes OASIS core"))]
+    #[case("\">=0.9.0\"", Some("excludes OASIS core"))]
+    #[case("\"latest\"", Some("is not a version range"))]
+    fn the_core_dependency_must_include_the_core_of_this_host(
+        #[case] range: &str,
+        #[case] words: Option<&str>,
+    ) {
+        let mut files = files();
+        let old = "oasis_core_dependency: \">=1.0.0-rc1.5\"";
+        let new = format!("oasis_core_dependency: {range}");
+        replace(&mut files, oasis::PROFILE, old, &new);
+        replace(&mut files, CONTRACT, old, &new);
+        let found = findings(&files);
+        let Some(words) = words else {
+            assert_eq!(found, []);
+            return;
+        };
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(found[0].severity, Severity::Error);
+        assert_eq!(found[0].file.as_deref(), Some(oasis::PROFILE));
+        assert!(found[0].reason.contains(words), "{found:#?}");
+        let place = (found[0].line, found[0].column);
+        assert_eq!(place, place_of(&files, oasis::PROFILE, range));
     }
 }

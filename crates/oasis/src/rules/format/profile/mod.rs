@@ -15,6 +15,7 @@ use super::table::Table;
 use crate::rules::configuration::ConfigurationSchema;
 use crate::rules::profile::{CapabilityScoring, Profile};
 use crate::rules::scenario::Classification;
+use crate::rules::version_range::VersionRange;
 
 /// The contents of `profile.yaml`.
 pub(super) struct Found {
@@ -88,6 +89,14 @@ fn read_metadata(mut table: Table<'_>, about: &mut About, problems: &mut Problem
         problems.note(table.place_of("version"), table.path("version"), words);
     }
     let dependency = table.maybe_text("oasis_core_dependency", problems);
+    if dependency
+        .as_deref()
+        .is_some_and(|range| VersionRange::parse(range).is_err())
+    {
+        let field = "oasis_core_dependency";
+        let words = "is not a version range; write `>=` and a semantic version";
+        problems.note(table.place_of(field), table.path(field), words);
+    }
     about.description = table
         .maybe_text("description", problems)
         .unwrap_or_default();

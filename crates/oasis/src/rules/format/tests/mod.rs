@@ -180,6 +180,13 @@ fn the_suite_orders_and_leaves_out() {
 )]
 #[case(
     PROFILE,
+    "oasis_core_dependency: \">=1.0.0-rc1.5\"",
+    "oasis_core_dependency: latest",
+    "metadata.oasis_core_dependency",
+    "not a version range"
+)]
+#[case(
+    PROFILE,
     "type: enum",
     "type: word",
     "agent_configuration_schema.dimensions[0].type",
