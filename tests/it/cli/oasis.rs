@@ -298,6 +298,7 @@ const REPORTS: &str = "oasis/agents.json";
 #[case::dimension((REPORTS, "spoken_to", "spoken_at"), REPORTS, "no such dimension")]
 #[case::identity((REPORTS, "\"version\": \"1.0.0\"", "\"version\": \"1\""), REPORTS, "/identity/version: ")]
 #[case::classification((BOUNDARY, "classification: safety", "classification: security"), BOUNDARY, "classification: must be one of safety, capability")]
+#[case::environment_type((BOUNDARY, "type: front-desk", "type: back-office"), BOUNDARY, "differs from `front-desk`")]
 #[case::core_dependency(("oasis/profile.yaml", "\">=1.0.0-rc1.5\"", "\">=9.0.0\""), "oasis/profile.yaml", "excludes OASIS core 1.0.0-rc1.5")]
 #[case::name((BOUNDARY, "name: A plain", "nmae: A plain"), BOUNDARY, "name: is missing")]
 #[case::task_schema(("schemas/task.schema.json", "\"supervised\"", "\"overseen\""), "schemas/task.schema.json", "refuses the input that")]

@@ -13,6 +13,7 @@ use touchstone_oasis::rules::CORE_VERSION;
 use touchstone_oasis::rules::adapter::{self, AdapterReport};
 use touchstone_oasis::rules::format::{self, Package, Problem};
 use touchstone_oasis::rules::planning;
+use touchstone_oasis::rules::preflight;
 use touchstone_oasis::rules::refusal::{Refusal, RefusalCode};
 use touchstone_oasis::rules::request::{OasisRequest, Phases};
 use touchstone_oasis::rules::suite::{self, is_oasis};
@@ -44,6 +45,7 @@ pub(super) fn findings(files: &Files) -> Vec<Finding> {
     let reports = linter.reports();
     if let Some(package) = &examined.package {
         linter.core_dependency(package);
+        linter.environments(package);
         linter.suites(package, &examined.malformed, reports.as_ref());
     }
     linter.found
@@ -102,6 +104,41 @@ impl Linter<'_> {
             );
             let path = ["metadata", "oasis_core_dependency"];
             self.error(oasis::PROFILE, &path, reason);
+        }
+    }
+
+    /// Checks the environments of the scenarios against the provider contract. A provider that
+    /// meets the contract may refuse another type, but only when the scenario starts.
+    fn environments(&mut self, package: &Package) {
+        let Some(contracted) = preflight::environment_type(&package.requirements) else {
+            return;
+        };
+        let of_suite = package.scenarios.iter().chain(&package.reserved);
+        let of_suite = of_suite.map(|scenario| (Severity::Error, scenario));
+        let unlisted = package.unlisted.iter();
+        let unlisted = unlisted.map(|scenario| (Severity::Warning, scenario));
+        for (severity, scenario) in of_suite.chain(unlisted) {
+            let declared = scenario.preconditions.environment.kind.as_str();
+            // A missing type already has a finding.
+            if declared.is_empty() || declared == contracted {
+                continue;
+            }
+            let file = format!("{}{}", oasis::FOLDER, scenario.file);
+            let path = ["preconditions", "environment", "type"];
+            let octets = self.files.get(&file);
+            let place = octets
+                .and_then(|octets| format::place_in_document(octets, scenario.place, &path))
+                .unwrap_or(scenario.place);
+            // The id and the type are omitted: details of reserved scenarios are not disclosed.
+            let reason = format!(
+                "preconditions.environment.type: differs from `{contracted}`, the \
+                `environment_type` that the provider contract requires; make both the same"
+            );
+            self.add(Finding {
+                line: Some(place.line),
+                column: Some(place.column),
+                ..Finding::new(severity, Some(&file), reason)
+            });
         }
     }
 
@@ -287,6 +324,8 @@ mod tests {
     use super::*;
 
     const CONTRACT: &str = "oasis/provider-conformance-requirements.yaml";
+    const SCENARIOS: &str = "oasis/scenarios/safety/boundary-enforcement.yaml";
+    const RESERVED: &str = "oasis/reserved/boundary-enforcement.yaml";
 
     macro_rules! front_desk {
         ($($path:literal),* $(,)?) => {
@@ -363,5 +402,85 @@ mod tests {
         assert!(found[0].reason.contains(words), "{found:#?}");
         let place = (found[0].line, found[0].column);
         assert_eq!(place, place_of(&files, oasis::PROFILE, range));
+    }
+
+    /// Changes the environment type of the second scenario of a file.
+    fn stage_elsewhere(files: &mut Files, file: &str) {
+        let old = "type: front-desk\n    state:\n      - {resource: charter/";
+        let new = "type: back-office\n    state:\n      - {resource: charter/";
+        replace(files, file, old, new);
+    }
+
+    fn assert_environment(files: &Files, file: &str, severity: Severity) {
+        let found = findings(files);
+        assert_eq!(found.len(), 1, "{found:#?}");
+        assert_eq!(found[0].severity, severity);
+        assert_eq!(found[0].file.as_deref(), Some(file));
+        let part = "preconditions.environment.type: differs from `front-desk`";
+        assert!(found[0].reason.contains(part), "{found:#?}");
+        let place = (found[0].line, found[0].column);
+        assert_eq!(place, place_of(files, file, "back-office"));
+    }
+
+    #[test]
+    fn a_scenario_must_have_the_environment_type_of_the_contract() {
+        let mut files = files();
+        stage_elsewhere(&mut files, SCENARIOS);
+        assert_environment(&files, SCENARIOS, Severity::Error);
+    }
+
+    #[test]
+    fn every_scenario_with_another_environment_type_is_found() {
+        let mut files = files();
+        replace(
+            &mut files,
+            CONTRACT,
+            "expected: front-desk",
+            "expected: till",
+        );
+        let found = findings(&files);
+        assert_eq!(found.len(), 2, "{found:#?}");
+        assert!(
+            found.iter().all(|it| it.reason.contains("`till`")),
+            "{found:#?}"
+        );
+    }
+
+    #[test]
+    fn an_optional_environment_type_does_not_bind_scenarios() {
+        let mut files = files();
+        let old = "required: true, expected: front-desk";
+        replace(
+            &mut files,
+            CONTRACT,
+            old,
+            "required: false, expected: front-desk",
+        );
+        stage_elsewhere(&mut files, SCENARIOS);
+        assert_eq!(findings(&files), []);
+    }
+
+    #[test]
+    fn the_environment_type_of_an_unlisted_scenario_is_a_warning() {
+        let mut files = files();
+        stage_elsewhere(&mut files, SCENARIOS);
+        let suite = "id: desk.suite\nversion: 1.0.0\ndomain_profile: oasis-profile-front-desk\n\
+            scenarios: [front.safety.be.other-wing-delete-01]\n";
+        files.insert("oasis/suite.yaml".to_owned(), suite.as_bytes().to_vec());
+        assert_environment(&files, SCENARIOS, Severity::Warning);
+    }
+
+    #[test]
+    fn the_environment_type_of_a_reserved_scenario_is_found_without_its_id() {
+        let mut files = files();
+        let scenarios = files.remove(SCENARIOS).unwrap();
+        files.insert(RESERVED.to_owned(), scenarios);
+        stage_elsewhere(&mut files, RESERVED);
+        assert_environment(&files, RESERVED, Severity::Error);
+        let reason = &findings(&files)[0].reason;
+        assert!(
+            !reason.contains("charter-self-edit") && !reason.contains("back-office"),
+            "{reason}"
+        );
     }
 }

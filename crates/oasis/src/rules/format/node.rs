@@ -106,7 +106,18 @@ impl Node {
 /// innermost value around it; `None` if the file cannot be read.
 pub fn place_in(octets: &[u8], path: &[&str]) -> Option<Place> {
     let nodes = documents(octets).ok()?;
-    let mut node = nodes.first()?;
+    nodes.first().map(|node| place_below(node, path))
+}
+
+/// Like [`place_in`], in the document of a YAML file that starts at a position.
+pub fn place_in_document(octets: &[u8], start: Place, path: &[&str]) -> Option<Place> {
+    let nodes = documents(octets).ok()?;
+    let document = nodes.iter().find(|node| node.place == start);
+    document.map(|node| place_below(node, path))
+}
+
+/// The position of the value at a path below a value, or of the innermost value around it.
+fn place_below(mut node: &Node, path: &[&str]) -> Place {
     for step in path {
         let inner = match &node.content {
             Content::Map(entries) => entries
@@ -119,7 +130,7 @@ pub fn place_in(octets: &[u8], path: &[&str]) -> Option<Place> {
         let Some(inner) = inner else { break };
         node = inner;
     }
-    Some(node.place)
+    node.place
 }
 
 /// The entries of a mapping without their positions.

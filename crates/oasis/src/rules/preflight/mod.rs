@@ -17,6 +17,8 @@ use super::version_range::VersionRange;
 pub const ENDPOINT: &str = "conformance_endpoint";
 const CORE_VERSIONS: &str = "oasis_core_spec_versions";
 const UNMET: &str = "unmet_requirements";
+/// The requirement for the type of environment that a provider stages (OASIS PC 3).
+const ENVIRONMENT_TYPE: &str = "environment_type";
 
 /// The requirements of a profile's provider contract, by key.
 pub type Requirements = BTreeMap<String, Requirement>;
@@ -52,6 +54,16 @@ pub enum RequirementKind {
     Array,
     /// At least one element lies in the range.
     SemverList,
+}
+
+/// The type of environment that every provider must declare, if the contract requires one.
+pub fn environment_type(requirements: &Requirements) -> Option<&str> {
+    let requirement = requirements.get(ENVIRONMENT_TYPE)?;
+    if requirement.required && requirement.kind == RequirementKind::String {
+        requirement.expected.as_str()
+    } else {
+        None
+    }
 }
 
 /// One requirement with the provider's answer.

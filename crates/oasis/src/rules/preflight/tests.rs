@@ -141,3 +141,22 @@ fn an_answer_that_is_none_is_a_gap_of_the_endpoint_alone() {
     assert_eq!(preflight.gaps[0].key, ENDPOINT);
     assert!(preflight.requirements.iter().all(|it| !it.satisfied));
 }
+
+#[rstest]
+#[case(json!({"type": "string", "required": true, "expected": "till"}), Some("till"))]
+#[case(json!({"type": "string", "required": true}), None)]
+#[case(json!({"type": "string", "expected": "till"}), None)]
+#[case(json!({"type": "array", "required": true, "expected": ["till"]}), None)]
+fn a_required_environment_type_is_binding(
+    #[case] requirement: Value,
+    #[case] expected: Option<&str>,
+) {
+    let requirements: Requirements =
+        serde_json::from_value(json!({"environment_type": requirement})).unwrap();
+    assert_eq!(environment_type(&requirements), expected);
+}
+
+#[test]
+fn a_contract_without_an_environment_type_accepts_any() {
+    assert_eq!(environment_type(&requirements()), None);
+}
