@@ -18,7 +18,7 @@ use super::{Aaaf, Member, config};
 use crate::domain::aaaf::config::Rules;
 use crate::domain::aaaf::notice::{Notice, Topic};
 use crate::domain::aaaf::order::Order;
-use crate::domain::aaaf::reassess::{LastRating, RETRY_AFTER, Reason, scheduled};
+use crate::domain::aaaf::reassess::{LastBadge, LastRating, RETRY_AFTER, Reason, scheduled};
 use crate::domain::access::Grants;
 use crate::domain::ids::KeyId;
 use crate::ports::StoreError;
@@ -159,13 +159,9 @@ impl Scheduler {
         let Some(last) = store.last_rating(agent.agent, now).await? else {
             return Ok(false);
         };
-        let issued = last
-            .badge
-            .as_ref()
-            .is_some_and(|it| it.state == BadgeState::Issued);
         let rating = LastRating {
             assessed_at: last.created_at,
-            valid_until: valid_until(&last).filter(|_| issued),
+            badge: self.last_badge(&last).await?,
         };
         let Some(reason) = scheduled(&of.rules, &rating, now) else {
             return Ok(false);
@@ -214,6 +210,22 @@ impl Scheduler {
             store.notify_work().await;
         }
         Ok(true)
+    }
+
+    /// The issued badge of an agent's last rating, or else that of an earlier rating.
+    async fn last_badge(&self, last: &AssessmentRecord) -> Result<Option<LastBadge>, StoreError> {
+        let badge = last.badge.as_ref();
+        if badge.is_some_and(|it| it.state == BadgeState::Issued) {
+            return Ok(valid_until(last).map(|valid_until| LastBadge {
+                valid_until,
+                is_earlier: false,
+            }));
+        }
+        let latest = self.aaaf.store.latest_badge_expiry(last.agent_number);
+        Ok(latest.await?.map(|valid_until| LastBadge {
+            valid_until,
+            is_earlier: true,
+        }))
     }
 }
 

@@ -36,6 +36,8 @@ const ENDING: &str = concat!(
     active!("b.organization"),
     " ORDER BY b.valid_until, b.number LIMIT $4"
 );
+const LATEST_EXPIRY: &str =
+    "SELECT MAX(valid_until) FROM aaaf_badge WHERE agent = $1 AND state = 'issued'";
 const CLAIM_REASSESSMENT: &str = "UPDATE aaaf_agent SET reassessment_tried_at = $3
     WHERE number = $1 AND (reassessment_tried_at IS NULL OR reassessment_tried_at <= $2)";
 /// Checked without a lock: most notices were sent before.
@@ -192,6 +194,19 @@ impl Database {
             .fetch_all(self.readers())
             .await?;
         rows.into_iter().map(ending_of).collect()
+    }
+
+    /// The latest expiry among an agent's issued badges, past or future; revoked badges do not count.
+    pub async fn latest_badge_expiry(
+        &self,
+        agent: AgentNumber,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let latest: Option<i64> = query(LATEST_EXPIRY)
+            .bind(agent.0)
+            .fetch_one(self.readers())
+            .await?;
+        let time = |micros| column("aaaf_badge", "valid_until").time(micros);
+        latest.map(time).transpose()
     }
 
     /// Records that the schedule tries to assess an agent. Returns `false` if there was a try after

@@ -38,7 +38,7 @@ pub struct Rules {
     pub reassessment_task_threshold: u64,
     /// Days after the last rating at which the host orders another assessment; `None` orders none.
     pub reassessment_interval_days: Option<u32>,
-    /// Days before the last rating's badge expires at which the host orders another assessment;
+    /// Days before the agent's last badge expires at which the host orders another assessment;
     /// `None` orders none.
     pub reassessment_days_before_expiry: Option<u32>,
     /// Weight of evidence by age.

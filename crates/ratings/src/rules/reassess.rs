@@ -50,7 +50,7 @@ pub fn is_old(assessed_at: Timestamp, now: Timestamp) -> bool {
 pub enum Reason {
     /// The last rating is older than the interval.
     Interval,
-    /// The last rating's badge expires soon or has expired.
+    /// The agent's last badge expires soon or has expired.
     BadgeExpiry,
 }
 
@@ -67,8 +67,15 @@ impl Reason {
 pub struct LastRating {
     /// When the assessment was ordered.
     pub assessed_at: Timestamp,
-    /// When its badge expires, if one was issued and not revoked.
-    pub valid_until: Option<Timestamp>,
+    /// The agent's last badge that was issued and not revoked.
+    pub badge: Option<LastBadge>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastBadge {
+    pub valid_until: Timestamp,
+    /// Whether it belongs to an earlier rating, because the last rating has no badge.
+    pub is_earlier: bool,
 }
 
 /// Why the organization's schedule calls for an assessment now; `None` if it does not.
@@ -79,9 +86,13 @@ pub fn scheduled(rules: &Rules, last: &LastRating, now: Timestamp) -> Option<Rea
     {
         return Some(Reason::Interval);
     }
-    let ahead = rules.reassessment_days_before_expiry?;
-    let left = last.valid_until?.duration_since(now);
-    (left <= days(ahead)).then_some(Reason::BadgeExpiry)
+    let ahead = days(rules.reassessment_days_before_expiry?);
+    let badge = last.badge?;
+    let expires_soon = |at: Timestamp| badge.valid_until.duration_since(at) <= ahead;
+    // One rating per expiry: one without a badge may wait for a review, and another assessment
+    // would not replace the review.
+    let rated_again = badge.is_earlier && expires_soon(last.assessed_at);
+    (expires_soon(now) && !rated_again).then_some(Reason::BadgeExpiry)
 }
 
 #[cfg(test)]
@@ -119,7 +130,36 @@ mod tests {
         };
         let last = LastRating {
             assessed_at: day(0),
-            valid_until: valid_days.map(day),
+            badge: valid_days.map(|days| LastBadge {
+                valid_until: day(days),
+                is_earlier: false,
+            }),
+        };
+        assert_eq!(scheduled(&rules, &last, day(today)), due);
+    }
+
+    #[rstest]
+    #[case::long_before(30, 75, None)]
+    #[case::before(30, 76, Some(Reason::BadgeExpiry))]
+    #[case::expired(30, 100, Some(Reason::BadgeExpiry))]
+    #[case::rated_shortly_before(75, 76, Some(Reason::BadgeExpiry))]
+    #[case::rated_in_time(76, 77, None)]
+    #[case::rated_after_the_expiry(95, 100, None)]
+    fn the_badge_of_an_earlier_rating_leads_to_one_assessment(
+        #[case] assessed: i64,
+        #[case] today: i64,
+        #[case] due: Option<Reason>,
+    ) {
+        let rules = Rules {
+            reassessment_days_before_expiry: Some(14),
+            ..Rules::default()
+        };
+        let last = LastRating {
+            assessed_at: day(assessed),
+            badge: Some(LastBadge {
+                valid_until: day(90),
+                is_earlier: true,
+            }),
         };
         assert_eq!(scheduled(&rules, &last, day(today)), due);
     }

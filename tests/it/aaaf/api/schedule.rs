@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use touchstone::service::aaaf::schedule::Scheduler;
 
-use super::assessments::ended;
+use super::assessments::{assessed, ended};
 use super::housekeeping::{listed, listener, rated};
 use super::{Engine, Site, refusal, site};
 
@@ -95,6 +95,36 @@ async fn an_assessment_is_ordered_before_the_badge_ends(
         refusal(&refused),
         (StatusCode::BAD_REQUEST, "INVALID_REQUEST".to_owned())
     );
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_badge_that_ends_is_renewed_once_even_if_a_newer_rating_has_none(
+    #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
+) {
+    site!(engine => site);
+    let settings = json!({"validity_period_days": 10, "reassessment_days_before_expiry": 3});
+    configure(&site, &settings).await;
+    let (agent, first) = rated(&site).await;
+    assert_eq!(first["badge_state"], "issued", "{first}");
+    // The badges of all later ratings wait for a review.
+    configure(&site, &json!({"review_policy": "always"})).await;
+    let order = json!({"agent_id": agent, "type": "passive_only"});
+    let second = assessed(&site, &order).await;
+    assert_eq!(second["badge_state"], "withheld", "{second}");
+    look(&site, "a", 6).await;
+    assert_eq!(assessments(&site, &agent).await.len(), 2);
+    look(&site, "a", 8).await;
+    let all = assessments(&site, &agent).await;
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert_eq!(all[2]["triggered_by"], "schedule");
+    let third = ended(&site, all[2]["id"].as_str().unwrap()).await;
+    assert_eq!(third["badge_state"], "withheld", "{third}");
+    for days in [9, 12] {
+        look(&site, "a", days).await;
+        let many = assessments(&site, &agent).await.len();
+        assert_eq!(many, 3, "after {days} days: it was assessed for this badge");
+    }
 }
 
 #[rstest]
