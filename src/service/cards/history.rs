@@ -115,11 +115,11 @@ impl CardScores {
         Ok(scorecard)
     }
 
-    /// Scores cards, each as [`Self::score`] does, and ranks them. A card that cannot be fetched
-    /// has no rank.
+    /// Scores cards, each as [`Self::score`] does, and ranks them. A card that cannot be fetched,
+    /// or whose URL may not be requested, has no rank.
     ///
     /// # Errors
-    /// As [`Self::score`], except `agent_card_unreachable`.
+    /// As [`Self::score`], except `validation_error` and `agent_card_unreachable`.
     pub async fn rank(
         &self,
         caller: &Caller,
@@ -134,10 +134,12 @@ impl CardScores {
             let named = async move {
                 match score.await {
                     Ok(scorecard) => Ok((name, Ok(scorecard))),
-                    Err(problem) if problem.code == ErrorCode::AgentCardUnreachable => {
-                        Ok((name, Err(problem.message)))
-                    }
-                    Err(problem) => Err(problem),
+                    Err(problem) => match problem.code {
+                        ErrorCode::AgentCardUnreachable | ErrorCode::ValidationError => {
+                            Ok((name, Err(problem.message)))
+                        }
+                        _ => Err(problem),
+                    },
                 }
             };
             scored.push(Ok(named.boxed()));

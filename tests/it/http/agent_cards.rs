@@ -7,9 +7,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
+use futures_util::future::join_all;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use touchstone::service::access::Scope;
 
 use super::host::{AGENT, Reply, TestHost};
@@ -172,12 +174,88 @@ async fn a_ranking_fetches_at_most_four_cards_at_the_same_time() {
     assert!((1..=4).contains(&most), "{most}");
 }
 
+#[tokio::test]
+async fn a_candidate_that_may_not_be_requested_has_no_rank() {
+    let host = TestHost::idle().await;
+    let (card, internal) = (
+        json!({"name": "ours", "card": fixture::card()}),
+        "http://10.0.0.1/",
+    );
+    let ranked = host
+        .post(RANK, &json!({"candidates": [{"url": internal}, card]}))
+        .await;
+    assert_eq!(ranked.status, StatusCode::OK, "{ranked:?}");
+    let ranked = ranked.json();
+    assert_eq!(ranked["ranking"].as_array().unwrap().len(), 1, "{ranked}");
+    assert_eq!(
+        (&ranked["ranking"][0]["rank"], &ranked["ranking"][0]["card"]),
+        (&json!(1), &json!("ours"))
+    );
+    assert_eq!(ranked["unranked"].as_array().unwrap().len(), 1, "{ranked}");
+    assert_eq!(ranked["unranked"][0]["card"], internal);
+    let fault = ranked["unranked"][0]["fault"].as_str().unwrap();
+    assert!(fault.contains("internal host"), "{fault}");
+    assert!(fault.contains("agent_cards.private_targets"), "{fault}");
+    let history = host.get(&named("history", internal)).await.json();
+    assert_eq!(history["looks"], json!([]), "nothing was requested");
+}
+
+/// Answers after the gate is closed.
+struct Gated {
+    waiting: AtomicUsize,
+    gate: Semaphore,
+}
+
+async fn gated(State(gated): State<Arc<Gated>>) -> StatusCode {
+    gated.waiting.fetch_add(1, Ordering::SeqCst);
+    assert!(gated.gate.acquire().await.is_err(), "the gate was closed");
+    StatusCode::NOT_FOUND
+}
+
+#[tokio::test]
+async fn a_ranking_fails_while_too_many_cards_are_checked() {
+    const MOST: usize = 16;
+    let host = TestHost::idle().await;
+    let state = Arc::new(Gated {
+        waiting: AtomicUsize::new(0),
+        gate: Semaphore::new(0),
+    });
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let place = listener.local_addr().unwrap().to_string();
+    let router = Router::new().fallback(gated).with_state(state.clone());
+    let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    host.outside.open(&place);
+    let card = |name: usize| json!({"url": format!("http://{place}/{name}.json")});
+    let asked: Vec<Value> = (0..MOST).map(card).collect();
+    let scored = join_all(asked.iter().map(|asked| host.post(SCORE, asked)));
+    let ranked = async {
+        for _ in 0..2_000 {
+            if state.waiting.load(Ordering::SeqCst) == MOST {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let ranked = host.post(RANK, &json!({"candidates": [card(MOST)]})).await;
+        state.gate.close();
+        ranked
+    };
+    let (scored, ranked) = tokio::join!(scored, ranked);
+    server.abort();
+    assert_eq!(
+        (ranked.status, ranked.code()),
+        (StatusCode::TOO_MANY_REQUESTS, "rate_limited".to_owned())
+    );
+    for scored in scored {
+        assert_eq!(scored.status, StatusCode::BAD_GATEWAY, "{scored:?}");
+    }
+}
+
 #[rstest]
 #[case::nobody(json!({"candidates": []}), "candidates")]
 #[case::too_many(json!({"candidates": vec![json!({"card": {}}); 11]}), "candidates")]
 #[case::nothing_counts(json!({"candidates": [{"card": {}}], "weights": {}}), "weights")]
 #[case::nothing(json!({"candidates": [{}]}), "card")]
-#[case::internal(json!({"candidates": [{"url": "http://10.0.0.1/"}]}), "url")]
+#[case::no_url(json!({"candidates": [{"card": {}}, {"url": "agents.example"}]}), "url")]
 #[tokio::test]
 async fn invalid_ranking_requests_are_refused(#[case] body: Value, #[case] field: &str) {
     let refused = TestHost::idle().await.post(RANK, &body).await;

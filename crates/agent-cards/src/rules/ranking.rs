@@ -123,13 +123,13 @@ pub struct Ranked {
     pub scores: Scores,
 }
 
-/// A candidate without a card.
+/// A candidate whose card could not be fetched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Unranked {
     /// The candidate's label.
     pub card: String,
-    /// Why the candidate has no card.
+    /// Why the card could not be fetched.
     pub fault: String,
 }
 
