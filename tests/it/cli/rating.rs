@@ -752,10 +752,6 @@ fn an_appeal_is_decided_by_a_second_person() {
     );
     let own = ["resolve", "triage", &id, "--review"];
     assert_eq!(home.run(&[&appeal[..], &own].concat()).code, 2);
-    assert_eq!(
-        home.run(&["rating", "review", "triage", "--approve"]).code,
-        2
-    );
 
     let create = ["key", "create", "--tenant", "default", "--scope", "all"];
     let key = home.run(&[&create[..], &["--principal", "dana"]].concat());
@@ -778,6 +774,41 @@ fn an_appeal_is_decided_by_a_second_person() {
         (&shown["status"], &shown["reviewed_by"]),
         (&json!("rejected"), &json!("dana"))
     );
+}
+
+#[test]
+fn a_rating_of_a_data_folder_is_reviewed_by_another_principal_over_a_host() {
+    let home = with_evidence(36);
+    let policy = ["rating", "organization", "policy", "--review", "always"];
+    assert_good(&home.run(&policy));
+    assert_good(&home.run(&["rating", "assess", "triage"]));
+    let review = ["rating", "review", "triage", "--approve"];
+    let refused = home.run(&review);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    for part in [
+        "the principal `local`",
+        "touchstone serve",
+        "touchstone key create --tenant default",
+        "--server",
+    ] {
+        assert!(refused.stderr.contains(part), "{}", refused.stderr);
+    }
+
+    let create = ["key", "create", "--tenant", "default", "--scope", "all"];
+    let key = home.run(&[&create[..], &["--principal", "dana"]].concat());
+    let server = Server::start_with(&home, &[]);
+    let host = ["--server", &server.url, "--key", key.stdout.trim_end()];
+    let reviewed = home.run(&[&host[..], &review[..]].concat());
+    assert_good(&reviewed);
+    assert!(
+        reviewed.stdout.contains("badge issued"),
+        "{}",
+        reviewed.stdout
+    );
+    // Over a host, the hint would not help.
+    let again = home.run(&[&host[..], &review[..]].concat());
+    assert_eq!(again.code, 2, "{}", again.stderr);
+    assert!(!again.stderr.contains("data folder"), "{}", again.stderr);
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
     let session = context.look().await?;
     let (client, terminal) = (session.client(), context.terminal());
     let done = match command {
-        Command::Review(arguments) => review::run(client, terminal, &arguments).await,
+        Command::Review(arguments) => review::run(context, client, &arguments).await,
         Command::Baselines(arguments) => baselines::run(client, terminal, &arguments).await,
         Command::Progress(arguments) => progress::run(client, terminal, &arguments).await,
         Command::Dimensions(arguments) => dimensions::run(client, terminal, &arguments).await,

@@ -6,14 +6,20 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{send, show};
+use crate::app::LOCAL_TENANT;
 use crate::cli::client::Client;
+use crate::cli::context::Context;
 use crate::cli::exit::Failure;
 use crate::cli::rating::assessment;
-use crate::cli::terminal::Terminal;
+use crate::service::keys::LOCAL;
 
 const EXAMPLES: &str = "\
 The reviewer needs the scope assessments:review and must not be the principal who requested the
 rating. On a host, use a key created with `touchstone key create --principal NAME`.
+
+Commands in the data folder always act as the principal `local`, which cannot review a rating
+that it requested: start `touchstone serve`, and review with --server and the key of another
+principal.
 
 A third-party auditor passes the organization's id with --organization and an assessment id as
 ASSESSMENT.
@@ -47,10 +53,11 @@ pub struct Arguments {
 }
 
 pub async fn run(
+    context: &Context<'_>,
     client: &Client,
-    terminal: &Terminal,
     arguments: &Arguments,
 ) -> Result<(), Failure> {
+    let terminal = context.terminal();
     let reviewed = match arguments.organization {
         Some(organization) => {
             let id: Uuid = arguments.of.parse().map_err(|_| {
@@ -74,7 +81,8 @@ pub async fn run(
         body.insert("reason".to_owned(), json!(reason));
     }
     let path = format!("{reviewed}/review");
-    let reviewed: Value = send(client, Method::POST, &path, &Value::Object(body)).await?;
+    let sent = send(client, Method::POST, &path, &Value::Object(body)).await;
+    let reviewed: Value = sent.map_err(|failure| refused(context, failure))?;
     if terminal.json() {
         show(terminal, reviewed);
     } else {
@@ -87,4 +95,22 @@ pub async fn run(
         ));
     }
     Ok(())
+}
+
+/// Explains a refused review in a data folder, where every command has the same principal.
+fn refused(context: &Context<'_>, failure: Failure) -> Failure {
+    if failure.code != "FORBIDDEN" || !context.is_embedded() {
+        return failure;
+    }
+    Failure {
+        message: format!(
+            "{}; commands in the data folder always act as the principal `{LOCAL}`",
+            failure.message
+        ),
+        ..failure
+    }
+    .or_try(format!(
+        "start `touchstone serve`, create a key with `touchstone key create --tenant {LOCAL_TENANT} \
+        --scope all --principal NAME`, and review with --server URL and --key KEY"
+    ))
 }
