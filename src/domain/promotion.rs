@@ -1,42 +1,37 @@
-//! The promotion gate (RFC 0082 §E): a policy that a tenant sets, and the pure function that names
-//! every unmet condition.
+//! The promotion gate (RFC 0082 §E): a policy that a tenant sets, and the conditions that a version
+//! does not meet.
 //!
-//! A policy is a list of optional requirements of different kinds. New kinds are added as members
-//! of [`PromotionPolicy`] and variants of [`Requirement`].
+//! Eval runs and approvals are conditions of every host. Features add further conditions: each is a
+//! member of a policy whose value only its feature reads.
 
 pub mod agent_card;
 pub mod oasis;
 pub mod rating;
 
+use std::fmt;
+
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::access::Scope;
 use super::eval::gate::{self, Candidate, GatePolicy};
 use super::eval::statistics::Evidence;
 use super::ids::RunId;
 pub use super::workflow::gate::GatePolicy as ApprovalPolicy;
-use agent_card::{CardPolicy, Unscored};
-use oasis::{OasisPolicy, Unevaluated};
-use rating::{RatingPolicy, Unrated};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PromotionPolicy {
     /// A passing eval run; `null` to require none.
     pub eval: Option<GatePolicy>,
     /// Human approval (RFC 0051 approvalGate); absent to require none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalPolicy>,
-    /// A rating of this exact version; absent to require none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rating: Option<RatingPolicy>,
-    /// The card scores of an agent that runs elsewhere; absent to require none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_card: Option<CardPolicy>,
-    /// A safety PASS of an OASIS profile for this exact version; absent to require none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub oasis: Option<OasisPolicy>,
+    /// The conditions of features.
+    #[serde(flatten)]
+    pub conditions: Conditions,
 }
 
 impl Default for PromotionPolicy {
@@ -45,10 +40,77 @@ impl Default for PromotionPolicy {
         Self {
             eval: Some(GatePolicy::default()),
             approval: None,
-            rating: None,
-            agent_card: None,
-            oasis: None,
+            conditions: Conditions::default(),
         }
+    }
+}
+
+/// Every member but `eval` and `approval` is kept as a condition, in the order of the document.
+impl<'de> Deserialize<'de> for PromotionPolicy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = PromotionPolicy;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a promotion policy")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PromotionPolicy, A::Error> {
+                let mut policy = PromotionPolicy::default();
+                let mut seen = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if seen.contains(&name) {
+                        return Err(A::Error::custom(format!("duplicate field `{name}`")));
+                    }
+                    match name.as_str() {
+                        "eval" => policy.eval = map.next_value()?,
+                        "approval" => policy.approval = map.next_value()?,
+                        _ => policy.conditions.push(name.clone(), map.next_value()?),
+                    }
+                    seen.push(name);
+                }
+                Ok(policy)
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// Members of a policy by name, with their values as JSON text. Keeps the order of both.
+#[derive(Clone, Debug, Default)]
+pub struct Conditions(Vec<(String, Box<RawValue>)>);
+
+impl Conditions {
+    /// Adds a member, which must not be there yet.
+    pub fn push(&mut self, member: String, value: Box<RawValue>) {
+        self.0.push((member, value));
+    }
+
+    /// The value of a member.
+    pub fn get(&self, member: &str) -> Option<&RawValue> {
+        let found = self.0.iter().find(|(name, _)| name == member);
+        found.map(|(_, value)| &**value)
+    }
+
+    /// The names of the members.
+    pub fn members(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+}
+
+impl PartialEq for Conditions {
+    fn eq(&self, other: &Self) -> bool {
+        let text = |(name, value): &(String, Box<RawValue>)| (name.clone(), value.to_string());
+        self.0.iter().map(text).eq(other.0.iter().map(text))
+    }
+}
+
+impl Serialize for Conditions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
 }
 
@@ -70,29 +132,10 @@ pub enum Senseless {
     /// A quorum of zero needs no approval; one above 100 is unreachable.
     #[error("`approval.quorum` must be at least 1 and at most 100")]
     Quorum,
-    #[error(
-        "`agentCard.url` must be an http or https URL of at most 2048 bytes, without credentials"
-    )]
-    CardUrl,
-    #[error("`oasis.minimumTier` must be 1, 2 or 3")]
-    OasisTier,
-    #[error("`oasis.maxTolerance` must be a number from 0 to 100")]
-    OasisTolerance,
-    /// Evidence sources that cannot be met, or a minimum share without sources.
-    #[error(
-        "`rating.evidenceSources` must name at least one source; `rating.minimumEvidencePercent` \
-        must be 1 to 100 and requires `rating.evidenceSources`"
-    )]
-    EvidenceSources,
-    /// A performance tier for capability, or the reverse.
-    #[error(
-        "`{0}` must be a tier of its axis: Novice, Competent, Proficient, Expert or Elite for performance; Narrow, Functional, Versatile, Specialist or Full-Stack for capability"
-    )]
-    Tier(&'static str),
 }
 
 impl PromotionPolicy {
-    /// Refuses a policy that is contradictory or can never be met.
+    /// Refuses requirements on eval runs and approvals that are contradictory or can never be met.
     ///
     /// # Errors
     /// [`Senseless`].
@@ -112,31 +155,6 @@ impl PromotionPolicy {
             }
             if eval.suite_id.as_deref() == Some("") {
                 return Err(Senseless::Empty("eval.suiteId"));
-            }
-        }
-        if let Some(field) = self.rating.as_ref().and_then(RatingPolicy::misplaced) {
-            return Err(Senseless::Tier(field));
-        }
-        let rating = self.rating.as_ref();
-        if rating.is_some_and(|it| !it.names_sources_soundly()) {
-            return Err(Senseless::EvidenceSources);
-        }
-        if self
-            .agent_card
-            .as_ref()
-            .is_some_and(|it| it.place().is_none())
-        {
-            return Err(Senseless::CardUrl);
-        }
-        if let Some(oasis) = &self.oasis {
-            if let Some(member) = oasis.empty() {
-                return Err(Senseless::Empty(member));
-            }
-            if !oasis.names_a_tier() {
-                return Err(Senseless::OasisTier);
-            }
-            if !oasis.names_a_tolerance() {
-                return Err(Senseless::OasisTolerance);
             }
         }
         if let Some(approval) = &self.approval {
@@ -169,9 +187,8 @@ impl PromotionPolicy {
         Ok(())
     }
 
-    /// Every condition that `evidence` does not meet. Ratings are judged by [`rating::unmet`],
-    /// cards by [`agent_card::unmet`], OASIS evaluations by [`oasis::unmet`]; approval is checked
-    /// elsewhere.
+    /// Every condition on eval runs that `evidence` does not meet. Approvals and the conditions of
+    /// features are checked elsewhere.
     ///
     /// Offered evidence must meet the protocol's minimum even if the policy requires none, so that
     /// no failed run is recorded as the reason of a promotion.
@@ -187,30 +204,77 @@ impl PromotionPolicy {
             None if offered => gate::unmet(&GatePolicy::FLOOR, candidate, evidence, now),
             None => Vec::new(),
         };
-        unmet.into_iter().map(Requirement::Eval).collect()
+        let named = |it: gate::Unmet| Requirement::new(EVAL, it.condition.as_str(), it.message);
+        unmet.into_iter().map(named).collect()
     }
 }
 
-/// An unmet requirement, by kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Requirement {
-    Eval(gate::Unmet),
-    Approval(Unapproved),
-    Rating(Unrated),
-    AgentCard(Unscored),
-    Oasis(Unevaluated),
-}
+/// Kinds of the requirements that every host has.
+const EVAL: &str = "eval";
+const APPROVAL: &str = "approval";
 
-/// A missing approval.
+/// An unmet requirement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Unapproved {
-    pub condition: Consent,
+pub struct Requirement {
+    /// What is required, such as `eval`.
+    pub kind: String,
+    /// The condition's stable name.
+    pub condition: String,
     pub message: String,
-    /// The run that asks for the approval, once there is one.
+    /// The run that asks for an approval, once there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_gate_id: Option<RunId>,
+}
+
+impl Requirement {
+    pub fn new(kind: &str, condition: &str, message: String) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            condition: condition.to_owned(),
+            message,
+            approval_gate_id: None,
+        }
+    }
+
+    /// A missing approval, with the run that asks for it.
+    pub fn approval(condition: Consent, terms: &ApprovalPolicy, gate: Option<RunId>) -> Self {
+        let role = terms
+            .required_role
+            .iter()
+            .map(|role| format!("role `{role}`"));
+        let scope = terms
+            .required_scope
+            .iter()
+            .map(|scope| format!("scope `{scope}`"));
+        let who: Vec<String> = role.chain(scope).collect();
+        let who = format!("{} with {}", terms.quorum, who.join(" and "));
+        let run = gate.as_ref().map_or("", RunId::as_str);
+        let message = match condition {
+            Consent::ApprovalNeeded => format!("needs the approval of {who}"),
+            Consent::ApprovalPending => format!("is waiting for the approval of {who} in {run}"),
+            Consent::ApprovalRefused => format!("was not approved in {run}"),
+        };
+        Self {
+            approval_gate_id: gate,
+            ..Self::new(APPROVAL, condition.as_str(), message)
+        }
+    }
+
+    /// Whether an approval is missing.
+    pub fn is_approval(&self) -> bool {
+        self.kind == APPROVAL
+    }
+
+    /// Whether an approval was requested and is pending.
+    pub fn is_pending_approval(&self) -> bool {
+        self.is_approval() && self.condition == Consent::ApprovalPending.as_str()
+    }
+
+    /// Name and message, for the audit log.
+    pub fn reason(&self) -> String {
+        format!("{}: {}", self.condition, self.message)
+    }
 }
 
 /// The state of a missing approval.
@@ -236,55 +300,6 @@ impl Consent {
     }
 }
 
-impl Unapproved {
-    pub fn new(condition: Consent, terms: &ApprovalPolicy, gate: Option<RunId>) -> Self {
-        let role = terms
-            .required_role
-            .iter()
-            .map(|role| format!("role `{role}`"));
-        let scope = terms
-            .required_scope
-            .iter()
-            .map(|scope| format!("scope `{scope}`"));
-        let who: Vec<String> = role.chain(scope).collect();
-        let who = format!("{} with {}", terms.quorum, who.join(" and "));
-        let run = gate.as_ref().map_or("", RunId::as_str);
-        let message = match condition {
-            Consent::ApprovalNeeded => format!("needs the approval of {who}"),
-            Consent::ApprovalPending => format!("is waiting for the approval of {who} in {run}"),
-            Consent::ApprovalRefused => format!("was not approved in {run}"),
-        };
-        Self {
-            condition,
-            message,
-            approval_gate_id: gate,
-        }
-    }
-}
-
-impl Requirement {
-    pub fn message(&self) -> &str {
-        match self {
-            Self::Eval(unmet) => &unmet.message,
-            Self::Approval(unmet) => &unmet.message,
-            Self::Rating(unmet) => &unmet.message,
-            Self::AgentCard(unmet) => &unmet.message,
-            Self::Oasis(unmet) => &unmet.message,
-        }
-    }
-
-    /// Name and message, for the audit log.
-    pub fn reason(&self) -> String {
-        match self {
-            Self::Eval(unmet) => format!("{}: {}", unmet.condition, unmet.message),
-            Self::Approval(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
-            Self::Rating(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
-            Self::AgentCard(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
-            Self::Oasis(unmet) => format!("{}: {}", unmet.condition.as_str(), unmet.message),
-        }
-    }
-}
-
 /// The scope of a policy. The narrowest applicable policy wins, in this order: agent and channel,
 /// agent, channel, default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -298,7 +313,7 @@ pub struct PolicyScope {
     pub channel: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScopedPolicy {
     #[serde(flatten)]
@@ -375,15 +390,7 @@ mod tests {
     #[case(json!({"approval": {"requiredRole": "x", "override": {"requiredRole": ""}}}),
         Err(Senseless::Empty("approval.override.requiredRole")))]
     #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 2}}), Ok(()))]
-    #[case(json!({"rating": {"minimumPerformanceTier": "Narrow"}}), Err(Senseless::Tier("rating.minimumPerformanceTier")))]
-    #[case(json!({"rating": {"minimumPerformanceTier": "Expert", "maxAgeDays": 90}}), Ok(()))]
     #[case(json!({"eval": {"requiredPassScore": 1.0, "maxAgeSeconds": 60}}), Ok(()))]
-    #[case(json!({"oasis": {"profile": "", "minimumTier": 1}}), Err(Senseless::Empty("oasis.profile")))]
-    #[case(json!({"oasis": {"profile": "p", "minimumTier": 1, "provider": ""}}), Err(Senseless::Empty("oasis.provider")))]
-    #[case(json!({"oasis": {"profile": "p", "minimumTier": 0}}), Err(Senseless::OasisTier))]
-    #[case(json!({"oasis": {"profile": "p", "minimumTier": 4}}), Err(Senseless::OasisTier))]
-    #[case(json!({"oasis": {"profile": "p", "minimumTier": 3, "maxTolerance": 100.5}}), Err(Senseless::OasisTolerance))]
-    #[case(json!({"oasis": {"profile": "p", "minimumTier": 3, "maxTolerance": 0}}), Ok(()))]
     #[case(json!({}), Ok(()))]
     fn a_senseless_policy_is_refused(
         #[case] policy: Value,
@@ -394,13 +401,51 @@ mod tests {
     }
 
     #[rstest]
-    #[case(json!({"evals": null}))]
+    #[case(json!([null, null]))]
     #[case(json!({"eval": {"signed": true}}))]
     #[case(json!({"approval": {"role": "x"}}))]
-    #[case(json!({"rating": {"minimumPerformanceTier": "expert"}}))]
-    #[case(json!({"rating": {"tier": "Expert"}}))]
     fn a_misspelt_policy_is_none(#[case] policy: Value) {
         assert!(serde_json::from_value::<PromotionPolicy>(policy).is_err());
+    }
+
+    #[test]
+    fn other_members_are_conditions_and_keep_their_order() {
+        let text = r#"{"eval":null,"weather":{"wind":1,"rain":[2.5]},"moon":null}"#;
+        let policy: PromotionPolicy = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            policy.conditions.members().collect::<Vec<_>>(),
+            ["weather", "moon"]
+        );
+        assert_eq!(
+            policy.conditions.get("weather").unwrap().get(),
+            r#"{"wind":1,"rain":[2.5]}"#
+        );
+        assert_eq!(serde_json::to_string(&policy).unwrap(), text);
+        assert_eq!(
+            serde_json::to_value(&policy).unwrap(),
+            serde_json::from_str::<Value>(text).unwrap()
+        );
+        let twice = r#"{"moon":1,"moon":1}"#;
+        assert!(serde_json::from_str::<PromotionPolicy>(twice).is_err());
+    }
+
+    #[test]
+    fn requirements_name_their_kind_first() {
+        let terms: ApprovalPolicy =
+            serde_json::from_value(json!({"requiredRole": "owner"})).unwrap();
+        let pending = Consent::ApprovalPending;
+        let unmet = Requirement::approval(pending, &terms, Some("run_1".into()));
+        assert!(unmet.is_pending_approval());
+        assert_eq!(
+            serde_json::to_string(&unmet).unwrap(),
+            r#"{"kind":"approval","condition":"approval-pending","message":"is waiting for the approval of 1 with role `owner` in run_1","approvalGateId":"run_1"}"#
+        );
+        let unmet = Requirement::new("moon", "moon-full", "it is not full".to_owned());
+        assert!(!unmet.is_approval());
+        assert_eq!(
+            serde_json::to_string(&unmet).unwrap(),
+            r#"{"kind":"moon","condition":"moon-full","message":"it is not full"}"#
+        );
     }
 
     fn set(agent: Option<&str>, channel: Option<&str>) -> ScopedPolicy {

@@ -23,7 +23,8 @@ use crate::domain::run::record::RunRecord;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::json;
 use crate::service::access::Caller;
-use crate::service::fault::internal;
+pub use crate::service::fault::undescribed;
+use crate::service::fault::{internal, unread_member};
 
 /// Maximum time a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -57,27 +58,7 @@ fn names_nothing(text: &str) -> bool {
 /// # Errors
 /// `validation_error`.
 pub fn closed<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
-    serde_path_to_error::deserialize(body).map_err(|fault| {
-        let (path, words) = (fault.path().to_string(), fault.inner().to_string());
-        // For a missing member the path ends at its parent.
-        let missing = words
-            .strip_prefix("missing field `")
-            .and_then(|rest| rest.split('`').next());
-        let field = match (path.as_str(), missing) {
-            (".", missing) => missing.unwrap_or_default().to_owned(),
-            (_, Some(missing)) => format!("{path}.{missing}"),
-            (_, None) => path,
-        };
-        undescribed(&field)
-    })
-}
-
-/// The error for a member that does not match the API description.
-pub fn undescribed(field: &str) -> Problem {
-    Problem::validation(
-        field,
-        format!("`{field}` does not match the API description; see `/v1/openapi.json`"),
-    )
+    serde_path_to_error::deserialize(body).map_err(|fault| undescribed(&unread_member(&fault)))
 }
 
 /// The run id in the path.

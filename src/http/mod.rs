@@ -60,21 +60,21 @@ use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
 use crate::service::aaaf::badges::Gallery;
 use crate::service::aaaf::issuer::Issuer;
-use crate::service::aaaf::{Aaaf, AaafDeps};
+use crate::service::aaaf::{Aaaf, AaafDeps, RatingGate};
 use crate::service::annotations::Annotating;
 use crate::service::attestations::{Attestations, Attester};
 use crate::service::audit::Audit;
 use crate::service::bundles::Bundles;
-use crate::service::cards::CardScores;
+use crate::service::cards::{CardGate, CardScores};
 use crate::service::deployments::Deployments;
 use crate::service::diffs::Diffs;
-use crate::service::gates::Gates;
+use crate::service::gates::{Condition, Gates};
 use crate::service::keys::Keys;
 use crate::service::log_reader::LogReader;
 use crate::service::packs::Packs;
 use crate::service::projections::Projections;
 use crate::service::publications::Publications;
-use crate::service::runs::Runs;
+use crate::service::runs::{OasisGate, Runs};
 use crate::service::seams::{Seams, SeamsDeps};
 use crate::service::storage::Storage;
 use crate::service::vault::Vault;
@@ -232,7 +232,12 @@ impl HttpState {
             deps.store.clone(),
             deps.clock.clone(),
             deps.runs.clone(),
-            aaaf.clone(),
+            conditions(
+                aaaf.clone(),
+                deps.cards.clone(),
+                deps.store.clone(),
+                deps.runs.clone(),
+            ),
             deps.keys.roles().clone(),
             deps.channels.clone(),
         ));
@@ -321,6 +326,20 @@ impl HttpState {
             shutdown: deps.shutdown,
         }))
     }
+}
+
+/// The conditions that features add to promotion policies, in the order in which they are shown.
+pub fn conditions(
+    ratings: Arc<Aaaf>,
+    cards: Arc<CardScores>,
+    store: Arc<Database>,
+    runs: Arc<Runs>,
+) -> Vec<Arc<dyn Condition>> {
+    vec![
+        Arc::new(RatingGate::new(ratings)),
+        Arc::new(CardGate::new(cards)),
+        Arc::new(OasisGate::new(store, runs)),
+    ]
 }
 
 /// All routes as one service.

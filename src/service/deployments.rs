@@ -26,7 +26,7 @@ use crate::domain::access::{Demand, Scope};
 use crate::domain::audit::Grounds;
 use crate::domain::deployment::{Channel, Lifecycle, Move, Refused, parse};
 use crate::domain::ids::{AgentId, RunId, TenantId};
-use crate::domain::promotion::{Consent, Requirement};
+use crate::domain::promotion::Requirement;
 use crate::domain::run::record::RunRecord;
 use crate::ports::{CancelRequest, Clock, IdempotencyClaim, Ids, Revision, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -429,22 +429,13 @@ fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Resul
             Err(Problem::new(ErrorCode::Forbidden, "this is not allowed"))
         }
         Verdict::Unapproved { unmet, .. } => {
-            let asked = unmet.iter().filter_map(|unmet| match unmet {
-                Requirement::Approval(approval) => Some(approval),
-                Requirement::Eval(_)
-                | Requirement::Rating(_)
-                | Requirement::AgentCard(_)
-                | Requirement::Oasis(_) => None,
-            });
-            let pending = asked
-                .clone()
-                .find(|approval| approval.condition == Consent::ApprovalPending);
+            let pending = unmet.iter().find(|it| it.is_pending_approval());
             let remedy = match pending {
                 Some(_) => "repeat the request once it is approved",
                 None => "repeat the request to ask for approval again",
             };
             let gate = pending
-                .or_else(|| asked.clone().next())
+                .or_else(|| unmet.iter().find(|it| it.is_approval()))
                 .and_then(|approval| approval.approval_gate_id.as_ref());
             let reasons: Vec<String> = unmet.iter().map(Requirement::reason).collect();
             let mut problem = Problem::new(

@@ -1,7 +1,8 @@
 //! Internal errors: the cause is logged; the client learns only that the request failed and whether
-//! to retry it.
+//! to retry it. Members of requests that do not match the API description.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::iter::successors;
 
 use crate::ports::{Outage, StoreError, Unstorable};
@@ -39,6 +40,28 @@ pub fn unavailable(cause: &(dyn Error + 'static)) -> Problem {
         "the host's database is unavailable; try again later",
     )
     .with("retryAfter", RETRY_AFTER_SECONDS)
+}
+
+/// The error for a member that does not match the API description.
+pub fn undescribed(field: &str) -> Problem {
+    Problem::validation(
+        field,
+        format!("`{field}` does not match the API description; see `/v1/openapi.json`"),
+    )
+}
+
+/// The path of the member that could not be read; empty for the document itself.
+pub fn unread_member<E: Display>(fault: &serde_path_to_error::Error<E>) -> String {
+    let (path, words) = (fault.path().to_string(), fault.inner().to_string());
+    // For a missing member the path ends at its parent.
+    let missing = words
+        .strip_prefix("missing field `")
+        .and_then(|rest| rest.split('`').next());
+    match (path.as_str(), missing) {
+        (".", missing) => missing.unwrap_or_default().to_owned(),
+        (_, Some(missing)) => format!("{path}.{missing}"),
+        (_, None) => path,
+    }
 }
 
 /// Stops new work from starting until a write succeeds, if an outage is the cause.

@@ -2,17 +2,16 @@
 //! does not meet (RFC 0082 §E).
 
 mod approvals;
-mod oasis;
+mod condition;
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde::Serialize;
 
 pub use self::approvals::Approval;
-use super::aaaf::Aaaf;
+pub use self::condition::{Condition, Undescribed, complete, read};
 use super::access::Caller;
-use super::fault::internal;
+use super::fault::{internal, undescribed};
 use super::installed::{Installed, installed};
 use super::runs::{Experiment, Runs};
 use crate::domain::access::Roles;
@@ -21,10 +20,8 @@ use crate::domain::deployment::{Channel, Placement};
 use crate::domain::eval::attempts::AttemptIds;
 use crate::domain::eval::gate::{Candidate, GatePolicy};
 use crate::domain::ids::{AgentId, RunId, TenantId};
-use crate::domain::promotion::agent_card::{self, CardPolicy};
-use crate::domain::promotion::rating::{self, RatingPolicy};
 use crate::domain::promotion::{
-    ApprovalPolicy, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
+    ApprovalPolicy, Conditions, PolicyScope, PromotionPolicy, Requirement, ScopedPolicy, in_force,
 };
 use crate::ports::Clock;
 use crate::protocol::error::{ErrorCode, Problem};
@@ -73,6 +70,18 @@ pub struct Question<'a> {
     pub evidence: Option<&'a RunId>,
 }
 
+impl<'a> Question<'a> {
+    /// The version as evidence names it.
+    pub fn candidate(&self, version: &'a str) -> Candidate<'a> {
+        Candidate {
+            agent_id: self.agent.as_str(),
+            version,
+            // A pack that is not installed matches no evidence.
+            pack_integrity: self.pack_integrity.unwrap_or_default(),
+        }
+    }
+}
+
 /// A policy and the placement it applies to.
 #[derive(Clone, Debug)]
 pub struct InForce {
@@ -84,18 +93,19 @@ pub struct Gates {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     runs: Arc<Runs>,
-    ratings: Arc<Aaaf>,
+    conditions: Vec<Arc<dyn Condition>>,
     roles: Arc<Roles>,
     channels: Arc<[Channel]>,
 }
 
 impl Gates {
-    /// The use cases over their ports, on a host with these roles and channels.
+    /// The use cases over their ports, on a host with these conditions, roles and channels.
+    /// Conditions are shown and checked in their order.
     pub fn new(
         store: Arc<Database>,
         clock: Arc<dyn Clock>,
         runs: Arc<Runs>,
-        ratings: Arc<Aaaf>,
+        conditions: Vec<Arc<dyn Condition>>,
         roles: Arc<Roles>,
         channels: Arc<[Channel]>,
     ) -> Self {
@@ -103,7 +113,7 @@ impl Gates {
             store,
             clock,
             runs,
-            ratings,
+            conditions,
             roles,
             channels,
         }
@@ -114,13 +124,52 @@ impl Gates {
     /// # Errors
     /// An internal error.
     pub async fn policies(&self, tenant: &TenantId) -> Result<Vec<ScopedPolicy>, Problem> {
-        self.store
-            .policies(tenant)
-            .await
-            .map_err(|cause| internal(&cause))
+        let policies = self.store.policies(tenant).await;
+        let mut policies = policies.map_err(|cause| internal(&cause))?;
+        for set in &mut policies {
+            // A policy whose conditions this host does not know must not be taken for a laxer one.
+            set.policy.conditions = self
+                .completed(&set.policy.conditions)
+                .map_err(|cause| internal(&cause))?;
+        }
+        Ok(policies)
     }
 
-    /// Sets a policy.
+    /// A policy from a request, with every member of its conditions.
+    ///
+    /// # Errors
+    /// `validation_error` for conditions that this host does not have, or that do not match the API
+    /// description.
+    pub fn complete(&self, mut policy: PromotionPolicy) -> Result<PromotionPolicy, Problem> {
+        policy.conditions = self
+            .completed(&policy.conditions)
+            .map_err(|Undescribed(member)| undescribed(&format!("policy.{member}")))?;
+        Ok(policy)
+    }
+
+    fn completed(&self, given: &Conditions) -> Result<Conditions, Undescribed> {
+        let known = |name: &str| self.conditions.iter().any(|it| it.member() == name);
+        if let Some(unknown) = given.members().find(|name| !known(name)) {
+            return Err(Undescribed(unknown.to_owned()));
+        }
+        let mut complete = Conditions::default();
+        for condition in &self.conditions {
+            let member = condition.member();
+            let Some(value) = given.get(member).filter(|it| it.get() != "null") else {
+                continue;
+            };
+            let value = condition.complete(value).map_err(|Undescribed(inner)| {
+                Undescribed(match inner.as_str() {
+                    "" => member.to_owned(),
+                    inner => format!("{member}.{inner}"),
+                })
+            })?;
+            complete.push(member.to_owned(), value);
+        }
+        Ok(complete)
+    }
+
+    /// Sets a [complete](Self::complete) policy.
     ///
     /// # Errors
     /// `validation_error` for an inconsistent policy, or a role or channel this host does not have.
@@ -129,6 +178,11 @@ impl Gates {
             .policy
             .check()
             .map_err(|fault| Problem::validation("policy", fault.to_string()))?;
+        for condition in &self.conditions {
+            if let Some(value) = policy.policy.conditions.get(condition.member()) {
+                condition.check(value)?;
+            }
+        }
         self.check_roles(policy.policy.approval.as_ref())?;
         self.check_scope(&policy.scope)?;
         let decision = self.decision(caller, "gates:set", &policy.scope);
@@ -269,36 +323,23 @@ impl Gates {
             None => None,
         };
         let version = question.version.to_string();
-        let candidate = Candidate {
-            agent_id: question.agent.as_str(),
-            version: &version,
-            // A pack that is not installed matches no evidence.
-            pack_integrity: question.pack_integrity.unwrap_or_default(),
-        };
+        let candidate = question.candidate(&version);
         let offered = question.evidence.is_some();
         let now = self.clock.now();
         let mut unmet = Vec::new();
         for policy in policies {
-            let of_eval = policy.policy.unmet(
+            let mut found = policy.policy.unmet(
                 candidate,
                 offered,
                 evidence.as_ref().map(Experiment::evidence),
                 now,
             );
-            let of_rating = match &policy.policy.rating {
-                Some(asked) => self.unrated(asked, question, &version, now).await?,
-                None => Vec::new(),
-            };
-            let of_card = match &policy.policy.agent_card {
-                Some(asked) => self.unscored(asked, question.tenant, now).await?,
-                None => Vec::new(),
-            };
-            let of_oasis = match &policy.policy.oasis {
-                Some(asked) => self.unevaluated(asked, question, candidate, now).await?,
-                None => Vec::new(),
-            };
-            let all = of_eval.into_iter().chain(of_rating).chain(of_card);
-            for requirement in all.chain(of_oasis) {
+            for condition in &self.conditions {
+                if let Some(value) = policy.policy.conditions.get(condition.member()) {
+                    found.extend(condition.unmet(value, question, now).await?);
+                }
+            }
+            for requirement in found {
                 if !unmet.contains(&requirement) {
                     unmet.push(requirement);
                 }
@@ -308,46 +349,13 @@ impl Gates {
         Ok(Judged { unmet, attempts })
     }
 
-    /// Every condition that the version's rating does not meet.
-    async fn unrated(
-        &self,
-        asked: &RatingPolicy,
-        question: &Question<'_>,
-        version: &str,
-        now: Timestamp,
-    ) -> Result<Vec<Requirement>, Problem> {
-        let (tenant, agent) = (question.tenant, question.agent.as_str());
-        let standing = self.ratings.standing(tenant, agent, version).await?;
-        let unmet = rating::unmet(asked, version, &standing, now).into_iter();
-        Ok(unmet.map(Requirement::Rating).collect())
-    }
-
-    /// Every condition that the latest check of the agent's card does not meet.
-    async fn unscored(
-        &self,
-        asked: &CardPolicy,
-        tenant: &TenantId,
-        now: Timestamp,
-    ) -> Result<Vec<Requirement>, Problem> {
-        let looks = match asked.place() {
-            Some(place) => self.store.card_looks(tenant, place.as_str(), 1).await,
-            None => Ok(Vec::new()),
-        };
-        let looks = looks.map_err(|cause| internal(&cause))?;
-        let unmet = agent_card::unmet(asked, looks.first(), now).into_iter();
-        Ok(unmet.map(Requirement::AgentCard).collect())
-    }
-
     /// The policy for steps before production: evidence is optional, but must be valid if named.
     pub fn before_production() -> InForce {
         InForce {
             placement: Placement::new(None, None),
             policy: PromotionPolicy {
                 eval: Some(GatePolicy::FLOOR),
-                approval: None,
-                rating: None,
-                agent_card: None,
-                oasis: None,
+                ..PromotionPolicy::default()
             },
         }
     }

@@ -48,6 +48,11 @@ const fn max_age_hours() -> u32 {
     24 * 7
 }
 
+/// A policy that can never be met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`agentCard.url` must be an http or https URL of at most 2048 bytes, without credentials")]
+pub struct NoCardUrl;
+
 impl CardPolicy {
     /// The default requirements for the card at `url`: those for production.
     pub fn of(url: String) -> Self {
@@ -58,6 +63,12 @@ impl CardPolicy {
             minimum_availability: availability(),
             max_age_hours: max_age_hours(),
         }
+    }
+
+    /// # Errors
+    /// [`NoCardUrl`].
+    pub fn check(&self) -> Result<(), NoCardUrl> {
+        self.place().map(drop).ok_or(NoCardUrl)
     }
 
     /// The card's URL in the form that scores are stored by; `None` if no card can be there.
@@ -227,6 +238,14 @@ mod tests {
             names(&json!({"minimumAvailability": null}), Some(&unasked)),
             [""; 0]
         );
+    }
+
+    #[rstest]
+    #[case("https://a.example/", Ok(()))]
+    #[case("ftp://a.example/", Err(NoCardUrl))]
+    #[case("https://me:secret@a.example/", Err(NoCardUrl))]
+    fn a_url_without_a_card_is_refused(#[case] url: &str, #[case] expected: Result<(), NoCardUrl>) {
+        assert_eq!(CardPolicy::of(url.to_owned()).check(), expected);
     }
 
     #[rstest]

@@ -60,7 +60,34 @@ const fn yes() -> bool {
     true
 }
 
+/// A policy that can never be met.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Senseless {
+    #[error("`{0}` must not be empty")]
+    Empty(&'static str),
+    #[error("`oasis.minimumTier` must be 1, 2 or 3")]
+    Tier,
+    #[error("`oasis.maxTolerance` must be a number from 0 to 100")]
+    Tolerance,
+}
+
 impl OasisPolicy {
+    /// # Errors
+    /// [`Senseless`].
+    pub fn check(&self) -> Result<(), Senseless> {
+        if let Some(member) = self.empty() {
+            return Err(Senseless::Empty(member));
+        }
+        if !(1..=3).contains(&self.minimum_tier) {
+            return Err(Senseless::Tier);
+        }
+        let is_tolerance = |most: f64| (0.0..=100.0).contains(&most);
+        if !self.max_tolerance.is_none_or(is_tolerance) {
+            return Err(Senseless::Tolerance);
+        }
+        Ok(())
+    }
+
     /// The default requirements for a profile at a tier.
     pub const fn of(profile: String, minimum_tier: u8) -> Self {
         Self {
@@ -79,7 +106,7 @@ impl OasisPolicy {
     }
 
     /// The first member that is empty and must not be.
-    pub fn empty(&self) -> Option<&'static str> {
+    fn empty(&self) -> Option<&'static str> {
         let members = [
             ("oasis.profile", Some(&self.profile)),
             ("oasis.profileVersion", self.profile_version.as_ref()),
@@ -88,17 +115,6 @@ impl OasisPolicy {
         let is_empty = |text: Option<&String>| text.is_some_and(String::is_empty);
         let found = members.into_iter().find(|(_, text)| is_empty(*text));
         found.map(|(member, _)| member)
-    }
-
-    /// Whether the tier is one of the standard's.
-    pub fn names_a_tier(&self) -> bool {
-        (1..=3).contains(&self.minimum_tier)
-    }
-
-    /// Whether the maximum tolerance is within the range that a scenario can have.
-    pub fn names_a_tolerance(&self) -> bool {
-        self.max_tolerance
-            .is_none_or(|most| (0.0..=100.0).contains(&most))
     }
 }
 

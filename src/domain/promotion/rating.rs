@@ -39,7 +39,35 @@ impl Default for RatingPolicy {
     }
 }
 
+/// A policy that is contradictory or can never be met.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Senseless {
+    /// Evidence sources that cannot be met, or a minimum share without sources.
+    #[error(
+        "`rating.evidenceSources` must name at least one source; `rating.minimumEvidencePercent` \
+        must be 1 to 100 and requires `rating.evidenceSources`"
+    )]
+    EvidenceSources,
+    /// A performance tier for capability, or the reverse.
+    #[error(
+        "`{0}` must be a tier of its axis: Novice, Competent, Proficient, Expert or Elite for performance; Narrow, Functional, Versatile, Specialist or Full-Stack for capability"
+    )]
+    Tier(&'static str),
+}
+
 impl RatingPolicy {
+    /// # Errors
+    /// [`Senseless`].
+    pub fn check(&self) -> Result<(), Senseless> {
+        if let Some(field) = self.misplaced() {
+            return Err(Senseless::Tier(field));
+        }
+        if !self.names_sources_soundly() {
+            return Err(Senseless::EvidenceSources);
+        }
+        Ok(())
+    }
+
     /// The minimum tier of an axis.
     pub const fn minimum(&self, axis: Axis) -> Option<Tier> {
         match axis {
@@ -54,7 +82,7 @@ impl RatingPolicy {
     }
 
     /// Whether the source settings are consistent and can be met.
-    pub fn names_sources_soundly(&self) -> bool {
+    fn names_sources_soundly(&self) -> bool {
         match (&self.evidence_sources, self.minimum_evidence_percent) {
             (Some(sources), percent) => {
                 !sources.is_empty() && percent.is_none_or(|it| (1..=100).contains(&it))
@@ -85,7 +113,7 @@ impl RatingPolicy {
     }
 
     /// The first member that names a tier of the other axis.
-    pub fn misplaced(&self) -> Option<&'static str> {
+    fn misplaced(&self) -> Option<&'static str> {
         let misplaced = |axis: Axis| self.minimum(axis).is_some_and(|tier| tier.axis() != axis);
         match Axis::ALL.into_iter().find(|axis| misplaced(*axis))? {
             Axis::Performance => Some("rating.minimumPerformanceTier"),
@@ -367,7 +395,7 @@ mod tests {
         #[case] expected: &[&str],
     ) {
         let policy: RatingPolicy = serde_json::from_value(policy).unwrap();
-        assert!(policy.names_sources_soundly());
+        assert_eq!(policy.check(), Ok(()));
         assert_eq!(names(&policy, &Standing::Rated(rated())), expected);
         let mut unknown = rated();
         unknown.sources.clear();
@@ -384,7 +412,7 @@ mod tests {
     #[case(json!({"evidenceSources": ["host"], "minimumEvidencePercent": 101}))]
     fn sources_that_say_nothing_are_refused(#[case] policy: serde_json::Value) {
         let policy: RatingPolicy = serde_json::from_value(policy).unwrap();
-        assert!(!policy.names_sources_soundly());
+        assert_eq!(policy.check(), Err(Senseless::EvidenceSources));
     }
 
     #[test]
@@ -403,10 +431,18 @@ mod tests {
     #[case(json!({"minimumPerformanceTier": "Elite"}), None)]
     fn a_tier_of_the_other_axis_is_refused(
         #[case] policy: serde_json::Value,
-        #[case] expected: Option<&str>,
+        #[case] expected: Option<&'static str>,
     ) {
         let policy: RatingPolicy = serde_json::from_value(policy).unwrap();
         assert!(policy.valid_badge);
-        assert_eq!(policy.misplaced(), expected);
+        let expected = expected.map_or(Ok(()), |field| Err(Senseless::Tier(field)));
+        assert_eq!(policy.check(), expected);
+    }
+
+    #[rstest]
+    #[case(json!({"minimumPerformanceTier": "expert"}))]
+    #[case(json!({"tier": "Expert"}))]
+    fn a_misspelt_policy_is_none(#[case] policy: serde_json::Value) {
+        assert!(serde_json::from_value::<RatingPolicy>(policy).is_err());
     }
 }

@@ -15,6 +15,7 @@ pub mod corrections;
 pub mod deliveries;
 pub mod dimensions;
 pub mod evidence;
+mod gate;
 pub mod gathering;
 pub mod housekeeping;
 pub mod issuer;
@@ -34,6 +35,7 @@ use uuid::Uuid;
 
 use self::assessments::Counting;
 use self::badges::Gallery;
+pub use self::gate::RatingGate;
 use super::access::{Caller, Scope};
 use super::fault::internal;
 use super::keys::Keys;

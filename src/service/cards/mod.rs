@@ -5,6 +5,7 @@
 //! and blocks forbidden addresses.
 
 mod fetch;
+mod gate;
 mod history;
 mod key_sets;
 mod live;
@@ -19,6 +20,7 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 pub use fetch::{Fetched, Unfetched};
+pub use gate::CardGate;
 pub use history::{CardScores, MOST_HOURS, MOST_RANKED, MOST_SHOWN, Subject};
 pub use rescoring::Rescorer;
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{Asked, Deployments, Verdict};
 use crate::domain::audit::{Decision, Grounds, Outcome};
 use crate::domain::ids::{EventId, RunId};
-use crate::domain::promotion::{Consent, Requirement};
+use crate::domain::promotion::Requirement;
 use crate::domain::run::record::{RunRecord, RunSpec, Work};
 use crate::ports::{DeploymentCommit, Head, IdempotencyCompletion, StoreError, StoredEvent};
 use crate::protocol::error::ErrorCode;
@@ -53,11 +53,7 @@ impl Deployments {
                 request.decision.reason.iter().cloned().collect(),
             ),
             Verdict::Unapproved { unmet, .. } => {
-                let pending = |unmet: &Requirement| {
-                    matches!(unmet, Requirement::Approval(approval)
-                        if approval.condition == Consent::ApprovalPending)
-                };
-                let outcome = match unmet.iter().any(pending) {
+                let outcome = match unmet.iter().any(Requirement::is_pending_approval) {
                     true => Outcome::Pending,
                     false => Outcome::Refused,
                 };

@@ -6,7 +6,7 @@ use tracing::warn;
 use super::{Gates, InForce, Question};
 use crate::domain::deployment::{Lifecycle, Placement, Subject};
 use crate::domain::ids::RunId;
-use crate::domain::promotion::{ApprovalPolicy, Consent, Requirement, Unapproved};
+use crate::domain::promotion::{ApprovalPolicy, Consent, Requirement};
 use crate::domain::run::record::RunRecord;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
@@ -66,8 +66,7 @@ impl Approval {
             State::Asked(gate, GateDecision::Pending) => (Consent::ApprovalPending, Some(gate)),
             State::Asked(gate, GateDecision::Refused) => (Consent::ApprovalRefused, Some(gate)),
         };
-        let unapproved = Unapproved::new(consent, &self.terms, gate.cloned());
-        Some(Requirement::Approval(unapproved))
+        Some(Requirement::approval(consent, &self.terms, gate.cloned()))
     }
 }
 

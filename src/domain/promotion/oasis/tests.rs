@@ -245,3 +245,18 @@ fn failed_attempts_are_named() {
     let all = failed_before(&runs).unwrap().message;
     assert!(all.contains("run_1 and 2 more, for"), "{all}");
 }
+
+#[rstest]
+#[case(json!({"profile": "", "minimumTier": 1}), Err(Senseless::Empty("oasis.profile")))]
+#[case(json!({"profile": "p", "minimumTier": 1, "provider": ""}), Err(Senseless::Empty("oasis.provider")))]
+#[case(json!({"profile": "p", "minimumTier": 0}), Err(Senseless::Tier))]
+#[case(json!({"profile": "p", "minimumTier": 4}), Err(Senseless::Tier))]
+#[case(json!({"profile": "p", "minimumTier": 3, "maxTolerance": 100.5}), Err(Senseless::Tolerance))]
+#[case(json!({"profile": "p", "minimumTier": 3, "maxTolerance": 0}), Ok(()))]
+fn a_policy_that_cannot_be_met_is_refused(
+    #[case] policy: Value,
+    #[case] expected: Result<(), Senseless>,
+) {
+    let policy: OasisPolicy = serde_json::from_value(policy).unwrap();
+    assert_eq!(policy.check(), expected);
+}

@@ -52,7 +52,7 @@ pub async fn set(
     } = read(&body)?;
     let policy = ScopedPolicy {
         scope: PolicyScope { agent_id, channel },
-        policy,
+        policy: state.gates.complete(policy)?,
     };
     let (gates, setter) = (state.gates.clone(), caller.clone());
     let endpoint = "POST /v1/host/touchstone/gates".to_owned();
@@ -127,26 +127,21 @@ pub async fn check(
     json(StatusCode::OK, &found)
 }
 
-/// Reads a body without unknown members.
+/// Objects of these bodies. serde would accept an array in place of one, with the members in order.
+const OBJECTS: &[&str] = &[
+    "",
+    "/policy/eval",
+    "/policy/approval",
+    "/policy/approval/override",
+];
+
+/// Reads a body. Only the conditions of features may hold unknown members.
 fn read<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
-    match listed(body, "") {
-        Some(field) => Err(undescribed(&field)),
+    let is_array = |place: &&&str| body.pointer(place).is_some_and(Value::is_array);
+    match OBJECTS.iter().find(is_array) {
+        Some(place) => Err(undescribed(
+            &place.trim_start_matches('/').replace('/', "."),
+        )),
         None => closed(body),
-    }
-}
-
-/// The members of these bodies that are arrays.
-const LISTS: &[&str] = &["policy.rating.evidenceSources"];
-
-/// The path of an array where an object is expected: serde would accept an array in place of an
-/// object, with the members in order.
-fn listed(value: &Value, path: &str) -> Option<String> {
-    match value {
-        Value::Array(_) if !LISTS.contains(&path) => Some(path.to_owned()),
-        Value::Object(members) => members.iter().find_map(|(name, value)| {
-            let separator = if path.is_empty() { "" } else { "." };
-            listed(value, &format!("{path}{separator}{name}"))
-        }),
-        _ => None,
     }
 }

@@ -1,31 +1,81 @@
-//! OASIS evaluations as evidence: which one counts, and which conditions it does not meet.
+//! OASIS evaluations as a condition of promotions: which one counts, and which requirements it does
+//! not meet.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
+use serde_json::value::RawValue;
 
-use super::{Gates, Question};
+use super::Runs;
 use crate::domain::eval::attempts::Voided;
-use crate::domain::eval::gate::Candidate;
 use crate::domain::ids::RunId;
 use crate::domain::promotion::Requirement;
-use crate::domain::promotion::oasis::{self, Evaluation, OasisPolicy};
+use crate::domain::promotion::oasis::{self, Evaluation, OasisPolicy, Unevaluated};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::fault::internal;
+use crate::service::gates::{Condition, Question, Undescribed, complete, read};
+use crate::store::Database;
 
 /// Records read per page.
 const RECORDS: u32 = 500;
 
-impl Gates {
+/// Requires a safety PASS of an OASIS profile for the version.
+pub struct OasisGate {
+    store: Arc<Database>,
+    runs: Arc<Runs>,
+}
+
+#[async_trait]
+impl Condition for OasisGate {
+    fn member(&self) -> &'static str {
+        "oasis"
+    }
+
+    fn kind(&self) -> &'static str {
+        "oasis"
+    }
+
+    fn complete(&self, value: &RawValue) -> Result<Box<RawValue>, Undescribed> {
+        complete::<OasisPolicy>(value)
+    }
+
+    fn check(&self, value: &RawValue) -> Result<(), Problem> {
+        read::<OasisPolicy>(value)?
+            .check()
+            .map_err(|fault| Problem::validation("policy", fault.to_string()))
+    }
+
+    async fn unmet(
+        &self,
+        value: &RawValue,
+        question: &Question<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<Requirement>, Problem> {
+        let policy: OasisPolicy = read(value)?;
+        let unmet = self.unevaluated(&policy, question, now).await?.into_iter();
+        let named =
+            unmet.map(|it| Requirement::new(self.kind(), it.condition.as_str(), it.message));
+        Ok(named.collect())
+    }
+}
+
+impl OasisGate {
+    pub fn new(store: Arc<Database>, runs: Arc<Runs>) -> Self {
+        Self { store, runs }
+    }
+
     /// Every condition that the version's evaluation does not meet. The newest one by the profile
     /// counts, whatever its outcome: an older one would hide later findings.
-    pub(super) async fn unevaluated(
+    async fn unevaluated(
         &self,
         asked: &OasisPolicy,
         question: &Question<'_>,
-        candidate: Candidate<'_>,
         now: Timestamp,
-    ) -> Result<Vec<Requirement>, Problem> {
+    ) -> Result<Vec<Unevaluated>, Problem> {
+        let version = question.version.to_string();
+        let candidate = question.candidate(&version);
         let newest = self.store.newest_oasis(
             question.tenant,
             question.agent,
@@ -59,7 +109,7 @@ impl Gates {
         {
             unmet.push(oasis::superseded(newest));
         }
-        Ok(unmet.into_iter().map(Requirement::Oasis).collect())
+        Ok(unmet)
     }
 
     /// Other evaluations of the same agent, by the same profile and model, in which a safety
