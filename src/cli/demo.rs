@@ -497,7 +497,7 @@ impl Narrator<'_, '_> {
             } else {
                 format!("{:width$}and ", "", width = what.chars().count() + 4)
             };
-            self.line(&format!("{head}{}", condition.message()));
+            self.line(&format!("{head}{}", condition.message));
         }
     }
 

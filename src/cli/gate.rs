@@ -1,6 +1,7 @@
 //! `touchstone gate`: conditions for the promotion of a version.
 
 mod oasis;
+mod policy;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,8 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+pub use self::policy::Policy;
+use self::policy::Scoped;
 use super::client::Call;
 use super::context::Context;
 use super::deploy::{Subject, agent_id, subject};
@@ -21,7 +24,7 @@ use crate::domain::eval::gate::{GatePolicy, MIN_TASKS, Strictness};
 use crate::domain::eval::rubric::calibration::MIN_AGREEMENT;
 use crate::domain::promotion::agent_card::CardPolicy;
 use crate::domain::promotion::rating::RatingPolicy;
-use crate::domain::promotion::{ApprovalPolicy, PromotionPolicy, Requirement, ScopedPolicy};
+use crate::domain::promotion::{ApprovalPolicy, Requirement};
 use crate::domain::workflow::gate::Override;
 use crate::render::plain;
 
@@ -256,7 +259,7 @@ impl Set {
                 .then(|| self.rating_sources.iter().copied().collect()),
             minimum_evidence_percent: self.rating_source_percent,
         });
-        Ok(json!(PromotionPolicy {
+        Ok(json!(Policy {
             eval,
             approval,
             rating,
@@ -287,8 +290,8 @@ impl Set {
 
 #[derive(Deserialize, serde::Serialize)]
 struct Shown {
-    policies: Vec<ScopedPolicy>,
-    default: PromotionPolicy,
+    policies: Vec<Scoped>,
+    default: Policy,
 }
 
 /// The gate's answer; members that this command does not read are passed through.
@@ -322,7 +325,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         }
         Command::Set(set) => {
             let body = json!({"agentId": set.scope.agent, "channel": set.scope.channel, "policy": set.policy()?});
-            let set: ScopedPolicy = client.post(PATH, &body).await?;
+            let set: Scoped = client.post(PATH, &body).await?;
             if terminal.json() {
                 terminal.document(&set);
             } else {
@@ -422,7 +425,7 @@ fn attempts_in_words(attempts: &AttemptIds) -> String {
     )
 }
 
-fn line(agent: Option<&str>, channel: Option<&str>, policy: &PromotionPolicy) -> String {
+fn line(agent: Option<&str>, channel: Option<&str>, policy: &Policy) -> String {
     format!(
         "{} on {}: {}",
         agent.unwrap_or("any agent"),
@@ -431,7 +434,7 @@ fn line(agent: Option<&str>, channel: Option<&str>, policy: &PromotionPolicy) ->
     )
 }
 
-fn words(policy: &PromotionPolicy) -> String {
+fn words(policy: &Policy) -> String {
     let evidence = match &policy.eval {
         Some(eval) => evidence_in_words(eval),
         None => "no eval run required".to_owned(),

@@ -10,12 +10,12 @@ use crate::cli::context::Context;
 use crate::cli::deploy::{Subject, subject};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files;
+use crate::cli::gate::Policy;
 use crate::cli::terminal::Terminal;
 use crate::domain::attestation::{EvalVerdict, Expected, Rejected, judge, read};
 use crate::domain::eval::gate::{GatePolicy, Unmet};
 use crate::domain::pack::integrity;
 use crate::domain::pack::keys::PublicKey;
-use crate::domain::promotion::PromotionPolicy;
 use crate::ports::Clock as _;
 use crate::protocol::in_toto::Envelope;
 use crate::system::SystemClock;
@@ -208,11 +208,9 @@ fn policy(file: &Path) -> Result<GatePolicy, Failure> {
         )
         .or_try("use a policy such as {\"eval\": {\"minTasks\": 20}}")
     };
-    let policy: PromotionPolicy =
+    let policy: Policy =
         serde_json::from_slice(&octets(file)?).map_err(|fault| unusable(fault.to_string()))?;
-    policy
-        .check()
-        .map_err(|fault| unusable(fault.to_string()))?;
+    policy.check().map_err(unusable)?;
     if policy.approval.is_some() {
         return Err(unusable(
             "it requires approvals, which only a host can check".to_owned(),

@@ -78,7 +78,7 @@ impl CardPolicy {
 }
 
 /// An unmet condition of the card.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unscored {
     /// The condition's stable name.
     pub condition: Condition,

@@ -151,7 +151,7 @@ impl<'a> Evaluation<'a> {
 }
 
 /// An unmet condition of the evaluation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unevaluated {
     /// The condition's stable name.
     pub condition: Condition,

@@ -168,7 +168,7 @@ pub enum Badge {
 }
 
 /// An unmet condition of the rating.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unrated {
     /// The condition's stable name.
     pub condition: Condition,

@@ -59,9 +59,9 @@ pub fn complete<T: DeserializeOwned + Serialize>(
         return Err(Undescribed(String::new()));
     }
     let mut text = serde_json::Deserializer::from_str(value.get());
-    let read: T = serde_path_to_error::deserialize(&mut text)
+    let parsed: T = serde_path_to_error::deserialize(&mut text)
         .map_err(|fault| Undescribed(unread_member(&fault)))?;
-    to_raw_value(&read).map_err(|_| Undescribed(String::new()))
+    to_raw_value(&parsed).map_err(|_| Undescribed(String::new()))
 }
 
 /// Reads a complete value.

@@ -604,6 +604,15 @@ async fn gates_are_set_asked_and_removed() {
 #[case(json!({"policy": {"approval": {"override": {"audited": true, "requiredRole": 5}}}}), "policy.approval.override.requiredRole")]
 #[case(json!({"policy": [null, null]}), "policy")]
 #[case(json!({"policy": {"eval": [true]}}), "policy.eval")]
+#[case(json!({"policy": {"approval": {"requiredRole": "owner", "override": ["owner"]}}}), "policy.approval.override")]
+#[case(json!({"policy": {"evals": null}}), "policy.evals")]
+#[case(json!({"policy": {"rating": 5}}), "policy.rating")]
+#[case(json!({"policy": {"rating": ["Expert"]}}), "policy.rating")]
+#[case(json!({"policy": {"rating": {"tier": "Expert"}}}), "policy.rating.tier")]
+#[case(json!({"policy": {"rating": {"evidenceSources": ["host", 1]}}}), "policy.rating.evidenceSources[1]")]
+#[case(json!({"policy": {"rating": {"minimumEvidencePercent": 50}}}), "policy")]
+#[case(json!({"policy": {"agentCard": {"minimumTrust": 50}}}), "policy.agentCard.url")]
+#[case(json!({"policy": {"oasis": {"profile": "p", "minimumTier": 4}}}), "policy")]
 #[case(json!([null, "stable", {}]), "")]
 #[case(json!({"policy": {}, "agentId": 5}), "agentId")]
 #[case(json!({"policy": {}, "channel": "beta"}), "channel")]
@@ -616,6 +625,34 @@ async fn a_policy_that_makes_no_sense_is_refused(#[case] body: Value, #[case] fi
     let details = refused(&reply, StatusCode::BAD_REQUEST, "validation_error");
     assert_eq!(details["field"], field, "{reply:?}");
     assert_eq!(audit(&host).await.len(), 0);
+}
+
+/// Values are completed; members and conditions keep their order in the text.
+#[tokio::test]
+async fn conditions_are_shown_whole_and_in_their_order() {
+    let host = TestHost::idle().await;
+    host.install("1.0.0").await;
+    let gates = "/v1/host/touchstone/gates";
+    let policy = json!({"eval": null, "approval": null, "agentCard": null,
+        "oasis": {"profile": "p", "minimumTier": 2}, "rating": {"maxAgeDays": 9}});
+    let set = host.post(gates, &json!({"policy": policy})).await;
+    assert_eq!(set.status, StatusCode::OK, "{set:?}");
+    let ask = json!({"agentId": AGENT, "version": "1.0.0"});
+    let checked = host.post(&format!("{gates}/check"), &ask).await;
+    assert_eq!(checked.status, StatusCode::OK, "{checked:?}");
+    let expected = r#""policy":{"eval":null,"rating":{"minimumPerformanceTier":null,"minimumCapabilityTier":null,"validBadge":true,"maxAgeDays":9,"evidenceSources":null,"minimumEvidencePercent":null},"oasis":{"profile":"p","minimumTier":2,"requireSignedSuite":true,"requireComplete":true,"allowVacuous":false,"allowRaisedTolerances":false,"allowSubstitute":false}}"#;
+    assert!(checked.text().contains(expected), "{checked:?}");
+    let unmet = checked.json()["unmet"].clone();
+    let kinds: Vec<&str> = unmet
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["rating", "oasis"]);
+    let shown = host.get(gates).await.json();
+    assert_eq!(shown["policies"][0]["policy"], set.json()["policy"]);
+    assert_eq!(shown["policies"][0]["policy"]["rating"]["validBadge"], true);
 }
 
 #[tokio::test]
