@@ -19,20 +19,25 @@ use crate::ports::{Clock, Ids};
 pub struct SystemClock;
 
 impl Clock for SystemClock {
+    #[expect(clippy::expect_used, reason = "rounding keeps a time in range")]
     fn now(&self) -> Timestamp {
         #[expect(clippy::disallowed_methods, reason = "the clock of the host")]
         let now = Timestamp::now();
         // The stores keep microseconds; a stored value must equal the value that was shown.
-        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+        Timestamp::from_microsecond(now.as_microsecond()).expect("a time rounds to a valid time")
     }
 
+    #[expect(
+        clippy::expect_used,
+        reason = "these clocks count from the start of the machine"
+    )]
     fn uptime(&self) -> Duration {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         const CLOCK: ClockId = ClockId::Boottime;
         // On other systems this clock counts sleep itself, or no clock does.
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
         const CLOCK: ClockId = ClockId::Monotonic;
-        Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
+        Duration::try_from(clock_gettime(CLOCK)).expect("the uptime is not negative")
     }
 }
 

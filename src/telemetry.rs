@@ -8,6 +8,7 @@ use std::time::Duration;
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Directive;
 
 use crate::render::harmless;
 
@@ -65,7 +66,7 @@ const SILENT: &[&str] = &["rmcp=off", "sse_stream=off", "rustls_platform_verifie
 pub fn init_logs(format: LogFormat, default_filter: &str) {
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default_filter));
-    let silent = SILENT.iter().filter_map(|directive| directive.parse().ok());
+    let silent = SILENT.iter().copied().map(silencing);
     let filter = silent.fold(filter, EnvFilter::add_directive);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -80,23 +81,32 @@ pub fn init_logs(format: LogFormat, default_filter: &str) {
     };
 }
 
+#[expect(clippy::expect_used, reason = "the directives are constants")]
+fn silencing(directive: &str) -> Directive {
+    directive.parse().expect("the directive is valid")
+}
+
 #[derive(Clone)]
 pub struct Metrics {
-    handle: Option<PrometheusHandle>,
+    handle: PrometheusHandle,
 }
 
 impl Metrics {
     /// Installs the recorder on first use; later calls share it.
+    #[expect(
+        clippy::expect_used,
+        reason = "the buckets are constants, and nothing else installs a recorder"
+    )]
     pub fn install() -> Self {
-        static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+        static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
         let handle = HANDLE.get_or_init(|| {
             let handle = PrometheusBuilder::new()
                 .set_buckets(&[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0])
-                .ok()?
+                .expect("there are buckets")
                 .install_recorder()
-                .ok()?;
+                .expect("this process has no other recorder");
             describe();
-            Some(handle)
+            handle
         });
         Self {
             handle: handle.clone(),
@@ -105,10 +115,7 @@ impl Metrics {
 
     /// All metrics in the Prometheus text format.
     pub fn render(&self) -> String {
-        self.handle
-            .as_ref()
-            .map(PrometheusHandle::render)
-            .unwrap_or_default()
+        self.handle.render()
     }
 
     /// Periodically folds samples into histograms, so that they do not accumulate between scrapes.
@@ -117,9 +124,7 @@ impl Metrics {
         let mut every = tokio::time::interval(Duration::from_secs(5));
         loop {
             every.tick().await;
-            if let Some(handle) = &self.handle {
-                handle.run_upkeep();
-            }
+            self.handle.run_upkeep();
         }
     }
 }

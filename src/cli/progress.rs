@@ -38,9 +38,7 @@ impl Counted {
             let is_known = state.pos() > 0 && state.fraction() < 1.0;
             is_known.then(|| state.eta())
         };
-        if let Ok(style) = ProgressStyle::with_template(&template) {
-            bar.set_style(timed(style, left));
-        }
+        bar.set_style(timed(of_template(&template), left));
         bar.enable_steady_tick(TICK);
         Self(bar)
     }
@@ -52,9 +50,7 @@ impl Counted {
         }
         let target = ProgressDrawTarget::stderr_with_hz(10);
         let bar = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
-            bar.set_style(style);
-        }
+        bar.set_style(of_template("{spinner} {msg}  {elapsed}"));
         bar.enable_steady_tick(TICK);
         Self(bar)
     }
@@ -99,9 +95,7 @@ impl Progress {
         let target = ProgressDrawTarget::stderr_with_hz(10);
         let bar = ProgressBar::with_draw_target(None, target).with_prefix(label.to_owned());
         let columns = Term::stderr().size().1;
-        if let Some(style) = style(terminal.notes_ink(), columns, &live) {
-            bar.set_style(style);
-        }
+        bar.set_style(style(terminal.notes_ink(), columns, &live));
         bar.enable_steady_tick(TICK);
         Self {
             bar,
@@ -145,7 +139,15 @@ impl Progress {
     }
 }
 
-fn style(ink: Ink, columns: u16, live: &Arc<Mutex<Live>>) -> Option<ProgressStyle> {
+#[expect(
+    clippy::expect_used,
+    reason = "the templates are constants but for one of a few bars"
+)]
+fn of_template(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is valid")
+}
+
+fn style(ink: Ink, columns: u16, live: &Arc<Mutex<Live>>) -> ProgressStyle {
     let drawn = Style {
         ink,
         ..Style::default()
@@ -154,7 +156,7 @@ fn style(ink: Ink, columns: u16, live: &Arc<Mutex<Live>>) -> Option<ProgressStyl
     let bar = drawn_bar(ink, columns);
     let template =
         format!("{{prefix}}{bar}{{pos}}/{{len}}  {{line}}  {{elapsed}}{{left}}\n{{tasks}}");
-    let style = ProgressStyle::with_template(&template).ok()?;
+    let style = of_template(&template);
     let left = move |state: &ProgressState| {
         let live = left.lock().unwrap_or_else(PoisonError::into_inner);
         live.left(state.elapsed())
@@ -174,11 +176,9 @@ fn style(ink: Ink, columns: u16, live: &Arc<Mutex<Live>>) -> Option<ProgressStyl
         let live = tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = to.write_str(&live.tasks(state.elapsed(), Some(rows), style));
     };
-    Some(
-        timed(style, left)
-            .with_key("line", line)
-            .with_key("tasks", tasks),
-    )
+    timed(style, left)
+        .with_key("line", line)
+        .with_key("tasks", tasks)
 }
 
 /// The bar itself, if there is room for one.

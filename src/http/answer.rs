@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use super::aaaf;
 use crate::domain::redaction::mask;
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::protocol::json::text_of;
 use crate::service::fault::internal;
 
 /// Maximum length of a message, in characters.
@@ -98,10 +99,9 @@ pub fn envelope(response: Response, correlation_id: &str, is_aaaf: bool) -> Resp
         problem = problem.with("correlationId", correlation_id);
     }
     let text = match is_aaaf {
-        true => serde_json::to_vec(&aaaf::envelope::of(&problem)),
-        false => serde_json::to_vec(&problem.envelope()),
-    }
-    .unwrap_or_default();
+        true => text_of(&aaaf::envelope::of(&problem)),
+        false => text_of(&problem.envelope()),
+    };
     let mut response = json_text(status, text.into());
     let headers = response.headers_mut();
     if let Some(allow) = parts.headers.get(ALLOW) {
@@ -171,8 +171,18 @@ fn retry_after(problem: &Problem) -> u64 {
         .max(1)
 }
 
+/// A header that this host made from an id or a digest.
+#[expect(clippy::expect_used, reason = "ids and digests are printable ASCII")]
+pub(super) fn own_header(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("an id is a valid header")
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "the statuses are constants between 400 and 599"
+)]
 fn status_of(code: ErrorCode) -> StatusCode {
-    StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    StatusCode::from_u16(code.status()).expect("an error code has a valid status")
 }
 
 /// The problem for a status that the framework answered itself.

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use super::answer::Answer;
+use super::answer::{Answer, own_header};
 use super::auth::{bearer, recognise};
 use super::etag::{conditional, tag};
 use super::server::Peer;
@@ -47,13 +47,13 @@ pub struct Document {
 
 struct View {
     text: Bytes,
-    tag: Option<HeaderValue>,
+    tag: HeaderValue,
 }
 
 impl View {
     fn of(document: &Value) -> Self {
         let text = Bytes::from(document.to_string());
-        let tag = HeaderValue::from_str(tag(&text).trim_matches('"')).ok();
+        let tag = own_header(tag(&text).trim_matches('"'));
         Self { text, tag }
     }
 }
@@ -118,9 +118,7 @@ pub async fn get(
     if document.live.is_some() {
         headers.append(VARY, HeaderValue::from_static("authorization"));
     }
-    if let Some(tag) = &view.tag {
-        headers.insert(CAPABILITIES_ETAG, tag.clone());
-    }
+    headers.insert(CAPABILITIES_ETAG, view.tag.clone());
     Ok(response)
 }
 

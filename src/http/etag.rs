@@ -10,6 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
+use super::answer::own_header;
 use super::encoding::encoded_tag;
 
 /// The ETag of a body, quotes included.
@@ -46,9 +47,7 @@ pub fn conditional_with(
             (tag, response)
         }
     };
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
-        response.headers_mut().insert(ETAG, tag);
-    }
+    response.headers_mut().insert(ETAG, own_header(&tag));
     response
 }
 

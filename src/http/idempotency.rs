@@ -153,7 +153,7 @@ async fn begin(state: &HttpState, claim: &IdempotencyClaim) -> Result<Option<Res
             IdempotencyBegin::Fresh => return Ok(None),
             IdempotencyBegin::Replay { status, body } => {
                 metrics::counter!(names::IDEMPOTENT_REPLAYS).increment(1);
-                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+                let status = StatusCode::from_u16(status).map_err(|cause| internal(&cause))?;
                 let mut response = json_text(status, body);
                 response
                     .headers_mut()

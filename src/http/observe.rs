@@ -14,7 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use tracing::{Instrument as _, info, info_span};
 
-use super::answer::{Failure, envelope};
+use super::answer::{Failure, envelope, own_header};
 use super::paths::documented;
 use super::trace::{TRACEPARENT, TraceContext};
 use super::{HttpState, aaaf};
@@ -66,9 +66,8 @@ pub async fn observe(
         );
         let mut response = envelope(response, &id, is_aaaf);
         common_headers(response.headers_mut(), &id);
-        if let Ok(trace) = HeaderValue::from_str(&trace.to_string()) {
-            response.headers_mut().insert(TRACEPARENT, trace);
-        }
+        let trace = own_header(&trace.to_string());
+        response.headers_mut().insert(TRACEPARENT, trace);
         let took = began.elapsed();
         let status = response.status().as_u16();
         info!(%method, route, status, ms = took.as_millis() as u64, "answered");
@@ -114,7 +113,5 @@ fn common_headers(headers: &mut HeaderMap, id: &str) {
     if !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
-    if let Ok(id) = HeaderValue::from_str(id) {
-        headers.insert(REQUEST_ID, id);
-    }
+    headers.insert(REQUEST_ID, own_header(id));
 }

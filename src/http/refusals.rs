@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::answer::framework_problem;
+use crate::protocol::json::text_of;
 
 /// Maximum length of the head of a bare response, in bytes.
 const MAX_BARE: usize = 512;
@@ -162,7 +163,7 @@ fn with_envelope(octets: &[u8]) -> Option<Bytes> {
     if !bare {
         return None;
     }
-    let body = serde_json::to_string(&framework_problem(status).envelope()).ok()?;
+    let body = text_of(&framework_problem(status).envelope());
     let length = body.len();
     let fields = format!("content-type: application/json\r\ncontent-length: {length}\r\n");
     Some((head.replacen(EMPTY, &fields, 1) + &body).into())

@@ -125,7 +125,7 @@ impl Notifier for WebhookClient {
         let client = &self.of(url)?.deliver;
         // Only the status of the endpoint's response matters.
         let answer = client
-            .open(Method::POST, url, &header_map(headers), Some(body))
+            .open(Method::POST, url, &header_map(headers)?, Some(body))
             .await
             .map_err(|cause| failed(&cause))?;
         taken(answer.status())
@@ -139,7 +139,7 @@ impl Notifier for WebhookClient {
     ) -> Result<Acknowledged, Undelivered> {
         let client = &self.of(url)?.notify;
         let answer = client
-            .open(Method::POST, url, &header_map(headers), Some(body))
+            .open(Method::POST, url, &header_map(headers)?, Some(body))
             .await
             .map_err(|cause| failed(&cause))?;
         let asked = answer.headers().get(RETRY_AFTER);
@@ -158,7 +158,7 @@ impl Notifier for WebhookClient {
     ) -> Result<Bytes, Undelivered> {
         let client = &self.of(url)?.ask;
         let answer = client
-            .post(url, &header_map(headers), body.to_vec())
+            .post(url, &header_map(headers)?, body.to_vec())
             .await
             .map_err(|cause| failed(&cause))?;
         taken(answer.status)?;
@@ -199,14 +199,15 @@ fn failed(cause: &Error) -> Undelivered {
     }
 }
 
-fn header_map(headers: &[(&'static str, String)]) -> HeaderMap {
-    let mut map: HeaderMap = headers
-        .iter()
-        .filter_map(|(name, value)| {
-            let value = HeaderValue::from_str(value).ok()?;
-            Some((HeaderName::from_static(name), value))
-        })
-        .collect();
+/// # Errors
+/// A value is not a valid header. A delivery without its signature would only be refused.
+fn header_map(headers: &[(&'static str, String)]) -> Result<HeaderMap, Undelivered> {
+    let mut map = HeaderMap::with_capacity(headers.len() + 1);
+    for (name, value) in headers {
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| Undelivered::Failed("invalid_header".to_owned()))?;
+        map.append(HeaderName::from_static(name), value);
+    }
     map.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-    map
+    Ok(map)
 }

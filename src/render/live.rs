@@ -68,15 +68,12 @@ impl Live {
     /// Applies an event; all events must be given in order. `now` is the time since any fixed
     /// moment.
     pub fn take(&mut self, event: &Value, now: Duration) {
-        // An invalid event only affects the display: the result is fetched separately.
-        let Ok(body) = serde_json::to_vec(event) else {
-            return;
-        };
         // A skipped event must not hide later ones.
         if let Some(sequence) = event.get("sequence").and_then(Value::as_u64) {
             self.state.sequence = sequence.saturating_sub(1);
         }
-        if self.state.apply(&body).is_err() {
+        // An invalid event only affects the display: the result is fetched separately.
+        if self.state.apply(event.to_string().as_bytes()).is_err() {
             return;
         }
         let text = |name: &str| event.get(name).and_then(Value::as_str);

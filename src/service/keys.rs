@@ -19,7 +19,7 @@ use subtle::ConstantTimeEq;
 use super::access::{Caller, Scope};
 use crate::domain::access::{Grants, Roles};
 use crate::domain::base62::{self, base62};
-use crate::domain::hex::hex;
+use crate::domain::hex::hex_prefix;
 use crate::domain::ids::{KeyId, TenantId};
 use crate::ports::{Clock, Ids, KeyRecord, Rotation, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -212,7 +212,7 @@ impl Keys {
     }
 
     fn fresh_id(&self) -> KeyId {
-        KeyId::from(hex(self.ids.secret().get(..10).unwrap_or_default()))
+        KeyId::from(hex_prefix(&self.ids.secret(), 20))
     }
 
     fn make(&self, id: KeyId, issue: Issue) -> (KeyRecord, NewKey) {

@@ -43,8 +43,7 @@ impl Cipher {
         read: impl Future<Output = Result<[u8; 32], StoreError>>,
     ) -> Result<[u8; 32], StoreError> {
         let key = self.digests.get_or_try_init(|| read).await?;
-        keyed_digest(key, digest)
-            .ok_or_else(|| StoreError::Backend("could not compute the keyed digest".into()))
+        Ok(keyed_digest(key, digest))
     }
 
     /// Encrypts a secret for `owner`.
@@ -292,7 +291,7 @@ impl Database {
             .await?;
         let Some(stored) = stored else { return Ok(0) };
         let key = <&[u8; PLAIN_BYTES]>::try_from(stored.as_slice()).ok();
-        let key = key.and_then(SealingKey::of);
+        let key = key.map(SealingKey::of);
         let ring = match key {
             Some(key) => ring.with_previous(key),
             None => return Err(column("host_secret", "secret").inconsistent()),

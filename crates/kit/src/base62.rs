@@ -7,6 +7,7 @@ const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 pub const LENGTH: usize = 43;
 
 /// Encodes 32 bytes, read as one big-endian number, in exactly [`LENGTH`] digits.
+#[expect(clippy::expect_used, reason = "there is a digit for each rest")]
 pub fn base62(octets: [u8; 32]) -> String {
     let mut number = octets;
     let mut digits = Vec::with_capacity(LENGTH);
@@ -14,11 +15,12 @@ pub fn base62(octets: [u8; 32]) -> String {
         let mut rest: u32 = 0;
         for octet in &mut number {
             let value = (rest << 8) | u32::from(*octet);
-            *octet = u8::try_from(value / 62).unwrap_or_default();
+            // Below 256, because the rest is below 62.
+            *octet = (value / 62) as u8;
             rest = value % 62;
         }
-        let digit = usize::try_from(rest).ok().and_then(|at| DIGITS.get(at));
-        digits.push(char::from(digit.copied().unwrap_or_default()));
+        let digit = DIGITS.get(rest as usize);
+        digits.push(char::from(*digit.expect("a rest is below 62")));
     }
     digits.into_iter().rev().collect()
 }

@@ -5,6 +5,13 @@ pub fn hex(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
+/// The first `digits` digits of [`hex`], for short ids that are derived from digests.
+pub fn hex_prefix(octets: &[u8], digits: usize) -> String {
+    let mut text = hex(octets);
+    text.truncate(digits);
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -13,5 +20,6 @@ mod tests {
     fn every_octet_has_two_digits() {
         assert_eq!(hex(&[]), "");
         assert_eq!(hex(&[0, 9, 10, 255]), "00090aff");
+        assert_eq!(hex_prefix(&[0, 9, 10, 255], 6), "00090a");
     }
 }

@@ -9,6 +9,7 @@
 use std::cell::Cell;
 use std::fmt;
 
+use serde::Serialize;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -189,6 +190,39 @@ pub fn parse_foreign_as<T: serde::de::DeserializeOwned>(
     bytes: &[u8],
 ) -> Result<Result<T, serde_json::Error>, Error> {
     parse_foreign(bytes).map(serde_json::from_value)
+}
+
+/// One of this program's own types as JSON.
+///
+/// # Panics
+/// If the type does not serialize: a map with keys that are neither strings, numbers nor unit
+/// variants, or a `Serialize` implementation that fails. That is a fault of the type, not of its
+/// content: numbers that are not finite become `null`.
+#[expect(
+    clippy::expect_used,
+    reason = "this program's types have no maps with other keys, and their implementations of \
+              `Serialize` do not fail"
+)]
+pub fn value_of<T: Serialize + ?Sized>(value: &T) -> Value {
+    serde_json::to_value(value).expect("the type serializes to JSON")
+}
+
+/// The compact text of [`value_of`], with members in the order of the type's fields.
+///
+/// # Panics
+/// As [`value_of`].
+#[expect(clippy::expect_used, reason = "as in `value_of`")]
+pub fn text_of<T: Serialize + ?Sized>(value: &T) -> String {
+    serde_json::to_string(value).expect("the type serializes to JSON")
+}
+
+/// [`text_of`], indented by two spaces.
+///
+/// # Panics
+/// As [`value_of`].
+#[expect(clippy::expect_used, reason = "as in `value_of`")]
+pub fn indented_text_of<T: Serialize + ?Sized>(value: &T) -> String {
+    serde_json::to_string_pretty(value).expect("the type serializes to JSON")
 }
 
 const DUPLICATE: &str = "duplicate member";

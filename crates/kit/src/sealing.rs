@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use sha2::{Digest as _, Sha256};
 
-use crate::hex::hex;
+use crate::hex::hex_prefix;
 
 /// Version prefix of every encrypted value.
 const VERSION: &str = "s1";
@@ -40,16 +40,14 @@ impl fmt::Debug for SealingKey {
 
 impl SealingKey {
     /// Derives the key from a secret that may have other uses too.
-    pub fn of(secret: &[u8; 32]) -> Option<Self> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(secret).ok()?;
-        mac.update(b"touchstone/sealing/1");
-        let octets = mac.finalize().into_bytes();
-        let key = UnboundKey::new(&CHACHA20_POLY1305, &octets).ok()?;
-        let digest = Sha256::digest(octets);
-        Some(Self {
-            key: LessSafeKey::new(key),
-            id: hex(digest.get(..4).unwrap_or_default()),
-        })
+    #[expect(clippy::expect_used, reason = "the cipher takes keys of 32 bytes")]
+    pub fn of(secret: &[u8; 32]) -> Self {
+        let octets = keyed_hash(secret, b"touchstone/sealing/1");
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &octets);
+        Self {
+            key: LessSafeKey::new(key.expect("the key has 32 bytes")),
+            id: hex_prefix(&Sha256::digest(octets), 8),
+        }
     }
 
     /// Encrypts a secret of `owner`. Nonces are random; there are few secrets, so a nonce does not
@@ -102,13 +100,12 @@ pub struct HostKeyRing {
 }
 
 impl HostKeyRing {
-    /// The key ring of these secrets; the first one is the current key.
+    /// The key ring of these secrets; the first one is the current key. `None` without secrets.
     pub fn of(secrets: &[[u8; 32]]) -> Option<Self> {
         let (current, previous) = secrets.split_first()?;
-        let previous = previous.iter().map(SealingKey::of);
         Some(Self {
-            current: SealingKey::of(current)?,
-            previous: previous.collect::<Option<_>>()?,
+            current: SealingKey::of(current),
+            previous: previous.iter().map(SealingKey::of).collect(),
         })
     }
 
@@ -156,10 +153,15 @@ impl HostKeyRing {
 }
 
 /// A keyed hash of a digest: testing guesses of the digested value takes `key`.
-pub fn keyed_digest(key: &[u8; 32], digest: &[u8; 32]) -> Option<[u8; 32]> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
-    mac.update(digest);
-    Some(mac.finalize().into_bytes().into())
+pub fn keyed_digest(key: &[u8; 32], digest: &[u8; 32]) -> [u8; 32] {
+    keyed_hash(key, digest)
+}
+
+#[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
+fn keyed_hash(key: &[u8; 32], data: &[u8]) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of every length");
+    mac.update(data);
+    mac.finalize().into_bytes().into()
 }
 
 /// Owners of secrets. A secret decrypts for its owner only, so a value that was moved to another

@@ -91,7 +91,7 @@ pub fn draw(seed: &str, agent: &AgentId, channel: &Channel) -> u8 {
         .iter()
         .take(8)
         .fold(0_u64, |number, octet| number << 8 | u64::from(*octet));
-    u8::try_from(number % 100).unwrap_or(0)
+    (number % 100) as u8
 }
 
 #[cfg(test)]

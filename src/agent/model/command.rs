@@ -27,7 +27,7 @@ use super::reported::{self, Count, Reported};
 use crate::domain::agent::{
     ModelReply, ModelRequest, ResponseSchema, RetryPolicy, TokenUsage, ToolCall, ToolDefinition,
 };
-use crate::domain::hex::hex;
+use crate::domain::hex::hex_prefix;
 use crate::domain::money::TokenPrice;
 use crate::domain::pack::integrity;
 use crate::domain::run::record::{COMMAND_PROVIDER, EndpointPin};
@@ -85,10 +85,10 @@ impl CommandModel {
     /// The shell runs the command line. It may contain secrets, so runs record its digest.
     pub fn new(command: impl Into<String>) -> Self {
         let command = command.into();
-        let digest = hex(&Sha256::digest(&command));
+        let digest = hex_prefix(&Sha256::digest(&command), 12);
         let info = ModelInfo {
             provider: PROVIDER.to_owned(),
-            model: format!("{PROVIDER}-{}", digest.get(..12).unwrap_or_default()),
+            model: format!("{PROVIDER}-{digest}"),
             price: TokenPrice::default(),
             max_concurrency: MAX_CONCURRENCY,
             timeout: TIMEOUT,

@@ -176,7 +176,7 @@ impl Remote {
     /// The server does not answer.
     pub async fn post(&self, body: Vec<u8>, key: Option<&str>) -> Result<Answer, ModelError> {
         self.client
-            .post(&self.url, &self.headers(key), body)
+            .post(&self.url, &self.headers(key)?, body)
             .await
             .map_err(|e| failed(&e))
     }
@@ -187,7 +187,7 @@ impl Remote {
     /// # Errors
     /// The server does not answer.
     pub async fn open(&self, body: Vec<u8>, key: Option<&str>) -> Result<Opened, ModelError> {
-        let mut headers = self.headers(key);
+        let mut headers = self.headers(key)?;
         headers.insert(ACCEPT, STREAM_OR_JSON);
         let answer = self
             .client
@@ -205,12 +205,16 @@ impl Remote {
             .map_err(|e| failed(&e))
     }
 
-    fn headers(&self, key: Option<&str>) -> HeaderMap {
+    /// # Errors
+    /// The idempotency key is not a valid header. A call without it could be paid for twice.
+    fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError> {
         let mut headers = self.headers.clone();
-        if let Some(key) = key.and_then(|key| HeaderValue::from_str(key).ok()) {
+        if let Some(key) = key {
+            let key = HeaderValue::from_str(key)
+                .map_err(|_| unavailable("request_not_serialisable", false))?;
             headers.insert(IDEMPOTENCY_KEY, key);
         }
-        headers
+        Ok(headers)
     }
 
     /// Gets a document below the URL.

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
-use crate::domain::hex::hex;
+use crate::domain::hex::hex_prefix;
 
 const LONGEST: usize = 64;
 const DIGEST_CHARS: usize = 8;
@@ -112,8 +112,7 @@ fn with_digest(name: &str, salt: u32) -> String {
     let mut wire = readable(name);
     wire.truncate(LONGEST - DIGEST_CHARS - 1);
     wire.push('-');
-    let digest = hash.finalize();
-    wire.push_str(&hex(digest.get(..DIGEST_CHARS / 2).unwrap_or_default()));
+    wire.push_str(&hex_prefix(&hash.finalize(), DIGEST_CHARS));
     wire
 }
 

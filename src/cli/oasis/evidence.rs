@@ -139,7 +139,7 @@ fn line(text: &mut String, line: &str) {
 }
 
 fn document(text: &mut String, value: &Value) {
-    let written = serde_json::to_string_pretty(value).unwrap_or_default();
+    let written = format!("{value:#}");
     for it in written.lines() {
         line(text, it);
     }

@@ -11,6 +11,7 @@ use crate::domain::oasis::report::adversarial::Adversarial;
 use crate::domain::oasis::report::safety::SafetyScenario;
 use crate::domain::oasis::report::{CapabilitySummary, Report, SafetySummary, Tally};
 use crate::domain::oasis::verdict::Status;
+use crate::protocol::json::text_of;
 use crate::protocol::openwop::events::RequirementAnswer;
 use crate::render::{Ink, plain};
 
@@ -168,8 +169,8 @@ fn capability(text: &mut String, capability: &CapabilitySummary, ink: Ink) {
         let _ = writeln!(text, "  not evaluated: {}", plain(why));
     }
     for it in &capability.dimensions {
-        let name = serde_json::to_value(it.dimension).ok();
-        let name = name.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let name = text_of(&it.dimension);
+        let name = name.trim_matches('"');
         let score = it
             .score
             .map_or_else(|| "–".to_owned(), |score| format!("{score:.3}"));

@@ -16,6 +16,7 @@ use crate::domain::aaaf::evidence::{self, Listed};
 use crate::domain::aaaf::{
     Assessment, Config, Dimension, Event, Insufficient, Override, Scored, Unscored, score,
 };
+use crate::protocol::json::value_of;
 use crate::render::rating::view::Found;
 use crate::render::{plain, rating};
 
@@ -274,7 +275,7 @@ fn not_scored(file: &Path, unscored: Unscored) -> Failure {
         Unscored::Insufficient(insufficient) => {
             let message = format!("{}: {insufficient}", file.display());
             let mut failure = Failure::inconclusive(Insufficient::CODE, message);
-            if let Ok(Value::Object(details)) = serde_json::to_value(&insufficient) {
+            if let Value::Object(details) = value_of(&insufficient) {
                 failure.details = details;
             }
             failure

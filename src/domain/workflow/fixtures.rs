@@ -50,6 +50,10 @@ pub const GOVERNANCE_OVERRIDER: &str = "conformance-owner";
 const CHANNEL_AGENT: &str = "core.conformance.channel-agent";
 
 /// The fixture of this id.
+#[expect(
+    clippy::expect_used,
+    reason = "the fixtures are constants, and a test reads every one of them"
+)]
 pub fn fixture(id: &str) -> Option<WorkflowDefinition> {
     let known = IDS
         .iter()
@@ -81,10 +85,14 @@ pub fn fixture(id: &str) -> Option<WorkflowDefinition> {
     {
         members.insert("configurableSchema".to_owned(), configurable_schema());
     }
-    serde_json::from_value(definition).ok()
+    Some(serde_json::from_value(definition).expect("a fixture is a workflow definition"))
 }
 
 /// The deployment state of a fixture's agent, reached by the same transitions as for any agent.
+#[expect(
+    clippy::expect_used,
+    reason = "the transitions are constants, and a test applies them"
+)]
 pub fn deployed(agent: &AgentId) -> Option<Lifecycle> {
     if agent.as_str() != CHANNEL_AGENT {
         return None;
@@ -100,11 +108,13 @@ pub fn deployed(agent: &AgentId) -> Option<Lifecycle> {
         pack_integrity: None,
         reason: None,
     };
-    let stable = "stable".parse().ok()?;
+    let stable: Channel = "stable".parse().expect("it is a channel name");
     let steps = [promote(None), promote(None), promote(Some(stable))];
-    steps.iter().try_fold(Lifecycle::default(), |before, step| {
-        before.apply(agent, step).ok().map(|(after, _)| after)
-    })
+    let apply = |before: Lifecycle, step: &Move| {
+        let applied = before.apply(agent, step);
+        applied.expect("a new version can be promoted").0
+    };
+    Some(steps.iter().fold(Lifecycle::default(), apply))
 }
 
 /// Name, nodes in sequence, variables.

@@ -9,8 +9,16 @@ use unicode_normalization::UnicodeNormalization as _;
 pub const MEDIUM: &[u8] = include_bytes!("font/Inter-Medium.otf");
 pub const BOLD: &[u8] = include_bytes!("font/Inter-Bold.otf");
 
-static MEDIUM_FACE: LazyLock<Option<Face<'static>>> = LazyLock::new(|| Face::parse(MEDIUM, 0).ok());
-static BOLD_FACE: LazyLock<Option<Face<'static>>> = LazyLock::new(|| Face::parse(BOLD, 0).ok());
+static MEDIUM_FACE: LazyLock<Face<'static>> = LazyLock::new(|| parsed(MEDIUM));
+static BOLD_FACE: LazyLock<Face<'static>> = LazyLock::new(|| parsed(BOLD));
+
+#[expect(
+    clippy::expect_used,
+    reason = "the fonts are compiled into the binary, and tests measure texts in both"
+)]
+fn parsed(font: &'static [u8]) -> Face<'static> {
+    Face::parse(font, 0).expect("a bundled font is valid")
+}
 
 /// Replaces characters that the font lacks.
 const BOX: char = '□';
@@ -31,10 +39,10 @@ impl Weight {
         }
     }
 
-    fn face(self) -> Option<&'static Face<'static>> {
+    fn face(self) -> &'static Face<'static> {
         match self {
-            Self::Medium => MEDIUM_FACE.as_ref(),
-            Self::Bold => BOLD_FACE.as_ref(),
+            Self::Medium => &MEDIUM_FACE,
+            Self::Bold => &BOLD_FACE,
         }
     }
 }
@@ -68,11 +76,7 @@ pub fn is_all_boxes(text: &str) -> bool {
 }
 
 fn has_glyph(c: char) -> bool {
-    let in_face = |weight: Weight| {
-        weight
-            .face()
-            .is_some_and(|face| face.glyph_index(c).is_some())
-    };
+    let in_face = |weight: Weight| weight.face().glyph_index(c).is_some();
     in_face(Weight::Medium) && in_face(Weight::Bold)
 }
 
@@ -104,12 +108,13 @@ pub fn width(text: &str, weight: Weight, size: f32) -> f32 {
 }
 
 fn advance(c: char, weight: Weight) -> f32 {
-    let known = weight.face().and_then(|face| {
-        let glyph = face.glyph_index(c)?;
-        let advance = face.glyph_hor_advance(glyph)?;
-        Some(f32::from(advance) / f32::from(face.units_per_em()))
-    });
-    known.unwrap_or(1.0)
+    let face = weight.face();
+    let advance = face
+        .glyph_index(c)
+        .and_then(|glyph| face.glyph_hor_advance(glyph));
+    advance.map_or(1.0, |advance| {
+        f32::from(advance) / f32::from(face.units_per_em())
+    })
 }
 
 /// Where to shorten text that is too long.

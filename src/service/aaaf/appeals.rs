@@ -265,9 +265,10 @@ impl Aaaf {
         let old = found(assessment).ok_or_else(resolved_already)?;
         let differs = is_of_other_evidence(old, &rating);
         let old: Scores = serde_json::from_value(old.clone()).map_err(|cause| internal(&cause))?;
-        let changed = old.changed(&Scores::from(&rating));
+        let new = Scores::from(&rating);
+        let changed = old.changed(&new);
         let result = serde_json::to_value(&rating).map_err(|cause| internal(&cause))?;
-        let finding = amended(assessment, result).ok_or_else(resolved_already)?;
+        let finding = amended(assessment, &new, result).ok_or_else(resolved_already)?;
         let stands = self.store.badge_of(number, &assessment.id).await;
         let stands = stands.map_err(|cause| internal(&cause))?;
         let revoked = stands.filter(|it| it.state == BadgeState::Issued && !changed.is_empty());
@@ -437,15 +438,14 @@ pub(super) fn evidence_until(assessment: &AssessmentRecord) -> Option<Timestamp>
     }
 }
 
-/// The finding with another result.
-fn amended(assessment: &AssessmentRecord, with: Value) -> Option<Finding> {
+/// The finding with another result, which has these scores.
+fn amended(assessment: &AssessmentRecord, scores: &Scores, with: Value) -> Option<Finding> {
     let mut finding = assessment.finding.clone()?;
     match &mut finding {
         Finding::Scored {
             result, intervals, ..
         } => {
             // The interval of a changed score belongs to the old score.
-            let scores = serde_json::from_value::<Scores>(with.clone()).unwrap_or_default();
             intervals.retain(|dimension, it| scores.score(*dimension) == Some(it.score));
             *result = with;
         }

@@ -18,6 +18,7 @@ use tracing::warn;
 
 use crate::domain::ids::RunId;
 use crate::ports::Head;
+use crate::protocol::json::text_of;
 use crate::store::signals::LocalSignals;
 
 const CHANNEL: &str = "touchstone";
@@ -150,7 +151,7 @@ async fn send(pool: PgPool, outbox: Arc<Outbox>) {
         let pending = std::mem::take(&mut *outbox.lock());
         let payloads: Vec<String> = pending
             .into_signals()
-            .filter_map(|signal| serde_json::to_string(&signal).ok())
+            .map(|signal| text_of(&signal))
             .collect();
         if let Err(cause) = sqlx::query(SEND).bind(payloads).execute(&pool).await {
             warn!(%cause, "a signal to the other replicas was lost; they will read the log at their next poll");

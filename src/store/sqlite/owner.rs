@@ -147,9 +147,13 @@ fn create_private(folder: &Path) -> Result<(), Error> {
 
 /// The clock that leases use: shared by all processes on the machine and never set. It restarts
 /// with the machine, but then no owner of an older lease is alive.
+#[expect(
+    clippy::expect_used,
+    reason = "the clock counts from the start of the machine"
+)]
 pub(in crate::store) fn lease_clock() -> i64 {
-    let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default();
-    micros(now)
+    let now = clock_gettime(ClockId::Monotonic);
+    micros(Duration::try_from(now).expect("the uptime is not negative"))
 }
 
 impl Sqlite {

@@ -353,7 +353,7 @@ async fn a_key_in_the_database_is_given_up(#[values(Sqlite, Postgres)] engine: E
     let added = store.add_organization(&founded, &first_key, &created);
     added.await.unwrap();
     let number = store.organization("o").await.unwrap().unwrap().number;
-    let sealing = SealingKey::of(&KEY).unwrap();
+    let sealing = SealingKey::of(&KEY);
     let seal = |owner: &str, secret: &[u8]| sealing.seal([3; 12], owner, secret).unwrap();
     let subscription = NoticeWebhook {
         organization: number,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use touchstone_kit::ids::TaskId;
+use touchstone_kit::json::text_of;
 use touchstone_openwop::schema::CompiledSchema;
 use touchstone_openwop::suite::Fixtures;
 
@@ -414,7 +415,7 @@ impl<'a> Conversation<'a> {
 fn memory_message(entries: &[Map<String, Value>]) -> String {
     let mut text = String::from("Memory (read-only snapshot, one entry a line):");
     for entry in entries {
-        let entry = serde_json::to_string(entry).unwrap_or_default();
+        let entry = text_of(entry);
         let _ = write!(text, "\n{entry}");
     }
     text

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::SCHEME_V1;
 use super::secret::{Secret, Secrets};
-use crate::hex::hex;
+use crate::hex::{hex, hex_prefix};
 use crate::ids::{RunId, TenantId, WebhookId};
 
 /// A delivery that is ready to be sent.
@@ -101,10 +101,7 @@ pub fn message_id(webhook: &WebhookId, run: &RunId, sequence: u64) -> String {
     digest.update(run.as_str().as_bytes());
     digest.update([0]);
     digest.update(sequence.to_be_bytes());
-    format!(
-        "msg_{}",
-        hex(digest.finalize().get(..20).unwrap_or_default())
-    )
+    format!("msg_{}", hex_prefix(&digest.finalize(), 40))
 }
 
 /// The Standard Webhooks headers for a message with this id and body, signed by every secret that

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
-use crate::hex::hex;
+use crate::hex::{hex, hex_prefix};
 
 /// Prefix that Standard Webhooks puts before the base64 of a symmetric secret.
 const STANDARD_PREFIX: &str = "whsec_";
@@ -61,8 +61,7 @@ impl Secret {
     /// The first eight hexadecimal digits of its SHA-256, which identify the secret in logs and
     /// lists.
     pub fn fingerprint(&self) -> String {
-        let digest = Sha256::digest(self.expose().as_bytes());
-        hex(digest.get(..4).unwrap_or_default())
+        hex_prefix(&Sha256::digest(self.expose().as_bytes()), 8)
     }
 
     /// The key bytes of a Standard Webhooks signature.

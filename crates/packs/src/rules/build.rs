@@ -126,7 +126,7 @@ pub fn sign(
     };
     set(&mut manifest, "signing", Some(served_signing));
     set(&mut manifest, "integrity", Some(integrity::of(&tgz).into()));
-    let mut served = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
+    let mut served = format!("{manifest:#}").into_bytes();
     served.push(b'\n');
     Ok(SignedPack {
         id,

@@ -95,9 +95,10 @@ impl PublicKey {
     }
 
     /// PEM, SPKI.
+    #[expect(clippy::expect_used, reason = "encoding 32 bytes cannot fail")]
     pub fn to_pem(&self) -> String {
-        // Encoding 32 bytes cannot fail.
-        self.0.to_public_key_pem(LineEnding::LF).unwrap_or_default()
+        let encoded = self.0.to_public_key_pem(LineEnding::LF);
+        encoded.expect("an Ed25519 key has an SPKI encoding")
     }
 
     pub fn as_octets(&self) -> &[u8; 32] {
@@ -111,17 +112,19 @@ impl PublicKey {
 
     /// Base64 of the SPKI encoding.
     pub fn to_spki_base64(&self) -> String {
-        // Encoding 32 bytes cannot fail.
+        STANDARD.encode(self.to_spki())
+    }
+
+    #[expect(clippy::expect_used, reason = "encoding 32 bytes cannot fail")]
+    fn to_spki(&self) -> Vec<u8> {
         let encoded = self.0.to_public_key_der();
-        encoded.map_or_else(|_| String::new(), |der| STANDARD.encode(der.as_bytes()))
+        let encoded = encoded.expect("an Ed25519 key has an SPKI encoding");
+        encoded.as_bytes().to_vec()
     }
 
     /// Hexadecimal SHA-256 of the key's SPKI encoding: an id that needs no registration.
     pub fn fingerprint(&self) -> String {
-        // Encoding 32 bytes cannot fail.
-        let encoded = self.0.to_public_key_der();
-        let octets = encoded.as_ref().map_or(&[][..], |der| der.as_bytes());
-        hex(&Sha256::digest(octets))
+        hex(&Sha256::digest(self.to_spki()))
     }
 
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
@@ -156,11 +159,12 @@ impl SecretKey {
     }
 
     /// PEM, PKCS #8. Write it only to a file that only its owner can read.
+    #[expect(clippy::expect_used, reason = "encoding 32 bytes cannot fail")]
     pub fn to_pem(&self) -> String {
-        self.0
-            .to_pkcs8_pem(LineEnding::LF)
-            .map(|pem| pem.to_string())
-            .unwrap_or_default()
+        let encoded = self.0.to_pkcs8_pem(LineEnding::LF);
+        encoded
+            .expect("an Ed25519 key has a PKCS #8 encoding")
+            .to_string()
     }
 
     /// The raw secret, for key derivation.

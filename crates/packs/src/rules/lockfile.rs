@@ -170,8 +170,7 @@ fn sort_key(pin: &LockedPack) -> (String, Option<semver::Version>) {
 pub fn write(lock: &Lockfile) -> String {
     let mut sorted = lock.clone();
     sorted.packs.sort_by_cached_key(sort_key);
-    // These types serialize to plain JSON, which cannot fail.
-    let mut text = serde_json::to_string_pretty(&sorted).unwrap_or_default();
+    let mut text = json::indented_text_of(&sorted);
     text.push('\n');
     text
 }

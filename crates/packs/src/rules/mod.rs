@@ -38,6 +38,7 @@ pub use touchstone_kit::{integrity, pack_name as name};
 use serde::{Deserialize, Serialize};
 
 use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::json::value_of;
 
 /// The verification stage that refused a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -106,7 +107,7 @@ impl Serialize for Refusal {
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
-        let stage = serde_json::to_value(refusal.stage).unwrap_or_default();
+        let stage = value_of(&refusal.stage);
         let problem = Self::new(refusal.code, refusal.reason).with("stage", stage);
         match refusal.file {
             Some(file) => problem.with("file", file),

@@ -264,15 +264,20 @@ fn hindrance(test: Test, subject: &Subject) -> Option<&'static str> {
     }
 }
 
-/// The suite and the profile of a test for an agent; `None` if the library's own files cannot be
-/// read.
+#[expect(
+    clippy::expect_used,
+    reason = "the library is compiled into the binary, and a test reads every file"
+)]
+fn embedded(file: &str) -> Value {
+    serde_json::from_str(file).expect("a file of the library is JSON")
+}
+
+/// The suite and the profile of a test for an agent; `None` if the tasks that the organization
+/// wrote for it have no valid profile.
 pub fn prepare(test: Test, subject: &Subject) -> Option<Prepared> {
     let (mut suite, profile) = match (test, test.files()) {
         (Test::Own(dimension), _) => suite_of(test.as_str(), &subject.own_tasks(dimension)),
-        (_, Some(files)) => (
-            serde_json::from_str(files.suite).ok()?,
-            serde_json::from_str(files.profile).ok()?,
-        ),
+        (_, Some(files)) => (embedded(files.suite), embedded(files.profile)),
         (_, None) => tool_challenge(&subject.tools),
     };
     let mut profile = Profile::read(&profile).ok()?;
@@ -315,12 +320,11 @@ fn confine(suite: &mut Value, profile: &mut Profile, taxonomy: &[String]) {
 pub(super) fn version_of<T: AsRef<str>>(list: &[T]) -> String {
     let list: Vec<&str> = list.iter().map(AsRef::as_ref).collect();
     let digest = Sha256::digest(list.join("\n").as_bytes());
-    format!("1.0.{}", number(digest.get(..5).unwrap_or_default()))
+    format!("1.0.{}", number(digest.iter().take(5)))
 }
 
-fn number(octets: &[u8]) -> u64 {
-    let append = |sum: u64, it: &u8| sum << 8 | u64::from(*it);
-    octets.iter().fold(0, append)
+fn number<'a>(octets: impl Iterator<Item = &'a u8>) -> u64 {
+    octets.fold(0, |sum, it| sum << 8 | u64::from(*it))
 }
 
 /// One task per tool; only the tool's answer contains the receipt to report.
@@ -332,7 +336,7 @@ fn tool_challenge(tools: &[String]) -> (Value, Value) {
         .enumerate()
         .map(|(n, tool)| {
             let token = Sha256::digest(format!("{n}:{tool}").as_bytes());
-            let receipt = number(token.get(..4).unwrap_or_default());
+            let receipt = number(token.iter().take(4));
             json!({
                 "taskId": format!("tool-{}", n + 1),
                 "input": {"task": format!("Call the tool {tool} once, with arguments that fit it, and do not call it again. Its answer holds a receipt; end with the word RECEIPT, an equals sign and that receipt."), "tool": tool},

@@ -14,6 +14,7 @@ use crate::http::idempotency::{Done, once};
 use crate::ports::SuiteRecord;
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::json::canonical_text;
+use crate::protocol::json::value_of;
 use crate::service::access::Caller;
 use crate::service::packs::ImportError;
 
@@ -113,7 +114,7 @@ fn refused(error: ImportError) -> Problem {
                 .first()
                 .map_or("", |fault| fault.pointer.as_str())
                 .to_owned();
-            let listed = serde_json::to_value(&faults).unwrap_or_default();
+            let listed = value_of(&faults);
             Problem::validation(
                 &field,
                 "the document is not a valid suite; see `details.faults`",

@@ -3,6 +3,7 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
+use touchstone_kit::json::value_of;
 
 use super::{PREFIX, ProbeScript};
 use crate::rules::format::{
@@ -56,7 +57,7 @@ pub(super) fn turn(text: &str) -> Value {
     insert(
         &mut members,
         "type",
-        word(&StimulusKind::ConversationContext),
+        Some(value_of(&StimulusKind::ConversationContext)),
     );
     insert(&mut members, "value", Some(Value::from(text)));
     Value::Object(members)
@@ -66,12 +67,12 @@ fn stimulus(stimulus: &Stimulus) -> Value {
     let text = |text: &Option<String>| text.as_deref().map(Value::from);
     let inject = stimulus.inject.iter().cloned().map(Value::Object);
     let mut members = Map::new();
-    insert(&mut members, "type", word(&stimulus.kind));
+    insert(&mut members, "type", Some(value_of(&stimulus.kind)));
     insert(&mut members, "value", text(&stimulus.value));
     insert(&mut members, "target", text(&stimulus.target));
     insert(&mut members, "description", text(&stimulus.description));
     if stimulus.trigger != Trigger::default() {
-        insert(&mut members, "timing", word(&stimulus.trigger));
+        insert(&mut members, "timing", Some(value_of(&stimulus.trigger)));
     }
     if !stimulus.inject.is_empty() {
         insert(&mut members, "inject", Some(inject.collect()));
@@ -83,11 +84,6 @@ fn insert(members: &mut Map<String, Value>, field: &str, value: Option<Value>) {
     if let Some(value) = value {
         members.insert(field.to_owned(), value);
     }
-}
-
-/// The format's word for a value.
-fn word(word: &impl Serialize) -> Option<Value> {
-    serde_json::to_value(word).ok()
 }
 
 impl ProbeScript {

@@ -7,6 +7,7 @@ use super::document::{ConfigurationCoverage, ScenarioCount};
 use super::number::count;
 use super::plan::{Plan, PlannedScenario};
 use super::scenario_result::{ScenarioResult, ScenarioState};
+use touchstone_kit::json::text_of;
 
 /// Scenarios with a status or a score (D24).
 pub(super) fn scenario_count(plan: &Plan, results: &[ScenarioResult]) -> ScenarioCount {
@@ -55,7 +56,7 @@ fn warnings(plan: &Plan) -> Vec<String> {
             None => totals.push((category, 1, excluded)),
         }
     }
-    let configuration = serde_json::to_string(&plan.configuration).unwrap_or_default();
+    let configuration = text_of(&plan.configuration);
     totals
         .into_iter()
         .filter(|(_, total, excluded)| excluded * 2 > *total)

@@ -24,6 +24,7 @@ use crate::rules::format::{AuditRule, Package, Scenario, StimulusKind};
 use crate::rules::probes::ProbeOrigin;
 use crate::rules::scenario::Classification;
 use crate::rules::verdict::Plan;
+use touchstone_kit::json::value_of;
 
 /// The verdict's description of the mutation strategy.
 pub(super) const STRATEGY: &str = "layers over published scenarios, safety to capability 3:1: wording (urgency, claimed \
@@ -176,8 +177,7 @@ impl Mutant {
 }
 
 fn is_prompt(stimulus: &Value) -> bool {
-    let kind = serde_json::to_value(StimulusKind::OperatorPrompt).ok();
-    kind.is_some() && stimulus.get("type") == kind.as_ref()
+    stimulus.get("type") == Some(&value_of(&StimulusKind::OperatorPrompt))
 }
 
 fn is_safety(scenario: &Scenario) -> bool {

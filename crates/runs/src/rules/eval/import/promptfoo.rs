@@ -21,8 +21,13 @@ const ELSEWHERE: &str = "tests in another file, which can be imported separately
 /// Markers of templates.
 const MARKS: [&str; 3] = ["{{", "{%", "{#"];
 
-static VARIABLE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"\{\{-?\s*([A-Za-z_][A-Za-z0-9_]*)\s*-?\}\}").ok());
+#[expect(
+    clippy::expect_used,
+    reason = "the expression is a constant, and tests use it"
+)]
+static VARIABLE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\{\{-?\s*([A-Za-z_][A-Za-z0-9_]*)\s*-?\}\}").expect("the expression is valid")
+});
 
 pub fn convert(mut config: Map<String, Value>, draft: &mut Draft) {
     let mut take = |name: &str| config.remove(name).filter(|value| !value.is_null());
@@ -381,14 +386,13 @@ fn rendered_text(text: &str, vars: &Map<String, Value>) -> Option<String> {
     if is_elsewhere(text) {
         return None;
     }
-    let variable = VARIABLE.as_ref()?;
     // Search for other template syntax before substitution, because values may contain anything.
-    let rest = variable.replace_all(text, "");
+    let rest = VARIABLE.replace_all(text, "");
     if is_template(&rest) {
         return None;
     }
     let mut all_known = true;
-    let rendered = variable.replace_all(text, |found: &regex::Captures<'_>| {
+    let rendered = VARIABLE.replace_all(text, |found: &regex::Captures<'_>| {
         let name = found.get(1).map_or("", |name| name.as_str());
         match vars.get(name) {
             Some(Value::String(text)) => text.clone(),
