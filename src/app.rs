@@ -53,8 +53,6 @@ use crate::service::workflows::Workflows;
 use crate::store;
 use crate::store::Database;
 use crate::system::host_key::HostKeyFile;
-use crate::system::painter::OwnPainter;
-use crate::system::press::OwnPress;
 use crate::system::private_files;
 use crate::system::signing_key::{ATTEST_FILE, KeyFile, NoKey, SECRETS_FILE};
 use crate::system::{SystemClock, SystemIds};
@@ -332,8 +330,6 @@ impl App {
             audit_key: audit_key.public(),
             vault,
             issuer,
-            painter: Arc::new(OwnPainter),
-            press: Arc::new(OwnPress),
             notifier,
             channels: config.channels()?,
             limits,

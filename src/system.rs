@@ -2,8 +2,6 @@
 
 pub mod host_key;
 pub mod open_files;
-pub mod painter;
-pub mod press;
 pub mod private_files;
 pub mod signing_key;
 

@@ -54,8 +54,7 @@ use crate::domain::pack::keys::PublicKey;
 use crate::domain::pack::publication::Publication;
 use crate::domain::pack::verify::{Policy, Trust};
 use crate::domain::run::request::HostLimits;
-use crate::ports::press::Press;
-use crate::ports::{Clock, Ids, Notifier, Painter};
+use crate::ports::{Clock, Ids, Notifier};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::pack::Lockfile;
 use crate::service::aaaf::badges::Gallery;
@@ -108,10 +107,6 @@ pub struct HttpDeps {
     pub vault: Arc<Vault>,
     /// Issues badges.
     pub issuer: Arc<Issuer>,
-    /// Renders badges.
-    pub painter: Arc<dyn Painter>,
-    /// Renders OASIS reports.
-    pub press: Arc<dyn Press>,
     /// Sends outgoing webhook requests.
     pub notifier: Arc<dyn Notifier>,
     /// Channels that versions are promoted on.
@@ -183,7 +178,6 @@ pub struct HttpState {
     diffs: Diffs,
     gates: Arc<Gates>,
     packs: Arc<Packs>,
-    press: Arc<dyn Press>,
     pack_rules: PackRules,
     publications: Option<Publications>,
     keys: Arc<Keys>,
@@ -224,7 +218,7 @@ impl HttpState {
             ids: deps.ids.clone(),
             keys: deps.keys.clone(),
             vault: deps.vault,
-            gallery: Gallery::new(deps.issuer, deps.painter),
+            gallery: Gallery::new(deps.issuer),
             notifier: deps.notifier,
             runs: deps.runs.clone(),
         }));
@@ -311,7 +305,6 @@ impl HttpState {
             ),
             runs: deps.runs,
             packs: deps.packs,
-            press: deps.press,
             pack_rules: deps.pack_rules,
             keys: deps.keys,
             webhooks: deps.webhooks,

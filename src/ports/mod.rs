@@ -27,9 +27,7 @@ mod live_tools;
 mod model;
 pub mod oasis;
 mod pack_source;
-mod painter;
 mod pauses;
-pub mod press;
 mod prober;
 mod queue;
 mod run_log;
@@ -61,7 +59,6 @@ pub use model::{
     RATE_LIMITED, ReplaySource, TIMEOUT,
 };
 pub use pack_source::{PackSource, SourceError};
-pub use painter::{Painter, Unpainted};
 pub use pauses::PauseRequest;
 pub use prober::{Certificates, Handshake, Method, ProbeRequest, Probed, Prober, Wire};
 pub use queue::{CancelRequest, Claim, Claimable, Fence, Wait};

@@ -21,12 +21,13 @@ use crate::domain::credential::did::{DidDocument, multibase};
 use crate::domain::credential::proof::issuer;
 use crate::domain::credential::status_list::{self, Bits};
 use crate::domain::credential::{parse, served};
+use crate::ports::StoreError;
 use crate::ports::aaaf::{
     AgentNumber, AssessmentRecord, BadgeRecord, BadgeState, Finding, Issued, OrganizationRecord,
     Revocation, StatusListNumber, StatusListRecord,
 };
-use crate::ports::{Painter, StoreError};
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::render;
 use crate::service::access::{Scope, authorise};
 use crate::service::fault::internal;
 
@@ -44,7 +45,6 @@ const AT_ONCE: usize = 2;
 /// Renders and verifies badges, with caches.
 pub struct Gallery {
     pub(super) issuer: Arc<Issuer>,
-    painter: Arc<dyn Painter>,
     pictures: Cache<(String, Mark, Scale), Bytes>,
     lists: Cache<StatusListNumber, Arc<SignedList>>,
     /// Reasons why a badge is invalid, by the digest of everything they depend on, so an entry is
@@ -63,13 +63,12 @@ struct SignedList {
 }
 
 impl Gallery {
-    pub fn new(issuer: Arc<Issuer>, painter: Arc<dyn Painter>) -> Self {
+    pub fn new(issuer: Arc<Issuer>) -> Self {
         let weight = |_: &(String, Mark, Scale), picture: &Bytes| {
             u32::try_from(picture.len()).unwrap_or(u32::MAX)
         };
         Self {
             issuer,
-            painter,
             pictures: Cache::builder()
                 .weigher(weight)
                 .max_capacity(PICTURES)
@@ -240,9 +239,9 @@ impl Aaaf {
     /// # Errors
     /// The host failed.
     pub async fn drawn(&self, seen: &Seen) -> Result<Bytes, Problem> {
-        let (painter, seen) = (self.gallery.painter.clone(), seen.clone());
+        let seen = seen.clone();
         let drawn = move || {
-            let drawn = painter.svg(&seen.badge.badge, seen.mark);
+            let drawn = render::badge::svg(&seen.badge.badge, seen.mark);
             svg::bake(&drawn, seen.served())
         };
         let drawn = self.gallery.work(drawn).await?;
@@ -258,9 +257,9 @@ impl Aaaf {
         if let Some(picture) = self.gallery.pictures.get(&key).await {
             return Ok(picture);
         }
-        let (painter, seen) = (self.gallery.painter.clone(), seen.clone());
+        let seen = seen.clone();
         let painted = move || {
-            let painted = painter.png(&seen.badge.badge, seen.mark, scale);
+            let painted = render::badge::png(&seen.badge.badge, seen.mark, scale);
             let painted = painted.map_err(|cause| internal(&cause))?;
             png::bake(&painted, seen.served()).map_err(|cause| internal(&cause))
         };
@@ -270,7 +269,7 @@ impl Aaaf {
     }
 
     pub fn written(&self, seen: &Seen) -> String {
-        self.gallery.painter.markdown(&seen.badge.badge, seen.mark)
+        render::badge::markdown(&seen.badge.badge, seen.mark)
     }
 
     /// The result of verifying a badge, as an HTML page for people.
@@ -289,8 +288,8 @@ impl Aaaf {
             notes,
             at: self.clock.now(),
         };
-        let painter = self.gallery.painter.clone();
-        let page = self.gallery.work(move || painter.page(&inspection)).await?;
+        let page = move || render::badge::page(&inspection);
+        let page = self.gallery.work(page).await?;
         page.map(Bytes::from).map_err(|cause| internal(&cause))
     }
 

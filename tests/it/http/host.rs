@@ -66,8 +66,6 @@ use touchstone::service::worker::{Worker, WorkerSettings};
 use touchstone::service::workflows::Workflows;
 use touchstone::store;
 use touchstone::store::Database;
-use touchstone::system::painter::OwnPainter;
-use touchstone::system::press::OwnPress;
 use touchstone::system::{SystemClock, SystemIds};
 use touchstone::telemetry::Metrics;
 use tower::ServiceExt as _;
@@ -445,8 +443,6 @@ impl TestHost {
             clock: clock.clone(),
             vault: vault.clone(),
             issuer: issuer.clone(),
-            painter: Arc::new(OwnPainter),
-            press: Arc::new(OwnPress),
             notifier: notifier.clone(),
             ids,
             metrics: Metrics::install(),

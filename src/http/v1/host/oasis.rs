@@ -16,8 +16,8 @@ use crate::domain::oasis::verdict::input::{self, Input};
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json as json_answer};
 use crate::http::extract::{JsonBody, PathParameters, Query, RunPath};
-use crate::ports::press::Printed;
 use crate::protocol::error::{ErrorCode, Problem};
+use crate::render;
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 
@@ -30,8 +30,11 @@ pub async fn verdict(
 ) -> Answer {
     let form = accepted(&headers, &[Form::Json, Form::Yaml])?;
     let document = state.runs.oasis_verdict(&caller.tenant, &run).await?;
-    let printed = state.press.document(&document, form);
-    Ok(answer(printed.map_err(|cause| internal(&cause))?))
+    let text = match form {
+        Form::Yaml => serde_saphyr::to_string(&document).map_err(|cause| internal(&cause))?,
+        _ => document.to_string(),
+    };
+    Ok(answer(form, text))
 }
 
 /// `GET /v1/host/touchstone/runs/{runId}/oasis-report`.
@@ -49,8 +52,8 @@ pub async fn report(
         })?,
     };
     let report = state.runs.oasis_report(&caller.tenant, &run).await?;
-    let printed = state.press.report(&report, form);
-    Ok(answer(printed.map_err(|cause| internal(&cause))?))
+    let text = render::oasis::write(&report, form).map_err(|cause| internal(&cause))?;
+    Ok(answer(form, text))
 }
 
 /// `GET /v1/host/touchstone/runs/{runId}/oasis-evidence/{scenarioId}`.
@@ -133,13 +136,10 @@ fn not_acceptable() -> Problem {
     )
 }
 
-fn answer(printed: Printed) -> Response {
-    let mut response = Response::new(Body::from(printed.octets));
+fn answer(form: Form, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
     let headers = response.headers_mut();
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static(printed.form.media_type()),
-    );
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
     // A report contains text of agents. It needs no external resources and may load none.
     headers.insert(
         CONTENT_SECURITY_POLICY,
