@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::domain::eval::suite_rules::parse_suite;
+use touchstone::domain::eval::suite_rules::read_suite;
 use touchstone::domain::ids::{AgentId, TaskId};
 use touchstone::domain::run::record::{ModelPin, RunSpec};
 use touchstone::domain::run::request::{
@@ -17,11 +17,12 @@ use touchstone::protocol::json;
 use touchstone::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 
 static SUITE: LazyLock<AgentEvalSuite> = LazyLock::new(|| {
-    parse_suite(
+    read_suite(
         br#"{"suiteId":"private.touchstone.evals.fuzz","version":"1.0.0","modes":["golden","regression","rubric","live-shadow"],
             "tasks":[{"taskId":"one","input":{},"expected":{"kind":"golden","match":{"strategy":"exact","value":"x"}}}]}"#,
     )
     .expect("a valid suite")
+    .suite
 });
 
 const LIMITS: HostLimits = HostLimits {

@@ -98,7 +98,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::domain::eval::suite_rules::parse_suite;
+    use crate::domain::eval::suite_rules::read_suite;
     use crate::domain::pack::build::sign;
     use crate::domain::pack::keys::SecretKey;
     use crate::domain::pack::verify::SigningMethod;
@@ -142,7 +142,9 @@ mod tests {
     #[test]
     fn the_suite_is_sound_and_uses_tools_and_memory() {
         let files = Release::Present.files();
-        let suite = parse_suite(&files["evals/support-triage.json"]).unwrap();
+        let suite = read_suite(&files["evals/support-triage.json"])
+            .unwrap()
+            .suite;
         assert_eq!(format!("{}@{}", suite.suite_id, suite.version), SUITE);
         assert_eq!(suite.tasks.len(), 20);
         let with = |has: fn(&crate::protocol::openwop::suite::Fixtures) -> bool| {

@@ -133,7 +133,16 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::domain::card::host::is_internal_address;
+    use crate::domain::card::host::is_internal;
+
+    /// Whether the text of a URL with this address is internal.
+    fn is_internal_address(address: IpAddr) -> bool {
+        let url = match address {
+            IpAddr::V4(v4) => format!("https://{v4}/"),
+            IpAddr::V6(v6) => format!("https://[{v6}]/"),
+        };
+        is_internal(&url.parse().unwrap())
+    }
 
     #[rstest]
     #[case("168.63.129.16")]

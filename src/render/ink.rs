@@ -5,9 +5,6 @@ use clap::builder::styling::{AnsiColor, Style};
 pub struct Ink(bool);
 
 impl Ink {
-    /// Without colour.
-    pub const NONE: Self = Self(false);
-
     /// With colour, if `on`.
     pub const fn new(on: bool) -> Self {
         Self(on)

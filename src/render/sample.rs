@@ -11,7 +11,7 @@ use crate::protocol::openwop::summary::{EvalSummary, Regression, TaskSummary};
 
 /// A terminal of 100 columns without colours.
 pub const TERMINAL: Style = Style {
-    ink: Ink::NONE,
+    ink: Ink::new(false),
     table: true,
     width: Some(100),
     only_not_passed: false,

@@ -109,25 +109,6 @@ impl Download {
     }
 }
 
-/// Finds a version in a registry, fetches it, and verifies it.
-///
-/// # Errors
-/// As [`verify`]; `pack_version_not_found`, `pack_registry_unreachable`.
-pub async fn fetch_and_verify(
-    source: &dyn PackSource,
-    request: &PackRequest,
-    trust: &Trust,
-    policy: &Policy,
-    lock: Option<&Lockfile>,
-) -> Result<Candidate, Refusal> {
-    let download = fetch(source, request, trust, lock).await?;
-    let pack = download.verify(policy, lock)?;
-    Ok(Candidate {
-        pack,
-        tgz: download.tgz,
-    })
-}
-
 /// Finds a version in a registry and fetches it.
 ///
 /// # Errors

@@ -138,25 +138,3 @@ pub struct AgentDeployment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_gate_id: Option<String>,
 }
-
-/// A well-formed body of `POST /v1/agents/{agentId}/deployments`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TransitionRequest {
-    pub version: String,
-    pub transition: TransitionKind,
-    /// The target state of a promotion.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to_state: Option<DeploymentState>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub channel: Option<String>,
-    /// The share of traffic, 0..=100.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub canary_percent: Option<u8>,
-    /// The eval run that serves as evidence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub eval_run_id: Option<RunId>,
-    /// A short label.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use touchstone::demo::pack::{AGENT, Release};
-use touchstone::domain::eval::suite_rules::parse_suite;
+use touchstone::domain::eval::suite_rules::read_suite;
 
 use super::home::{Done, Home, right_answers};
 use crate::process::endpoint::Endpoint;
@@ -14,7 +14,9 @@ const SUITE: &str = "local.test.evals.tone@1.0.0";
 /// The first task of the demo's suite, with two criteria for a judge.
 fn suite() -> Value {
     let files = Release::Present.files();
-    let demo = parse_suite(&files["evals/support-triage.json"]).unwrap();
+    let demo = read_suite(&files["evals/support-triage.json"])
+        .unwrap()
+        .suite;
     let task = &demo.tasks[0];
     json!({
         "suiteId": "local.test.evals.tone", "version": "1.0.0", "modes": ["golden", "rubric"],

@@ -23,7 +23,6 @@ use touchstone::net::{Client, Policy as NetPolicy};
 use touchstone::ports::Clock;
 use touchstone::protocol::error::ErrorCode;
 use touchstone::registry::HttpRegistry;
-use touchstone::service::packs::fetch_and_verify;
 use touchstone::service::publications::Publications;
 use touchstone::store;
 use touchstone::store::Database;
@@ -32,6 +31,7 @@ use url::Url;
 
 use super::host::{Lab, Reply, TestHost};
 use crate::support::host_keys;
+use crate::support::packs::fetch_and_verify;
 use crate::support::postgres::TestDatabase;
 
 const PUBLIC: &str = "vendor.bench.labels";

@@ -14,8 +14,9 @@ use touchstone::domain::pack::name::PackId;
 use touchstone::domain::pack::verify::{Policy, Trust};
 use touchstone::domain::pack::{Refusal, lockfile};
 use touchstone::registry::DirectoryRegistry;
-use touchstone::service::packs::{Candidate, PackRequest, fetch_and_verify};
+use touchstone::service::packs::{Candidate, PackRequest};
 
+use crate::support::packs::fetch_and_verify;
 use crate::support::reference::shared;
 
 fn trusting() -> Trust {

@@ -12,12 +12,13 @@ use touchstone::net::{Client, Policy as NetPolicy};
 use touchstone::ports::PackSource;
 use touchstone::protocol::error::ErrorCode;
 use touchstone::registry::{DirectoryRegistry, HttpRegistry, read_pack_file};
-use touchstone::service::packs::{PackRequest, fetch_and_verify};
+use touchstone::service::packs::PackRequest;
 use url::Url;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use super::publishing::{key, signed};
+use crate::support::packs::fetch_and_verify;
 
 const NAME: &str = "vendor.bench.labels";
 const VERSION: &str = "0.1.0";

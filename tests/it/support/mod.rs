@@ -7,6 +7,7 @@ pub mod evidence;
 pub mod host_keys;
 pub mod line;
 pub mod openapi;
+pub mod packs;
 pub mod postgres;
 pub mod published;
 pub mod reference;

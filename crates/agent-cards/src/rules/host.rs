@@ -6,7 +6,7 @@
 //! judged by the embedded one. The URL Standard's host parser normalizes decimal, octal,
 //! hexadecimal and short forms of addresses.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
@@ -35,14 +35,6 @@ pub fn is_internal(url: &Url) -> bool {
             Ok(Host::Domain(name)) => is_internal_name(&name),
             _ => is_internal_name(name),
         },
-    }
-}
-
-/// Whether an address is internal; for addresses that the DNS returns.
-pub fn is_internal_address(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => is_internal_v4(v4),
-        IpAddr::V6(v6) => is_internal_v6(v6),
     }
 }
 
@@ -211,12 +203,5 @@ mod tests {
     #[case("urn:example:x", false)]
     fn every_scheme_is_looked_at(#[case] url: &str, #[case] internal: bool) {
         assert_eq!(is_internal(&Url::parse(url).unwrap()), internal);
-    }
-
-    #[test]
-    fn an_answer_of_the_dns_is_judged_alike() {
-        assert!(is_internal_address("10.0.0.1".parse().unwrap()));
-        assert!(is_internal_address("fe80::1".parse().unwrap()));
-        assert!(!is_internal_address("8.8.8.8".parse().unwrap()));
     }
 }

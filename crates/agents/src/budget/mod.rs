@@ -207,10 +207,6 @@ impl Budget {
         self.spent
     }
 
-    pub fn limits(&self) -> Limits {
-        self.limits
-    }
-
     /// The dimension that leaves nothing for a model call. A call that costs nothing fits into a
     /// cost limit of zero.
     fn used_up(&self) -> Option<Dimension> {

@@ -75,14 +75,6 @@ impl SuiteDocument {
 ///
 /// # Errors
 /// Everything that is wrong with it. If there are schema violations, only those are returned.
-pub fn parse_suite(bytes: &[u8]) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
-    read_suite(bytes).map(|document| document.suite)
-}
-
-/// Parses a suite and keeps its canonical form.
-///
-/// # Errors
-/// As [`parse_suite`].
 pub fn read_suite(bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
     let value = json::parse(bytes).map_err(|error| vec![SuiteFault::new("", error.to_string())])?;
     document_of(&value)
@@ -91,7 +83,7 @@ pub fn read_suite(bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
 /// Parses a suite in YAML; only constructs that JSON has are accepted.
 ///
 /// # Errors
-/// As [`parse_suite`].
+/// As [`read_suite`].
 pub fn read_yaml_suite(bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
     let fault = |reason: &str| vec![SuiteFault::new("", reason)];
     let text = std::str::from_utf8(bytes).map_err(|_| fault("is not UTF-8"))?;
@@ -116,7 +108,7 @@ fn document_of(value: &Value) -> Result<SuiteDocument, Vec<SuiteFault>> {
 /// Validates a parsed document.
 ///
 /// # Errors
-/// As [`parse_suite`].
+/// As [`read_suite`].
 pub fn check_suite(value: &Value) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
     Document::AgentEvalSuite
         .check(value)
@@ -330,7 +322,7 @@ mod tests {
         #[case] value: Value,
         #[case] place: &str,
     ) {
-        let faults = parse_suite(&with(pointer, value)).unwrap_err();
+        let faults = read_suite(&with(pointer, value)).unwrap_err();
         assert_eq!(
             faults
                 .iter()
@@ -344,7 +336,7 @@ mod tests {
     fn a_whole_number_may_be_written_as_a_double() {
         let mut document = suite();
         document["thresholds"] = json!({"maxP95LatencyMs": 8000.0});
-        let suite = parse_suite(document.to_string().as_bytes()).unwrap();
+        let suite = read_suite(document.to_string().as_bytes()).unwrap().suite;
         assert_eq!(suite.thresholds.unwrap().max_p95_latency_ms, Some(8000));
     }
 

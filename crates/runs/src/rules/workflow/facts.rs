@@ -99,13 +99,6 @@ impl FlowFacts {
             .map(|(_, interrupt)| interrupt.requested.kind)
     }
 
-    /// Whether a node has started and has neither ended nor been suspended.
-    pub fn in_flight(&self) -> bool {
-        self.nodes
-            .values()
-            .any(|node| matches!(node.status, NodeStatus::Started | NodeStatus::Resumed))
-    }
-
     /// Resets nodes in flight, so that they start again.
     pub fn abandon(&mut self) {
         for node in self.nodes.values_mut() {
