@@ -342,7 +342,7 @@ async fn install(
     Ok(())
 }
 
-/// Flips one bit of the archive: the host must refuse it.
+/// Changes one bit of the archive: the host must refuse it.
 async fn tamper(client: &Client, say: &Narrator<'_, '_>, pack: &SignedPack) -> Result<(), Failure> {
     let mut octets = pack.tgz.clone();
     if let Some(last) = octets.last_mut() {

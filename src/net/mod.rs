@@ -44,7 +44,7 @@ use room::Rooms;
 /// The `User-Agent` header of this host.
 pub const USER_AGENT: &str = concat!("touchstone/", env!("CARGO_PKG_VERSION"));
 
-/// Idle connections are closed before common servers close them. uvicorn keeps them for five
+/// Unused connections are closed before common servers close them. uvicorn keeps them for five
 /// seconds, and reusing a connection that was just closed costs a visible retry.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 

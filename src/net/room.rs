@@ -82,7 +82,7 @@ impl Room {
         }
     }
 
-    /// Keeps the room until the current call ends; outside a call it is released immediately.
+    /// Holds the room until the current call ends; outside a call it is released immediately.
     pub fn keep(self) {
         if let Ok(call) = CALL.try_with(Arc::clone) {
             call.state().room = Some(self);

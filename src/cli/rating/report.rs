@@ -246,7 +246,7 @@ fn deliver(
     Ok(())
 }
 
-/// Past assessments of an agent.
+/// Earlier assessments of an agent.
 #[derive(Default)]
 pub(super) struct Past {
     /// The latest rating.

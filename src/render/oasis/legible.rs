@@ -6,7 +6,7 @@ use crate::domain::oasis::report::Report;
 use crate::render::plain;
 
 /// The same report without characters that control a terminal, change the text direction or are not
-/// allowed in a document. Keeps line breaks, because answers have several lines.
+/// allowed in a document. Preserves line breaks, because answers have several lines.
 ///
 /// Works on the JSON form, so that no member of the report is missed.
 pub fn legible(report: &Report) -> Result<Report, serde_json::Error> {

@@ -252,7 +252,7 @@ impl Chunk {
         })
     }
 
-    /// Keeps only this host's events about tasks that this host has judged, even if others were
+    /// Retains only this host's events about tasks that this host has judged, even if others were
     /// recorded first.
     fn settle(&mut self) {
         let made_here = std::mem::take(&mut self.made_here);

@@ -81,7 +81,7 @@ impl Room {
         drop(self.0.split(excess));
     }
 
-    /// Keeps the reservation for as long as any slice of `content` exists.
+    /// Holds the reservation for as long as any slice of `content` exists.
     pub fn hold(mut self, content: Vec<u8>) -> Bytes {
         self.shrink(content.len());
         Bytes::from_owner(Held {

@@ -48,7 +48,7 @@ impl Line {
         assert!(serving.await.unwrap_err().is_cancelled());
     }
 
-    /// Keeps connections open and accepts new ones, but forwards nothing.
+    /// Leaves connections open and accepts new ones, but forwards nothing.
     pub fn fall_silent(&self) {
         self.speaks.send_replace(false);
     }

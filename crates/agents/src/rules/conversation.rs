@@ -376,7 +376,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Keeps a provider's call id if it is valid in an event and new in this conversation. Some
+    /// Uses a provider's call id if it is valid in an event and new in this conversation. Some
     /// servers restart their numbering in every turn, and some send no id.
     fn name_call(&mut self, call: &mut ToolCall, n: usize) {
         let usable = (1..=CALL_ID_OCTETS).contains(&call.id.len())

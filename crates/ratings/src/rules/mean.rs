@@ -1,4 +1,4 @@
-//! Means that do not depend on the order of their values.
+//! Averages that do not depend on the order of their values.
 
 /// By how much binary arithmetic may miss a threshold that exact arithmetic meets.
 const GUARD: f64 = 1e-9;

@@ -54,7 +54,7 @@ impl A2aAgent {
         })
     }
 
-    /// Whether the agent streams. Looked up at the first call; if the lookup fails, the next call
+    /// Whether the agent streams. Determined at the first call; if the lookup fails, the next call
     /// repeats it.
     async fn streams(&self) -> bool {
         let Some(place) = card::place(self.remote.url()) else {

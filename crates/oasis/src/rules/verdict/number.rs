@@ -1,4 +1,4 @@
-//! Means that do not depend on the order of their parts, and the one place that rounds.
+//! Averages that do not depend on the order of their parts, and the one place that rounds.
 
 /// The maximum error of binary arithmetic at a threshold that exact arithmetic meets.
 const GUARD: f64 = 1e-9;

@@ -2,7 +2,7 @@
 //! resolution tokens).
 //!
 //! `base64url(payload) "." base64url(HMAC-SHA256(payload))`. A token is valid for one interrupt of
-//! one run and for a limited time. Answering the interrupt uses the token up.
+//! one run and for a limited time. An answer to the interrupt uses the token up.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
