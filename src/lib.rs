@@ -10,6 +10,7 @@
 //! agent      the agent runtime: model turns, tool calls, retries, model adapters
 //! store      event log, work queue and records on SQLite and PostgreSQL
 //! registry   where packs come from: a file, a directory, an HTTP registry
+//! background spawned work, whose panics are caught and logged
 //! system     the real clock and randomness
 //! net        the one guarded HTTP client for everything outgoing
 //! http       the OpenWOP surface: router, auth, SSE
@@ -30,6 +31,7 @@
 
 pub mod agent;
 pub mod app;
+pub mod background;
 pub mod cli;
 pub mod config;
 pub mod demo;

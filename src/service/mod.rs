@@ -14,6 +14,7 @@ pub mod executor;
 pub mod fault;
 pub mod gates;
 pub mod installed;
+pub mod jobs;
 pub mod journal;
 pub mod keys;
 pub mod lease;
