@@ -8,7 +8,6 @@ use std::time::Duration;
 use axum::Router;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
 
 use crate::agent::model::cassette::Cassette;
 use crate::agent::model::command::CommandModel;
@@ -39,6 +38,7 @@ use crate::service::audit::checkpointer::Checkpointer;
 use crate::service::cards::{CardScores, Cards, Rescorer};
 use crate::service::command::Command;
 use crate::service::executor::{EvalWork, Executor};
+use crate::service::jobs::{Periodic, Replica};
 use crate::service::keys::Keys;
 use crate::service::library::Library;
 use crate::service::packs::Packs;
@@ -69,7 +69,8 @@ const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 3600);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often a replica checks whether a periodic job is due.
 const JOBS_EVERY: Duration = Duration::from_secs(60);
-const HOUSEKEEPING: Duration = Duration::from_secs(3600);
+/// How often expired records are deleted.
+const CLEAN_EVERY: Duration = Duration::from_secs(3600);
 /// Half of the advertised interval; the other half is for the work itself.
 const CHECKPOINTS_EVERY: Duration = Duration::from_secs(INTERVAL_SECONDS / 2);
 
@@ -248,25 +249,18 @@ impl App {
             ids.clone(),
             notifier.clone(),
         ));
-        let housekeeper = Housekeeper::new(
-            store.clone(),
-            clock.clone(),
-            ids.mint("replica"),
-            JOBS_EVERY,
-        );
+        let replica = Replica {
+            store: store.clone(),
+            clock: clock.clone(),
+            owner: ids.mint("replica"),
+        };
         let cards = Arc::new(CardScores::new(
             Arc::new(cards(&config.agent_cards)?),
             store.clone(),
             clock.clone(),
             ids.clone(),
         ));
-        let rescorer = Rescorer::new(
-            cards.clone(),
-            store.clone(),
-            clock.clone(),
-            ids.mint("replica"),
-            JOBS_EVERY,
-        );
+        let rescorer = Rescorer::new(cards.clone(), replica.clone());
         let deliverer = Deliverer::new(
             Means {
                 store: store.clone(),
@@ -357,15 +351,10 @@ impl App {
             },
             shutdown: streams.clone(),
         })?;
-        let scheduler = Scheduler::new(state.aaaf().clone(), schedule_owner, JOBS_EVERY);
+        let scheduler = Scheduler::new(state.aaaf().clone(), schedule_owner);
         let router = http::router(state);
-        let checkpointer = Checkpointer::new(
-            store.clone(),
-            clock.clone(),
-            Arc::new(SystemIds),
-            audit_key,
-            CHECKPOINTS_EVERY,
-        );
+        let checkpointer =
+            Checkpointer::new(store.clone(), clock.clone(), Arc::new(SystemIds), audit_key);
         Ok(Self {
             config,
             assesses: command.is_none(),
@@ -377,7 +366,7 @@ impl App {
             worker,
             dispatcher,
             deliverer,
-            housekeeper,
+            housekeeper: Housekeeper::new(replica),
             scheduler,
             rescorer,
             checkpointer,
@@ -438,12 +427,6 @@ impl App {
                 self.assessor.work(shutdown.clone()).await;
             }
         };
-        let schedule = async {
-            // A command runs no periodic jobs; it only does what its arguments say.
-            if self.command.is_none() {
-                self.scheduler.work(shutdown.clone()).await;
-            }
-        };
         let calibrations = async {
             shutdown.cancelled().await;
             self.runs.stop_calibrating().await;
@@ -453,29 +436,65 @@ impl App {
             self.dispatcher.clone().work(shutdown.clone()),
             self.deliverer.clone().work(shutdown.clone()),
             assessments,
-            self.housekeeper.work(shutdown.clone()),
-            schedule,
-            self.rescorer.work(shutdown.clone()),
-            self.checkpointer.work(shutdown.clone()),
-            self.storage.work(shutdown.clone()),
-            self.keep_house(&shutdown),
+            self.repeat_jobs(&shutdown),
             streams,
             calibrations
         );
     }
 
-    async fn keep_house(&self, shutdown: &CancellationToken) {
-        loop {
-            let oldest = self.clock.now().checked_sub(IDEMPOTENCY_RETENTION);
-            if let Ok(oldest) = oldest
-                && let Err(cause) = self.store.expire(oldest).await
-            {
-                warn!(%cause, "old idempotency records could not be deleted");
+    async fn repeat_jobs(&self, shutdown: &CancellationToken) {
+        let later = |name, every| Periodic {
+            name,
+            first: every,
+            every,
+        };
+        let at_once = |name| Periodic {
+            name,
+            first: Duration::ZERO,
+            every: CLEAN_EVERY,
+        };
+        let store = self.store.as_ref();
+        let schedule = async {
+            // A command only assesses what its arguments name.
+            if self.command.is_none() {
+                let job = || self.scheduler.look(shutdown);
+                later("schedule", JOBS_EVERY)
+                    .run(store, shutdown, job)
+                    .await;
             }
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(HOUSEKEEPING) => {}
-            }
+        };
+        let notices = later("notices", JOBS_EVERY);
+        let deletion = later("deletion", JOBS_EVERY);
+        let cards = later("agent_cards", JOBS_EVERY);
+        let checkpoints = later("audit_checkpoints", CHECKPOINTS_EVERY);
+        let retention = at_once("retention");
+        let idempotency = at_once("idempotency");
+        tokio::join!(
+            schedule,
+            notices.run(store, shutdown, || self.housekeeper.look(shutdown)),
+            deletion.run(store, shutdown, || self.housekeeper.delete(shutdown)),
+            cards.run(store, shutdown, || self.rescorer.look_again(shutdown)),
+            checkpoints.run(store, shutdown, || self.checkpoint()),
+            retention.run(store, shutdown, || self.delete_old_runs(shutdown)),
+            idempotency.run(store, shutdown, || self.expire()),
+        );
+    }
+
+    async fn checkpoint(&self) -> Result<(), StoreError> {
+        match self.store.takes_writes().await {
+            true => self.checkpointer.sign_all().await.map(drop),
+            false => Ok(()),
+        }
+    }
+
+    async fn delete_old_runs(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
+        self.storage.sweep(shutdown).await.map(drop)
+    }
+
+    async fn expire(&self) -> Result<(), StoreError> {
+        match self.clock.now().checked_sub(IDEMPOTENCY_RETENTION) {
+            Ok(oldest) => self.store.expire(oldest).await.map(drop),
+            Err(_) => Ok(()),
         }
     }
 }

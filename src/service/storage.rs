@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::access::Caller;
-use super::fault::{chain, internal};
+use super::fault::internal;
 use super::projections::Projections;
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::ids::{RunId, TenantId};
@@ -31,8 +31,6 @@ const EVENTS: u32 = 500;
 const RUNS: u32 = 100;
 /// The principal of retention in the audit log.
 const RETENTION_PRINCIPAL: &str = "host:retention";
-/// Interval between retention sweeps.
-const EVERY: Duration = Duration::from_secs(3600);
 /// Longest reason of a hold, in characters.
 const MAX_REASON: usize = 500;
 
@@ -227,23 +225,7 @@ impl Storage {
         }
     }
 
-    /// Deletes runs past their retention, and masks the logs of deleted runs, until `shutdown`.
-    pub async fn work(&self, shutdown: CancellationToken) {
-        loop {
-            if let Err(cause) = self.sweep(&shutdown).await {
-                warn!(
-                    cause = chain(&cause),
-                    "could not delete runs past their retention; the next sweep will retry"
-                );
-            }
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(EVERY) => {}
-            }
-        }
-    }
-
-    /// One retention sweep.
+    /// Deletes runs past their retention, and masks the logs of deleted runs.
     ///
     /// # Errors
     /// The store failed.

@@ -1,30 +1,36 @@
 //! Periodic jobs (AAAF S7, S12, S15): sending reassessment notices and deleting expired data. One
 //! replica at a time runs a job, under a lease; running a job twice is harmless.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::domain::aaaf::Config;
 use crate::domain::aaaf::evidence::RETENTION_DAYS;
 use crate::domain::aaaf::notice::{Notice, Topic};
 use crate::domain::aaaf::reassess::{Standing, due, is_old};
 use crate::domain::aaaf::validity::{NOTICE, Validity};
+use crate::ports::StoreError;
 use crate::ports::aaaf::{AgentNumber, AssessmentRecord, Ending, Looked};
-use crate::ports::{Clock, StoreError};
-use crate::service::fault::chain;
-use crate::store::Database;
+use crate::service::jobs::{Replica, Shared, Turn};
 
-/// Interval between two checks of all agents.
-const LOOK_EVERY: SignedDuration = SignedDuration::from_hours(1);
-/// Interval between two deletions of expired data.
-const DELETE_EVERY: SignedDuration = SignedDuration::from_hours(24);
-/// Duration of a lease: much longer than any batch takes.
+/// Much longer than any batch takes.
 const LEASE: Duration = Duration::from_secs(120);
+/// Checks all agents.
+const LOOK: Shared = Shared {
+    name: "look",
+    every: SignedDuration::from_hours(1),
+    lease: LEASE,
+};
+/// Deletes expired data.
+const DELETE: Shared = Shared {
+    name: "delete",
+    every: SignedDuration::from_hours(24),
+    lease: LEASE,
+};
 /// Number of agents and badges read at once.
 const AGENTS: u32 = 200;
 /// Badges that expired longer ago get no notice: no host is down for that long, and a user who
@@ -37,119 +43,71 @@ const STRESS_RESULTS: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// Retention of deliveries, which can be sent again until then.
 const DELIVERIES: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// The worker that runs periodic jobs for one replica.
-pub struct Housekeeper {
-    store: Arc<Database>,
-    clock: Arc<dyn Clock>,
-    owner: String,
-    poll: Duration,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Job {
-    Look,
-    Delete,
-}
-
-impl Job {
-    const ALL: [Self; 2] = [Self::Look, Self::Delete];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Look => "look",
-            Self::Delete => "delete",
-        }
-    }
-
-    const fn every(self) -> SignedDuration {
-        match self {
-            Self::Look => LOOK_EVERY,
-            Self::Delete => DELETE_EVERY,
-        }
-    }
-}
+/// Runs the jobs of one replica.
+pub struct Housekeeper(Replica);
 
 impl Housekeeper {
-    /// Creates a worker that checks every `poll` whether a job is due; `owner` must be unique among
-    /// all replicas and starts.
-    pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>, owner: String, poll: Duration) -> Self {
-        Self {
-            store,
-            clock,
-            owner,
-            poll,
-        }
+    pub fn new(replica: Replica) -> Self {
+        Self(replica)
     }
 
-    /// Runs jobs until `shutdown`.
-    pub async fn work(&self, shutdown: CancellationToken) {
-        loop {
-            // Wait first: a process started for a single command has other work to do.
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(self.poll) => {}
-            }
-            self.keep_house(&shutdown).await;
-        }
-    }
-
-    /// Runs the jobs that are due, unless another replica runs them.
-    pub async fn keep_house(&self, shutdown: &CancellationToken) {
-        for job in Job::ALL {
-            match self.take_on(job, shutdown).await {
-                // Another replica runs the job.
-                Ok(()) | Err(StoreError::Fenced) => {}
-                Err(cause) => error!(
-                    job = job.name(),
-                    cause = chain(&cause),
-                    "a housekeeping job failed and will be retried"
-                ),
-            }
-        }
-    }
-
-    async fn take_on(&self, job: Job, shutdown: &CancellationToken) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        let before = now.checked_sub(job.every()).unwrap_or(Timestamp::MIN);
-        let begun = self.store.begin_job(job.name(), &self.owner, before, LEASE);
-        if !begun.await? {
+    /// Sends the due notices, unless another replica does.
+    ///
+    /// # Errors
+    /// The store failed; [`StoreError::Fenced`] if another replica has the job.
+    pub async fn look(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
+        let Some(turn) = self.0.begin(LOOK).await? else {
             return Ok(());
-        }
-        let done = match job {
-            Job::Look => self.look(now, shutdown).await?,
-            Job::Delete => self.delete(now, shutdown).await?,
         };
-        info!(job = job.name(), done, "a housekeeping job has finished");
-        // The next replica starts an interrupted job again.
-        if shutdown.is_cancelled() {
-            return Ok(());
-        }
-        self.store.end_job(job.name(), &self.owner, now).await
+        let told = self.tell_of_all(&turn, shutdown).await?;
+        info!(
+            job = LOOK.name,
+            done = told,
+            "a housekeeping job has finished"
+        );
+        turn.end(shutdown).await
     }
 
-    async fn hold(&self, job: Job) -> Result<(), StoreError> {
-        self.store.hold_job(job.name(), &self.owner, LEASE).await
+    /// Deletes expired data, unless another replica does.
+    ///
+    /// # Errors
+    /// As [`look`](Self::look).
+    pub async fn delete(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
+        let Some(turn) = self.0.begin(DELETE).await? else {
+            return Ok(());
+        };
+        let deleted = self.delete_expired(&turn, shutdown).await?;
+        info!(
+            job = DELETE.name,
+            done = deleted,
+            "a housekeeping job has finished"
+        );
+        turn.end(shutdown).await
     }
 
     /// Sends notices about agents to reassess and returns how many.
-    async fn look(&self, now: Timestamp, shutdown: &CancellationToken) -> Result<u64, StoreError> {
-        let mut told = 0;
+    async fn tell_of_all(
+        &self,
+        turn: &Turn<'_>,
+        shutdown: &CancellationToken,
+    ) -> Result<u64, StoreError> {
+        let (now, mut told) = (turn.now, 0);
         let mut after = AgentNumber(i64::MIN);
         loop {
-            let agents = self.store.every_agent(after, AGENTS).await?;
+            let agents = self.0.store.every_agent(after, AGENTS).await?;
             let Some(last) = agents.last() else { break };
             after = last.agent;
             for agent in agents.iter().filter(|agent| !agent.retired) {
                 told += u64::from(self.look_at(agent, now).await?);
             }
-            self.hold(Job::Look).await?;
+            turn.hold().await?;
             if shutdown.is_cancelled() {
                 break;
             }
         }
-        told += self.look_at_badges(now, shutdown).await?;
+        told += self.look_at_badges(turn, shutdown).await?;
         if told > 0 {
-            self.store.notify_work().await;
+            self.0.store.notify_work().await;
         }
         Ok(told)
     }
@@ -157,13 +115,14 @@ impl Housekeeper {
     /// Sends notices about badges that expire soon or have expired.
     async fn look_at_badges(
         &self,
-        now: Timestamp,
+        turn: &Turn<'_>,
         shutdown: &CancellationToken,
     ) -> Result<u64, StoreError> {
+        let now = turn.now;
         let until = now.checked_add(NOTICE).unwrap_or(Timestamp::MAX);
         let (mut told, mut after) = (0, (before(now, ENDED), i64::MIN));
         while !shutdown.is_cancelled() {
-            let badges = self.store.ending_badges(after, until, AGENTS).await?;
+            let badges = self.0.store.ending_badges(after, until, AGENTS).await?;
             let Some(last) = badges.last() else { break };
             after = (last.valid_until, last.number);
             for badge in &badges {
@@ -175,17 +134,17 @@ impl Housekeeper {
                 };
                 for topic in due(&standing, u64::MAX, now, &[]) {
                     let notice = ending(badge, topic, now);
-                    let news = self.store.tell(badge.organization, &notice).await?;
+                    let news = self.0.store.tell(badge.organization, &notice).await?;
                     told += u64::from(news);
                 }
             }
-            self.hold(Job::Look).await?;
+            turn.hold().await?;
         }
         Ok(told)
     }
 
     async fn look_at(&self, agent: &Looked, now: Timestamp) -> Result<bool, StoreError> {
-        let Some(last) = self.store.last_rating(agent.agent, now).await? else {
+        let Some(last) = self.0.store.last_rating(agent.agent, now).await? else {
             return Ok(false);
         };
         let Ok(config) = Config::read(&last.asked.config) else {
@@ -214,44 +173,44 @@ impl Housekeeper {
         }
         let reason = if enough { "completed_tasks" } else { "age" };
         let notice = reassessment(&last, reason, completed, now);
-        self.store.tell(organization, &notice).await
+        self.0.store.tell(organization, &notice).await
     }
 
     /// Deletes expired data and returns how many rows.
-    async fn delete(
+    async fn delete_expired(
         &self,
-        now: Timestamp,
+        turn: &Turn<'_>,
         shutdown: &CancellationToken,
     ) -> Result<u64, StoreError> {
-        let mut deleted = 0;
+        let (now, mut deleted) = (turn.now, 0);
         let long_ago = before(now, DELIVERIES);
         while !shutdown.is_cancelled() {
-            let some = self.store.forget_deliveries(long_ago, ROWS).await?;
+            let some = self.0.store.forget_deliveries(long_ago, ROWS).await?;
             deleted += some;
             if some == 0 {
                 break;
             }
-            self.hold(Job::Delete).await?;
+            turn.hold().await?;
         }
         let long_ago = before(now, STRESS_RESULTS);
         while !shutdown.is_cancelled() {
-            let some = self.store.forget_stress_results(long_ago, ROWS).await?;
+            let some = self.0.store.forget_stress_results(long_ago, ROWS).await?;
             deleted += some;
             if some == 0 {
                 break;
             }
-            self.hold(Job::Delete).await?;
+            turn.hold().await?;
         }
         let long_ago = before(now, SignedDuration::from_hours(24 * RETENTION_DAYS));
         let mut after = AgentNumber(i64::MIN);
         loop {
-            let agents = self.store.every_agent(after, AGENTS).await?;
+            let agents = self.0.store.every_agent(after, AGENTS).await?;
             let Some(last) = agents.last() else { break };
             after = last.agent;
             for agent in &agents {
-                deleted += self.forget(agent, long_ago, shutdown).await?;
+                deleted += self.forget(turn, agent, long_ago, shutdown).await?;
             }
-            self.hold(Job::Delete).await?;
+            turn.hold().await?;
             if shutdown.is_cancelled() {
                 break;
             }
@@ -261,6 +220,7 @@ impl Housekeeper {
 
     async fn forget(
         &self,
+        turn: &Turn<'_>,
         agent: &Looked,
         before: Timestamp,
         shutdown: &CancellationToken,
@@ -276,7 +236,7 @@ impl Housekeeper {
             if some < u64::from(ROWS) {
                 break;
             }
-            self.hold(Job::Delete).await?;
+            turn.hold().await?;
         }
         Ok(deleted)
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use super::assessments::valid_until;
 use super::{Aaaf, Member, config};
@@ -27,23 +27,23 @@ use crate::ports::aaaf::{
 };
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::access::Caller;
-use crate::service::fault::chain;
+use crate::service::jobs::{Replica, Shared, Turn};
 
 /// The principal of scheduled orders.
 const PRINCIPAL: &str = "schedule";
-const JOB: &str = "schedule";
-/// Interval between two checks of all agents.
-const EVERY: SignedDuration = SignedDuration::from_hours(1);
-/// Duration of a lease: longer than an order, which may collect hundreds of eval runs.
-const LEASE: Duration = Duration::from_secs(300);
+/// Checks all agents. The lease is longer than an order, which may collect hundreds of eval runs.
+const JOB: Shared = Shared {
+    name: "schedule",
+    every: SignedDuration::from_hours(1),
+    lease: Duration::from_secs(300),
+};
 /// Number of agents read at once.
 const AGENTS: u32 = 200;
 
 /// The worker that runs the schedule for one replica.
 pub struct Scheduler {
     aaaf: Arc<Aaaf>,
-    owner: String,
-    poll: Duration,
+    replica: Replica,
 }
 
 struct Scheduled {
@@ -52,55 +52,34 @@ struct Scheduled {
 }
 
 impl Scheduler {
-    /// Creates a worker that checks every `poll` whether the job is due; `owner` must be unique
-    /// among all replicas and starts.
-    pub fn new(aaaf: Arc<Aaaf>, owner: String, poll: Duration) -> Self {
-        Self { aaaf, owner, poll }
-    }
-
-    /// Orders due assessments until `shutdown`.
-    pub async fn work(&self, shutdown: CancellationToken) {
-        loop {
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(self.poll) => {}
-            }
-            self.look(&shutdown).await;
-        }
+    /// Creates a worker; `owner` must be unique among all replicas and starts.
+    pub fn new(aaaf: Arc<Aaaf>, owner: String) -> Self {
+        let replica = Replica {
+            store: aaaf.store.clone(),
+            clock: aaaf.clock.clone(),
+            owner,
+        };
+        Self { aaaf, replica }
     }
 
     /// Orders due assessments, if the job is due and no other replica runs it.
-    pub async fn look(&self, shutdown: &CancellationToken) {
-        match self.take_on(shutdown).await {
-            // Another replica runs the job.
-            Ok(()) | Err(StoreError::Fenced) => {}
-            Err(cause) => error!(
-                cause = chain(&cause),
-                "could not order scheduled assessments; the host will retry"
-            ),
-        }
-    }
-
-    async fn take_on(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
-        let (store, now) = (&self.aaaf.store, self.aaaf.clock.now());
-        let before = now.checked_sub(EVERY).unwrap_or(Timestamp::MIN);
-        if !store.begin_job(JOB, &self.owner, before, LEASE).await? {
+    ///
+    /// # Errors
+    /// The store failed; [`StoreError::Fenced`] if another replica has the job.
+    pub async fn look(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
+        let Some(turn) = self.replica.begin(JOB).await? else {
             return Ok(());
-        }
-        self.order_due(now, shutdown).await?;
-        // The next replica starts an interrupted job again.
-        if shutdown.is_cancelled() {
-            return Ok(());
-        }
-        store.end_job(JOB, &self.owner, now).await
+        };
+        self.order_due(&turn, shutdown).await?;
+        turn.end(shutdown).await
     }
 
     async fn order_due(
         &self,
-        now: Timestamp,
+        turn: &Turn<'_>,
         shutdown: &CancellationToken,
     ) -> Result<(), StoreError> {
-        let store = &self.aaaf.store;
+        let (store, now) = (&self.aaaf.store, turn.now);
         let mut after = AgentNumber(i64::MIN);
         // Consecutive agents often belong to the same organization.
         let mut known: Option<(OrganizationNumber, Option<Scheduled>)> = None;
@@ -117,14 +96,14 @@ impl Scheduler {
                 if let Some(of) = &of
                     && self.order_for(of, agent, now).await?
                 {
-                    store.hold_job(JOB, &self.owner, LEASE).await?;
+                    turn.hold().await?;
                 }
                 known = Some((number, of));
                 if shutdown.is_cancelled() {
                     return Ok(());
                 }
             }
-            store.hold_job(JOB, &self.owner, LEASE).await?;
+            turn.hold().await?;
         }
         Ok(())
     }

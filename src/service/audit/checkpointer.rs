@@ -1,9 +1,7 @@
 //! Signs checkpoints of every tenant's audit log while the host runs (OpenWOP audit-log-integrity).
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::domain::audit::checkpoint::{Checkpoint, MAX_ENTRIES};
@@ -11,7 +9,6 @@ use crate::domain::audit::{Link, Walk};
 use crate::domain::ids::TenantId;
 use crate::domain::pack::keys::SecretKey;
 use crate::ports::{Clock, Ids, StoreError};
-use crate::service::fault::{chain, note_outage};
 use crate::store::Database;
 
 /// Tenants read per page.
@@ -23,43 +20,20 @@ pub struct Checkpointer {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     key: SecretKey,
-    every: Duration,
 }
 
 impl Checkpointer {
-    /// A checkpointer that looks for new entries every `every`.
     pub fn new(
         store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         key: SecretKey,
-        every: Duration,
     ) -> Self {
         Self {
             store,
             clock,
             ids,
             key,
-            every,
-        }
-    }
-
-    /// Works until `shutdown`.
-    pub async fn work(&self, shutdown: CancellationToken) {
-        loop {
-            // Not at once: a process started for a single command has other work.
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(self.every) => {}
-            }
-            if !self.store.takes_writes().await {
-                continue;
-            }
-            if let Err(cause) = self.sign_all().await {
-                note_outage(self.store.as_ref(), &cause);
-                let cause = chain(&cause);
-                error!(cause, "could not sign the audit log; retrying");
-            }
         }
     }
 

@@ -491,7 +491,6 @@ impl TestHost {
             self.clock.clone(),
             Arc::new(SystemIds),
             SecretKey::from_random(AUDIT_KEY),
-            Duration::from_secs(3600),
         );
         checkpointer.sign_all().await.unwrap()
     }

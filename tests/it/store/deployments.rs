@@ -1,7 +1,6 @@
 //! Deployments, policies and the audit log.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rstest::rstest;
 use serde_json::json;
@@ -406,13 +405,11 @@ fn audit_key() -> SecretKey {
 }
 
 fn checkpointer(store: &Arc<Database>) -> Checkpointer {
-    let every = Duration::from_secs(3600);
     Checkpointer::new(
         store.clone(),
         Arc::new(SystemClock),
         Arc::new(SystemIds),
         audit_key(),
-        every,
     )
 }
 

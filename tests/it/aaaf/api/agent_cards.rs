@@ -10,6 +10,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use touchstone::service::cards::Rescorer;
+use touchstone::service::jobs;
 use touchstone::system::SystemClock;
 
 use super::webhooks::subscribed;
@@ -29,20 +30,20 @@ struct Replica {
 impl Replica {
     fn of(site: &Site, name: &str) -> Self {
         let clock = Told::at(Timestamp::now());
-        let rescorer = Rescorer::new(
-            site.host.cards.clone(),
-            site.host.store.clone(),
-            clock.clone(),
-            name.to_owned(),
-            Duration::from_secs(60),
-        );
+        let replica = jobs::Replica {
+            store: site.host.store.clone(),
+            clock: clock.clone(),
+            owner: name.to_owned(),
+        };
+        let rescorer = Rescorer::new(site.host.cards.clone(), replica);
         Self { rescorer, clock }
     }
 
     /// Moves the clock and runs the recheck.
     async fn look_again(&self, seconds: i64) {
         self.clock.advance(seconds);
-        self.rescorer.look_again(&CancellationToken::new()).await;
+        let shutdown = CancellationToken::new();
+        self.rescorer.look_again(&shutdown).await.unwrap();
     }
 }
 

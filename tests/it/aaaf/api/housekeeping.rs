@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use touchstone::domain::ids::RunId;
 use touchstone::ports::aaaf::{Outcome, StressResult};
 use touchstone::service::aaaf::housekeeping::Housekeeper;
+use touchstone::service::jobs::Replica;
 
 use super::appeals;
 use super::assessments::{assessed, collecting_for, ordered, tasks};
@@ -28,18 +29,30 @@ struct House {
 impl House {
     fn of(site: &Site) -> Self {
         let clock = Told::at(Timestamp::now());
-        let (store, owner) = (site.host.store.clone(), "keeper".to_owned());
-        Self {
-            keeper: Housekeeper::new(store, clock.clone(), owner, Duration::from_secs(60)),
-            clock,
-        }
+        let keeper = keeper(site, clock.clone());
+        Self { keeper, clock }
     }
 
     /// Moves the clock and runs the housekeeping jobs.
     async fn keep(&self, seconds: i64) {
         self.clock.advance(seconds);
-        self.keeper.keep_house(&CancellationToken::new()).await;
+        keep_house(&self.keeper).await;
     }
+}
+
+pub fn keeper(site: &Site, clock: Arc<Told>) -> Housekeeper {
+    Housekeeper::new(Replica {
+        store: site.host.store.clone(),
+        clock,
+        owner: "keeper".to_owned(),
+    })
+}
+
+/// Runs all housekeeping jobs.
+pub async fn keep_house(keeper: &Housekeeper) {
+    let shutdown = CancellationToken::new();
+    keeper.look(&shutdown).await.unwrap();
+    keeper.delete(&shutdown).await.unwrap();
 }
 
 /// A rated agent's id and its assessment.

@@ -1,7 +1,5 @@
 //! Assessments that the host requests on an organization's schedule.
 
-use std::time::Duration;
-
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -18,9 +16,8 @@ const FAILED: &str = "reassessment.failed";
 /// Runs the scheduler as a replica would, this many days from now.
 async fn look(site: &Site, replica: &str, days: i64) {
     site.host.clock.ahead(days);
-    let poll = Duration::from_secs(60);
-    let scheduler = Scheduler::new(site.host.aaaf.clone(), replica.to_owned(), poll);
-    scheduler.look(&CancellationToken::new()).await;
+    let scheduler = Scheduler::new(site.host.aaaf.clone(), replica.to_owned());
+    scheduler.look(&CancellationToken::new()).await.unwrap();
 }
 
 async fn configure(site: &Site, settings: &Value) {

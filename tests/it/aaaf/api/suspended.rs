@@ -8,12 +8,11 @@ use axum::http::{Method, StatusCode};
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
-use touchstone::service::aaaf::housekeeping::Housekeeper;
 use touchstone::system::SystemClock;
 
 use super::assessments::{assessed, collecting_for, ordered, tasks};
 use super::badges::certified;
+use super::housekeeping::{keep_house, keeper};
 use super::{Engine, Organization, Site, site};
 use crate::support::clock::Told;
 use crate::webhooks::receiver::{Answer, Receiver};
@@ -133,19 +132,14 @@ async fn a_badge_that_ends_is_told_of_once_its_organization_is_active(
         .await;
     assessed(&site, &json!({"agent_id": agent, "type": "passive_only"})).await;
     let clock = Told::at(Timestamp::now());
-    let keeper = Housekeeper::new(
-        site.host.store.clone(),
-        clock.clone(),
-        "keeper".to_owned(),
-        Duration::from_secs(60),
-    );
+    let keeper = keeper(&site, clock.clone());
     becomes(&site, "suspended").await;
     clock.advance(89 * 86_400);
-    keeper.keep_house(&CancellationToken::new()).await;
+    keep_house(&keeper).await;
     becomes(&site, "active").await;
     assert_eq!(site.get(&deliveries).await.json()["data"], json!([]));
     clock.advance(2 * 3600);
-    keeper.keep_house(&CancellationToken::new()).await;
+    keep_house(&keeper).await;
     let told = site.get(&deliveries).await.json();
     assert_eq!(told["data"][0]["event"], "badge.expiring", "{told}");
 }
