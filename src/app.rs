@@ -38,7 +38,7 @@ use crate::service::audit::checkpointer::Checkpointer;
 use crate::service::cards::{CardScores, Cards, Rescorer};
 use crate::service::command::Command;
 use crate::service::executor::{EvalWork, Executor};
-use crate::service::jobs::{Periodic, Replica};
+use crate::service::jobs::{self, Periodic, Replica};
 use crate::service::keys::Keys;
 use crate::service::library::Library;
 use crate::service::packs::Packs;
@@ -137,7 +137,7 @@ pub struct App {
     checkpointer: Checkpointer,
     storage: Arc<Storage>,
     runs: Arc<Runs>,
-    assessor: Assessor,
+    assessor: Arc<Assessor>,
     router: Router,
     local_key: SecretString,
     streams: CancellationToken,
@@ -424,7 +424,7 @@ impl App {
         };
         let assessments = async {
             if self.assesses {
-                self.assessor.work(shutdown.clone()).await;
+                jobs::perform(self.assessor.clone(), shutdown.clone()).await;
             }
         };
         let calibrations = async {
@@ -433,8 +433,8 @@ impl App {
         };
         tokio::join!(
             self.worker.clone().work(shutdown.clone()),
-            self.dispatcher.clone().work(shutdown.clone()),
-            self.deliverer.clone().work(shutdown.clone()),
+            jobs::perform(self.dispatcher.clone(), shutdown.clone()),
+            jobs::perform(self.deliverer.clone(), shutdown.clone()),
             assessments,
             self.repeat_jobs(&shutdown),
             streams,

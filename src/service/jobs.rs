@@ -44,7 +44,7 @@ pub trait Leased: Send + Sync + 'static {
     async fn claim(&self) -> Result<Option<Self::Claim>, StoreError>;
 
     /// The id of the claimed work, for log lines.
-    fn id<'c>(&self, claim: &'c Self::Claim) -> &'c str;
+    fn id(claim: &Self::Claim) -> &str;
 
     /// Performs the work, extends its lease while that is needed, and gives it back at the end. At
     /// `shutdown` it stops at the next suitable point.
@@ -95,7 +95,7 @@ async fn perform_next<L: Leased>(
         Ok(Some(claim)) => {
             let (work, shutdown) = (work.clone(), shutdown.clone());
             claims.spawn(async move {
-                let id = work.id(&claim).to_owned();
+                let id = L::id(&claim).to_owned();
                 let performed = supervised(L::NAME, work.perform(claim, &shutdown)).await;
                 if let Ok(Err(cause)) = performed {
                     report(work.store(), L::NAME, &id, &cause);

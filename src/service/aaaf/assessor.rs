@@ -26,7 +26,8 @@ use crate::domain::aaaf::{Config, Insufficient, Rating, Scored, Scoring, Unscore
 use crate::ports::aaaf::{AssessmentClaim, AssessmentRecord, BadgeRecord, Finding};
 use crate::ports::{Clock, StoreError};
 use crate::protocol::error::Problem;
-use crate::service::fault::{chain, internal, note_outage};
+use crate::service::fault::{chain, internal};
+use crate::service::jobs::{Failure, Leased};
 use crate::store::Database;
 
 /// Maximum number of claims of one assessment: the first and one retry.
@@ -107,6 +108,50 @@ impl From<Finding> for Outcome {
     }
 }
 
+#[async_trait]
+impl Leased for Assessor {
+    const NAME: &'static str = "assessments";
+
+    type Claim = AssessmentClaim;
+
+    fn store(&self) -> &Database {
+        &self.store
+    }
+
+    fn at_once(&self) -> usize {
+        1
+    }
+
+    fn poll(&self) -> Duration {
+        self.settings.poll
+    }
+
+    async fn claim(&self) -> Result<Option<AssessmentClaim>, StoreError> {
+        let own = self.bench.command().map(|command| command.assessments());
+        if own.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(None);
+        }
+        let (lease, now) = (self.settings.lease, self.clock.now());
+        self.store
+            .claim_assessment(&self.owner, own.as_deref(), lease, now)
+            .await
+    }
+
+    fn id(claim: &AssessmentClaim) -> &str {
+        &claim.record.id
+    }
+
+    async fn perform(&self, claim: AssessmentClaim, _: &CancellationToken) -> Result<(), Failure> {
+        let assessment_id = &claim.record.id;
+        let fence = claim.fence.0;
+        debug!(assessment_id, claim = fence, "working on an assessment");
+        if let Left::Ended = self.carry_out(&claim).await? {
+            info!(assessment_id, "an assessment has ended");
+        }
+        Ok(())
+    }
+}
+
 impl Assessor {
     /// Creates a worker; `owner` must be unique among all replicas and starts.
     pub fn new(
@@ -116,72 +161,15 @@ impl Assessor {
         owner: String,
         settings: AssessorSettings,
         bench: Bench,
-    ) -> Self {
-        Self {
+    ) -> Arc<Self> {
+        Arc::new(Self {
             bench,
             store,
             clock,
             issuer,
             owner,
             settings,
-        }
-    }
-
-    pub async fn work(&self, shutdown: CancellationToken) {
-        while !shutdown.is_cancelled() {
-            if self.work_on_one().await {
-                continue;
-            }
-            tokio::select! {
-                () = shutdown.cancelled() => {}
-                () = self.store.work_waiting(self.settings.poll) => {}
-            }
-        }
-    }
-
-    /// Claims one assessment and works on it. Returns whether there was one.
-    async fn work_on_one(&self) -> bool {
-        let own = self.bench.command().map(|command| command.assessments());
-        // Results that cannot be written would be lost, and work that is lost twice fails the
-        // assessment.
-        if own.as_ref().is_some_and(Vec::is_empty) || !self.store.takes_writes().await {
-            return false;
-        }
-        let (lease, now) = (self.settings.lease, self.clock.now());
-        let claimed = self
-            .store
-            .claim_assessment(&self.owner, own.as_deref(), lease, now)
-            .await;
-        let claim = match claimed {
-            Ok(Some(claim)) => claim,
-            Ok(None) => return false,
-            Err(cause) => {
-                self.report(&cause, "could not read the pending assessments");
-                return false;
-            }
-        };
-        let id = claim.record.id.clone();
-        debug!(
-            assessment_id = id,
-            claim = claim.fence.0,
-            "working on an assessment"
-        );
-        match self.carry_out(&claim).await {
-            Ok(Left::Ended) => info!(assessment_id = id, "an assessment has ended"),
-            Ok(Left::Waiting) => {}
-            // Another worker has claimed it.
-            Err(StoreError::Fenced) => {}
-            Err(cause) => self.report(
-                &cause,
-                "could not work on an assessment; its lease will expire",
-            ),
-        }
-        true
-    }
-
-    fn report(&self, cause: &StoreError, what: &'static str) {
-        note_outage(self.store.as_ref(), cause);
-        error!(cause = chain(cause), "{what}");
+        })
     }
 
     async fn carry_out(&self, claim: &AssessmentClaim) -> Result<Left, StoreError> {

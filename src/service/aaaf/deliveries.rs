@@ -7,13 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use jiff::SignedDuration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::domain::aaaf::notice::schedule::{Outcome, next};
 use crate::domain::retry_after::retry_after;
@@ -21,8 +20,8 @@ use crate::domain::sealing::owner;
 use crate::domain::webhook::{Secret, Secrets, standard_headers};
 use crate::ports::aaaf::{Attempted, DueDelivery, NoticeClaim, NoticeWebhook};
 use crate::ports::{Clock, Ids, StoreError, Undelivered};
-use crate::service::fault::{chain, note_outage};
-use crate::service::vault::{Vault, VaultError};
+use crate::service::jobs::{Failure, Leased};
+use crate::service::vault::Vault;
 use crate::store::Database;
 use crate::telemetry::names;
 
@@ -52,109 +51,61 @@ pub struct Deliverer {
     means: Means,
     owner: String,
     poll: Duration,
-    turns: TaskTracker,
-    places: Arc<Semaphore>,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum Ended {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Vault(#[from] VaultError),
-    #[error("the stored webhook secret is corrupt")]
-    NoSecret,
+#[async_trait]
+impl Leased for Deliverer {
+    const NAME: &'static str = "notices";
+
+    type Claim = NoticeClaim;
+
+    fn store(&self) -> &Database {
+        &self.means.store
+    }
+
+    fn at_once(&self) -> usize {
+        AT_ONCE
+    }
+
+    fn poll(&self) -> Duration {
+        self.poll
+    }
+
+    async fn claim(&self) -> Result<Option<NoticeClaim>, StoreError> {
+        let Means { store, clock, .. } = &self.means;
+        store
+            .claim_notice_webhook(&self.owner, LEASE, clock.now())
+            .await
+    }
+
+    fn id(claim: &NoticeClaim) -> &str {
+        &claim.webhook.id
+    }
+
+    async fn perform(
+        &self,
+        claim: NoticeClaim,
+        shutdown: &CancellationToken,
+    ) -> Result<(), Failure> {
+        self.serve(&claim, shutdown).await?;
+        self.means.store.release_notice_webhook(&claim).await?;
+        Ok(())
+    }
 }
 
 impl Deliverer {
     /// Creates a worker that checks for due deliveries at least every `poll`; `owner` must be
     /// unique among all replicas and starts.
     pub fn new(means: Means, owner: String, poll: Duration) -> Arc<Self> {
-        Arc::new(Self {
-            means,
-            owner,
-            poll,
-            turns: TaskTracker::new(),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
-        })
-    }
-
-    /// Delivers until `shutdown`; attempts in progress finish first.
-    pub async fn work(self: Arc<Self>, shutdown: CancellationToken) {
-        while !shutdown.is_cancelled() {
-            let place = tokio::select! {
-                () = shutdown.cancelled() => break,
-                place = self.places.clone().acquire_owned() => place,
-            };
-            let Ok(place) = place else { break };
-            match self.claim().await {
-                Ok(Some(claim)) => self.start(claim, place, &shutdown),
-                nothing => {
-                    if let Err(cause) = nothing {
-                        note_outage(self.means.store.as_ref(), &cause);
-                        error!(cause = chain(&cause), "could not read the due deliveries");
-                    }
-                    drop(place);
-                    tokio::select! {
-                        () = shutdown.cancelled() => {}
-                        () = self.means.store.work_waiting(self.poll) => {}
-                    }
-                }
-            }
-        }
-        self.turns.close();
-        self.turns.wait().await;
-    }
-
-    async fn claim(&self) -> Result<Option<NoticeClaim>, StoreError> {
-        let now = self.means.clock.now();
-        let store = &self.means.store;
-        // Without recording its outcome, a delivery would be repeated over and over.
-        if !store.takes_writes().await {
-            return Ok(None);
-        }
-        store.claim_notice_webhook(&self.owner, LEASE, now).await
-    }
-
-    fn start(
-        self: &Arc<Self>,
-        claim: NoticeClaim,
-        place: OwnedSemaphorePermit,
-        shutdown: &CancellationToken,
-    ) {
-        let (deliverer, shutdown) = (self.clone(), shutdown.clone());
-        self.turns.spawn(async move {
-            match deliverer.serve(&claim, &shutdown).await {
-                Ok(()) => {
-                    let released = deliverer.means.store.release_notice_webhook(&claim).await;
-                    if let Err(cause) = released {
-                        warn!(
-                            webhook_id = claim.webhook.id,
-                            cause = chain(&cause),
-                            "could not release a webhook's lease; it will expire"
-                        );
-                    }
-                }
-                // Another replica has claimed the webhook, or the webhook was deleted.
-                Err(Ended::Store(StoreError::Fenced)) => {}
-                // Keep the lease until it expires, so that the next try is not immediate.
-                Err(cause) => {
-                    if let Ended::Store(cause) = &cause {
-                        note_outage(deliverer.means.store.as_ref(), cause);
-                    }
-                    error!(
-                        webhook_id = claim.webhook.id,
-                        cause = chain(&cause),
-                        "cannot deliver to a webhook"
-                    );
-                }
-            }
-            drop(place);
-        });
+        Arc::new(Self { means, owner, poll })
     }
 
     /// Makes attempts until none is due, the endpoint is disabled or the turn is over.
-    async fn serve(&self, claim: &NoticeClaim, shutdown: &CancellationToken) -> Result<(), Ended> {
+    async fn serve(
+        &self,
+        claim: &NoticeClaim,
+        shutdown: &CancellationToken,
+    ) -> Result<(), Failure> {
         let store = &self.means.store;
         let secrets = self.secrets(&claim.webhook)?;
         let mut health = claim.webhook.health;
@@ -251,7 +202,7 @@ impl Deliverer {
         f64::from(u16::from_be_bytes([a, b])) / f64::from(u16::MAX)
     }
 
-    fn secrets(&self, webhook: &NoticeWebhook) -> Result<Secrets, Ended> {
+    fn secrets(&self, webhook: &NoticeWebhook) -> Result<Secrets, Failure> {
         let current = self.opened(webhook, &webhook.secrets.current)?;
         let previous = match &webhook.secrets.previous {
             Some((sealed, until)) if self.means.clock.now() < *until => {
@@ -262,10 +213,10 @@ impl Deliverer {
         Ok(Secrets { current, previous })
     }
 
-    fn opened(&self, webhook: &NoticeWebhook, sealed: &str) -> Result<Secret, Ended> {
+    fn opened(&self, webhook: &NoticeWebhook, sealed: &str) -> Result<Secret, Failure> {
         let owner = owner::notice_webhook(&webhook.id);
         let octets = self.means.vault.open(&owner, sealed)?;
-        let text = String::from_utf8(octets).map_err(|_| Ended::NoSecret)?;
+        let text = String::from_utf8(octets).map_err(|_| "the stored webhook secret is corrupt")?;
         Ok(Secret::kept(text))
     }
 }

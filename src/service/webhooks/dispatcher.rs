@@ -13,18 +13,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tracing::{error, info, warn};
+use tracing::info;
 
 use crate::domain::ids::RunId;
 use crate::domain::webhook::delivery::Addressed;
 use crate::domain::webhook::{Admission, Delivery};
 use crate::ports::{Clock, Followed, Notifier, StoreError, StoredEvent, WebhookClaim, Window};
-use crate::service::fault::{chain, note_outage};
+use crate::service::jobs::{Failure, Leased};
 use crate::store::Database;
 use crate::telemetry::names;
 
@@ -54,8 +53,6 @@ pub struct Dispatcher {
     clock: Arc<dyn Clock>,
     notifier: Arc<dyn Notifier>,
     owner: String,
-    turns: TaskTracker,
-    places: Arc<Semaphore>,
 }
 
 impl Dispatcher {
@@ -71,86 +68,58 @@ impl Dispatcher {
             clock,
             notifier,
             owner,
-            turns: TaskTracker::new(),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
         })
     }
+}
 
-    /// Serves until `shutdown`; attempts in progress are finished.
-    pub async fn work(self: Arc<Self>, shutdown: CancellationToken) {
-        while !shutdown.is_cancelled() {
-            let place = tokio::select! {
-                () = shutdown.cancelled() => break,
-                place = self.places.clone().acquire_owned() => place,
-            };
-            let Ok(place) = place else { break };
-            let began = Instant::now();
-            let claimed = match self.store.takes_writes().await {
-                true => self.store.claim_webhook(&self.owner, LEASE).await,
-                // A delivery that cannot be recorded would be repeated endlessly.
-                false => Ok(None),
-            };
-            match claimed {
-                Ok(Some(claim)) => self.start(claim, place, &shutdown),
-                Ok(None) => {
-                    drop(place);
-                    let pause = pause_after(began.elapsed());
-                    tokio::select! {
-                        () = shutdown.cancelled() => {}
-                        () = self.wait(pause) => {}
-                    }
-                }
-                Err(cause) => {
-                    note_outage(self.store.as_ref(), &cause);
-                    error!(
-                        cause = chain(&cause),
-                        "could not search for due webhook subscriptions"
-                    );
-                    tokio::select! {
-                        () = shutdown.cancelled() => {}
-                        () = tokio::time::sleep(LOOK_EVERY) => {}
-                    }
-                }
-            }
-        }
-        self.turns.close();
-        self.turns.wait().await;
+#[async_trait]
+impl Leased for Dispatcher {
+    const NAME: &'static str = "webhooks";
+
+    type Claim = WebhookClaim;
+
+    fn store(&self) -> &Database {
+        &self.store
     }
 
-    async fn wait(&self, pause: Duration) {
-        self.store.any_run_changed(LOOK_EVERY).await;
-        tokio::time::sleep(pause).await;
+    fn at_once(&self) -> usize {
+        AT_ONCE
     }
 
-    fn start(
-        self: &Arc<Self>,
+    fn poll(&self) -> Duration {
+        LOOK_EVERY
+    }
+
+    async fn claim(&self) -> Result<Option<WebhookClaim>, StoreError> {
+        self.store.claim_webhook(&self.owner, LEASE).await
+    }
+
+    fn id(claim: &WebhookClaim) -> &str {
+        claim.webhook.id.as_str()
+    }
+
+    async fn perform(
+        &self,
         claim: WebhookClaim,
-        place: OwnedSemaphorePermit,
         shutdown: &CancellationToken,
-    ) {
-        let (dispatcher, shutdown) = (self.clone(), shutdown.clone());
-        self.turns.spawn(async move {
-            let mut turn = Turn {
-                ends: dispatcher.clock.uptime() + TURN,
-                store: dispatcher.store.clone(),
-                clock: dispatcher.clock.clone(),
-                notifier: dispatcher.notifier.clone(),
-                wanted: HashMap::new(),
-                shutdown,
-                claim,
-            };
-            match turn.take().await {
-                Ok(()) => turn.give_back().await,
-                // Another replica serves it now, or it was removed.
-                Err(StoreError::Fenced) => {}
-                // Let the lease expire: the next attempt should not follow at once.
-                Err(cause) => {
-                    note_outage(dispatcher.store.as_ref(), &cause);
-                    error!(webhook_id = %turn.claim.webhook.id, cause = chain(&cause), "could not serve a webhook subscription");
-                }
-            }
-            drop(place);
-        });
+    ) -> Result<(), Failure> {
+        let mut turn = Turn {
+            ends: self.clock.uptime() + TURN,
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            notifier: self.notifier.clone(),
+            wanted: HashMap::new(),
+            shutdown: shutdown.clone(),
+            claim,
+        };
+        turn.take().await?;
+        self.store.release_webhook(&turn.claim).await?;
+        Ok(())
+    }
+
+    async fn idle(&self, search: Duration) {
+        self.store.any_run_changed(LOOK_EVERY).await;
+        sleep(pause_after(search)).await;
     }
 }
 
@@ -300,12 +269,6 @@ impl Turn {
         });
         self.wanted.insert(run.clone(), wanted);
         Ok(wanted)
-    }
-
-    async fn give_back(&self) {
-        if let Err(cause) = self.store.release_webhook(&self.claim).await {
-            warn!(webhook_id = %self.claim.webhook.id, cause = chain(&cause), "could not release a webhook's lease; it will expire");
-        }
     }
 }
 

@@ -53,6 +53,7 @@ use touchstone::service::attestations::Attester;
 use touchstone::service::audit::checkpointer::Checkpointer;
 use touchstone::service::cards::{CardScores, Cards};
 use touchstone::service::executor::{EvalWork, Executor};
+use touchstone::service::jobs;
 use touchstone::service::keys::{Issue, Keys};
 use touchstone::service::library::Library;
 use touchstone::service::packs::Packs;
@@ -533,8 +534,7 @@ impl TestHost {
             bench,
         );
         let shutdown = self.shutdown.child_token();
-        let until = shutdown.clone();
-        tokio::spawn(async move { assessor.work(until).await });
+        tokio::spawn(jobs::perform(assessor, shutdown.clone()));
         shutdown
     }
 
@@ -548,7 +548,7 @@ impl TestHost {
             vault: self.vault.clone(),
         };
         let deliverer = Deliverer::new(means, "test".to_owned(), Duration::from_millis(20));
-        tokio::spawn(deliverer.work(self.shutdown.clone()));
+        tokio::spawn(jobs::perform(deliverer, self.shutdown.clone()));
     }
 
     /// Starts a dispatcher that delivers to all subscribers.
@@ -559,7 +559,7 @@ impl TestHost {
             self.notifier.clone(),
             "test".to_owned(),
         );
-        tokio::spawn(dispatcher.work(self.shutdown.clone()));
+        tokio::spawn(jobs::perform(dispatcher, self.shutdown.clone()));
     }
 
     /// A host with workers, the agent, and one imported suite of the first tenant.

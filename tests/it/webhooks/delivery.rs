@@ -11,6 +11,7 @@ use touchstone::domain::ids::RunId;
 use touchstone::domain::webhook::{Circuit, Secret, Secrets};
 use touchstone::net::WebhookClient;
 use touchstone::ports::{Claimable, Clock as _, Fence, Head, WebhookRecord};
+use touchstone::service::jobs;
 use touchstone::service::webhooks::dispatcher::Dispatcher;
 use touchstone::store::Database;
 
@@ -36,7 +37,7 @@ impl Replica {
             name.to_owned(),
         );
         let shutdown = CancellationToken::new();
-        let task = tokio::spawn(dispatcher.work(shutdown.clone()));
+        let task = tokio::spawn(jobs::perform(dispatcher, shutdown.clone()));
         Self { shutdown, task }
     }
 
