@@ -10,7 +10,7 @@ use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 
 /// Fencing token: increases with every claim of a run; an append with an older one is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fence(pub i64);
 
 /// A run that this replica may execute until its lease ends.

@@ -8,17 +8,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tracing::{error, info};
 
 use super::command::Command;
 use super::executor::{Executor, Outcome, RunControl};
-use super::fault::note_outage;
-use super::lease::LeaseTerm;
+use super::fault::{chain, note_outage};
+use super::jobs::{self, Failure, Leased};
+use super::lease::{Lease, LeaseTerm};
+use crate::background::{spawn, supervised};
 use crate::domain::ids::{RunId, TenantId};
 use crate::ports::{
     CancelRequest, Claim, Claimable, Clock, Fence, Outage, PauseRequest, StoreError,
@@ -59,21 +61,107 @@ pub struct Worker {
     /// The command this process runs; `None` for a host, which executes everything queued for
     /// hosts.
     command: Option<Arc<Command>>,
-    held: Mutex<HashMap<RunId, Held>>,
+    held: Mutex<HashMap<Key, Held>>,
     /// When runs that were parked here may be claimed again. Any replica may claim them then; this
     /// only saves the wait for the next read of the queue.
     wakes: Mutex<BTreeSet<Timestamp>>,
-    runs: TaskTracker,
 }
 
+type Key = (RunId, Fence);
+
+/// What the worker knows of a run that it holds.
 struct Held {
     tenant: TenantId,
-    fence: Fence,
     cancel: watch::Sender<Option<CancelRequest>>,
     pause: watch::Sender<Option<PauseRequest>>,
     term: LeaseTerm,
     /// Set when the lease is lost.
     lost: CancellationToken,
+}
+
+/// A claimed run, and what its execution learns from the worker.
+pub struct Claimed {
+    claim: Claim,
+    cancelled: watch::Receiver<Option<CancelRequest>>,
+    paused: watch::Receiver<Option<PauseRequest>>,
+    lease: Lease,
+    lost: CancellationToken,
+}
+
+#[async_trait]
+impl Leased for Worker {
+    const NAME: &'static str = "runs";
+
+    type Claim = Claimed;
+
+    fn store(&self) -> &Database {
+        &self.store
+    }
+
+    /// The claim itself counts the slots: a run to be cancelled takes a moment and no slot, so it
+    /// must not wait for one.
+    fn at_once(&self) -> usize {
+        usize::MAX
+    }
+
+    fn poll(&self) -> Duration {
+        self.settings.poll
+    }
+
+    async fn claim(&self) -> Result<Option<Claimed>, StoreError> {
+        let sated = self.sated();
+        let own = self.command.as_ref().map(|command| command.runs());
+        let free = self.held().len() < self.settings.max_runs;
+        let which = match &own {
+            Some(runs) => Claimable::Named(if free { runs } else { &[] }),
+            None if free => Claimable::Except(&sated),
+            None => Claimable::Cancelled,
+        };
+        let lease = self.settings.lease;
+        let asked_at = self.clock.uptime();
+        let claim = within(lease / 3, self.store.claim(&self.owner, which, lease)).await?;
+        Ok(claim.map(|claim| self.hold(claim, LeaseTerm::new(asked_at, lease))))
+    }
+
+    fn id(claimed: &Claimed) -> &str {
+        claimed.claim.run.run_id.as_str()
+    }
+
+    async fn perform(&self, claimed: Claimed, shutdown: &CancellationToken) -> Result<(), Failure> {
+        let claim = claimed.claim;
+        let key = (claim.run.run_id.clone(), claim.fence);
+        let (run_id, fence) = &key;
+        info!(%run_id, fence = fence.0, "executing run");
+        let control = RunControl {
+            cancelled: claimed.cancelled,
+            paused: claimed.paused,
+            lease: claimed.lease,
+            lost: claimed.lost,
+            draining: shutdown.clone(),
+            drain: self.settings.drain,
+        };
+        let executed = supervised(Self::NAME, self.executor.execute(claim, control)).await;
+        // A broken run keeps its lease until it expires, so that others do not fail at once in the
+        // same way.
+        let given_back = match executed.unwrap_or(Outcome::Broken) {
+            Outcome::GivenBack => self.store.release(run_id, *fence).await,
+            Outcome::Parked(wait) => {
+                self.wake_at(wait.until);
+                self.store.park(run_id, *fence, wait).await
+            }
+            Outcome::Ended | Outcome::Broken => Ok(()),
+        };
+        self.held().remove(&key);
+        // Another run may be waiting for a free slot.
+        self.store.notify_work().await;
+        given_back?;
+        Ok(())
+    }
+
+    async fn idle(&self, _: Duration) {
+        self.store.work_waiting(self.next_look()).await;
+        self.pass_on_requests().await;
+    }
 }
 
 impl Worker {
@@ -87,7 +175,7 @@ impl Worker {
         settings: WorkerSettings,
         command: Option<Arc<Command>>,
     ) -> Arc<Self> {
-        let (held, wakes, runs) = (Mutex::default(), Mutex::default(), TaskTracker::new());
+        let (held, wakes) = (Mutex::default(), Mutex::default());
         Arc::new(Self {
             store,
             clock,
@@ -97,50 +185,19 @@ impl Worker {
             command,
             held,
             wakes,
-            runs,
         })
     }
 
     /// Works until `shutdown`, then drains. Returns when none of its runs is being executed.
     pub async fn work(self: Arc<Self>, shutdown: CancellationToken) {
         let stop = CancellationToken::new();
-        #[expect(clippy::disallowed_methods, reason = "awaited below")]
-        let heartbeat = {
-            let (worker, stop) = (self.clone(), stop.clone());
-            tokio::spawn(async move { worker.beat(stop).await })
-        };
-        let draining = CancellationToken::new();
+        let heartbeat = spawn("heartbeat", self.clone().beat(stop.clone()));
         // A host may start on a full disk: nothing is claimed before a write succeeds.
         self.store.report_outage();
-        while !shutdown.is_cancelled() {
-            // A run to be cancelled takes a moment and no slot, so it must not wait for one.
-            let sated = self.sated();
-            let own = self.command.as_ref().map(|command| command.runs());
-            let free = self.runs.len() < self.settings.max_runs;
-            let which = match &own {
-                Some(runs) => Claimable::Named(if free { runs } else { &[] }),
-                None if free => Claimable::Except(&sated),
-                None => Claimable::Cancelled,
-            };
-            let claimed = self.claim(which).await;
-            match claimed {
-                Some((claim, term)) => self.start(claim, term, &draining),
-                None => {
-                    tokio::select! {
-                        () = shutdown.cancelled() => {}
-                        () = self.store.work_waiting(self.next_look()) => {}
-                    }
-                    self.pass_on_requests().await;
-                }
-            }
-        }
-        draining.cancel();
-        self.runs.close();
-        self.runs.wait().await;
+        jobs::perform(self, shutdown).await;
         stop.cancel();
-        if let Err(cause) = heartbeat.await {
-            error!(%cause, "the heartbeat ended abnormally");
-        }
+        // It logs its own failures.
+        let _ = heartbeat.await;
     }
 
     /// The tenants that have used up their share of the slots.
@@ -154,70 +211,26 @@ impl Worker {
         held.into_keys().collect()
     }
 
-    async fn claim(&self, which: Claimable<'_>) -> Option<(Claim, LeaseTerm)> {
-        // A run that is claimed while no other write succeeds would call its models in vain, once
-        // per lease.
-        if !self.store.takes_writes().await {
-            return None;
-        }
-        let lease = self.settings.lease;
-        let asked_at = self.clock.uptime();
-        match within(lease / 3, self.store.claim(&self.owner, which, lease)).await {
-            Ok(claim) => Some((claim?, LeaseTerm::new(asked_at, lease))),
-            Err(cause) => {
-                note_outage(self.store.as_ref(), &cause);
-                report(cause, "could not read the queue");
-                None
-            }
-        }
-    }
-
-    fn start(self: &Arc<Self>, claim: Claim, term: LeaseTerm, draining: &CancellationToken) {
-        let run_id = claim.run.run_id.clone();
-        let fence = claim.fence;
-        info!(run_id = %run_id, fence = fence.0, "executing run");
+    fn hold(&self, claim: Claim, term: LeaseTerm) -> Claimed {
         let (cancel, cancelled) = watch::channel(None);
         let (pause, paused) = watch::channel(None);
-        let lost = CancellationToken::new();
-        let control = RunControl {
+        let (lease, lost) = (term.lease(self.clock.clone()), CancellationToken::new());
+        let held = Held {
+            tenant: claim.run.tenant.clone(),
+            cancel,
+            pause,
+            term,
+            lost: lost.clone(),
+        };
+        let key = (claim.run.run_id.clone(), claim.fence);
+        self.held().insert(key, held);
+        Claimed {
+            claim,
             cancelled,
             paused,
-            lease: term.lease(self.clock.clone()),
-            lost: lost.clone(),
-            draining: draining.clone(),
-            drain: self.settings.drain,
-        };
-        self.held().insert(
-            run_id.clone(),
-            Held {
-                tenant: claim.run.tenant.clone(),
-                fence,
-                cancel,
-                pause,
-                term,
-                lost,
-            },
-        );
-        let worker = self.clone();
-        self.runs.spawn(async move {
-            let outcome = worker.executor.execute(claim, control).await;
-            worker.forget(&run_id, fence);
-            // A broken run keeps its lease until it expires, so that others do not fail at once in
-            // the same way.
-            let given_back = match outcome {
-                Outcome::GivenBack => worker.store.release(&run_id, fence).await,
-                Outcome::Parked(wait) => {
-                    worker.wake_at(wait.until);
-                    worker.store.park(&run_id, fence, wait).await
-                }
-                Outcome::Ended | Outcome::Broken => Ok(()),
-            };
-            if let Err(cause) = given_back {
-                report(cause, "could not release a lease; it will expire");
-            }
-            // Another run may be waiting for a free slot.
-            worker.store.notify_work().await;
-        });
+            lease,
+            lost,
+        }
     }
 
     fn wake_at(&self, at: Option<Timestamp>) {
@@ -238,38 +251,36 @@ impl Worker {
         next.map_or(self.settings.poll, |wait| wait.min(self.settings.poll))
     }
 
-    async fn beat(&self, stop: CancellationToken) {
+    async fn beat(self: Arc<Self>, stop: CancellationToken) {
         let mut renewed_at = Instant::now();
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(self.settings.lease / 3) => {}
+        let next = || stop.run_until_cancelled(sleep(self.settings.lease / 3));
+        while next().await.is_some() {
+            // It logs its own failures.
+            let _ = supervised("heartbeat", self.renew(&mut renewed_at)).await;
+        }
+    }
+
+    async fn renew(&self, renewed_at: &mut Instant) {
+        let asked_at = Instant::now();
+        let uptime = self.clock.uptime();
+        // Only runs held before the renewal can have lost their lease; one claimed meanwhile is not
+        // in the response.
+        let before: Vec<Key> = self.held().keys().cloned().collect();
+        // A response after the leases expired is too late.
+        let lease = self.settings.lease;
+        let left = (*renewed_at + lease).saturating_duration_since(asked_at);
+        let patience = if left.is_zero() { lease / 3 } else { left };
+        match within(patience, self.store.renew(&self.owner, &before, lease)).await {
+            Ok(kept) => {
+                *renewed_at = asked_at;
+                self.settle_renewal(&before, &kept, uptime);
             }
-            let asked_at = Instant::now();
-            let uptime = self.clock.uptime();
-            // Only runs held before the renewal can have lost their lease; one claimed meanwhile is
-            // not in the response.
-            let before: Vec<(RunId, Fence)> = self
-                .held()
-                .iter()
-                .map(|(run, held)| (run.clone(), held.fence))
-                .collect();
-            // A response after the leases expired is too late.
-            let lease = self.settings.lease;
-            let left = (renewed_at + lease).saturating_duration_since(asked_at);
-            let patience = if left.is_zero() { lease / 3 } else { left };
-            match within(patience, self.store.renew(&self.owner, &before, lease)).await {
-                Ok(kept) => {
-                    renewed_at = asked_at;
-                    self.settle_renewal(&before, &kept, uptime);
-                }
-                Err(cause) => {
-                    note_outage(self.store.as_ref(), &cause);
-                    report(cause, "could not renew leases");
-                    if renewed_at.elapsed() >= self.settings.lease {
-                        // Others may hold the runs by now; calls made for them would be paid twice.
-                        self.held().values().for_each(|held| held.lost.cancel());
-                    }
+            Err(cause) => {
+                note_outage(self.store.as_ref(), &cause);
+                error!(cause = chain(&cause), "could not renew leases");
+                if renewed_at.elapsed() >= lease {
+                    // Others may hold the runs by now; calls made for them would be paid twice.
+                    self.held().values().for_each(|held| held.lost.cancel());
                 }
             }
         }
@@ -277,13 +288,13 @@ impl Worker {
 
     fn settle_renewal(
         &self,
-        before: &[(RunId, Fence)],
+        before: &[Key],
         kept: &[(RunId, Fence, Option<CancelRequest>)],
         asked_at: Duration,
     ) {
         let held = self.held();
-        for (run, fence) in before {
-            let Some(ours) = held.get(run).filter(|ours| ours.fence == *fence) else {
+        for key @ (run, fence) in before {
+            let Some(ours) = held.get(key) else {
                 continue;
             };
             match kept.iter().find(|(id, of, _)| id == run && of == fence) {
@@ -298,25 +309,18 @@ impl Worker {
         }
     }
 
-    /// Forgets a claim, unless the run was claimed again meanwhile.
-    fn forget(&self, run: &RunId, fence: Fence) {
-        let mut held = self.held();
-        if held.get(run).is_some_and(|held| held.fence == fence) {
-            held.remove(run);
-        }
-    }
-
     async fn pass_on_requests(&self) {
-        let runs: Vec<RunId> = self.held().keys().cloned().collect();
-        for run in runs {
+        let runs: Vec<Key> = self.held().keys().cloned().collect();
+        for key in runs {
+            let run = &key.0;
             // The next read is soon enough; each further query would only wait as long as this one.
-            let Ok(cancel) = self.store.cancel_requested(&run).await else {
+            let Ok(cancel) = self.store.cancel_requested(run).await else {
                 return;
             };
-            let Ok(pause) = self.store.pause_requested(&run).await else {
+            let Ok(pause) = self.store.pause_requested(run).await else {
                 return;
             };
-            if let Some(held) = self.held().get(&run) {
+            if let Some(held) = self.held().get(&key) {
                 tell(&held.cancel, cancel);
                 // Unlike a cancel, a pause may be withdrawn and requested again.
                 held.pause.send_if_modified(|known| {
@@ -328,7 +332,7 @@ impl Worker {
         }
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Held>> {
+    fn held(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -352,9 +356,4 @@ fn tell<T>(told: &watch::Sender<Option<T>>, request: Option<T>) {
         }
         news
     });
-}
-
-fn report(cause: StoreError, what: &'static str) {
-    let cause = anyhow::Error::new(cause);
-    error!(cause = format!("{cause:#}"), "{what}");
 }

@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{Instrument as _, warn};
 
 use super::unusable;
+use crate::background::supervised;
 use crate::domain::agent::BUDGET_EXHAUSTED;
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::budget::{Budget, Estimate, Limits, Spending};
@@ -60,8 +61,8 @@ impl Attempts {
     /// Executes an attempt in the background.
     pub(super) fn carry_out(&self, work: Work) {
         let stopping = self.stopping.clone();
-        self.tracker
-            .spawn(work.carry_out(stopping).in_current_span());
+        let working = supervised("calibration", work.carry_out(stopping));
+        self.tracker.spawn(working.in_current_span());
     }
 
     /// Stops all attempts, and waits until that is recorded.
