@@ -11,6 +11,9 @@ use tracing::error;
 #[error("background work panicked")]
 pub struct Panicked;
 
+/// Spawned supervised work.
+pub type Spawned<T> = JoinHandle<Result<T, Panicked>>;
+
 /// Catches and logs a panic of `work`. The panic's message may hold content, so it is not logged;
 /// the panic hook prints the location.
 ///
@@ -33,7 +36,7 @@ pub async fn supervised<T>(
 pub fn spawn<T: Send + 'static>(
     name: &'static str,
     work: impl Future<Output = T> + Send + 'static,
-) -> JoinHandle<Result<T, Panicked>> {
+) -> Spawned<T> {
     tokio::spawn(supervised(name, work))
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use secrecy::ExposeSecret;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -15,6 +14,7 @@ use super::options::{Global, address};
 use super::terminal::Terminal;
 use crate::agent::model::{ModelConfig, OwnModels, Provider};
 use crate::app::{self, App};
+use crate::background::{Spawned, spawn};
 use crate::config::{AaafSettings, Config};
 use crate::service::command::Command;
 
@@ -380,7 +380,7 @@ pub struct Session {
 struct Work {
     command: Option<Arc<Command>>,
     shutdown: CancellationToken,
-    done: JoinHandle<()>,
+    done: Spawned<()>,
 }
 
 impl Session {
@@ -394,11 +394,7 @@ impl Session {
             let shutdown = CancellationToken::new();
             let until = shutdown.clone();
             let command = app.command().cloned();
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "the session awaits the task when it ends"
-            )]
-            let done = tokio::spawn(async move { app.run_until(until).await });
+            let done = spawn("host", async move { app.run_until(until).await });
             Work {
                 command,
                 shutdown,

@@ -16,7 +16,6 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -27,6 +26,7 @@ use super::options::address;
 use super::watch::{Interrupts, Started, follow};
 use crate::agent::model::{ClassSelector, ModelConfig, Provider};
 use crate::app::LOCAL_TENANT;
+use crate::background::{Spawned, spawn};
 use crate::config::{Config, TrustedKey};
 use crate::demo::pack::{ADVERSARIAL, AGENT, NAMESPACE, Release, SUITE};
 use crate::demo::standin;
@@ -152,7 +152,7 @@ async fn tell(
     arguments: &Arguments,
     folder: &Path,
     shutdown: &CancellationToken,
-) -> Result<(Story, JoinHandle<()>), Failure> {
+) -> Result<(Story, Spawned<()>), Failure> {
     let say = Narrator(context);
     say.title(
         "Is this agent good enough to deploy?  A support-triage agent moves to a cheaper model.",
@@ -275,7 +275,7 @@ async fn serve(
     key: &SecretKey,
     models: Vec<ModelConfig>,
     shutdown: &CancellationToken,
-) -> Result<(Client, Url, JoinHandle<()>), Failure> {
+) -> Result<(Client, Url, Spawned<()>), Failure> {
     let mut config = Config {
         data: folder.to_path_buf(),
         models,
@@ -305,8 +305,7 @@ async fn serve(
     let url = Url::parse(&format!("http://{address}"))
         .map_err(|cause| failed("cannot_listen", &cause))?;
     let until = shutdown.clone();
-    #[expect(clippy::disallowed_methods, reason = "the demo awaits the host")]
-    let host = tokio::spawn(async move {
+    let host = spawn("host", async move {
         let served = http::serve(listener, app.router(), until.clone());
         let (_, ()) = tokio::join!(served, app.run_until(until));
     });

@@ -18,6 +18,7 @@ use tracing::Instrument as _;
 
 use super::HttpState;
 use super::answer::{Answer, Failure, json_text};
+use crate::background::spawn;
 use crate::domain::ids::TenantId;
 use crate::ports::{IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -131,13 +132,12 @@ where
         return Ok(replayed);
     }
     let carried_out = carry_out(state.clone(), claim.clone(), operation(Some(claim)));
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the operation must end even if the client disconnects, which drops this future"
-    )]
-    let task = tokio::spawn(carried_out.in_current_span());
-    task.await
-        .map_err(|cause| Failure::from(internal(&cause)))?
+    // The operation must end even if the client disconnects, which drops this future.
+    let carried_out = spawn("request", carried_out.in_current_span());
+    carried_out
+        .await
+        .map_err(|cause| internal(&cause))?
+        .map_err(|cause| internal(&cause))?
 }
 
 /// Locks the key, or returns the recorded response.

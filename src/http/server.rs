@@ -21,12 +21,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt as _;
 use tracing::{debug, info, warn};
 
 use super::limits::network;
 use super::refusals::Enveloped;
 use super::shares::Shares;
+use crate::background::spawn;
 use crate::telemetry::{Metrics, names};
 
 /// Largest request head, and most bytes buffered towards a client.
@@ -93,8 +95,10 @@ pub async fn serve_with(
     let of_addresses = Shares::new(usize::MAX, settings.max_connections_per_address);
     let graceful = GracefulShutdown::new();
     let connections = metrics::gauge!(names::HTTP_CONNECTIONS);
-    #[expect(clippy::disallowed_methods, reason = "aborted when the server stops")]
-    let upkeep = tokio::spawn(async { Metrics::install().upkeep().await });
+    let upkeep = spawn("metrics upkeep", async {
+        Metrics::install().upkeep().await
+    });
+    let _upkeep = AbortOnDropHandle::new(upkeep);
     loop {
         // Without a free place, new connections wait in the kernel's queue.
         let accepted = tokio::select! {
@@ -131,11 +135,8 @@ pub async fn serve_with(
             );
         let connection = graceful.watch(connection);
         let connections = connections.clone();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "shutdown drains and then closes each connection"
-        )]
-        tokio::spawn(async move {
+        // Shutdown waits for it through `graceful`.
+        spawn("connection", async move {
             connections.increment(1.0);
             if let Err(cause) = connection.await {
                 debug!(%cause, "a connection ended early");
@@ -151,7 +152,6 @@ pub async fn serve_with(
     {
         info!("some requests did not finish in time and were aborted");
     }
-    upkeep.abort();
     Ok(())
 }
 

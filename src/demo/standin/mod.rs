@@ -20,6 +20,8 @@ use url::Url;
 
 use triage::{Heard, Said, Skill};
 
+use crate::background::spawn;
+
 /// The more careful model.
 pub const LARGE: &str = "triage-large";
 /// The cheaper model.
@@ -36,8 +38,8 @@ pub async fn serve(shutdown: CancellationToken) -> std::io::Result<Url> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     let router = Router::new().route("/v1/chat/completions", post(complete));
-    #[expect(clippy::disallowed_methods, reason = "ends at `shutdown`")]
-    tokio::spawn(async move {
+    // Ends at `shutdown`.
+    spawn("simulated model", async move {
         let until = async move { shutdown.cancelled().await };
         // If serving fails, the caller's requests fail.
         let _ = axum::serve(listener, router)

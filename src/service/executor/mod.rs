@@ -21,6 +21,7 @@ pub use self::eval::{EvalWork, INTERNAL_ERROR};
 use self::workflow::WorkflowWork;
 use super::projections::{Projections, catch_up};
 use super::run_writer::RunWriter;
+use crate::background::spawn;
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{RunRecord, Work};
 use crate::ports::{Claim, Clock, Ids, Wait};
@@ -95,10 +96,9 @@ impl Executor {
             self.clock.clone(),
             self.ids.clone(),
         );
-        #[expect(clippy::disallowed_methods, reason = "awaited below")]
         let flusher = {
             let writer = writer.clone();
-            tokio::spawn(async move { writer.run_flusher().await })
+            spawn("log flusher", async move { writer.run_flusher().await })
         };
         let reached = self.carry_out(&claim.run, &writer, control).await;
         if !matches!(reached, Reached::Stop(Stop::Lost)) {
@@ -112,8 +112,8 @@ impl Executor {
         }
         let broken = !durable || (outcome != Outcome::Ended && writer.is_closed());
         writer.close();
-        if let Err(cause) = flusher.await {
-            error!(run_id = %claim.run.run_id, %cause, "the log's flusher ended abnormally");
+        if !matches!(flusher.await, Ok(Ok(()))) {
+            error!(run_id = %claim.run.run_id, "the log's flusher ended abnormally");
         }
         if broken { Outcome::Broken } else { outcome }
     }

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use crate::background::spawn;
 use crate::domain::ids::RunId;
 use crate::ports::Head;
 use crate::service::fault::chain;
@@ -87,16 +88,12 @@ impl Followers {
                 watched: self.watched.clone(),
             });
             watched.insert(run.clone(), Arc::downgrade(&follower));
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "ends when the last reader drops its follower"
-            )]
-            tokio::spawn(watch_run(
-                store.clone(),
-                run.clone(),
-                follower.heads.clone(),
-                follower.stop.clone(),
-            ));
+            let (heads, stop) = (follower.heads.clone(), follower.stop.clone());
+            // Ends when the last reader drops its follower.
+            spawn(
+                "log watcher",
+                watch_run(store.clone(), run.clone(), heads, stop),
+            );
             follower
         });
         drop(watched);

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
+use crate::background::{Panicked, spawn};
 use crate::domain::ids::RunId;
 use crate::ports::Head;
 use crate::protocol::json::text_of;
@@ -47,7 +48,7 @@ enum Signal {
 /// Sends signals to the other replicas and receives theirs, until it is dropped.
 pub(in crate::store) struct Broadcast {
     outbox: Arc<Outbox>,
-    _tasks: [AbortOnDropHandle<()>; 2],
+    _tasks: [AbortOnDropHandle<Result<(), Panicked>>; 2],
 }
 
 #[derive(Default)]
@@ -78,13 +79,9 @@ impl Broadcast {
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.listen(CHANNEL).await?;
         let outbox = Arc::new(Outbox::default());
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "aborted when the broadcast is dropped"
-        )]
         let tasks = [
-            tokio::spawn(listen(listener, signals)),
-            tokio::spawn(send(pool, Arc::clone(&outbox))),
+            spawn("signal listener", listen(listener, signals)),
+            spawn("signal sender", send(pool, Arc::clone(&outbox))),
         ];
         Ok(Self {
             outbox,

@@ -5,6 +5,7 @@ mod budgets;
 mod compliance;
 mod failures;
 mod fork;
+mod jobs;
 mod journal;
 mod judging;
 mod lease;
