@@ -443,7 +443,7 @@ impl App {
     }
 
     async fn repeat_jobs(&self, shutdown: &CancellationToken) {
-        let later = |name, every| Periodic {
+        let after = |every, name| Periodic {
             name,
             first: every,
             every,
@@ -453,48 +453,39 @@ impl App {
             first: Duration::ZERO,
             every: CLEAN_EVERY,
         };
-        let store = self.store.as_ref();
+        let (minute, store) = (JOBS_EVERY, self.store.as_ref());
         let schedule = async {
             // A command only assesses what its arguments name.
             if self.command.is_none() {
-                let job = || self.scheduler.look(shutdown);
-                later("schedule", JOBS_EVERY)
-                    .run(store, shutdown, job)
+                let job = after(minute, "schedule");
+                job.run(store, shutdown, || self.scheduler.look(shutdown))
                     .await;
             }
         };
-        let notices = later("notices", JOBS_EVERY);
-        let deletion = later("deletion", JOBS_EVERY);
-        let cards = later("agent_cards", JOBS_EVERY);
-        let checkpoints = later("audit_checkpoints", CHECKPOINTS_EVERY);
-        let retention = at_once("retention");
-        let idempotency = at_once("idempotency");
         tokio::join!(
             schedule,
-            notices.run(store, shutdown, || self.housekeeper.look(shutdown)),
-            deletion.run(store, shutdown, || self.housekeeper.delete(shutdown)),
-            cards.run(store, shutdown, || self.rescorer.look_again(shutdown)),
-            checkpoints.run(store, shutdown, || self.checkpoint()),
-            retention.run(store, shutdown, || self.delete_old_runs(shutdown)),
-            idempotency.run(store, shutdown, || self.expire()),
+            after(minute, "notices").run(store, shutdown, || self.housekeeper.look(shutdown)),
+            after(minute, "deletion").run(store, shutdown, || self.housekeeper.delete(shutdown)),
+            after(minute, "agent_cards")
+                .run(store, shutdown, || self.rescorer.look_again(shutdown)),
+            after(CHECKPOINTS_EVERY, "audit_checkpoints")
+                .run(store, shutdown, || self.checkpoint()),
+            at_once("retention").run(store, shutdown, || self.storage.sweep(shutdown)),
+            at_once("idempotency").run(store, shutdown, || self.expire()),
         );
     }
 
-    async fn checkpoint(&self) -> Result<(), StoreError> {
+    async fn checkpoint(&self) -> Result<u64, StoreError> {
         match self.store.takes_writes().await {
-            true => self.checkpointer.sign_all().await.map(drop),
-            false => Ok(()),
+            true => self.checkpointer.sign_all().await,
+            false => Ok(0),
         }
     }
 
-    async fn delete_old_runs(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
-        self.storage.sweep(shutdown).await.map(drop)
-    }
-
-    async fn expire(&self) -> Result<(), StoreError> {
+    async fn expire(&self) -> Result<u64, StoreError> {
         match self.clock.now().checked_sub(IDEMPOTENCY_RETENTION) {
-            Ok(oldest) => self.store.expire(oldest).await.map(drop),
-            Err(_) => Ok(()),
+            Ok(oldest) => self.store.expire(oldest).await,
+            Err(_) => Ok(0),
         }
     }
 }

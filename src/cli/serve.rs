@@ -11,6 +11,7 @@ use super::context::{Context, start};
 use super::exit::{Exit, Failure, with_causes};
 use super::watch::Interrupts;
 use crate::app::App;
+use crate::background::{Spawned, spawn};
 use crate::http::{self, ServerSettings};
 use crate::ports::Clock as _;
 use crate::service::keys::KeyState;
@@ -156,11 +157,11 @@ async fn usable_keys(app: &App) -> Result<usize, Failure> {
 /// Cancels `shutdown` at the first SIGTERM or SIGINT; a second one ends the process at once.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the task ends with the process, and a second signal must not wait for anything"
+    reason = "a second signal must not wait for anything"
 )]
-fn ended_by_signal(shutdown: CancellationToken) -> Result<tokio::task::JoinHandle<()>, Failure> {
+fn ended_by_signal(shutdown: CancellationToken) -> Result<Spawned<()>, Failure> {
     let mut signals = Interrupts::listen()?;
-    Ok(tokio::spawn(async move {
+    Ok(spawn("signals", async move {
         signals.next().await;
         tracing::info!("shutting down; a second signal ends the process at once");
         shutdown.cancel();

@@ -29,12 +29,12 @@ pub trait Leased: Send + Sync + 'static {
     /// For log lines.
     const NAME: &'static str;
 
+    /// Maximum number of claims in progress.
+    const AT_ONCE: usize;
+
     type Claim: Send + 'static;
 
     fn store(&self) -> &Database;
-
-    /// Maximum number of claims in progress.
-    fn at_once(&self) -> usize;
 
     /// Longest interval between two searches for work, and the pause after one that failed.
     fn poll(&self) -> Duration;
@@ -66,7 +66,7 @@ pub trait Leased: Send + Sync + 'static {
 /// Claims and performs work until `shutdown`, then waits for the claims in progress.
 pub async fn perform<L: Leased>(work: Arc<L>, shutdown: CancellationToken) {
     let claims = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(work.at_once().min(Semaphore::MAX_PERMITS)));
+    let places = Arc::new(Semaphore::new(L::AT_ONCE));
     let next_place = || shutdown.run_until_cancelled(places.clone().acquire_owned());
     while let Some(Ok(place)) = next_place().await {
         let search = supervised(L::NAME, perform_next(&work, place, &claims, &shutdown));
@@ -148,16 +148,20 @@ pub struct Periodic {
 
 impl Periodic {
     /// Runs `job` until `shutdown`. What fails is tried again the next time.
-    pub async fn run<F>(&self, store: &Database, shutdown: &CancellationToken, job: impl Fn() -> F)
-    where
-        F: Future<Output = Result<(), StoreError>>,
+    pub async fn run<F, T>(
+        self,
+        store: &Database,
+        shutdown: &CancellationToken,
+        job: impl Fn() -> F,
+    ) where
+        F: Future<Output = Result<T, StoreError>>,
     {
         let mut wait = self.first;
         while shutdown.run_until_cancelled(sleep(wait)).await.is_some() {
             wait = self.every;
             match supervised(self.name, job()).await {
                 // Another replica does it.
-                Ok(Ok(()) | Err(StoreError::Fenced)) | Err(_) => {}
+                Ok(Ok(_) | Err(StoreError::Fenced)) | Err(_) => {}
                 Ok(Err(cause)) => {
                     note_outage(store, &cause);
                     let cause = chain(&cause);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
@@ -92,16 +92,14 @@ pub struct Claimed {
 impl Leased for Worker {
     const NAME: &'static str = "runs";
 
+    /// `claim` counts the slots: a run to be cancelled takes a moment and no slot, so it must not
+    /// wait for one.
+    const AT_ONCE: usize = Semaphore::MAX_PERMITS;
+
     type Claim = Claimed;
 
     fn store(&self) -> &Database {
         &self.store
-    }
-
-    /// The claim itself counts the slots: a run to be cancelled takes a moment and no slot, so it
-    /// must not wait for one.
-    fn at_once(&self) -> usize {
-        usize::MAX
     }
 
     fn poll(&self) -> Duration {

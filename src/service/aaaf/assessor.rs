@@ -112,14 +112,12 @@ impl From<Finding> for Outcome {
 impl Leased for Assessor {
     const NAME: &'static str = "assessments";
 
+    const AT_ONCE: usize = 1;
+
     type Claim = AssessmentClaim;
 
     fn store(&self) -> &Database {
         &self.store
-    }
-
-    fn at_once(&self) -> usize {
-        1
     }
 
     fn poll(&self) -> Duration {

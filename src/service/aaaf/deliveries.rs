@@ -25,8 +25,6 @@ use crate::service::vault::Vault;
 use crate::store::Database;
 use crate::telemetry::names;
 
-/// Maximum number of webhooks that one replica serves at the same time.
-const AT_ONCE: usize = 32;
 /// Maximum number of simultaneous attempts at one endpoint.
 const TOGETHER: u32 = 8;
 /// Duration of a lease: much longer than any attempt. Recording outcomes extends it.
@@ -57,14 +55,12 @@ pub struct Deliverer {
 impl Leased for Deliverer {
     const NAME: &'static str = "notices";
 
+    const AT_ONCE: usize = 32;
+
     type Claim = NoticeClaim;
 
     fn store(&self) -> &Database {
         &self.means.store
-    }
-
-    fn at_once(&self) -> usize {
-        AT_ONCE
     }
 
     fn poll(&self) -> Duration {

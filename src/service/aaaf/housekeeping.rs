@@ -44,11 +44,13 @@ const STRESS_RESULTS: SignedDuration = SignedDuration::from_hours(365 * 24);
 const DELIVERIES: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// Runs the jobs of one replica.
-pub struct Housekeeper(Replica);
+pub struct Housekeeper {
+    replica: Replica,
+}
 
 impl Housekeeper {
     pub fn new(replica: Replica) -> Self {
-        Self(replica)
+        Self { replica }
     }
 
     /// Sends the due notices, unless another replica does.
@@ -56,7 +58,7 @@ impl Housekeeper {
     /// # Errors
     /// The store failed; [`StoreError::Fenced`] if another replica has the job.
     pub async fn look(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
-        let Some(turn) = self.0.begin(LOOK).await? else {
+        let Some(turn) = self.replica.begin(LOOK).await? else {
             return Ok(());
         };
         let told = self.tell_of_all(&turn, shutdown).await?;
@@ -73,7 +75,7 @@ impl Housekeeper {
     /// # Errors
     /// As [`look`](Self::look).
     pub async fn delete(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
-        let Some(turn) = self.0.begin(DELETE).await? else {
+        let Some(turn) = self.replica.begin(DELETE).await? else {
             return Ok(());
         };
         let deleted = self.delete_expired(&turn, shutdown).await?;
@@ -94,7 +96,7 @@ impl Housekeeper {
         let (now, mut told) = (turn.now, 0);
         let mut after = AgentNumber(i64::MIN);
         loop {
-            let agents = self.0.store.every_agent(after, AGENTS).await?;
+            let agents = self.replica.store.every_agent(after, AGENTS).await?;
             let Some(last) = agents.last() else { break };
             after = last.agent;
             for agent in agents.iter().filter(|agent| !agent.retired) {
@@ -107,7 +109,7 @@ impl Housekeeper {
         }
         told += self.look_at_badges(turn, shutdown).await?;
         if told > 0 {
-            self.0.store.notify_work().await;
+            self.replica.store.notify_work().await;
         }
         Ok(told)
     }
@@ -122,7 +124,11 @@ impl Housekeeper {
         let until = now.checked_add(NOTICE).unwrap_or(Timestamp::MAX);
         let (mut told, mut after) = (0, (before(now, ENDED), i64::MIN));
         while !shutdown.is_cancelled() {
-            let badges = self.0.store.ending_badges(after, until, AGENTS).await?;
+            let badges = self
+                .replica
+                .store
+                .ending_badges(after, until, AGENTS)
+                .await?;
             let Some(last) = badges.last() else { break };
             after = (last.valid_until, last.number);
             for badge in &badges {
@@ -134,7 +140,7 @@ impl Housekeeper {
                 };
                 for topic in due(&standing, u64::MAX, now, &[]) {
                     let notice = ending(badge, topic, now);
-                    let news = self.0.store.tell(badge.organization, &notice).await?;
+                    let news = self.replica.store.tell(badge.organization, &notice).await?;
                     told += u64::from(news);
                 }
             }
@@ -144,7 +150,7 @@ impl Housekeeper {
     }
 
     async fn look_at(&self, agent: &Looked, now: Timestamp) -> Result<bool, StoreError> {
-        let Some(last) = self.0.store.last_rating(agent.agent, now).await? else {
+        let Some(last) = self.replica.store.last_rating(agent.agent, now).await? else {
             return Ok(false);
         };
         let Ok(config) = Config::read(&last.asked.config) else {
@@ -160,6 +166,7 @@ impl Housekeeper {
         let most = u32::try_from(threshold).unwrap_or(u32::MAX);
         let (organization, since) = (agent.organization, last.created_at);
         let completed = self
+            .replica
             .store
             .completed_since(organization, agent.agent, since, most)
             .await?;
@@ -173,7 +180,7 @@ impl Housekeeper {
         }
         let reason = if enough { "completed_tasks" } else { "age" };
         let notice = reassessment(&last, reason, completed, now);
-        self.0.store.tell(organization, &notice).await
+        self.replica.store.tell(organization, &notice).await
     }
 
     /// Deletes expired data and returns how many rows.
@@ -185,7 +192,7 @@ impl Housekeeper {
         let (now, mut deleted) = (turn.now, 0);
         let long_ago = before(now, DELIVERIES);
         while !shutdown.is_cancelled() {
-            let some = self.0.store.forget_deliveries(long_ago, ROWS).await?;
+            let some = self.replica.store.forget_deliveries(long_ago, ROWS).await?;
             deleted += some;
             if some == 0 {
                 break;
@@ -194,7 +201,11 @@ impl Housekeeper {
         }
         let long_ago = before(now, STRESS_RESULTS);
         while !shutdown.is_cancelled() {
-            let some = self.0.store.forget_stress_results(long_ago, ROWS).await?;
+            let some = self
+                .replica
+                .store
+                .forget_stress_results(long_ago, ROWS)
+                .await?;
             deleted += some;
             if some == 0 {
                 break;
@@ -204,7 +215,7 @@ impl Housekeeper {
         let long_ago = before(now, SignedDuration::from_hours(24 * RETENTION_DAYS));
         let mut after = AgentNumber(i64::MIN);
         loop {
-            let agents = self.0.store.every_agent(after, AGENTS).await?;
+            let agents = self.replica.store.every_agent(after, AGENTS).await?;
             let Some(last) = agents.last() else { break };
             after = last.agent;
             for agent in &agents {
@@ -229,6 +240,7 @@ impl Housekeeper {
         while !shutdown.is_cancelled() {
             let (organization, number) = (agent.organization, agent.agent);
             let some = self
+                .replica
                 .store
                 .forget_evidence(organization, number, before, ROWS)
                 .await?;

@@ -27,9 +27,6 @@ use crate::service::jobs::{Failure, Leased};
 use crate::store::Database;
 use crate::telemetry::names;
 
-/// Subscriptions served at the same time by one replica: with fewer slow endpoints, the others are
-/// not delayed.
-const AT_ONCE: usize = 64;
 /// Much longer than the longest attempt; every recorded attempt extends it.
 const LEASE: Duration = Duration::from_secs(30);
 /// How long a subscription is served before others get their turn.
@@ -76,14 +73,13 @@ impl Dispatcher {
 impl Leased for Dispatcher {
     const NAME: &'static str = "webhooks";
 
+    /// With fewer slow endpoints, the others are not delayed.
+    const AT_ONCE: usize = 64;
+
     type Claim = WebhookClaim;
 
     fn store(&self) -> &Database {
         &self.store
-    }
-
-    fn at_once(&self) -> usize {
-        AT_ONCE
     }
 
     fn poll(&self) -> Duration {

@@ -28,14 +28,12 @@ struct Steps {
 impl Leased for Steps {
     const NAME: &'static str = "steps";
 
+    const AT_ONCE: usize = 1;
+
     type Claim = &'static str;
 
     fn store(&self) -> &Database {
         &self.store
-    }
-
-    fn at_once(&self) -> usize {
-        1
     }
 
     fn poll(&self) -> Duration {
