@@ -1,366 +1,185 @@
-//! The embedded migrations of each engine.
+//! Creates and updates the tables, feature by feature.
+//!
+//! A migration is one SQL text for both engines; [`PLACEHOLDERS`] are the parts that differ.
+//! Pending migrations run in one transaction while other processes that start wait. Applied ones
+//! are recorded in the table `schema_migration`.
 
-use sqlx::SqlStr;
-use sqlx::migrate::{Migration, MigrationType, Migrator};
+use std::collections::BTreeMap;
 
-pub(super) fn sqlite() -> Migrator {
-    migrator(&[
-        (1, "core", include_str!("migrations/sqlite/0001_core.sql")),
-        (2, "flow", include_str!("migrations/sqlite/0002_flow.sql")),
-        (
-            4,
-            "annotations",
-            include_str!("migrations/sqlite/0004_annotations.sql"),
-        ),
-        (
-            5,
-            "deployments",
-            include_str!("migrations/sqlite/0005_deployments.sql"),
-        ),
-        (
-            6,
-            "webhooks",
-            include_str!("migrations/sqlite/0006_webhooks.sql"),
-        ),
-        (
-            7,
-            "access",
-            include_str!("migrations/sqlite/0007_access.sql"),
-        ),
-        (8, "pause", include_str!("migrations/sqlite/0008_pause.sql")),
-        (9, "evals", include_str!("migrations/sqlite/0009_evals.sql")),
-        (
-            10,
-            "experiments",
-            include_str!("migrations/sqlite/0010_experiments.sql"),
-        ),
-        (
-            11,
-            "calibrations",
-            include_str!("migrations/sqlite/0011_calibrations.sql"),
-        ),
-        (
-            12,
-            "calibration attempts",
-            include_str!("migrations/sqlite/0012_calibration_attempts.sql"),
-        ),
-        (13, "aaaf", include_str!("migrations/sqlite/0013_aaaf.sql")),
-        (
-            14,
-            "assessments",
-            include_str!("migrations/sqlite/0014_assessments.sql"),
-        ),
-        (
-            15,
-            "badges",
-            include_str!("migrations/sqlite/0015_badges.sql"),
-        ),
-        (
-            16,
-            "notices",
-            include_str!("migrations/sqlite/0016_notices.sql"),
-        ),
-        (
-            17,
-            "profiles",
-            include_str!("migrations/sqlite/0017_profiles.sql"),
-        ),
-        (18, "jobs", include_str!("migrations/sqlite/0018_jobs.sql")),
-        (
-            19,
-            "stress tests",
-            include_str!("migrations/sqlite/0019_stress_tests.sql"),
-        ),
-        (
-            20,
-            "agent cards",
-            include_str!("migrations/sqlite/0020_agent_cards.sql"),
-        ),
-        (
-            21,
-            "oasis",
-            include_str!("migrations/sqlite/0021_oasis.sql"),
-        ),
-        (
-            22,
-            "write probe",
-            include_str!("migrations/sqlite/0022_write_probe.sql"),
-        ),
-        (
-            24,
-            "active time",
-            include_str!("migrations/sqlite/0024_active_time.sql"),
-        ),
-        (
-            27,
-            "secrets at rest",
-            include_str!("migrations/sqlite/0027_secrets_at_rest.sql"),
-        ),
-        (
-            28,
-            "operator scopes",
-            include_str!("migrations/sqlite/0028_operator_scopes.sql"),
-        ),
-        (
-            29,
-            "storage",
-            include_str!("migrations/sqlite/0029_storage.sql"),
-        ),
-        (
-            32,
-            "recorders",
-            include_str!("migrations/sqlite/0032_recorders.sql"),
-        ),
-        (
-            33,
-            "events by task",
-            include_str!("migrations/sqlite/0033_events_by_task.sql"),
-        ),
-        (
-            37,
-            "executor",
-            include_str!("migrations/sqlite/0037_executor.sql"),
-        ),
-        (
-            38,
-            "retries",
-            include_str!("migrations/sqlite/0038_retries.sql"),
-        ),
-        (
-            39,
-            "attempts",
-            include_str!("migrations/sqlite/0039_attempts.sql"),
-        ),
-        (
-            40,
-            "leases",
-            include_str!("migrations/sqlite/0040_leases.sql"),
-        ),
-        (
-            43,
-            "agent_principals",
-            include_str!("migrations/sqlite/0043_agent_principals.sql"),
-        ),
-        (
-            49,
-            "agent_suspension",
-            include_str!("migrations/sqlite/0049_agent_suspension.sql"),
-        ),
-        (
-            50,
-            "own_stress_tasks",
-            include_str!("migrations/sqlite/0050_own_stress_tasks.sql"),
-        ),
-        (
-            52,
-            "auditors and schedules",
-            include_str!("migrations/sqlite/0052_auditors_and_schedules.sql"),
-        ),
-        (
-            53,
-            "audit_checkpoints",
-            include_str!("migrations/sqlite/0053_audit_checkpoints.sql"),
-        ),
-        (
-            56,
-            "unlisted stress suites",
-            include_str!("migrations/sqlite/0056_unlisted_stress_suites.sql"),
-        ),
-    ])
+use sha2::{Digest as _, Sha256};
+
+use super::convert::backend;
+use super::sql::{Pool, Sql, Transaction, execute_script, query};
+use crate::domain::hex::hex;
+use crate::ports::StoreError;
+
+/// The migrations of each feature, in the order of their dependencies. The first migration of a
+/// feature has version 1. Do not change a released text; append a migration to the list of its
+/// feature.
+const FEATURES: [(&str, &[&str]); 6] = [
+    ("host", &[include_str!("schema/host.sql")]),
+    ("packs", &[include_str!("schema/packs.sql")]),
+    ("runs", &[include_str!("schema/runs.sql")]),
+    ("deployments", &[include_str!("schema/deployments.sql")]),
+    ("ratings", &[include_str!("schema/ratings.sql")]),
+    ("agent_cards", &[include_str!("schema/agent_cards.sql")]),
+];
+
+/// Placeholders, and their texts for SQLite and for PostgreSQL.
+const PLACEHOLDERS: [(&str, &str, &str); 7] = [
+    (
+        "{serial}",
+        "INTEGER PRIMARY KEY",
+        "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    ),
+    // The only integer type of a primary key that is SQLite's row id.
+    ("{rowid}", "INTEGER", "BIGINT"),
+    ("{bytes}", "BLOB", "BYTEA"),
+    // Strings are compared byte by byte, so that lists have the same order on both engines.
+    ("{bytewise}", "", "COLLATE \"C\""),
+    ("{without rowid}", "WITHOUT ROWID", ""),
+    // Lines for one engine are comments for the other.
+    ("-- sqlite: ", "", "-- sqlite: "),
+    ("-- postgres: ", "-- postgres: ", ""),
+];
+
+const APPLIED: &str = "SELECT feature, version, checksum FROM schema_migration";
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS schema_migration (
+    feature    TEXT   NOT NULL,
+    version    BIGINT NOT NULL,
+    checksum   TEXT   NOT NULL,
+    applied_at BIGINT NOT NULL,
+    PRIMARY KEY (feature, version)
+)";
+const RECORD: &str = "INSERT INTO schema_migration (feature, version, checksum, applied_at)
+    VALUES ($1, $2, $3, {now})";
+const TABLE_EXISTS: Sql = Sql {
+    sqlite: "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1)",
+    postgres: "SELECT to_regclass($1) IS NOT NULL",
+};
+/// Until the end of the transaction. The seed keeps this lock distinct from those of tenants.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('schema_migration', 2))";
+
+/// Why the tables of a database cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error(
+        "the database was created by a build from before the first release, whose data cannot be opened: export what you need with that build, or start with a new data folder or database"
+    )]
+    PreRelease,
+    #[error(
+        "the database was written by a newer version of Touchstone (migration {version} of `{feature}`): use that version"
+    )]
+    Newer { feature: String, version: i64 },
+    #[error(
+        "the database was created by a different build of Touchstone (its migration {version} of `{feature}` differs): use that build"
+    )]
+    Changed { feature: &'static str, version: i64 },
 }
 
-pub(super) fn postgres() -> Migrator {
-    migrator(&[
-        (1, "core", include_str!("migrations/postgres/0001_core.sql")),
-        (2, "flow", include_str!("migrations/postgres/0002_flow.sql")),
-        (
-            4,
-            "annotations",
-            include_str!("migrations/postgres/0004_annotations.sql"),
-        ),
-        (
-            5,
-            "deployments",
-            include_str!("migrations/postgres/0005_deployments.sql"),
-        ),
-        (
-            6,
-            "webhooks",
-            include_str!("migrations/postgres/0006_webhooks.sql"),
-        ),
-        (
-            7,
-            "access",
-            include_str!("migrations/postgres/0007_access.sql"),
-        ),
-        (
-            8,
-            "pause",
-            include_str!("migrations/postgres/0008_pause.sql"),
-        ),
-        (
-            9,
-            "evals",
-            include_str!("migrations/postgres/0009_evals.sql"),
-        ),
-        (
-            10,
-            "experiments",
-            include_str!("migrations/postgres/0010_experiments.sql"),
-        ),
-        (
-            11,
-            "calibrations",
-            include_str!("migrations/postgres/0011_calibrations.sql"),
-        ),
-        (
-            12,
-            "calibration attempts",
-            include_str!("migrations/postgres/0012_calibration_attempts.sql"),
-        ),
-        (
-            13,
-            "aaaf",
-            include_str!("migrations/postgres/0013_aaaf.sql"),
-        ),
-        (
-            14,
-            "assessments",
-            include_str!("migrations/postgres/0014_assessments.sql"),
-        ),
-        (
-            15,
-            "badges",
-            include_str!("migrations/postgres/0015_badges.sql"),
-        ),
-        (
-            16,
-            "notices",
-            include_str!("migrations/postgres/0016_notices.sql"),
-        ),
-        (
-            17,
-            "profiles",
-            include_str!("migrations/postgres/0017_profiles.sql"),
-        ),
-        (
-            18,
-            "jobs",
-            include_str!("migrations/postgres/0018_jobs.sql"),
-        ),
-        (
-            19,
-            "stress tests",
-            include_str!("migrations/postgres/0019_stress_tests.sql"),
-        ),
-        (
-            20,
-            "agent cards",
-            include_str!("migrations/postgres/0020_agent_cards.sql"),
-        ),
-        (
-            21,
-            "oasis",
-            include_str!("migrations/postgres/0021_oasis.sql"),
-        ),
-        (
-            22,
-            "write probe",
-            include_str!("migrations/postgres/0022_write_probe.sql"),
-        ),
-        (
-            24,
-            "active time",
-            include_str!("migrations/postgres/0024_active_time.sql"),
-        ),
-        (
-            27,
-            "secrets at rest",
-            include_str!("migrations/postgres/0027_secrets_at_rest.sql"),
-        ),
-        (
-            28,
-            "operator scopes",
-            include_str!("migrations/postgres/0028_operator_scopes.sql"),
-        ),
-        (
-            29,
-            "storage",
-            include_str!("migrations/postgres/0029_storage.sql"),
-        ),
-        (
-            32,
-            "recorders",
-            include_str!("migrations/postgres/0032_recorders.sql"),
-        ),
-        (
-            33,
-            "events by task",
-            include_str!("migrations/postgres/0033_events_by_task.sql"),
-        ),
-        (
-            37,
-            "executor",
-            include_str!("migrations/postgres/0037_executor.sql"),
-        ),
-        (
-            38,
-            "retries",
-            include_str!("migrations/postgres/0038_retries.sql"),
-        ),
-        (
-            39,
-            "attempts",
-            include_str!("migrations/postgres/0039_attempts.sql"),
-        ),
-        (
-            40,
-            "leases",
-            include_str!("migrations/postgres/0040_leases.sql"),
-        ),
-        (
-            43,
-            "agent_principals",
-            include_str!("migrations/postgres/0043_agent_principals.sql"),
-        ),
-        (
-            49,
-            "agent_suspension",
-            include_str!("migrations/postgres/0049_agent_suspension.sql"),
-        ),
-        (
-            50,
-            "own_stress_tasks",
-            include_str!("migrations/postgres/0050_own_stress_tasks.sql"),
-        ),
-        (
-            52,
-            "auditors and schedules",
-            include_str!("migrations/postgres/0052_auditors_and_schedules.sql"),
-        ),
-        (
-            53,
-            "audit_checkpoints",
-            include_str!("migrations/postgres/0053_audit_checkpoints.sql"),
-        ),
-        (
-            56,
-            "unlisted stress suites",
-            include_str!("migrations/postgres/0056_unlisted_stress_suites.sql"),
-        ),
-    ])
+struct Migration {
+    feature: &'static str,
+    version: i64,
+    sql: String,
+    checksum: String,
 }
 
-fn migrator(steps: &[(i64, &'static str, &'static str)]) -> Migrator {
-    let steps = steps.iter().map(|&(version, description, sql)| {
-        let sql = SqlStr::from_static(sql);
-        Migration::new(
-            version,
-            description.into(),
-            MigrationType::Simple,
-            sql,
-            false,
-        )
-    });
-    Migrator::with_migrations(steps.collect())
+/// Applies the pending migrations: all of them, or none if one fails.
+///
+/// # Errors
+/// [`StoreError::Backend`] if the database was created by a pre-release, newer or different build,
+/// or a table already exists. Nothing is written then.
+pub(super) async fn run(pool: Pool<'_>) -> Result<(), StoreError> {
+    // Usually nothing is pending, and a start need not wait for processes that write.
+    let mut reader = begin(pool, "BEGIN").await?;
+    let complete = pending(&mut reader).await?.is_empty();
+    reader.rollback().await?;
+    if complete {
+        return Ok(());
+    }
+
+    let mut writer = begin(pool, "BEGIN IMMEDIATE").await?;
+    if matches!(writer, Transaction::Postgres(_)) {
+        query(LOCK).execute(&mut writer).await?;
+    }
+    // Another process may have applied them in the meantime.
+    let migrations = pending(&mut writer).await?;
+    query(CREATE).execute(&mut writer).await?;
+    for migration in migrations {
+        execute_script(migration.sql, &mut writer).await?;
+        query(RECORD)
+            .bind(migration.feature)
+            .bind(migration.version)
+            .bind(migration.checksum)
+            .execute(&mut writer)
+            .await?;
+    }
+    writer.commit().await
+}
+
+async fn begin(pool: Pool<'_>, on_sqlite: &'static str) -> Result<Transaction, StoreError> {
+    match pool {
+        Pool::Sqlite(pool) => pool.begin_with(on_sqlite).await.map(Transaction::Sqlite),
+        Pool::Postgres(pool) => pool.begin().await.map(Transaction::Postgres),
+    }
+    .map_err(backend)
+}
+
+async fn pending(transaction: &mut Transaction) -> Result<Vec<Migration>, StoreError> {
+    let postgres = matches!(transaction, Transaction::Postgres(_));
+    let mut applied = applied(transaction).await?;
+    let mut pending = Vec::new();
+    for migration in migrations(postgres) {
+        let (feature, version) = (migration.feature, migration.version);
+        match applied.remove(&(feature.to_owned(), version)) {
+            None => pending.push(migration),
+            Some(checksum) if checksum == migration.checksum => {}
+            Some(_) => return Err(backend(Refusal::Changed { feature, version })),
+        }
+    }
+    match applied.pop_last() {
+        Some(((feature, version), _)) => Err(backend(Refusal::Newer { feature, version })),
+        None => Ok(pending),
+    }
+}
+
+/// The checksums of applied migrations by feature and version.
+async fn applied(
+    transaction: &mut Transaction,
+) -> Result<BTreeMap<(String, i64), String>, StoreError> {
+    if !has_table(transaction, "schema_migration").await? {
+        return match has_table(transaction, "_sqlx_migrations").await? {
+            true => Err(backend(Refusal::PreRelease)),
+            false => Ok(BTreeMap::new()),
+        };
+    }
+    let rows: Vec<(String, i64, String)> = query(APPLIED).fetch_all(transaction).await?;
+    let by_version = |(feature, version, checksum)| ((feature, version), checksum);
+    Ok(rows.into_iter().map(by_version).collect())
+}
+
+async fn has_table(transaction: &mut Transaction, name: &str) -> Result<bool, StoreError> {
+    query(TABLE_EXISTS).bind(name).fetch_one(transaction).await
+}
+
+fn migrations(postgres: bool) -> impl Iterator<Item = Migration> {
+    FEATURES.into_iter().flat_map(move |(feature, texts)| {
+        (1..).zip(texts).map(move |(version, text)| {
+            let sql = rendered(text, postgres);
+            Migration {
+                feature,
+                version,
+                checksum: hex(&Sha256::digest(&sql)),
+                sql,
+            }
+        })
+    })
+}
+
+fn rendered(text: &str, postgres: bool) -> String {
+    let mut sql = text.to_owned();
+    for (placeholder, on_sqlite, on_postgres) in PLACEHOLDERS {
+        sql = sql.replace(placeholder, if postgres { on_postgres } else { on_sqlite });
+    }
+    sql
 }

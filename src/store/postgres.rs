@@ -17,6 +17,7 @@ use self::broadcast::Broadcast;
 use super::convert::{Batch, backend};
 use super::migrations;
 use super::signals::LocalSignals;
+use super::sql::Pool;
 use crate::domain::ids::RunId;
 use crate::ports::{Fence, StoreError};
 
@@ -73,7 +74,7 @@ impl Postgres {
                 })
             })
             .connect_lazy_with(options.clone());
-        migrations::postgres().run(&pool).await.map_err(backend)?;
+        migrations::run(Pool::Postgres(&pool)).await?;
         let signals = Arc::new(LocalSignals::new());
         let broadcast = Broadcast::start(options, Arc::clone(&signals))
             .await

@@ -147,6 +147,19 @@ pub(crate) fn query<'q>(sql: impl Into<Sql>) -> Query<'q> {
     }
 }
 
+/// Runs statements without parameters, separated by semicolons.
+pub(crate) async fn execute_script(
+    script: String,
+    transaction: &mut Transaction,
+) -> Result<(), StoreError> {
+    let script = AssertSqlSafe(script);
+    match transaction {
+        Transaction::Sqlite(it) => it.execute(script).await.map(drop),
+        Transaction::Postgres(it) => it.execute(script).await.map(drop),
+    }
+    .map_err(backend)
+}
+
 /// The replacements for the placeholders.
 struct Dialect {
     now: &'static str,

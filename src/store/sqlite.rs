@@ -12,7 +12,6 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection, SqlitePool, Transaction};
 
@@ -22,8 +21,9 @@ use super::convert::{Batch, backend};
 use super::database_file::{DatabaseFile, LogFile};
 use super::migrations;
 use super::signals::LocalSignals;
+use super::sql::Pool;
 use crate::domain::ids::RunId;
-use crate::ports::{Fence, StoreError};
+use crate::ports::{Fence, Outage, StoreError};
 use crate::system::private_files;
 
 /// Connections for reading.
@@ -113,9 +113,10 @@ impl Sqlite {
         // Two processes that create the same file at once conflict; the second one retries and
         // finds the tables migrated.
         let open = || async {
-            let writer = writer.clone().connect_with(writer_options.clone()).await?;
-            migrations::sqlite().run(&writer).await?;
-            Ok::<_, sqlx::Error>(writer)
+            let writer = writer.clone().connect_with(writer_options.clone());
+            let writer = writer.await.map_err(backend)?;
+            migrations::run(Pool::Sqlite(&writer)).await?;
+            Ok::<_, StoreError>(writer)
         };
         let backoff = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(10))
@@ -125,8 +126,7 @@ impl Sqlite {
             .retry(backoff)
             .sleep(tokio::time::sleep)
             .when(is_contention)
-            .await
-            .map_err(backend)?;
+            .await?;
         // A file that is deleted while the host runs must not be recreated empty.
         writer.set_connect_options(writer_options.create_if_missing(false));
         // A newly created database had no log when the connection was opened.
@@ -238,23 +238,19 @@ pub(super) async fn append_within(
     Ok(())
 }
 
-/// Whether another process may be running the same migration. A table or column that already exists
-/// is reported as a generic error, so all generic errors are retried.
-fn is_contention(error: &sqlx::Error) -> bool {
+/// Whether another process locks the file, for example to create it.
+fn is_contention(error: &StoreError) -> bool {
     const BUSY: i32 = 5;
     const LOCKED: i32 = 6;
-    match error {
-        sqlx::Error::Migrate(error) => matches!(
-            **error,
-            MigrateError::Execute(_) | MigrateError::ExecuteMigration(..)
-        ),
-        sqlx::Error::Database(error) => error
-            .code()
-            .and_then(|code| code.parse::<i32>().ok())
-            // The low byte is the error code, the other bytes the extended code.
-            .is_some_and(|code| matches!(code & 0xff, BUSY | LOCKED)),
-        _ => false,
-    }
+    let StoreError::Unavailable(Outage(cause)) = error else {
+        return false;
+    };
+    let Some(sqlx::Error::Database(error)) = cause.downcast_ref::<sqlx::Error>() else {
+        return false;
+    };
+    let code = error.code().and_then(|code| code.parse::<i32>().ok());
+    // The low byte is the error code, the other bytes the extended code.
+    code.is_some_and(|code| matches!(code & 0xff, BUSY | LOCKED))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
--- What agent cards came to, look by look, and which are looked at again by themselves.
+-- Scores of agent cards, and the cards that are scored again by a schedule.
+
 CREATE TABLE card_look (
-    number    INTEGER PRIMARY KEY,
-    tenant    TEXT    NOT NULL,
-    url       TEXT    NOT NULL,
-    id        TEXT    NOT NULL UNIQUE,
+    number    {serial},
+    tenant    TEXT    {bytewise} NOT NULL,
+    url       TEXT    {bytewise} NOT NULL,
+    id        TEXT    {bytewise} NOT NULL UNIQUE,
     looked_at BIGINT  NOT NULL,
-    -- Whether there was a card, and whether its agent was asked.
+    -- Whether a card was found, and whether its agent was called.
     scored    BOOLEAN NOT NULL,
     asked     BOOLEAN NOT NULL,
     document  TEXT    NOT NULL
@@ -14,8 +15,8 @@ CREATE INDEX card_look_of ON card_look (tenant, url, number);
 CREATE INDEX card_look_kept ON card_look (tenant, number);
 
 CREATE TABLE card_watch (
-    tenant   TEXT   NOT NULL,
-    url      TEXT   NOT NULL,
+    tenant   TEXT   {bytewise} NOT NULL,
+    url      TEXT   {bytewise} NOT NULL,
     document TEXT   NOT NULL,
     due_at   BIGINT NOT NULL,
     PRIMARY KEY (tenant, url)

@@ -1,6 +1,0 @@
--- One row that readiness checks overwrite, to learn whether the database takes writes.
-CREATE TABLE write_probe (
-    id          BIGINT  PRIMARY KEY,
-    written_at  BIGINT  NOT NULL,
-    filler      TEXT    NOT NULL
-);

@@ -1,0 +1,280 @@
+-- Ratings (AAAF): organizations, their agents, evidence, assessments, badges, appeals and notices.
+
+CREATE TABLE aaaf_organization (
+    number      {serial},
+    id          TEXT    {bytewise} NOT NULL UNIQUE,
+    tenant      TEXT    {bytewise} NOT NULL UNIQUE,
+    name        TEXT    NOT NULL,
+    status      TEXT    NOT NULL,
+    config      TEXT    NOT NULL,
+    created_at  BIGINT  NOT NULL,
+    updated_at  BIGINT  NOT NULL,
+    revision    BIGINT  NOT NULL,
+    private_badges BOOLEAN NOT NULL DEFAULT FALSE,
+    -- Auditors outside the tenant of the organization.
+    auditors    TEXT    NOT NULL DEFAULT '[]'
+);
+
+CREATE TABLE aaaf_agent (
+    number       {serial},
+    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    id           TEXT   {bytewise} NOT NULL UNIQUE,
+    name         TEXT   {bytewise} NOT NULL,
+    archived     BOOLEAN NOT NULL,
+    profile      TEXT   NOT NULL,
+    created_at   BIGINT NOT NULL,
+    updated_at   BIGINT NOT NULL,
+    revision     BIGINT NOT NULL,
+    -- No events of a suspended agent are recorded.
+    suspended    BOOLEAN NOT NULL DEFAULT FALSE,
+    -- When the schedule last tried to order an assessment.
+    reassessment_tried_at BIGINT
+);
+CREATE UNIQUE INDEX aaaf_agent_name ON aaaf_agent (organization, name) WHERE NOT archived;
+CREATE INDEX aaaf_agent_listed ON aaaf_agent (organization, created_at, id);
+
+-- Names and keys under which agents act. Kind `name`: ids, all former and current names, and the OpenWOP agents that they
+-- represented, in lower case; these are never deleted. Kind `key`: ids of the keys that are assigned to the agent.
+CREATE TABLE aaaf_agent_principal (
+    organization BIGINT NOT NULL,
+    principal    TEXT   {bytewise} NOT NULL,
+    agent        BIGINT NOT NULL,
+    kind         TEXT   NOT NULL,
+    PRIMARY KEY (organization, principal, agent, kind)
+);
+
+-- Evidence. Rows are never changed. No foreign key: an insert names an agent that its transaction has just read, agents are
+-- never deleted, and checking each event would cost as much as writing it.
+CREATE TABLE aaaf_event (
+    number       {serial},
+    organization BIGINT NOT NULL,
+    agent        BIGINT NOT NULL,
+    id           TEXT   {bytewise} NOT NULL,
+    kind         TEXT   {bytewise} NOT NULL,
+    occurred_at  BIGINT NOT NULL,
+    recorded_at  BIGINT NOT NULL,
+    task         TEXT   {bytewise} NOT NULL,
+    assessment   TEXT   {bytewise},
+    source       TEXT   {bytewise} NOT NULL,
+    data         TEXT   NOT NULL,
+    -- The kind of principal that recorded the event, and the principal.
+    recorder     TEXT,
+    recorded_by  TEXT
+);
+-- An event that a client sends twice counts once.
+CREATE UNIQUE INDEX aaaf_event_id ON aaaf_event (organization, id);
+-- The evidence window of an agent is one range.
+CREATE INDEX aaaf_event_window ON aaaf_event (organization, agent, occurred_at, number);
+-- An assessment reads evidence by task, including assignments before the window.
+CREATE INDEX aaaf_event_of_task ON aaaf_event (organization, agent, task, occurred_at, number);
+-- The results of a stress test, at any time.
+CREATE INDEX aaaf_event_active ON aaaf_event (organization, agent, assessment, occurred_at, number) WHERE assessment IS NOT NULL;
+
+CREATE TABLE aaaf_assessment (
+    number       {serial},
+    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    agent        BIGINT NOT NULL REFERENCES aaaf_agent (number),
+    id           TEXT   {bytewise} NOT NULL UNIQUE,
+    stage        TEXT   {bytewise} NOT NULL,
+    rated        BOOLEAN NOT NULL,
+    reviewed     BOOLEAN NOT NULL DEFAULT FALSE,
+    asked        TEXT   NOT NULL,
+    finding      TEXT,
+    created_at   BIGINT NOT NULL,
+    started_at   BIGINT,
+    ended_at     BIGINT,
+    claims       BIGINT NOT NULL DEFAULT 0,
+    lease_owner  TEXT   {bytewise},
+    lease_until  BIGINT NOT NULL DEFAULT 0,
+    -- How often it was set aside to wait for the runs of its stress tests.
+    parked       BIGINT NOT NULL DEFAULT 0
+);
+-- At most one unfinished assessment per agent.
+CREATE UNIQUE INDEX aaaf_assessment_of_agent ON aaaf_assessment (agent) WHERE stage IN ('pending', 'in_progress');
+CREATE INDEX aaaf_assessment_unfinished ON aaaf_assessment (number) WHERE stage IN ('pending', 'in_progress');
+CREATE INDEX aaaf_assessment_listed ON aaaf_assessment (organization, created_at, id);
+CREATE INDEX aaaf_assessment_rated ON aaaf_assessment (agent, created_at, id) WHERE stage = 'completed' AND rated;
+
+-- Signing keys of organizations. A retired key still verifies. The private key is encrypted with the host key.
+CREATE TABLE aaaf_issuer_key (
+    number       {serial},
+    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    public       TEXT   {bytewise} NOT NULL,
+    sealed       TEXT   NOT NULL,
+    created_at   BIGINT NOT NULL,
+    retired_at   BIGINT,
+    compromised  BOOLEAN NOT NULL DEFAULT FALSE
+);
+CREATE UNIQUE INDEX aaaf_issuer_key_current ON aaaf_issuer_key (organization) WHERE retired_at IS NULL;
+CREATE INDEX aaaf_issuer_key_listed ON aaaf_issuer_key (organization, number);
+
+-- Revocation lists of badges. The issuer and the address of a list never change.
+CREATE TABLE aaaf_status_list (
+    number       {serial},
+    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    issuer       TEXT   {bytewise} NOT NULL,
+    base_url     TEXT   {bytewise} NOT NULL,
+    given_out    BIGINT NOT NULL DEFAULT 0,
+    changes      BIGINT NOT NULL DEFAULT 0,
+    created_at   BIGINT NOT NULL
+);
+CREATE INDEX aaaf_status_list_of ON aaaf_status_list (organization, issuer, base_url, number);
+
+CREATE TABLE aaaf_badge (
+    number       {serial},
+    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    agent        BIGINT NOT NULL REFERENCES aaaf_agent (number),
+    assessment   TEXT   {bytewise} NOT NULL,
+    revision     BIGINT NOT NULL,
+    id           TEXT   {bytewise} NOT NULL UNIQUE,
+    state        TEXT   {bytewise} NOT NULL,
+    badge        TEXT   NOT NULL,
+    credential   TEXT,
+    status_list  BIGINT REFERENCES aaaf_status_list (number),
+    status_index BIGINT,
+    revocation   TEXT,
+    valid_until  BIGINT NOT NULL,
+    created_at   BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX aaaf_badge_revision ON aaaf_badge (assessment, revision);
+-- A bit of a revocation list belongs to one badge.
+CREATE UNIQUE INDEX aaaf_badge_bit ON aaaf_badge (status_list, status_index) WHERE status_index IS NOT NULL;
+CREATE INDEX aaaf_badge_revoked ON aaaf_badge (status_list, status_index) WHERE state = 'revoked';
+CREATE INDEX aaaf_badge_expiry ON aaaf_badge (valid_until, number) WHERE state = 'issued';
+CREATE INDEX aaaf_badge_of_agent ON aaaf_badge (agent, number);
+
+CREATE TABLE aaaf_appeal (
+    number       {serial},
+    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    agent        BIGINT NOT NULL REFERENCES aaaf_agent (number),
+    assessment   TEXT   {bytewise} NOT NULL,
+    id           TEXT   {bytewise} NOT NULL UNIQUE,
+    state        TEXT   {bytewise} NOT NULL,
+    filing       TEXT   NOT NULL,
+    resolution   TEXT,
+    -- Position among the accepted appeals of its assessment. Each sees the evidence as the earlier ones left it.
+    accepted     BIGINT,
+    created_at   BIGINT NOT NULL,
+    resolved_at  BIGINT
+);
+CREATE INDEX aaaf_appeal_listed ON aaaf_appeal (organization, assessment, created_at, id);
+CREATE UNIQUE INDEX aaaf_appeal_accepted ON aaaf_appeal (assessment, accepted) WHERE accepted IS NOT NULL;
+-- Evidence about an agent with an open appeal is kept.
+CREATE INDEX aaaf_appeal_open ON aaaf_appeal (agent) WHERE state IN ('filed', 'under_review');
+
+-- At most one open appeal per dimension.
+CREATE TABLE aaaf_appealed_dimension (
+    assessment TEXT   {bytewise} NOT NULL,
+    dimension  TEXT   {bytewise} NOT NULL,
+    appeal     BIGINT NOT NULL REFERENCES aaaf_appeal (number),
+    PRIMARY KEY (assessment, dimension)
+);
+
+CREATE TABLE aaaf_webhook (
+    number          {serial},
+    organization    BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    id              TEXT   {bytewise} NOT NULL UNIQUE,
+    url             TEXT   NOT NULL,
+    events          TEXT   NOT NULL,
+    -- Encrypted with the host key, not hashed: signing needs the secret.
+    secret          TEXT   NOT NULL,
+    fingerprint     TEXT   NOT NULL,
+    previous_secret TEXT,
+    previous_until  BIGINT,
+    created_at      BIGINT NOT NULL,
+    failing_since   BIGINT,
+    disabled_at     BIGINT,
+    disabled        TEXT,
+    -- When the first waiting delivery is due.
+    due_at          BIGINT,
+    fence           BIGINT NOT NULL DEFAULT 0,
+    lease_owner     TEXT   {bytewise},
+    lease_until     BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX aaaf_webhook_listed ON aaaf_webhook (organization, created_at, id);
+CREATE INDEX aaaf_webhook_due ON aaaf_webhook (due_at) WHERE due_at IS NOT NULL;
+-- SQLite releases the leases of dead processes at once; on PostgreSQL they expire.
+-- sqlite: CREATE INDEX aaaf_webhook_leased ON aaaf_webhook (lease_owner) WHERE lease_owner IS NOT NULL;
+
+-- There is one notice per subject and topic: the id follows from both. The body is deleted before the notice.
+CREATE TABLE aaaf_notice (
+    number       {serial},
+    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    id           TEXT   {bytewise} NOT NULL UNIQUE,
+    topic        TEXT   {bytewise} NOT NULL,
+    body         TEXT   NOT NULL,
+    told_at      BIGINT NOT NULL
+);
+CREATE INDEX aaaf_notice_told ON aaaf_notice (told_at, number);
+
+CREATE TABLE aaaf_delivery (
+    number       {serial},
+    webhook      BIGINT NOT NULL REFERENCES aaaf_webhook (number) ON DELETE CASCADE,
+    notice       BIGINT NOT NULL REFERENCES aaaf_notice (number),
+    id           TEXT   {bytewise} NOT NULL UNIQUE,
+    state        TEXT   {bytewise} NOT NULL,
+    attempts     BIGINT NOT NULL DEFAULT 0,
+    due_at       BIGINT,
+    attempted_at BIGINT,
+    outcome      TEXT,
+    created_at   BIGINT NOT NULL
+);
+CREATE INDEX aaaf_delivery_due ON aaaf_delivery (webhook, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX aaaf_delivery_listed ON aaaf_delivery (webhook, created_at, id);
+CREATE INDEX aaaf_delivery_of_notice ON aaaf_delivery (notice);
+CREATE INDEX aaaf_delivery_over ON aaaf_delivery (created_at) WHERE due_at IS NULL;
+
+-- How the tasks of a suite count in assessments.
+CREATE TABLE aaaf_profile (
+    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    -- suiteId@version
+    suite        TEXT   NOT NULL,
+    document     TEXT   NOT NULL,
+    created_at   BIGINT NOT NULL,
+    updated_at   BIGINT NOT NULL,
+    PRIMARY KEY (organization, suite)
+);
+
+-- Eval runs whose results were taken as evidence or left out. An organization counts a run for one agent.
+CREATE TABLE aaaf_gathered (
+    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    run          TEXT   NOT NULL,
+    agent        BIGINT NOT NULL REFERENCES aaaf_agent (number),
+    suite        TEXT   NOT NULL,
+    events       BIGINT NOT NULL,
+    left_out     TEXT,
+    gathered_at  BIGINT NOT NULL,
+    PRIMARY KEY (organization, run)
+);
+CREATE INDEX aaaf_gathered_suite ON aaaf_gathered (organization, suite);
+CREATE INDEX aaaf_gathered_left_out ON aaaf_gathered (organization, agent, gathered_at) WHERE left_out IS NOT NULL;
+
+-- Periodic work that one replica does at a time.
+CREATE TABLE aaaf_job (
+    name        TEXT   {bytewise} NOT NULL PRIMARY KEY,
+    done_at     BIGINT,
+    lease_owner TEXT   {bytewise},
+    lease_until BIGINT NOT NULL DEFAULT 0
+);
+
+CREATE TABLE aaaf_stress_test_result (
+    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    assessment   TEXT   NOT NULL,
+    test         TEXT   NOT NULL,
+    task         TEXT   NOT NULL,
+    run          TEXT   NOT NULL,
+    outcome      TEXT   NOT NULL,
+    score        DOUBLE PRECISION NOT NULL,
+    recorded_at  BIGINT NOT NULL,
+    PRIMARY KEY (organization, assessment, test, task)
+);
+CREATE INDEX aaaf_stress_test_result_age ON aaaf_stress_test_result (recorded_at);
+
+-- Stress tasks that organizations add to the library.
+CREATE TABLE aaaf_own_stress_task (
+    organization BIGINT NOT NULL REFERENCES aaaf_organization (number),
+    id           TEXT   NOT NULL,
+    document     TEXT   NOT NULL,
+    created_at   BIGINT NOT NULL,
+    PRIMARY KEY (organization, id)
+);
