@@ -10,6 +10,7 @@ mod health;
 mod idempotency;
 mod inventory;
 mod log;
+mod migrations;
 mod owners;
 mod parking;
 mod queue;
