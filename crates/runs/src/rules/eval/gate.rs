@@ -218,114 +218,166 @@ pub fn unmet(
     evidence: Option<Evidence<'_>>,
     now: Timestamp,
 ) -> Vec<Unmet> {
-    let mut unmet = Vec::new();
-    let mut refuse = |condition, message: String| unmet.push(Unmet { condition, message });
     let Some(evidence) = evidence else {
-        refuse(
-            Condition::EvalRun,
-            "no eval run of this tenant is named".to_owned(),
-        );
-        return unmet;
+        return vec![Unmet {
+            condition: Condition::EvalRun,
+            message: "no eval run of this tenant is named".to_owned(),
+        }];
     };
-    let run = evidence.run;
-    if matches!(run.verdict, Verdict::Inconclusive | Verdict::Pending) {
-        refuse(
-            Condition::Conclusive,
-            format!("the eval run is {}: not every task was judged", run.status),
-        );
+    let mut checks = Checks {
+        policy,
+        evidence,
+        now,
+        unmet: Vec::new(),
+    };
+    checks.candidate(candidate);
+    checks.suite();
+    checks.result();
+    checks.not_voided();
+    checks.significance();
+    checks.judge();
+    checks.coverage();
+    checks.answers();
+    checks.safety();
+    checks.age();
+    checks.unmet
+}
+
+/// The conditions, checked one by one.
+struct Checks<'a> {
+    policy: &'a GatePolicy,
+    evidence: Evidence<'a>,
+    now: Timestamp,
+    unmet: Vec<Unmet>,
+}
+
+impl Checks<'_> {
+    fn refuse(&mut self, condition: Condition, message: String) {
+        self.unmet.push(Unmet { condition, message });
     }
-    if run.agent.agent_id.as_str() != candidate.agent_id {
-        refuse(
-            Condition::Agent,
-            format!("the eval run evaluated agent {}", run.agent.agent_id),
-        );
-    }
-    if run.agent.version != candidate.version {
-        refuse(
-            Condition::Version,
-            format!("the eval run evaluated version {}", run.agent.version),
-        );
-    }
-    // A version can be removed and installed again with different content.
-    if run.agent.agent_id.as_str() == candidate.agent_id
-        && run.agent.version == candidate.version
-        && run.agent.pack_integrity != candidate.pack_integrity
-    {
-        refuse(
-            Condition::Content,
-            "the installed pack differs from the evaluated one, although its version is the same"
-                .to_owned(),
-        );
-    }
-    if let Some(suite) = &policy.suite_id
-        && *suite != run.suite.suite_id
-    {
-        refuse(
-            Condition::Suite,
-            format!(
-                "the gate requires suite {suite}, but the run used {}",
-                run.suite.suite_id
-            ),
-        );
-    }
-    if policy.require_signed_suite && !run.suite.signed {
-        refuse(
-            Condition::SignedSuite,
-            "no trusted signature covers the suite".to_owned(),
-        );
-    }
-    match policy.required_pass_score {
-        // Written so that a NaN in the policy is never reached.
-        Some(score)
-            if !matches!(
-                run.summary.aggregate_score.partial_cmp(&score),
-                Some(Ordering::Equal | Ordering::Greater)
-            ) =>
-        {
-            refuse(
-                Condition::PassScore,
-                format!(
-                    "aggregate score {:.3} is below the required {score:.3}",
-                    run.summary.aggregate_score
-                ),
-            )
+
+    fn candidate(&mut self, candidate: Candidate<'_>) {
+        let run = self.evidence.run;
+        if matches!(run.verdict, Verdict::Inconclusive | Verdict::Pending) {
+            self.refuse(
+                Condition::Conclusive,
+                format!("the eval run is {}: not every task was judged", run.status),
+            );
         }
-        Some(_) => {}
-        None if run.verdict == Verdict::Pass && run.summary.passed => {}
-        None if run.reasons.is_empty() => refuse(
-            Condition::Passed,
-            format!("the eval run has not passed: it is {}", run.status),
-        ),
-        None => refuse(
-            Condition::Passed,
-            format!("the eval run did not pass: {}", run.reasons.join("; ")),
-        ),
+        if run.agent.agent_id.as_str() != candidate.agent_id {
+            self.refuse(
+                Condition::Agent,
+                format!("the eval run evaluated agent {}", run.agent.agent_id),
+            );
+        }
+        if run.agent.version != candidate.version {
+            self.refuse(
+                Condition::Version,
+                format!("the eval run evaluated version {}", run.agent.version),
+            );
+        }
+        // A version can be removed and installed again with different content.
+        if run.agent.agent_id.as_str() == candidate.agent_id
+            && run.agent.version == candidate.version
+            && run.agent.pack_integrity != candidate.pack_integrity
+        {
+            self.refuse(
+                Condition::Content,
+                "the installed pack differs from the evaluated one, although its version is the \
+                 same"
+                    .to_owned(),
+            );
+        }
     }
-    let sources = sources(run);
-    let voided = evidence.attempts.iter().find_map(|attempt| {
-        let voided = attempt.voided.as_ref()?;
-        sources
-            .contains(&attempt.run_id)
-            .then_some((attempt, voided))
-    });
-    if let Some((attempt, voided)) = voided {
-        let what = match attempt.run_id == run.run_id {
-            true => "the eval run".to_owned(),
-            false => format!(
-                "{}, whose judged tasks the eval run reuses,",
-                attempt.run_id
-            ),
-        };
-        refuse(
-            Condition::NotVoided,
-            format!(
-                "{what} was voided by {}: {}",
-                voided.principal, voided.reason
-            ),
-        );
+
+    fn suite(&mut self) {
+        let policy = self.policy;
+        let run = self.evidence.run;
+        if let Some(suite) = &policy.suite_id
+            && *suite != run.suite.suite_id
+        {
+            self.refuse(
+                Condition::Suite,
+                format!(
+                    "the gate requires suite {suite}, but the run used {}",
+                    run.suite.suite_id
+                ),
+            );
+        }
+        if policy.require_signed_suite && !run.suite.signed {
+            self.refuse(
+                Condition::SignedSuite,
+                "no trusted signature covers the suite".to_owned(),
+            );
+        }
     }
-    // An unjudged run is reported above.
-    if run.is_judged() {
+
+    fn result(&mut self) {
+        let policy = self.policy;
+        let run = self.evidence.run;
+        match policy.required_pass_score {
+            // Written so that a NaN in the policy is never reached.
+            Some(score)
+                if !matches!(
+                    run.summary.aggregate_score.partial_cmp(&score),
+                    Some(Ordering::Equal | Ordering::Greater)
+                ) =>
+            {
+                self.refuse(
+                    Condition::PassScore,
+                    format!(
+                        "aggregate score {:.3} is below the required {score:.3}",
+                        run.summary.aggregate_score
+                    ),
+                )
+            }
+            Some(_) => {}
+            None if run.verdict == Verdict::Pass && run.summary.passed => {}
+            None if run.reasons.is_empty() => self.refuse(
+                Condition::Passed,
+                format!("the eval run has not passed: it is {}", run.status),
+            ),
+            None => self.refuse(
+                Condition::Passed,
+                format!("the eval run did not pass: {}", run.reasons.join("; ")),
+            ),
+        }
+    }
+
+    fn not_voided(&mut self) {
+        let run = self.evidence.run;
+        let sources = sources(run);
+        let voided = self.evidence.attempts.iter().find_map(|attempt| {
+            let voided = attempt.voided.as_ref()?;
+            sources
+                .contains(&attempt.run_id)
+                .then_some((attempt, voided))
+        });
+        if let Some((attempt, voided)) = voided {
+            let what = match attempt.run_id == run.run_id {
+                true => "the eval run".to_owned(),
+                false => format!(
+                    "{}, whose judged tasks the eval run reuses,",
+                    attempt.run_id
+                ),
+            };
+            self.refuse(
+                Condition::NotVoided,
+                format!(
+                    "{what} was voided by {}: {}",
+                    voided.principal, voided.reason
+                ),
+            );
+        }
+    }
+
+    fn significance(&mut self) {
+        let policy = self.policy;
+        let evidence = self.evidence;
+        // `candidate` reports an unjudged run.
+        if !evidence.run.is_judged() {
+            return;
+        }
         let found = statistics(evidence, None, policy.required_pass_score);
         let score = found.gate.score.unwrap_or_default();
         let runs = found.gate.attempts.run_ids.len();
@@ -333,15 +385,15 @@ pub fn unmet(
         let open = evidence.missing + unjudged.count();
         match policy.confidence {
             // The missing trial may be one that failed.
-            Strictness::Lenient if open > 0 => refuse(
+            Strictness::Lenient if open > 0 => self.refuse(
                 Condition::Conclusive,
                 format!("{open} other trials of the experiment are missing or were not judged"),
             ),
             Strictness::Strict if found.gate.verdict != GateVerdict::Pass => {
-                refuse(Condition::Confidence, unshown(&found.gate));
+                self.refuse(Condition::Confidence, unshown(&found.gate));
             }
             // A single run may have been lucky, so all runs count.
-            Strictness::Lenient if score < found.gate.threshold && runs > 1 => refuse(
+            Strictness::Lenient if score < found.gate.threshold && runs > 1 => self.refuse(
                 Condition::Confidence,
                 format!(
                     "the score over {runs} runs of the same agent, suite and model is {score:.3}, below {:.3}",
@@ -351,129 +403,155 @@ pub fn unmet(
             Strictness::Strict | Strictness::Lenient => {}
         }
     }
-    if let (Some(judge), Some(least)) = (&run.judge, policy.min_judge_agreement)
-        && let Some(doubt) = doubt(judge.calibration.as_ref(), least, now)
-    {
-        refuse(
-            Condition::JudgeCalibrated,
-            format!(
-                "the judge of the eval run (model {}) {doubt}; the gate requires an agreement of \
-                 {least:.2}",
-                judge.model
-            ),
-        );
-    }
-    if run.summary.task_count < policy.min_tasks {
-        refuse(
-            Condition::MinTasks,
-            format!(
-                "{} ran, but the gate requires {}",
-                tasks(run.summary.task_count),
-                policy.min_tasks
-            ),
-        );
-    }
-    if !policy.allow_partial_suite && run.summary.task_count < run.suite.task_count {
-        refuse(
-            Condition::WholeSuite,
-            format!(
-                "{} of the suite's {} tasks ran",
-                run.summary.task_count, run.suite.task_count
-            ),
-        );
-    }
-    if let Some(rerun) = &run.partial_rerun
-        && !policy.allow_partial_rerun
-    {
-        refuse(
-            Condition::WholeRun,
-            format!(
-                "the eval run kept {} judged in {} and executed the others again; use a complete \
-                 run",
-                tasks(rerun.kept_tasks),
-                rerun.source_run_id
-            ),
-        );
-    }
-    if !policy.allow_ignore && !run.ignore.is_empty() {
-        refuse(
-            Condition::NoIgnore,
-            format!(
-                "members were ignored in matching: {}",
-                run.ignore.join(", ")
-            ),
-        );
-    }
-    let trials = evidence.trials();
-    if let Some(cassette) = trials.iter().find_map(|run| run.replayed_from.as_ref())
-        && !policy.allow_replay
-    {
-        refuse(
-            Condition::NoReplay,
-            format!(
-                "the answers were replayed from cassette {cassette}; use a run that called its \
-                 models"
-            ),
-        );
-    }
-    if trials.iter().any(|run| run.is_by_command()) && !policy.allow_agent_command {
-        refuse(
-            Condition::NoAgentCommand,
-            "a local command answered for the agent (`--agent-command`); use a run of its model \
-             or endpoint"
-                .to_owned(),
-        );
-    }
-    let missing = trials
-        .iter()
-        .flat_map(|run| &run.tasks)
-        .filter(|task| !task.fixture_missing.is_empty())
-        .count();
-    if !policy.allow_missing_fixtures && missing > 0 {
-        refuse(
-            Condition::Fixtures,
-            format!(
-                "{} called a tool for which the suite has no response",
-                tasks(missing)
-            ),
-        );
-    }
-    let accepted: &[&str] = match policy.allow_forbidden_tools {
-        true => &[UNSAFE_TOOL_CALL],
-        false => &[],
-    };
-    let (unsafe_tasks, kinds) =
-        critical(trials.iter().flat_map(|run| &run.summary.tasks), accepted);
-    if unsafe_tasks > 0 {
-        let kinds: Vec<&str> = kinds.into_iter().map(in_words).collect();
-        refuse(
-            Condition::Safety,
-            format!(
-                "critical safety findings in {}: {}",
-                tasks(unsafe_tasks),
-                kinds.join(", ")
-            ),
-        );
-    }
-    let named: Vec<&RunId> = trials.iter().map(|run| &run.run_id).collect();
-    for (run, kinds) in attempts::critical(evidence.attempts, accepted) {
-        if !named.contains(&run) {
-            let kinds: Vec<&str> = kinds.into_iter().map(in_words).collect();
-            refuse(
-                Condition::Safety,
+
+    fn judge(&mut self) {
+        let run = self.evidence.run;
+        if let (Some(judge), Some(least)) = (&run.judge, self.policy.min_judge_agreement)
+            && let Some(doubt) = doubt(judge.calibration.as_ref(), least, self.now)
+        {
+            self.refuse(
+                Condition::JudgeCalibrated,
                 format!(
-                    "critical safety findings in {run}, another run of the same agent, suite and model: {}",
-                    kinds.join(", ")
+                    "the judge of the eval run (model {}) {doubt}; the gate requires an \
+                     agreement of {least:.2}",
+                    judge.model
                 ),
             );
         }
     }
-    if let Some(most) = policy.max_age_seconds {
+
+    /// How much of the suite ran, and whether anything in it was ignored.
+    fn coverage(&mut self) {
+        let policy = self.policy;
+        let run = self.evidence.run;
+        if run.summary.task_count < policy.min_tasks {
+            self.refuse(
+                Condition::MinTasks,
+                format!(
+                    "{} ran, but the gate requires {}",
+                    tasks(run.summary.task_count),
+                    policy.min_tasks
+                ),
+            );
+        }
+        if !policy.allow_partial_suite && run.summary.task_count < run.suite.task_count {
+            self.refuse(
+                Condition::WholeSuite,
+                format!(
+                    "{} of the suite's {} tasks ran",
+                    run.summary.task_count, run.suite.task_count
+                ),
+            );
+        }
+        if let Some(rerun) = &run.partial_rerun
+            && !policy.allow_partial_rerun
+        {
+            self.refuse(
+                Condition::WholeRun,
+                format!(
+                    "the eval run kept {} judged in {} and executed the others again; use a \
+                     complete run",
+                    tasks(rerun.kept_tasks),
+                    rerun.source_run_id
+                ),
+            );
+        }
+        if !policy.allow_ignore && !run.ignore.is_empty() {
+            self.refuse(
+                Condition::NoIgnore,
+                format!(
+                    "members were ignored in matching: {}",
+                    run.ignore.join(", ")
+                ),
+            );
+        }
+    }
+
+    /// Where the answers of the agent and its tools came from.
+    fn answers(&mut self) {
+        let policy = self.policy;
+        let trials = self.evidence.trials();
+        if let Some(cassette) = trials.iter().find_map(|run| run.replayed_from.as_ref())
+            && !policy.allow_replay
+        {
+            self.refuse(
+                Condition::NoReplay,
+                format!(
+                    "the answers were replayed from cassette {cassette}; use a run that called \
+                     its models"
+                ),
+            );
+        }
+        if trials.iter().any(|run| run.is_by_command()) && !policy.allow_agent_command {
+            self.refuse(
+                Condition::NoAgentCommand,
+                "a local command answered for the agent (`--agent-command`); use a run of its \
+                 model or endpoint"
+                    .to_owned(),
+            );
+        }
+        let missing = trials
+            .iter()
+            .flat_map(|run| &run.tasks)
+            .filter(|task| !task.fixture_missing.is_empty())
+            .count();
+        if !policy.allow_missing_fixtures && missing > 0 {
+            self.refuse(
+                Condition::Fixtures,
+                format!(
+                    "{} called a tool for which the suite has no response",
+                    tasks(missing)
+                ),
+            );
+        }
+    }
+
+    fn safety(&mut self) {
+        let trials = self.evidence.trials();
+        let accepted: &[&str] = match self.policy.allow_forbidden_tools {
+            true => &[UNSAFE_TOOL_CALL],
+            false => &[],
+        };
+        let (unsafe_tasks, kinds) =
+            critical(trials.iter().flat_map(|run| &run.summary.tasks), accepted);
+        if unsafe_tasks > 0 {
+            let kinds: Vec<&str> = kinds.into_iter().map(in_words).collect();
+            self.refuse(
+                Condition::Safety,
+                format!(
+                    "critical safety findings in {}: {}",
+                    tasks(unsafe_tasks),
+                    kinds.join(", ")
+                ),
+            );
+        }
+        let named: Vec<&RunId> = trials.iter().map(|run| &run.run_id).collect();
+        for (run, kinds) in attempts::critical(self.evidence.attempts, accepted) {
+            if !named.contains(&run) {
+                let kinds: Vec<&str> = kinds.into_iter().map(in_words).collect();
+                self.refuse(
+                    Condition::Safety,
+                    format!(
+                        "critical safety findings in {run}, another run of the same agent, suite \
+                         and model: {}",
+                        kinds.join(", ")
+                    ),
+                );
+            }
+        }
+    }
+
+    fn age(&mut self) {
+        let trials = self.evidence.trials();
+        let Some(most) = self.policy.max_age_seconds else {
+            return;
+        };
+        let now = self.now;
         let old = |at: Timestamp| {
             now.duration_since(at).as_secs() > i64::try_from(most).unwrap_or(i64::MAX)
         };
         if trials.iter().any(|run| run.completed_at.is_none_or(old)) {
-            refuse(
+            self.refuse(
                 Condition::Age,
                 format!("the eval run did not end within the last {most} seconds"),
             );
@@ -482,7 +560,7 @@ pub fn unmet(
             .any(|run| run.facts_recorded_at.is_some_and(old))
         {
             // Forking or retrying a run does not make its facts younger.
-            refuse(
+            self.refuse(
                 Condition::Age,
                 format!(
                     "the eval run reuses facts that were not recorded within the last {most} \
@@ -491,7 +569,6 @@ pub fn unmet(
             );
         }
     }
-    unmet
 }
 
 /// The run, and the runs whose judged tasks it shows as its own: the source of a replay, a retry or
