@@ -59,6 +59,12 @@ struct Claim {
     key_id: String,
 }
 
+/// A claim and the trusted key that it names.
+struct Signer {
+    claim: Claim,
+    key: TrustedKey,
+}
+
 /// Verifies a pack. `request` is `None` for a file that was not requested by name.
 ///
 /// # Errors
@@ -79,27 +85,12 @@ pub fn verify(
     if let Some(served) = &served {
         lifecycle(served, policy, &mut warnings)?;
     }
-    // `read_served` has already checked the served manifest's identity against the request, if
-    // there is one.
-    let expected = match (request, &served) {
-        (Some(request), _) => Some(request.clone()),
-        (None, Some(served)) => PackId::new(&served.name, &served.version),
-        (None, None) => None,
-    };
+    let expected = expected(request, served.as_ref());
     if let Some(expected) = &expected {
         approve(trust, expected)?;
     }
 
-    if tgz.len() > MAX_COMPRESSED {
-        return Err(Refusal::new(
-            ErrorCode::TarballTooLarge,
-            Stage::Archive,
-            "the archive is larger than 10 MiB",
-        ));
-    }
-    if let Some(served) = &served {
-        check_integrity(served, tgz)?;
-    }
+    check_archive(served.as_ref(), tgz)?;
     let pinned = match (lock, &expected) {
         (Some(lock), Some(expected)) => Some(pin_of(lock, expected, tgz)?),
         _ => None,
@@ -107,39 +98,30 @@ pub fn verify(
 
     // With a registry, the served manifest names the method and the key, and the key is selected
     // before anything is parsed.
-    let served_claim = match &served {
-        Some(served) => claim(served.signing.as_ref(), trust)?.filter(|_| !trust.is_blind()),
-        None => None,
-    };
-    let served_key = match (&served_claim, &expected) {
-        (Some(claim), Some(expected)) => Some(trust.keys.find(&claim.key_id, &expected.name)?),
+    let served_signer = match (&served, &expected) {
+        (Some(served), Some(expected)) => served_signer(served, expected, fetched, trust)?,
         _ => None,
     };
-    if let (Some(claim), Some(key)) = (&served_claim, &served_key)
-        && claim.method == SigningMethod::Ed25519
-    {
-        check_signature(key, tgz, detached(fetched.signature)?, "the archive")?;
-    }
 
     let archive = archive::read(tgz)?;
     let octets = archive.manifest()?.clone();
-    if let (Some(claim), Some(key)) = (&served_claim, &served_key)
-        && claim.method == SigningMethod::Manual
+    if let Some(signer) = &served_signer
+        && signer.claim.method == SigningMethod::Manual
     {
-        check_manual(key, &archive, &octets, fetched.signature)?;
+        check_manual(&signer.key, &archive, &octets, fetched.signature)?;
     }
     let document = manifest::parse(&octets)?;
     let id = identity(&document, expected.as_ref())?;
     let inner = inner_signing(&document);
 
-    let (claim, key) = match (served_claim, served_key) {
-        (Some(claim), Some(key)) => {
-            agree(&inner, &claim)?;
-            (Some(claim), Some(key))
+    let signer = match served_signer {
+        Some(signer) => {
+            agree(&inner, &signer.claim)?;
+            Some(signer)
         }
         // A registry that names no key is already refused, except in blind mode.
-        _ if served.is_some() => (None, None),
-        _ => unserved(&inner, &id, &archive, &octets, fetched, trust)?,
+        None if served.is_some() => None,
+        None => unserved(&inner, &id, &archive, &octets, fetched, trust)?,
     };
     if expected.is_none() {
         approve(trust, &id)?;
@@ -148,22 +130,10 @@ pub fn verify(
         (Some(lock), None) => Some(pin_of(lock, &id, tgz)?),
         (_, pinned) => pinned,
     };
-    if trust.mode == TrustMode::Pinned && pinned.is_none() {
-        return Err(Refusal::new(
-            ErrorCode::PackLockfileIncomplete,
-            Stage::Resolve,
-            "the host only installs pinned packs, and no lockfile is given",
-        ));
-    }
-
-    let signature = state(claim.as_ref(), key.as_ref());
-    if policy.require_full_coverage && signature.coverage != SignatureCoverage::Tarball {
-        return Err(Refusal::new(
-            ErrorCode::PackSignatureInvalid,
-            Stage::Signature,
-            "the host requires a signature over the whole archive; sign with the method ed25519",
-        ));
-    }
+    let signature = signer
+        .as_ref()
+        .map_or(SignatureState::UNSIGNED, Signer::state);
+    check_policy(trust, policy, pinned, signature.coverage)?;
     if let Some(pin) = &pinned {
         let covered: &[u8] = match signature.coverage {
             SignatureCoverage::Tarball => tgz,
@@ -178,17 +148,7 @@ pub fn verify(
     if signature.coverage == SignatureCoverage::None {
         warnings.push("the pack is unsigned".to_owned());
     }
-    let pin = LockedPack {
-        name: id.name.clone(),
-        version: id.version.to_string(),
-        integrity: integrity::of(tgz),
-        resolved: None,
-        signature: key
-            .as_ref()
-            .and_then(|key| record(key, &contents.archive, fetched.signature)),
-        dependencies: std::collections::BTreeMap::new(),
-        peer_dependencies: contents.manifest.peer_dependencies.clone(),
-    };
+    let pin = pin(&id, fetched, signer.as_ref(), &contents);
     Ok(VerifiedPack {
         integrity: pin.integrity.clone(),
         id,
@@ -243,6 +203,16 @@ fn read_served(octets: &[u8], request: Option<&PackId>) -> Result<ServedManifest
     Ok(served)
 }
 
+/// The pack that the archive must contain. `read_served` has already checked the served manifest's
+/// identity against the request, if there is one.
+fn expected(request: Option<&PackId>, served: Option<&ServedManifest>) -> Option<PackId> {
+    match (request, served) {
+        (Some(request), _) => Some(request.clone()),
+        (None, Some(served)) => PackId::new(&served.name, &served.version),
+        (None, None) => None,
+    }
+}
+
 fn lifecycle(
     served: &ServedManifest,
     policy: &Policy,
@@ -292,6 +262,21 @@ fn approve(trust: &Trust, pack: &PackId) -> Result<(), Refusal> {
     ))
 }
 
+/// Checks the size of the archive and, with a registry, its digest.
+fn check_archive(served: Option<&ServedManifest>, tgz: &[u8]) -> Result<(), Refusal> {
+    if tgz.len() > MAX_COMPRESSED {
+        return Err(Refusal::new(
+            ErrorCode::TarballTooLarge,
+            Stage::Archive,
+            "the archive is larger than 10 MiB",
+        ));
+    }
+    match served {
+        Some(served) => check_integrity(served, tgz),
+        None => Ok(()),
+    }
+}
+
 fn check_integrity(served: &ServedManifest, tgz: &[u8]) -> Result<(), Refusal> {
     let refuse = |reason| {
         Err(Refusal::new(
@@ -316,6 +301,28 @@ fn pin_of<'a>(lock: &'a Lockfile, id: &PackId, tgz: &[u8]) -> Result<&'a LockedP
     let pin = lockfile::find(lock, id)?;
     lockfile::check_integrity(pin, tgz)?;
     Ok(pin)
+}
+
+/// Checks what the operator requires of every pack beyond a valid signature.
+fn check_policy(
+    trust: &Trust,
+    policy: &Policy,
+    pinned: Option<&LockedPack>,
+    coverage: SignatureCoverage,
+) -> Result<(), Refusal> {
+    if trust.mode == TrustMode::Pinned && pinned.is_none() {
+        return Err(Refusal::new(
+            ErrorCode::PackLockfileIncomplete,
+            Stage::Resolve,
+            "the host only installs pinned packs, and no lockfile is given",
+        ));
+    }
+    if policy.require_full_coverage && coverage != SignatureCoverage::Tarball {
+        return Err(invalid_signature(
+            "the host requires a signature over the whole archive; sign with the method ed25519",
+        ));
+    }
+    Ok(())
 }
 
 fn invalid_signature(reason: impl Into<String>) -> Refusal {
@@ -351,6 +358,25 @@ fn claim(signing: Option<&Signing>, trust: &Trust) -> Result<Option<Claim>, Refu
         })),
         (None, None) => Err(invalid_signature("the signing block does not name a key")),
     }
+}
+
+/// The method and key that the served manifest names; `None` for an unsigned pack, and in blind
+/// mode. Checks a signature over the whole archive.
+fn served_signer(
+    served: &ServedManifest,
+    expected: &PackId,
+    fetched: Fetched<'_>,
+    trust: &Trust,
+) -> Result<Option<Signer>, Refusal> {
+    let Some(claim) = claim(served.signing.as_ref(), trust)?.filter(|_| !trust.is_blind()) else {
+        return Ok(None);
+    };
+    let key = trust.keys.find(&claim.key_id, &expected.name)?;
+    if claim.method == SigningMethod::Ed25519 {
+        let signature = detached(fetched.signature)?;
+        check_signature(&key, fetched.tgz, signature, "the archive")?;
+    }
+    Ok(Some(Signer { claim, key }))
 }
 
 fn detached(signature: Option<&[u8]>) -> Result<&[u8], Refusal> {
@@ -458,7 +484,7 @@ fn unserved(
     octets: &[u8],
     fetched: Fetched<'_>,
     trust: &Trust,
-) -> Result<(Option<Claim>, Option<TrustedKey>), Refusal> {
+) -> Result<Option<Signer>, Refusal> {
     if inner.is_none() && trust.mode != TrustMode::Open {
         return Err(invalid_signature(
             "the pack does not name its signing method; a pack signed as a whole needs its \
@@ -466,7 +492,7 @@ fn unserved(
         ));
     }
     let Some(claim) = claim(inner.as_ref(), trust)?.filter(|_| !trust.is_blind()) else {
-        return Ok((None, None));
+        return Ok(None);
     };
     if claim.method != SigningMethod::Manual {
         return Err(
@@ -476,7 +502,25 @@ fn unserved(
     }
     let key = trust.keys.find(&claim.key_id, &id.name)?;
     check_manual(&key, archive, octets, fetched.signature)?;
-    Ok((Some(claim), Some(key)))
+    Ok(Some(Signer { claim, key }))
+}
+
+fn pin(
+    id: &PackId,
+    fetched: Fetched<'_>,
+    signer: Option<&Signer>,
+    contents: &PackContents,
+) -> LockedPack {
+    LockedPack {
+        name: id.name.clone(),
+        version: id.version.to_string(),
+        integrity: integrity::of(fetched.tgz),
+        resolved: None,
+        signature: signer
+            .and_then(|signer| record(&signer.key, &contents.archive, fetched.signature)),
+        dependencies: std::collections::BTreeMap::new(),
+        peer_dependencies: contents.manifest.peer_dependencies.clone(),
+    }
 }
 
 /// The verified signature, in the form a lockfile records.
@@ -489,17 +533,16 @@ fn record(key: &TrustedKey, archive: &Archive, detached: Option<&[u8]>) -> Optio
     })
 }
 
-fn state(claim: Option<&Claim>, key: Option<&TrustedKey>) -> SignatureState {
-    let (Some(claim), Some(key)) = (claim, key) else {
-        return SignatureState::UNSIGNED;
-    };
-    SignatureState {
-        method: Some(claim.method),
-        key_id: Some(key.key_id.clone()),
-        key_origin: Some(key.origin),
-        coverage: match claim.method {
-            SigningMethod::Manual => SignatureCoverage::Manifest,
-            SigningMethod::Ed25519 => SignatureCoverage::Tarball,
-        },
+impl Signer {
+    fn state(&self) -> SignatureState {
+        SignatureState {
+            method: Some(self.claim.method),
+            key_id: Some(self.key.key_id.clone()),
+            key_origin: Some(self.key.origin),
+            coverage: match self.claim.method {
+                SigningMethod::Manual => SignatureCoverage::Manifest,
+                SigningMethod::Ed25519 => SignatureCoverage::Tarball,
+            },
+        }
     }
 }
