@@ -27,7 +27,7 @@ use super::calls::{Calls, Pace, Stop, millis, seed};
 use crate::domain::agent::workers::{self, Role};
 use crate::domain::agent::{
     BUDGET_EXHAUSTED, Brief, Conversation, FailureReason, LOOP_LIMIT_EXCEEDED, Limits, ModelReply,
-    Next, ToolCall, ToolOutcome, ToolSource,
+    Next, Step, ToolCall, ToolOutcome, ToolSource,
 };
 use crate::domain::ids::{AgentId, EventId};
 use crate::domain::run::activity::Activity;
@@ -185,32 +185,10 @@ impl<'a> Running<'a> {
             let next = match self.call(&mut conversation).await {
                 Ok(reply) => {
                     let step = conversation.step(reply);
-                    self.decide(workers::led(&step.tools));
-                    for (call, outcome) in step.tools {
-                        // Live calls whose results would not be used are not made.
-                        if outcome == ToolOutcome::Live && step.next != Next::Call {
-                            continue;
-                        }
-                        if let Err(Exhausted) = self.meter.call_tool() {
-                            return Ending::unjudged(BUDGET_EXHAUSTED);
-                        }
-                        if let ToolOutcome::Answered(answer) = &outcome
-                            && let Some((role, worker)) = workers::worker(&call.tool)
-                        {
-                            self.hand_on(&call, role, worker, answer);
-                            continue;
-                        }
-                        if outcome != ToolOutcome::Live {
-                            acting.record(call, outcome);
-                            continue;
-                        }
-                        self.pace.give_back(self.sink).await;
-                        match acting.make(&call).await {
-                            Ok(outcome) => conversation.carried_out(&call.id, &outcome),
-                            Err(missing) => return Ending::unjudged(missing.reason),
-                        }
+                    match self.act(step, &mut conversation, &mut acting).await {
+                        Ok(next) => next,
+                        Err(reason) => return Ending::unjudged(reason),
                     }
-                    step.next
                 }
                 Err(Stop::Model(ModelError::Rejected { reason })) => {
                     conversation.rejected(reason.into())
@@ -220,45 +198,82 @@ impl<'a> Running<'a> {
                 }
                 Err(Stop::Exhausted) => return Ending::unjudged(BUDGET_EXHAUSTED),
             };
-            match next {
-                Next::Call => {}
-                Next::Decided {
-                    output,
-                    schema_valid,
-                } => {
-                    return Ending {
-                        end: InvocationEnd::Decided { output },
-                        outcome: InvocationOutcome::Completed,
-                        said: None,
-                        schema_valid,
-                    };
-                }
-                // The caller's limit ends the run; it is not the agent's failure (RFC 0058).
-                Next::Failed {
-                    reason: FailureReason::TurnLimit,
-                    ..
-                } if invocation.max_loop_iterations == Some(limits.turns) => {
-                    return Ending::unjudged(LOOP_LIMIT_EXCEEDED);
-                }
-                Next::Failed {
-                    reason,
-                    said,
-                    schema_valid,
-                } => {
-                    return Ending {
-                        end: InvocationEnd::Failed {
-                            reason: reason.label().to_owned(),
-                        },
-                        outcome: if reason.is_refusal() {
-                            InvocationOutcome::Refused
-                        } else {
-                            InvocationOutcome::Failed
-                        },
-                        said,
-                        schema_valid,
-                    };
-                }
+            if let Some(ending) = self.ending(next, limits) {
+                return ending;
             }
+        }
+    }
+
+    /// Records the tool calls of a turn and makes those to live tools. An error is the reason why
+    /// the task cannot be judged.
+    async fn act(
+        &mut self,
+        step: Step,
+        conversation: &mut Conversation<'_>,
+        acting: &mut Acting<'_>,
+    ) -> Result<Next, String> {
+        self.decide(workers::led(&step.tools));
+        for (call, outcome) in step.tools {
+            // Live calls whose results would not be used are not made.
+            if outcome == ToolOutcome::Live && step.next != Next::Call {
+                continue;
+            }
+            if let Err(Exhausted) = self.meter.call_tool() {
+                return Err(BUDGET_EXHAUSTED.to_owned());
+            }
+            if let ToolOutcome::Answered(answer) = &outcome
+                && let Some((role, worker)) = workers::worker(&call.tool)
+            {
+                self.hand_on(&call, role, worker, answer);
+                continue;
+            }
+            if outcome != ToolOutcome::Live {
+                acting.record(call, outcome);
+                continue;
+            }
+            self.pace.give_back(self.sink).await;
+            let outcome = acting.make(&call).await.map_err(|it| it.reason)?;
+            conversation.carried_out(&call.id, &outcome);
+        }
+        Ok(step.next)
+    }
+
+    /// The end of the invocation, unless the model is called again.
+    fn ending(&self, next: Next, limits: Limits) -> Option<Ending> {
+        match next {
+            Next::Call => None,
+            Next::Decided {
+                output,
+                schema_valid,
+            } => Some(Ending {
+                end: InvocationEnd::Decided { output },
+                outcome: InvocationOutcome::Completed,
+                said: None,
+                schema_valid,
+            }),
+            // The caller's limit ends the run; it is not the agent's failure (RFC 0058).
+            Next::Failed {
+                reason: FailureReason::TurnLimit,
+                ..
+            } if self.invocation.max_loop_iterations == Some(limits.turns) => {
+                Some(Ending::unjudged(LOOP_LIMIT_EXCEEDED))
+            }
+            Next::Failed {
+                reason,
+                said,
+                schema_valid,
+            } => Some(Ending {
+                end: InvocationEnd::Failed {
+                    reason: reason.label().to_owned(),
+                },
+                outcome: if reason.is_refusal() {
+                    InvocationOutcome::Refused
+                } else {
+                    InvocationOutcome::Failed
+                },
+                said,
+                schema_valid,
+            }),
         }
     }
 

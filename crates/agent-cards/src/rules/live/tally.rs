@@ -48,18 +48,8 @@ impl Primary {
 
     fn report(&self, plan: &Plan, asked: &Asked, findings: &mut Findings) {
         let mut find = |code, message: String| findings.push(Finding::new(code, "/url", message));
-        match asked.tls {
-            Tls::Absent => find(
-                Code::TlsAbsent,
-                "The endpoint is not encrypted; serve it over https.".to_owned(),
-            ),
-            Tls::Invalid => find(
-                Code::TlsInvalid,
-                "The endpoint's certificate was not accepted; use one that is current, issued \
-                for this name, and from a known authority."
-                    .to_owned(),
-            ),
-            Tls::Verified | Tls::NotReached => {}
+        if let Some((code, message)) = tls_fault(asked.tls) {
+            find(code, message.to_owned());
         }
         let Some(transport) = plan.transport else {
             find(
@@ -71,35 +61,7 @@ impl Primary {
             return;
         };
         if !self.judgement.responds {
-            let (code, message) = match &asked.message.outcome {
-                Ok(reply) if reply.status >= 500 => (
-                    Code::EndpointServerError,
-                    format!(
-                        "The endpoint answered a plain message with {}; check its log.",
-                        reply.status
-                    ),
-                ),
-                Ok(_) => (
-                    Code::EndpointUnreachable,
-                    format!(
-                        "The server at the endpoint does not speak {transport}; correct \
-                        `url` or `preferredTransport`."
-                    ),
-                ),
-                Err(NoReply::Refused) => (
-                    Code::AddressBlocked,
-                    "The endpoint's name resolves to an internal address and was not tested; \
-                    publish a public one, or allow its host and port."
-                        .to_owned(),
-                ),
-                Err(silence) => (
-                    Code::EndpointUnreachable,
-                    format!(
-                        "The endpoint could not be tested: {silence}. Check that it runs and \
-                        can be reached."
-                    ),
-                ),
-            };
+            let (code, message) = no_response(transport, asked);
             find(code, message);
             return;
         }
@@ -155,6 +117,54 @@ impl Primary {
                 ),
             );
         }
+    }
+}
+
+fn tls_fault(tls: Tls) -> Option<(Code, &'static str)> {
+    match tls {
+        Tls::Absent => Some((
+            Code::TlsAbsent,
+            "The endpoint is not encrypted; serve it over https.",
+        )),
+        Tls::Invalid => Some((
+            Code::TlsInvalid,
+            "The endpoint's certificate was not accepted; use one that is current, issued for \
+             this name, and from a known authority.",
+        )),
+        Tls::Verified | Tls::NotReached => None,
+    }
+}
+
+/// Why a message to the endpoint got no response of its protocol.
+fn no_response(transport: Transport, asked: &Asked) -> (Code, String) {
+    match &asked.message.outcome {
+        Ok(reply) if reply.status >= 500 => (
+            Code::EndpointServerError,
+            format!(
+                "The endpoint answered a plain message with {}; check its log.",
+                reply.status
+            ),
+        ),
+        Ok(_) => (
+            Code::EndpointUnreachable,
+            format!(
+                "The server at the endpoint does not speak {transport}; correct \
+                 `url` or `preferredTransport`."
+            ),
+        ),
+        Err(NoReply::Refused) => (
+            Code::AddressBlocked,
+            "The endpoint's name resolves to an internal address and was not tested; \
+             publish a public one, or allow its host and port."
+                .to_owned(),
+        ),
+        Err(silence) => (
+            Code::EndpointUnreachable,
+            format!(
+                "The endpoint could not be tested: {silence}. Check that it runs and \
+                 can be reached."
+            ),
+        ),
     }
 }
 
