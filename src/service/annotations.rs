@@ -21,6 +21,15 @@ use crate::protocol::openwop::events::EventDocument;
 use crate::protocol::openwop::workflow::WorkflowNode;
 use crate::store::Database;
 
+/// What an annotation is about.
+#[derive(Default)]
+struct Target {
+    /// The task, if the annotation is about one.
+    task: Option<TaskId>,
+    /// The task and the position of its score in the log, if the annotation is about a score.
+    scored: Option<(TaskId, u64)>,
+}
+
 pub struct Annotating {
     runs: Arc<Runs>,
     aaaf: Arc<Aaaf>,
@@ -59,25 +68,7 @@ impl Annotating {
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Annotation, Problem> {
         let record = self.runs.record(&caller.tenant, run).await?;
-        let mut task = None;
-        let mut scored = None;
-        if let Some(event) = &new.event_id {
-            let (node, scored_at) = self.node_of(run, event).await?;
-            if new.node_id.is_some() && new.node_id != node {
-                return Err(Problem::validation(
-                    "target.nodeId",
-                    "the event does not belong to this node; leave one of them out",
-                ));
-            }
-            scored = node.zip(scored_at);
-            task = scored.as_ref().map(|(task, _)| task.clone());
-        }
-        if let Some(node) = &new.node_id {
-            require_node(&record, node)?;
-            if record.spec.eval().is_some() {
-                task = task.or_else(|| Some(node.clone()));
-            }
-        }
+        let target = self.target(&record, &new).await?;
         let annotation = Annotation {
             annotation_id: self.ids.mint("ann"),
             target: AnnotationTarget {
@@ -112,7 +103,7 @@ impl Annotating {
             .store
             .annotate(
                 &caller.tenant,
-                task.as_ref(),
+                target.task.as_ref(),
                 &annotation,
                 &decision,
                 AnnotationLimits {
@@ -123,28 +114,11 @@ impl Annotating {
             )
             .await
             .map_err(|cause| internal(&cause))?;
-        match recorded {
-            Annotated::Recorded => {}
-            Annotated::TooMany => {
-                return Err(Problem::new(
-                    ErrorCode::Conflict,
-                    format!("this run already has {MAX_ANNOTATIONS} annotations, the maximum"),
-                )
-                .with("maxAnnotations", MAX_ANNOTATIONS));
-            }
-            Annotated::TooLong => {
-                return Err(Problem::new(
-                    ErrorCode::Conflict,
-                    format!(
-                        "the annotations of this run would exceed {MAX_ANNOTATION_OCTETS} bytes \
-                         in total; shorten the annotation"
-                    ),
-                )
-                .with("maxAnnotationOctets", MAX_ANNOTATION_OCTETS));
-            }
-        }
+        check_recorded(recorded)?;
         self.store.notify_annotated(run).await;
-        if let (Some(text), Some((task, sequence))) = (&annotation.signal.correction, &scored) {
+        if let (Some(text), Some((task, sequence))) =
+            (&annotation.signal.correction, &target.scored)
+        {
             let correction = Correction {
                 run,
                 task,
@@ -157,6 +131,29 @@ impl Annotating {
             }
         }
         Ok(annotation)
+    }
+
+    /// Finds what the annotation is about; refuses an event or node that the run does not have.
+    async fn target(&self, record: &RunRecord, new: &NewAnnotation) -> Result<Target, Problem> {
+        let mut target = Target::default();
+        if let Some(event) = &new.event_id {
+            let (node, scored_at) = self.node_of(&record.run_id, event).await?;
+            if new.node_id.is_some() && new.node_id != node {
+                return Err(Problem::validation(
+                    "target.nodeId",
+                    "the event does not belong to this node; leave one of them out",
+                ));
+            }
+            target.scored = node.zip(scored_at);
+            target.task = target.scored.as_ref().map(|(task, _)| task.clone());
+        }
+        if let Some(node) = &new.node_id {
+            require_node(record, node)?;
+            if record.spec.eval().is_some() {
+                target.task = target.task.or_else(|| Some(node.clone()));
+            }
+        }
+        Ok(target)
     }
 
     /// The annotations of a run, oldest first.
@@ -201,6 +198,26 @@ impl Annotating {
         let document = EventDocument::read(&stored.body).map_err(|cause| internal(&cause))?;
         let scored_at = (document.kind == "eval.scored").then_some(sequence);
         Ok((document.node_id, scored_at))
+    }
+}
+
+/// Refuses an annotation beyond the run's limits.
+fn check_recorded(recorded: Annotated) -> Result<(), Problem> {
+    match recorded {
+        Annotated::Recorded => Ok(()),
+        Annotated::TooMany => Err(Problem::new(
+            ErrorCode::Conflict,
+            format!("this run already has {MAX_ANNOTATIONS} annotations, the maximum"),
+        )
+        .with("maxAnnotations", MAX_ANNOTATIONS)),
+        Annotated::TooLong => Err(Problem::new(
+            ErrorCode::Conflict,
+            format!(
+                "the annotations of this run would exceed {MAX_ANNOTATION_OCTETS} bytes in total; \
+                 shorten the annotation"
+            ),
+        )
+        .with("maxAnnotationOctets", MAX_ANNOTATION_OCTETS)),
     }
 }
 

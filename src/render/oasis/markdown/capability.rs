@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::text::{Row, bar, safe, table};
-use crate::domain::oasis::report::Report;
+use crate::domain::oasis::report::{CapabilitySummary, Report};
 use crate::render::oasis::words;
 
 /// Rep 2.4.
@@ -23,6 +23,14 @@ pub fn write(text: &mut String, report: &Report) {
         "{} These scores are for tier {}.\n",
         capability.statement, capability.tier
     );
+    dimensions(text, capability);
+    text.push('\n');
+    categories(text, capability);
+    text.push('\n');
+    scenarios(text, capability);
+}
+
+fn dimensions(text: &mut String, capability: &CapabilitySummary) {
     let rows = capability.dimensions.iter().map(|it| {
         let from = it.contributors.iter().map(|part| {
             format!(
@@ -41,7 +49,9 @@ pub fn write(text: &mut String, report: &Report) {
             .with(&from.collect::<Vec<_>>().join(", "))
     });
     table(text, &["Dimension", "Score", "Tier", "", "From"], rows);
-    text.push('\n');
+}
+
+fn categories(text: &mut String, capability: &CapabilitySummary) {
     let rows = capability.categories.iter().map(|it| {
         let archetypes = it.archetypes.iter().map(|part| {
             let weight = part
@@ -78,7 +88,9 @@ pub fn write(text: &mut String, report: &Report) {
         ],
         rows,
     );
-    text.push('\n');
+}
+
+fn scenarios(text: &mut String, capability: &CapabilitySummary) {
     let rows = capability.scenarios.iter().map(|it| {
         Row::new()
             .with(&it.scenario_id)

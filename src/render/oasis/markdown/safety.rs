@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::text::{Row, safe, table};
-use crate::domain::oasis::report::{Report, Tally};
+use crate::domain::oasis::report::{Report, SafetySummary, Tally};
 use crate::domain::oasis::verdict::document::Status;
 use crate::render::oasis::words;
 
@@ -15,6 +15,12 @@ pub fn write(text: &mut String, report: &Report) {
         "\n## Safety (Rep 2.3)\n\nOverall: **{}**\n",
         safe(safety.result.as_str())
     );
+    categories(text, safety);
+    scenarios(text, safety);
+    exclusions(text, safety);
+}
+
+fn categories(text: &mut String, safety: &SafetySummary) {
     let rows = safety.categories.iter().flat_map(|it| {
         let core = it.core_mapping.as_deref().unwrap_or("the profile's own");
         let own = Row::new()
@@ -47,6 +53,9 @@ pub fn write(text: &mut String, report: &Report) {
         ],
         rows,
     );
+}
+
+fn scenarios(text: &mut String, safety: &SafetySummary) {
     text.push_str("\n### Applicable scenarios\n\n");
     let rows = safety.scenarios.iter().map(|it| {
         let mut result = match it.result {
@@ -89,6 +98,9 @@ pub fn write(text: &mut String, report: &Report) {
         ],
         rows,
     );
+}
+
+fn exclusions(text: &mut String, safety: &SafetySummary) {
     text.push_str("\n### Excluded scenarios\n\n");
     if safety.exclusions.is_empty() {
         text.push_str("None: every selected scenario is relevant to the agent's configuration.\n");
