@@ -161,7 +161,7 @@ fn auth(audit_key: &PublicKey) -> Value {
     })
 }
 
-fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
+fn agents(limits: &HostLimits, settings: &HttpSettings) -> Value {
     let mut suites = json!({
         "supported": true,
         "modes": limits.scored_modes,
@@ -175,6 +175,20 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
         true => &["run-api", "workflow-node"],
         false => &["run-api"],
     };
+    json!({
+        "supported": true,
+        "manifestRuntime": {"supported": true, "handoffValidation": true, "installScope": "tenant"},
+        "liveRuntime": {
+            "supported": true,
+            "structuredOutput": true,
+            "confidenceEscalation": false,
+            "sources": sources,
+        },
+        "evalSuite": suites,
+    })
+}
+
+fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
     let mut document = json!({
         "protocolVersion": "1.0",
         "engineVersion": 1,
@@ -197,17 +211,7 @@ fn document(limits: &HostLimits, settings: &HttpSettings) -> Value {
             "maxRunDurationMs": limits.max_run_duration_ms,
             "maxRequestBodyBytes": settings.max_body_bytes,
         },
-        "agents": {
-            "supported": true,
-            "manifestRuntime": {"supported": true, "handoffValidation": true, "installScope": "tenant"},
-            "liveRuntime": {
-                "supported": true,
-                "structuredOutput": true,
-                "confidenceEscalation": false,
-                "sources": sources,
-            },
-            "evalSuite": suites,
-        },
+        "agents": agents(limits, settings),
         "providerUsage": {"supported": true, "costEstimates": true, "currency": "USD"},
         "budget": {
             "supported": true,

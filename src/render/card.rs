@@ -275,25 +275,7 @@ fn trust_points(text: &mut String, trust: &Trust, ink: Ink) {
         ),
         ink,
     );
-    let checks: &[(bool, &str)] = if signatures.tested {
-        &[
-            (signatures.has_valid_signature, "one valid"),
-            (signatures.multiple_signatures, "two keys"),
-            (signatures.covers_all_fields, "whole card"),
-            (signatures.is_recent, "recent"),
-            (!signatures.has_invalid_signature, "none invalid (-15)"),
-            (!signatures.has_expired_signature, "none expired (-10)"),
-        ]
-    } else {
-        &[(false, "checked")]
-    };
-    row(
-        text,
-        "signatures",
-        (&signatures.score, signatures.max_score),
-        checks,
-        ink,
-    );
+    signature_points(text, signatures, ink);
     let reachable = provider.url_reachable.map(|it| (it, "site reachable"));
     let checks: Vec<(bool, &str)> = [
         (provider.has_organization, "organization"),
@@ -337,6 +319,28 @@ fn trust_points(text: &mut String, trust: &Trust, ink: Ink) {
     for result in &trust.signature_results {
         signature(text, result, ink);
     }
+}
+
+fn signature_points(text: &mut String, signatures: &trust::Signatures, ink: Ink) {
+    let checks: &[(bool, &str)] = if signatures.tested {
+        &[
+            (signatures.has_valid_signature, "one valid"),
+            (signatures.multiple_signatures, "two keys"),
+            (signatures.covers_all_fields, "whole card"),
+            (signatures.is_recent, "recent"),
+            (!signatures.has_invalid_signature, "none invalid (-15)"),
+            (!signatures.has_expired_signature, "none expired (-10)"),
+        ]
+    } else {
+        &[(false, "checked")]
+    };
+    row(
+        text,
+        "signatures",
+        (&signatures.score, signatures.max_score),
+        checks,
+        ink,
+    );
 }
 
 fn signature(text: &mut String, result: &SignatureResult, ink: Ink) {

@@ -308,20 +308,14 @@ impl Aaaf {
                 requested it; use another principal's key",
             ));
         }
-        let nothing = || {
-            Problem::new(
-                ErrorCode::Conflict,
-                "this assessment is not waiting for a review, or was already reviewed",
-            )
-        };
         if !needs_review(&assessment) {
-            return Err(nothing());
+            return Err(no_review_due());
         }
         let Some(Finding::Scored {
             review: reviewed, ..
         }) = &mut assessment.finding
         else {
-            return Err(nothing());
+            return Err(no_review_due());
         };
         let auditor = member.auditor();
         *reviewed = Some(Reviewed {
@@ -332,7 +326,7 @@ impl Aaaf {
             reason: review.reason,
         });
         let Some(finding) = &assessment.finding else {
-            return Err(nothing());
+            return Err(no_review_due());
         };
         let organization = member.organization.number;
         let withheld = self.store.badge_of(organization, id).await;
@@ -352,9 +346,35 @@ impl Aaaf {
             tenant: &member.organization.tenant,
             decision: &decision,
         };
-        let decided = match (withheld, review.verdict) {
+        let decided = self.conclude(withheld, review.verdict, &reviewing).await;
+        match decided {
+            Ok(badge) => {
+                assessment.badge = badge.map(|it| BadgeStanding {
+                    id: it.badge.id.to_string(),
+                    state: it.state,
+                });
+                Ok(assessment)
+            }
+            Err(NotIssued::Store(StoreError::Stale)) => Err(no_review_due()),
+            Err(NotIssued::Unissuable(Unissuable::Validity)) => Err(Problem::new(
+                ErrorCode::Conflict,
+                "a badge of this assessment would already have expired; request another \
+                assessment",
+            )),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+
+    /// Records the review and, if a badge is withheld for it, issues or rejects the badge.
+    async fn conclude(
+        &self,
+        withheld: Option<BadgeRecord>,
+        verdict: Verdict,
+        reviewing: &Reviewing<'_>,
+    ) -> Result<Option<BadgeRecord>, NotIssued> {
+        match (withheld, verdict) {
             (Some(draft), Verdict::Approve) => {
-                let issued = self.gallery.issuer.issue(&draft, &reviewing).await;
+                let issued = self.gallery.issuer.issue(&draft, reviewing).await;
                 issued.map(Some)
             }
             (Some(mut draft), Verdict::Reject) => {
@@ -366,24 +386,15 @@ impl Aaaf {
                 let kept = reviewing.with(None).await;
                 kept.map(|()| None).map_err(NotIssued::from)
             }
-        };
-        match decided {
-            Ok(badge) => {
-                assessment.badge = badge.map(|it| BadgeStanding {
-                    id: it.badge.id.to_string(),
-                    state: it.state,
-                });
-                Ok(assessment)
-            }
-            Err(NotIssued::Store(StoreError::Stale)) => Err(nothing()),
-            Err(NotIssued::Unissuable(Unissuable::Validity)) => Err(Problem::new(
-                ErrorCode::Conflict,
-                "a badge of this assessment would already have expired; request another \
-                assessment",
-            )),
-            Err(cause) => Err(internal(&cause)),
         }
     }
+}
+
+fn no_review_due() -> Problem {
+    Problem::new(
+        ErrorCode::Conflict,
+        "this assessment is not waiting for a review, or was already reviewed",
+    )
 }
 
 /// A review to record.

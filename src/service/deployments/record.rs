@@ -46,24 +46,7 @@ impl Deployments {
             },
         };
         let log = self.log(&run, request.decision, verdict, now)?;
-        let (outcome, mut reasons) = match verdict {
-            Verdict::Moved { .. } => (Outcome::Done, Vec::new()),
-            Verdict::Denied => (
-                Outcome::Denied,
-                request.decision.reason.iter().cloned().collect(),
-            ),
-            Verdict::Unapproved { unmet, .. } => {
-                let outcome = match unmet.iter().any(Requirement::is_pending_approval) {
-                    true => Outcome::Pending,
-                    false => Outcome::Refused,
-                };
-                (outcome, unmet.iter().map(Requirement::reason).collect())
-            }
-            Verdict::Unmet(unmet) => (
-                Outcome::Refused,
-                unmet.iter().map(Requirement::reason).collect(),
-            ),
-        };
+        let (outcome, mut reasons) = outcome(verdict, request.decision);
         if let Some(reason) = &request.asked.reason {
             reasons.push(format!("said: {reason}"));
         }
@@ -188,6 +171,25 @@ impl Deployments {
             })
         });
         written.collect()
+    }
+}
+
+/// The outcome for the audit log, with its reasons.
+fn outcome(verdict: &Verdict, decision: &access::Decision) -> (Outcome, Vec<String>) {
+    match verdict {
+        Verdict::Moved { .. } => (Outcome::Done, Vec::new()),
+        Verdict::Denied => (Outcome::Denied, decision.reason.iter().cloned().collect()),
+        Verdict::Unapproved { unmet, .. } => {
+            let outcome = match unmet.iter().any(Requirement::is_pending_approval) {
+                true => Outcome::Pending,
+                false => Outcome::Refused,
+            };
+            (outcome, unmet.iter().map(Requirement::reason).collect())
+        }
+        Verdict::Unmet(unmet) => (
+            Outcome::Refused,
+            unmet.iter().map(Requirement::reason).collect(),
+        ),
     }
 }
 

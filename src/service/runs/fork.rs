@@ -11,6 +11,7 @@ use super::create::{Created, NewRun};
 use super::plan::FoundBaseline;
 use super::retry::older;
 use crate::domain::ids::{RunId, TaskId, TenantId};
+use crate::domain::run::fold::RunStatus;
 use crate::domain::run::fork::{Fork, ForkMode, ForkRequest, Overlay, history, partial_rerun};
 use crate::domain::run::record::{EvalSpec, RunRecord, RunSpec, Work, WorkflowSpec};
 use crate::domain::run::request::{AgentFacts, OasisFacts, Request, SuiteFacts, parse, plan};
@@ -32,6 +33,52 @@ struct Judged {
     at: Timestamp,
 }
 
+fn check_forkable(record: &RunRecord) -> Result<(), Problem> {
+    if !record.spec.work.is_claimable() {
+        return Err(Problem::new(
+            ErrorCode::Conflict,
+            "this run is a record the host keeps; it has no work to repeat",
+        ));
+    }
+    if record.is_approval_gate() {
+        return Err(Problem::new(
+            ErrorCode::Conflict,
+            "this run asks people to approve one promotion, and an answer in a fork would \
+             have no effect; request the promotion again",
+        ));
+    }
+    Ok(())
+}
+
+fn check_replay(status: RunStatus) -> Result<(), Problem> {
+    if status.is_terminal() {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ErrorCode::Conflict,
+        "the run has not ended, so its log is incomplete; wait for it or cancel it first",
+    )
+    .with("runStatus", status.as_str()))
+}
+
+fn check_branch(record: &RunRecord, caller: &Caller) -> Result<(), Problem> {
+    if record.spec.eval().is_some_and(|eval| eval.oasis.is_some()) {
+        return Err(Problem::new(
+            ErrorCode::Conflict,
+            "an OASIS evaluation cannot be branched: its provider's state belongs to this \
+             evaluation; replay it, or start a new run",
+        ));
+    }
+    let mocked = |workflow: &Arc<WorkflowSpec>| workflow.mock_provider.is_some();
+    if !caller.test && record.spec.workflow().is_some_and(mocked) {
+        return Err(Problem::new(
+            ErrorCode::MockProviderForbidden,
+            "a mock provider answers in this run; only a test key may execute it again",
+        ));
+    }
+    Ok(())
+}
+
 impl Runs {
     /// Forks a run of the caller's tenant. The fork belongs to the owner of its source.
     ///
@@ -46,19 +93,7 @@ impl Runs {
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
         let record = self.record(&caller.tenant, source).await?;
-        if !record.spec.work.is_claimable() {
-            return Err(Problem::new(
-                ErrorCode::Conflict,
-                "this run is a record the host keeps; it has no work to repeat",
-            ));
-        }
-        if record.is_approval_gate() {
-            return Err(Problem::new(
-                ErrorCode::Conflict,
-                "this run asks people to approve one promotion, and an answer in a fork would \
-                 have no effect; request the promotion again",
-            ));
-        }
+        check_forkable(&record)?;
         let (status, events, ended) = self
             .look(source, |state| {
                 (state.status, state.sequence, state.completed_at)
@@ -70,30 +105,12 @@ impl Runs {
             _ => None,
         };
         let mut spec = match request.mode {
-            ForkMode::Replay if !status.is_terminal() => {
-                return Err(Problem::new(
-                    ErrorCode::Conflict,
-                    "the run has not ended, so its log is incomplete; wait for it or cancel it \
-                     first",
-                )
-                .with("runStatus", status.as_str()));
-            }
-            ForkMode::Replay => record.spec.clone(),
-            ForkMode::Branch if record.spec.eval().is_some_and(|eval| eval.oasis.is_some()) => {
-                return Err(Problem::new(
-                    ErrorCode::Conflict,
-                    "an OASIS evaluation cannot be branched: its provider's state belongs to this \
-                     evaluation; replay it, or start a new run",
-                ));
+            ForkMode::Replay => {
+                check_replay(status)?;
+                record.spec.clone()
             }
             ForkMode::Branch => {
-                let mocked = |workflow: &Arc<WorkflowSpec>| workflow.mock_provider.is_some();
-                if !caller.test && record.spec.workflow().is_some_and(mocked) {
-                    return Err(Problem::new(
-                        ErrorCode::MockProviderForbidden,
-                        "a mock provider answers in this run; only a test key may execute it again",
-                    ));
-                }
+                check_branch(&record, caller)?;
                 let kept = judged.is_some();
                 self.branch_spec(&caller.tenant, &record, &request.overlay, history, kept)
                     .await?

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{Seams, closed, nothing_came};
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::activity::Activity;
 use crate::domain::run::fold::RunState;
 use crate::ports::Wait;
@@ -44,20 +44,7 @@ impl Seams {
         body: &Value,
     ) -> Result<Value, Problem> {
         let members = closed(body, &["executors"])?;
-        let count = match members.get("executors") {
-            None | Some(Value::Null) => FEWEST_EXECUTORS,
-            Some(count) => count
-                .as_u64()
-                .filter(|count| (FEWEST_EXECUTORS..=MOST_EXECUTORS).contains(count))
-                .ok_or_else(|| {
-                    Problem::validation(
-                        "executors",
-                        format!(
-                            "`executors` must be an integer from {FEWEST_EXECUTORS} to {MOST_EXECUTORS}"
-                        ),
-                    )
-                })?,
-        };
+        let count = executor_count(members)?;
         let began = Instant::now();
         let tenant = &caller.tenant;
         let run = RunId::from(self.ids.mint("run"));
@@ -79,28 +66,7 @@ impl Seams {
         catch_up(self.store.as_ref(), &run, &mut state)
             .await
             .map_err(|cause| internal(&cause))?;
-        let mut executors = Vec::new();
-        for _ in 0..count {
-            let claim = self
-                .store
-                .claim_run(tenant, &run, &owner, LEASE)
-                .await
-                .map_err(|cause| internal(&cause))?
-                .ok_or_else(nothing_came)?;
-            // The next executor takes over; this one does not notice.
-            self.store
-                .park(&run, claim.fence, Wait::default())
-                .await
-                .map_err(|cause| internal(&cause))?;
-            executors.push(RunWriter::new(
-                &claim,
-                None,
-                state.clone(),
-                self.store.clone(),
-                self.clock.clone(),
-                self.ids.clone(),
-            ));
-        }
+        let executors = self.executors(tenant, &run, &owner, &state, count).await?;
         let effect = Activity {
             tenant,
             run: &run,
@@ -127,6 +93,57 @@ impl Seams {
             "attempted": minted.len(),
             "delivered": delivered,
         }))
+    }
+
+    /// Executors that each took the run over from the one before.
+    async fn executors(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        owner: &str,
+        state: &RunState,
+        count: u64,
+    ) -> Result<Vec<RunWriter>, Problem> {
+        let mut executors = Vec::new();
+        for _ in 0..count {
+            let claim = self
+                .store
+                .claim_run(tenant, run, owner, LEASE)
+                .await
+                .map_err(|cause| internal(&cause))?
+                .ok_or_else(nothing_came)?;
+            // The next executor takes over; this one does not notice.
+            self.store
+                .park(run, claim.fence, Wait::default())
+                .await
+                .map_err(|cause| internal(&cause))?;
+            executors.push(RunWriter::new(
+                &claim,
+                None,
+                state.clone(),
+                self.store.clone(),
+                self.clock.clone(),
+                self.ids.clone(),
+            ));
+        }
+        Ok(executors)
+    }
+}
+
+fn executor_count(members: &Map<String, Value>) -> Result<u64, Problem> {
+    match members.get("executors") {
+        None | Some(Value::Null) => Ok(FEWEST_EXECUTORS),
+        Some(count) => count
+            .as_u64()
+            .filter(|count| (FEWEST_EXECUTORS..=MOST_EXECUTORS).contains(count))
+            .ok_or_else(|| {
+                Problem::validation(
+                    "executors",
+                    format!(
+                        "`executors` must be an integer from {FEWEST_EXECUTORS} to {MOST_EXECUTORS}"
+                    ),
+                )
+            }),
     }
 }
 

@@ -77,19 +77,16 @@ pub fn verify(
     lock: Option<&Lockfile>,
 ) -> Result<VerifiedPack, Refusal> {
     let tgz = fetched.tgz;
-    let served = fetched
-        .served
-        .map(|octets| read_served(octets, request))
-        .transpose()?;
-    let mut warnings = Vec::new();
-    if let Some(served) = &served {
-        lifecycle(served, policy, &mut warnings)?;
-    }
+    let served = fetched.served.map(|octets| read_served(octets, request));
+    let served = served.transpose()?;
+    let mut warnings = match &served {
+        Some(served) => lifecycle(served, policy)?,
+        None => Vec::new(),
+    };
     let expected = expected(request, served.as_ref());
     if let Some(expected) = &expected {
         approve(trust, expected)?;
     }
-
     check_archive(served.as_ref(), tgz)?;
     let pinned = match (lock, &expected) {
         (Some(lock), Some(expected)) => Some(pin_of(lock, expected, tgz)?),
@@ -130,20 +127,14 @@ pub fn verify(
         (Some(lock), None) => Some(pin_of(lock, &id, tgz)?),
         (_, pinned) => pinned,
     };
-    let signature = signer
-        .as_ref()
-        .map_or(SignatureState::UNSIGNED, Signer::state);
-    check_policy(trust, policy, pinned, signature.coverage)?;
-    if let Some(pin) = &pinned {
-        let covered: &[u8] = match signature.coverage {
-            SignatureCoverage::Tarball => tgz,
-            _ => &octets,
-        };
-        lockfile::check_signature(pin, covered)?;
-    }
+    let signature = state(signer.as_ref());
+    let covered: &[u8] = match signature.coverage {
+        SignatureCoverage::Tarball => tgz,
+        _ => &octets,
+    };
+    check_requirements(trust, policy, pinned, signature.coverage, covered)?;
 
-    let manifest = manifest::check(&document)?;
-    let contents = contents::resolve(manifest, archive, &policy.host)?;
+    let contents = contents::resolve(manifest::check(&document)?, archive, &policy.host)?;
     warnings.extend(contents.warnings.iter().cloned());
     if signature.coverage == SignatureCoverage::None {
         warnings.push("the pack is unsigned".to_owned());
@@ -213,11 +204,9 @@ fn expected(request: Option<&PackId>, served: Option<&ServedManifest>) -> Option
     }
 }
 
-fn lifecycle(
-    served: &ServedManifest,
-    policy: &Policy,
-    warnings: &mut Vec<String>,
-) -> Result<(), Refusal> {
+/// Warnings about a yanked or deprecated version.
+fn lifecycle(served: &ServedManifest, policy: &Policy) -> Result<Vec<String>, Refusal> {
+    let mut warnings = Vec::new();
     let because = |reason: &Option<String>| match reason {
         Some(reason) => format!(": {}", printable(reason)),
         None => String::new(),
@@ -243,7 +232,7 @@ fn lifecycle(
         }
         warnings.push(text);
     }
-    Ok(())
+    Ok(warnings)
 }
 
 /// Registry text made safe for a terminal and a log.
@@ -303,12 +292,14 @@ fn pin_of<'a>(lock: &'a Lockfile, id: &PackId, tgz: &[u8]) -> Result<&'a LockedP
     Ok(pin)
 }
 
-/// Checks what the operator requires of every pack beyond a valid signature.
-fn check_policy(
+/// Checks what the operator requires beyond a valid signature: a pin, and what the signature
+/// covers.
+fn check_requirements(
     trust: &Trust,
     policy: &Policy,
     pinned: Option<&LockedPack>,
     coverage: SignatureCoverage,
+    covered: &[u8],
 ) -> Result<(), Refusal> {
     if trust.mode == TrustMode::Pinned && pinned.is_none() {
         return Err(Refusal::new(
@@ -322,7 +313,10 @@ fn check_policy(
             "the host requires a signature over the whole archive; sign with the method ed25519",
         ));
     }
-    Ok(())
+    match pinned {
+        Some(pin) => lockfile::check_signature(pin, covered),
+        None => Ok(()),
+    }
 }
 
 fn invalid_signature(reason: impl Into<String>) -> Refusal {
@@ -533,16 +527,17 @@ fn record(key: &TrustedKey, archive: &Archive, detached: Option<&[u8]>) -> Optio
     })
 }
 
-impl Signer {
-    fn state(&self) -> SignatureState {
-        SignatureState {
-            method: Some(self.claim.method),
-            key_id: Some(self.key.key_id.clone()),
-            key_origin: Some(self.key.origin),
-            coverage: match self.claim.method {
-                SigningMethod::Manual => SignatureCoverage::Manifest,
-                SigningMethod::Ed25519 => SignatureCoverage::Tarball,
-            },
-        }
+fn state(signer: Option<&Signer>) -> SignatureState {
+    let Some(Signer { claim, key }) = signer else {
+        return SignatureState::UNSIGNED;
+    };
+    SignatureState {
+        method: Some(claim.method),
+        key_id: Some(key.key_id.clone()),
+        key_origin: Some(key.origin),
+        coverage: match claim.method {
+            SigningMethod::Manual => SignatureCoverage::Manifest,
+            SigningMethod::Ed25519 => SignatureCoverage::Tarball,
+        },
     }
 }

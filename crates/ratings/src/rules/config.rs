@@ -313,6 +313,24 @@ impl Rules {
         for (domain, levels) in &self.baseline_seconds_by_domain {
             check_baselines(&format!("baseline_seconds_by_domain.{domain}"), levels)?;
         }
+        self.check_days()?;
+        if self.learning_min_tasks < 3 {
+            return fault(
+                "learning_min_tasks",
+                "must be at least 3, because thirds of the group are compared",
+            );
+        }
+        if self.consistency_min_group_size < 2 {
+            return fault(
+                "consistency_min_group_size",
+                "must be at least 2, because a single task is always consistent",
+            );
+        }
+        Ok(())
+    }
+
+    fn check_days(&self) -> Result<(), ConfigFault> {
+        let fault = |field: &str, reason: &str| Err(ConfigFault::field(field, reason));
         for (field, days) in [
             ("assessment_window_days", self.assessment_window_days),
             ("validity_period_days", self.validity_period_days),
@@ -334,18 +352,6 @@ impl Rules {
             return fault(
                 "reassessment_days_before_expiry",
                 "must be at least 1 and less than `validity_period_days`",
-            );
-        }
-        if self.learning_min_tasks < 3 {
-            return fault(
-                "learning_min_tasks",
-                "must be at least 3, because thirds of the group are compared",
-            );
-        }
-        if self.consistency_min_group_size < 2 {
-            return fault(
-                "consistency_min_group_size",
-                "must be at least 2, because a single task is always consistent",
             );
         }
         Ok(())
