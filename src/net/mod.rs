@@ -15,6 +15,7 @@ pub mod oasis;
 mod policy;
 mod prober;
 pub mod room;
+pub mod sse;
 mod target;
 mod webhooks;
 

@@ -19,7 +19,7 @@ pub use remote::Remote;
 pub use transport::{Call, Reply, Transport};
 
 use super::exit::Failure;
-use sse::Decoder;
+use crate::net::sse::Error as StreamError;
 
 /// Reconnections in a row without a new event before the client gives up.
 const STREAM_ATTEMPTS: u32 = 5;
@@ -114,18 +114,24 @@ impl Client {
                     Err(failure) => Err(failure),
                 };
                 let ended = match reply {
-                    Ok(mut reply) => {
-                        let mut decoder = Decoder::default();
+                    Ok(reply) => {
+                        let mut frames = sse::frames(reply.body);
                         let mut ended = Ok(());
-                        while let Some(piece) = reply.body.next().await {
-                            let piece = match piece {
-                                Ok(piece) => piece,
-                                Err(failure) => {
+                        while let Some(frame) = frames.next().await {
+                            let frame = match frame {
+                                Ok(frame) => frame,
+                                Err(StreamError::Source(failure)) => {
                                     ended = Err(failure);
                                     break;
                                 }
+                                Err(StreamError::TooLarge { .. }) => {
+                                    Err(sse::malformed("a frame is too large"))?
+                                }
+                                Err(StreamError::Malformed) => {
+                                    Err(sse::malformed("a line is not valid"))?
+                                }
                             };
-                            for event in decoder.feed(&piece)? {
+                            for event in sse::documents(&frame)? {
                                 if let Some(sequence) = event.get("sequence").and_then(Value::as_u64) {
                                     if sequence <= after {
                                         continue;

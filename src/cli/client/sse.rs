@@ -1,67 +1,52 @@
-//! A decoder of server-sent events, limited to the parts that OpenWOP stream modes use: `id`,
-//! `event`, `data`, and frames that batch several event documents in one array.
+//! The event stream of a run. A frame has one event document or, if they are batched, several in an
+//! array.
 
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
 use serde_json::Value;
 
 use crate::cli::exit::Failure;
+use crate::net::sse::{self, Limits, Source};
 
-/// Maximum size of a frame in bytes.
-const MAX_FRAME: usize = 64 << 20;
+const LIMITS: Limits = Limits {
+    stream: u64::MAX,
+    event: 64 << 20,
+};
 
-/// Splits the bytes of a stream into event documents, whatever their chunking.
-#[derive(Debug, Default)]
-pub struct Decoder {
-    line: Vec<u8>,
-    data: Vec<u8>,
-}
+struct Body(BoxStream<'static, Result<Bytes, Failure>>);
 
-impl Decoder {
-    /// Adds bytes and returns the event documents completed by them.
-    ///
-    /// # Errors
-    /// A frame's data is not JSON, or a frame is too large.
-    pub fn feed(&mut self, octets: &[u8]) -> Result<Vec<Value>, Failure> {
-        let mut documents = Vec::new();
-        for &octet in octets {
-            if octet != b'\n' {
-                self.line.push(octet);
-                continue;
-            }
-            if self.line.last() == Some(&b'\r') {
-                self.line.pop();
-            }
-            let line = std::mem::take(&mut self.line);
-            if line.is_empty() {
-                self.finish(&mut documents)?;
-            } else if let Some(data) = line.strip_prefix(b"data:") {
-                if !self.data.is_empty() {
-                    self.data.push(b'\n');
-                }
-                self.data
-                    .extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
-            }
-        }
-        if self.line.len() + self.data.len() > MAX_FRAME {
-            return Err(malformed("a frame is too large"));
-        }
-        Ok(documents)
-    }
+impl Source for Body {
+    type Error = Failure;
 
-    fn finish(&mut self, documents: &mut Vec<Value>) -> Result<(), Failure> {
-        let data = std::mem::take(&mut self.data);
-        if data.is_empty() {
-            return Ok(());
-        }
-        match serde_json::from_slice(&data) {
-            Ok(Value::Array(batch)) => documents.extend(batch),
-            Ok(document) => documents.push(document),
-            Err(_) => return Err(malformed("a frame is not JSON")),
-        }
-        Ok(())
+    async fn piece(&mut self, _: usize) -> Result<Option<Bytes>, Failure> {
+        self.0.next().await.transpose()
     }
 }
 
-fn malformed(what: &str) -> Failure {
+/// The data of each frame.
+pub fn frames(
+    body: BoxStream<'static, Result<Bytes, Failure>>,
+) -> BoxStream<'static, Result<String, sse::Error<Failure>>> {
+    sse::events(Body(body), LIMITS).boxed()
+}
+
+/// The event documents of a frame.
+///
+/// # Errors
+/// The data is not JSON.
+pub fn documents(frame: &str) -> Result<Vec<Value>, Failure> {
+    if frame.is_empty() {
+        return Ok(Vec::new());
+    }
+    match serde_json::from_str(frame) {
+        Ok(Value::Array(batch)) => Ok(batch),
+        Ok(document) => Ok(vec![document]),
+        Err(_) => Err(malformed("a frame is not JSON")),
+    }
+}
+
+pub fn malformed(what: &str) -> Failure {
     Failure::not_done(
         "unexpected_answer",
         format!("the event stream is malformed: {what}"),
@@ -71,6 +56,7 @@ fn malformed(what: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::{FutureExt as _, stream};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -84,20 +70,25 @@ mod tests {
         fn however_it_is_cut_the_documents_are_the_same(mut cuts in proptest::collection::vec(0..STREAM.len(), 0..8)) {
             cuts.push(STREAM.len());
             cuts.sort_unstable();
-            let mut decoder = Decoder::default();
-            let mut documents = Vec::new();
             let mut from = 0;
-            for cut in cuts {
-                documents.extend(decoder.feed(&STREAM.as_bytes()[from..cut]).unwrap());
-                from = cut;
-            }
+            let pieces: Vec<_> = cuts
+                .into_iter()
+                .map(|cut| Ok(Bytes::from_static(&STREAM.as_bytes()[std::mem::replace(&mut from, cut)..cut])))
+                .collect();
+            let read = frames(stream::iter(pieces).boxed()).collect::<Vec<_>>();
+            let documents: Vec<Value> = read
+                .now_or_never()
+                .unwrap()
+                .into_iter()
+                .flat_map(|frame| documents(&frame.unwrap()).unwrap())
+                .collect();
             prop_assert_eq!(documents, vec![json!({"sequence": 1}), json!({"sequence": 2}), json!({"sequence": 3})]);
         }
     }
 
     #[test]
     fn a_frame_without_json_is_refused() {
-        let failure = Decoder::default().feed(b"data: <html>\n\n").unwrap_err();
+        let failure = documents("<html>").unwrap_err();
         assert_eq!(failure.code, "unexpected_answer");
     }
 }

@@ -14,13 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::dialect::described;
 use super::elsewhere::{patience, tell};
 use super::endpoint::{Access, Error, Opened, Remote, bearer, json_of, unavailable};
-use super::events::Events;
+use super::events::documents;
 use crate::domain::agent::{Message, ModelReply, ModelRequest};
 use crate::net;
 use crate::ports::{Model, ModelError, ModelInfo, TIMEOUT};
@@ -87,7 +88,7 @@ impl A2aAgent {
             }
             Opened::Whole(answer) => return read_answer(json_of(&answer)?),
         };
-        let mut events = Events::of(answer, LARGEST);
+        let mut events = documents(answer, LARGEST);
         let mut task = Streamed::default();
         while let Some(event) = events.next().await {
             match event {
