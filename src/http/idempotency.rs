@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
@@ -97,6 +97,29 @@ where
     F: Future<Output = Result<Done, Problem>> + Send + 'static,
 {
     once_for(state, &caller.tenant, endpoint, key, body, operation).await
+}
+
+/// [`once`] for an operation whose result depends on the principal: the principal is part of the
+/// digest, so that another one never gets this answer.
+///
+/// # Errors
+/// As [`once`].
+///
+/// # Cancel safety
+/// As [`once`].
+pub async fn once_per_principal<F>(
+    state: &Arc<HttpState>,
+    caller: &Caller,
+    endpoint: String,
+    key: Option<String>,
+    body: &Value,
+    operation: impl FnOnce(Option<IdempotencyClaim>) -> F,
+) -> Answer
+where
+    F: Future<Output = Result<Done, Problem>> + Send + 'static,
+{
+    let digested = json!({"body": body, "principal": caller.principal});
+    once(state, caller, endpoint, key, &digested, operation).await
 }
 
 /// [`once`] for a request that acts for a tenant without an API key.

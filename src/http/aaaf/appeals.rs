@@ -12,7 +12,7 @@ use crate::domain::aaaf::filing::{Filing, Ruling};
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
 use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
-use crate::http::idempotency::{Done, once};
+use crate::http::idempotency::{Done, once_per_principal};
 use crate::ports::aaaf::{AppealRecord, Position};
 use crate::service::aaaf::Member;
 
@@ -30,10 +30,7 @@ pub async fn file(
     let filing = Filing::parse(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/assessments/{id}/appeals");
-    // The principal is part of the idempotency digest, so that another principal never gets this
-    // answer.
-    let digested = json!({"body": body, "principal": caller.principal});
-    once(&state, &caller, endpoint, key, &digested, |_| async move {
+    once_per_principal(&state, &caller, endpoint, key, &body, |_| async move {
         let filed = aaaf.file_appeal(&member, &id, filing).await?;
         Ok(Done::new(StatusCode::CREATED, shown(&filed)))
     })
@@ -81,8 +78,7 @@ pub async fn resolve(
     let ruling = Ruling::parse(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/assessments/{assessment}/appeals/{id}/resolve");
-    let digested = json!({"body": body, "principal": caller.principal});
-    once(&state, &caller, endpoint, key, &digested, |_| async move {
+    once_per_principal(&state, &caller, endpoint, key, &body, |_| async move {
         let resolved = aaaf
             .resolve_appeal(&member, &assessment, &id, ruling)
             .await?;

@@ -16,7 +16,7 @@ use crate::domain::aaaf::{Axis, Config};
 use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
 use crate::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, PathParameters, Query};
-use crate::http::idempotency::{Done, once};
+use crate::http::idempotency::{Done, once, once_per_principal};
 use crate::ports::aaaf::{AssessmentRecord, Finding, Position, Stage};
 use crate::protocol::error::Problem;
 use crate::service::aaaf::assessments::{estimated_completion, needs_review, valid_until};
@@ -154,10 +154,7 @@ pub async fn review(
     let review = Review::parse(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/assessments/{id}/review");
-    // The principal is part of the idempotency digest, so that another principal never gets this
-    // answer.
-    let digested = json!({"body": body, "principal": caller.principal});
-    once(&state, &caller, endpoint, key, &digested, |_| async move {
+    once_per_principal(&state, &caller, endpoint, key, &body, |_| async move {
         let reviewed = aaaf.review(&member, &id, review).await?;
         Ok(Done::new(StatusCode::OK, shown(&reviewed, &member, &aaaf)))
     })

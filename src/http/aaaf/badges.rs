@@ -20,7 +20,7 @@ use crate::http::HttpState;
 use crate::http::answer::{Answer, json};
 use crate::http::etag::conditional_as;
 use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
-use crate::http::idempotency::{Done, once};
+use crate::http::idempotency::{Done, once_per_principal};
 use crate::ports::aaaf::{AssessmentRecord, BadgeState, Revocation};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::service::aaaf::Member;
@@ -184,10 +184,7 @@ pub async fn revoke(
     let (reason, note) = revocation(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/badges/{id}/revoke");
-    // The principal is part of the idempotency digest, so that another principal never gets this
-    // answer.
-    let digested = json!({"body": body, "principal": caller.principal});
-    once(&state, &caller, endpoint, key, &digested, |_| async move {
+    once_per_principal(&state, &caller, endpoint, key, &body, |_| async move {
         let revoked = aaaf.revoke(&member, &id, reason, note).await?;
         Ok(Done::new(StatusCode::OK, record(&revoked, Shape::Own)?))
     })

@@ -12,7 +12,7 @@ use crate::domain::fields::{Fields, Nulls};
 use crate::http::HttpState;
 use crate::http::answer::Answer;
 use crate::http::extract::{IdempotencyKey, JsonBody, PathParameters};
-use crate::http::idempotency::{Done, once};
+use crate::http::idempotency::{Done, once_per_principal};
 use crate::ports::aaaf::IssuerKeyRecord;
 use crate::protocol::error::Problem;
 use crate::service::aaaf::issuer_keys::{Rotated, Rotation};
@@ -35,10 +35,7 @@ pub async fn rotate(
     let asked = rotation(&body)?;
     let (aaaf, who) = (state.aaaf.clone(), caller.clone());
     let endpoint = format!("POST /api/v1/organizations/{id}/issuer-keys/rotate");
-    // The principal is part of the idempotency digest, so that another principal never gets this
-    // answer.
-    let digested = json!({"body": body, "principal": caller.principal});
-    once(&state, &caller, endpoint, key, &digested, |_| async move {
+    once_per_principal(&state, &caller, endpoint, key, &body, |_| async move {
         let rotated = aaaf.rotate_issuer_key(&who, &id, asked).await?;
         Ok(Done::new(StatusCode::OK, shown(&id, &rotated)))
     })
