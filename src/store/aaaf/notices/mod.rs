@@ -122,8 +122,9 @@ impl Database {
         "COALESCE($4, {now})",
         " AND ",
         active!("aaaf_webhook.organization"),
-        " ORDER BY due_at, number LIMIT 1 {skip locked}) RETURNING fence, ",
-        columns!()
+        " ORDER BY due_at, number LIMIT 1 {skip locked}) RETURNING ",
+        columns!(),
+        ", fence"
     );
     const HOLD_NOTICES: &str = "UPDATE aaaf_webhook SET failing_since = $3, disabled_at = $4, disabled = $5, lease_until = COALESCE($7, {now}) + $6 WHERE id = $1 AND fence = $2 RETURNING number";
 

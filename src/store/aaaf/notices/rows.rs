@@ -8,6 +8,7 @@ use crate::ports::aaaf::{
 };
 use crate::ports::{Fence, StoreError};
 use crate::store::convert::{Column, column};
+use crate::store::sql::{self, FromColumn as _, FromRow};
 
 pub(super) fn at(name: &'static str) -> Column {
     column("aaaf_webhook", name)
@@ -38,21 +39,15 @@ pub(super) type Row = (
     Option<i64>,
     Option<String>,
 );
-pub(super) type Claimed = (
-    i64,
-    i64,
-    String,
-    String,
-    String,
-    String,
-    String,
-    Option<String>,
-    Option<i64>,
-    i64,
-    Option<i64>,
-    Option<i64>,
-    Option<String>,
-);
+
+/// The columns of [`Row`], then the fence of the claim.
+pub(super) struct Claimed(Row, i64);
+
+impl FromRow for Claimed {
+    fn from_row(row: &sql::Row<'_>) -> Result<Self, sqlx::Error> {
+        Ok(Self(Row::from_row(row)?, i64::from_column(row, 12)?))
+    }
+}
 
 pub(super) fn record_of(row: Row) -> Result<NoticeWebhook, StoreError> {
     let (organization, id, url, events, current, fingerprint, previous, until, ..) = row;
@@ -88,9 +83,9 @@ pub(super) fn record_of(row: Row) -> Result<NoticeWebhook, StoreError> {
 }
 
 pub(super) fn claim_of(row: Claimed) -> Result<NoticeClaim, StoreError> {
-    let (fence, a, b, c, d, e, f, g, h, i, j, k, l) = row;
+    let Claimed(webhook, fence) = row;
     Ok(NoticeClaim {
-        webhook: record_of((a, b, c, d, e, f, g, h, i, j, k, l))?,
+        webhook: record_of(webhook)?,
         fence: Fence(fence),
     })
 }
