@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use super::taken;
+use super::{page_start, taken};
 use crate::domain::aaaf::agent::Status;
 use crate::domain::ids::KeyId;
 use crate::ports::StoreError;
@@ -177,11 +177,11 @@ impl Database {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<AgentRecord>, StoreError> {
-        let created_at = after.map_or(i64::MIN, |it| it.created_at.as_microsecond());
+        let (created_at, id) = page_start(after);
         let rows: Vec<Row> = query(LISTED)
             .bind(organization.0)
             .bind(created_at)
-            .bind(after.map_or("", |it| it.id.as_str()))
+            .bind(id)
             .bind(status.map(Status::as_str))
             .bind(i64::from(limit))
             .fetch_all(self.readers())

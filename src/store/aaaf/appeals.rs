@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::badges::{add_badge, revoke_badge};
 use super::notices::tell::tell;
-use super::taken;
+use super::{page_start, taken};
 use crate::domain::aaaf::filing::Filing;
 use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
@@ -184,12 +184,12 @@ impl Database {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<AppealRecord>, StoreError> {
-        let created_at = after.map_or(i64::MIN, |it| it.created_at.as_microsecond());
+        let (created_at, id) = page_start(after);
         let rows: Vec<Row> = query(LISTED)
             .bind(organization.0)
             .bind(assessment)
             .bind(created_at)
-            .bind(after.map_or("", |it| it.id.as_str()))
+            .bind(id)
             .bind(i64::from(limit))
             .fetch_all(self.readers())
             .await?;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::badges::{add_badge, decide_badge};
 use super::notices::tell::tell;
 use super::organizations::active;
-use super::taken;
+use super::{page_start, taken};
 use crate::domain::aaaf::Kind;
 use crate::domain::audit::Decision;
 use crate::domain::ids::TenantId;
@@ -215,11 +215,11 @@ impl Database {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<AssessmentRecord>, StoreError> {
-        let created_at = after.map_or(i64::MIN, |it| it.created_at.as_microsecond());
+        let (created_at, id) = page_start(after);
         let rows: Vec<Row> = query(LISTED)
             .bind(organization.0)
             .bind(created_at)
-            .bind(after.map_or("", |it| it.id.as_str()))
+            .bind(id)
             .bind(filter.agent.map(|agent| agent.0))
             .bind(filter.stage.map(Stage::as_str))
             .bind(i64::from(limit))

@@ -13,6 +13,14 @@ mod stress_tests;
 mod upkeep;
 
 use crate::ports::StoreError;
+use crate::ports::aaaf::Position;
+
+/// Time and id after which a page starts; before all rows without a position.
+fn page_start(after: Option<&Position>) -> (i64, &str) {
+    after.map_or((i64::MIN, ""), |it| {
+        (it.created_at.as_microsecond(), it.id.as_str())
+    })
+}
 
 /// Turns a violated unique constraint into [`StoreError::Exists`].
 fn taken(cause: StoreError, what: &'static str) -> StoreError {

@@ -1,5 +1,6 @@
 //! Stress tasks that organizations define.
 
+use super::page_start;
 use crate::domain::audit::Decision;
 use crate::ports::StoreError;
 use crate::ports::aaaf::{OrganizationNumber, OrganizationRecord, OwnTaskRecord, Position};
@@ -56,10 +57,11 @@ impl Database {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<OwnTaskRecord>, StoreError> {
+        let (created_at, id) = page_start(after);
         let rows: Vec<(String, i64)> = query(LISTED)
             .bind(organization.0)
-            .bind(after.map_or(i64::MIN, |it| it.created_at.as_microsecond()))
-            .bind(after.map_or("", |it| it.id.as_str()))
+            .bind(created_at)
+            .bind(id)
             .bind(i64::from(limit))
             .fetch_all(self.readers())
             .await?;

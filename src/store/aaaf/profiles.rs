@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::page_start;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::record::RunRecord;
 use crate::ports::StoreError;
@@ -121,10 +122,11 @@ impl Database {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<ProfileRecord>, StoreError> {
+        let (created_at, id) = page_start(after);
         let rows: Vec<(String, i64, i64)> = query(LISTED)
             .bind(organization.0)
-            .bind(after.map_or(i64::MIN, |it| it.created_at.as_microsecond()))
-            .bind(after.map_or("", |it| it.id.as_str()))
+            .bind(created_at)
+            .bind(id)
             .bind(i64::from(limit))
             .fetch_all(self.readers())
             .await?;

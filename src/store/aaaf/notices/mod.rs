@@ -16,6 +16,7 @@ use crate::ports::aaaf::{
 };
 use crate::store::Database;
 use crate::store::aaaf::organizations::active;
+use crate::store::aaaf::page_start;
 use crate::store::convert::micros;
 use crate::store::sql::query;
 use jiff::Timestamp;
@@ -96,12 +97,6 @@ const FORGET_NOTICES: &str = "DELETE FROM aaaf_notice WHERE number IN (
             AND n.topic NOT IN ('badge.expiring', 'badge.expired', 'evidence.threshold_reached', 'reassessment.failed')
             AND NOT EXISTS (SELECT 1 FROM aaaf_delivery d WHERE d.notice = n.number)
         ORDER BY n.told_at, n.number LIMIT $2)";
-
-fn after(position: Option<&Position>) -> (i64, &str) {
-    position.map_or((i64::MIN, ""), |it| {
-        (it.created_at.as_microsecond(), it.id.as_str())
-    })
-}
 
 impl Database {
     /// Run before a claim, which takes a lock: usually there is nothing to claim.
@@ -187,7 +182,7 @@ impl Database {
         position: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<NoticeWebhook>, StoreError> {
-        let (created_at, id) = after(position);
+        let (created_at, id) = page_start(position);
         let rows: Vec<Row> = query(LISTED)
             .bind(organization.0)
             .bind(created_at)
@@ -264,7 +259,7 @@ impl Database {
         position: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
-        let (created_at, id) = after(position);
+        let (created_at, id) = page_start(position);
         let rows: Vec<DeliveryRow> = query(DELIVERIES)
             .bind(organization.0)
             .bind(webhook)
