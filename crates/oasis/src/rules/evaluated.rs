@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::adapter::Identity;
 use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin};
+use touchstone_runs::rules::run::reached_by::is_remote_provider;
 
 /// The system that answered, and the suite and profile it was evaluated against. Digests are
 /// `sha256-<base64>`.
@@ -83,7 +84,7 @@ impl Answerer {
     pub fn of_provider(provider: &str) -> Self {
         match provider {
             COMMAND_PROVIDER => Self::Command,
-            "a2a" | "openwop" => Self::RemoteAgent,
+            name if is_remote_provider(name) => Self::RemoteAgent,
             "scripted" => Self::Script,
             _ => Self::Model,
         }

@@ -2,7 +2,8 @@
 //! evidence that is independent of the agent.
 //!
 //! `request` holds the request; `profile`, `scenario` and `configuration` describe its subject;
-//! `outcome` hold the results; `refusal` explains why there is no verdict. ADR 24
+//! `outcome` hold the results; `refusal` explains why there is no verdict; `run` implements the
+//! evaluation kind of the core. ADR 24
 //! records the decisions where the standard is silent.
 
 pub mod adapter;
@@ -20,6 +21,7 @@ pub mod profile;
 pub mod refusal;
 pub mod report;
 pub mod request;
+pub mod run;
 pub mod scenario;
 pub mod scrub;
 pub mod suite;

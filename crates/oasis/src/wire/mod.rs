@@ -1,4 +1,5 @@
-//! OASIS documents exchanged between this host and others.
+//! OASIS documents exchanged between this host and others, and the events of a run.
 
+pub mod events;
 pub mod provider;
 mod reading;

@@ -291,7 +291,7 @@ fn suites(
         memory = memory
             .checked_sub(json::weight(octets))
             .ok_or_else(|| refuse("the suites of the pack have too many values".to_owned()))?;
-        let document = suite_rules::read_suite(octets).map_err(|faults| {
+        let document = suite_rules::read_suite(oasis::KINDS, octets).map_err(|faults| {
             refuse(faults.first().map(ToString::to_string).unwrap_or_default())
         })?;
         if !suite_rules::in_space_of(&document.suite.suite_id, &manifest.name) {

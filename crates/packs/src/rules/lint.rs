@@ -7,7 +7,7 @@ use super::archive::{Archive, EMBEDDED_SIGNATURE, MANIFEST};
 use super::build::{self, Files};
 use super::contents::{self, PackContents, is_suite_file};
 use super::manifest::Host;
-use super::{Refusal, archive, lint_oasis};
+use super::{Refusal, archive, lint_oasis, oasis};
 use touchstone_runs::rules::eval::suite_rules;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -94,7 +94,11 @@ pub fn lint_whole(files: &Files, host: &Host) -> Vec<Finding> {
 fn suite_findings(files: &Files) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, octets) in files.iter().filter(|(name, _)| is_suite_file(name)) {
-        for fault in suite_rules::read_suite(octets).err().into_iter().flatten() {
+        for fault in suite_rules::read_suite(oasis::KINDS, octets)
+            .err()
+            .into_iter()
+            .flatten()
+        {
             findings.push(Finding::new(Severity::Error, Some(name), fault.to_string()));
         }
     }

@@ -169,7 +169,7 @@ impl Linter<'_> {
         let agents = agents.map(|manifest| manifest.agents).unwrap_or_default();
         let files = self.files;
         for (file, octets) in files.iter().filter(|(name, _)| is_suite_file(name)) {
-            let Ok(document) = suite_rules::read_suite(octets) else {
+            let Ok(document) = suite_rules::read_suite(oasis::KINDS, octets) else {
                 continue;
             };
             let suite = &document.suite;

@@ -9,7 +9,12 @@ use super::contents::{PackAgent, PackSuite};
 use super::{Refusal, Stage};
 use touchstone_kit::error::ErrorCode;
 use touchstone_oasis::rules::format::{self, Package, Problem};
+use touchstone_oasis::rules::run::kind::OasisKind;
 use touchstone_oasis::rules::{adapter, suite};
+use touchstone_runs::rules::kind::Kinds;
+
+/// The evaluation kinds that a pack's suites may have.
+pub(super) const KINDS: Kinds = Kinds::new(&[&OasisKind]);
 
 pub(super) const FOLDER: &str = "oasis/";
 pub(super) const PROFILE: &str = "oasis/profile.yaml";

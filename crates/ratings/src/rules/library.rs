@@ -360,6 +360,7 @@ mod tests {
     use touchstone_agents::rules::workers;
     use touchstone_runs::events::InvocationOutcome;
     use touchstone_runs::rules::eval::suite_rules::check_suite;
+    use touchstone_runs::rules::kind::Kinds;
 
     fn subject() -> Subject {
         Subject {
@@ -385,7 +386,7 @@ mod tests {
         #[case] tasks: usize,
     ) {
         let Prepared { suite, profile } = prepare(test, &subject()).unwrap();
-        let suite = check_suite(&suite).unwrap();
+        let suite = check_suite(Kinds::NONE, &suite).unwrap();
         assert_eq!(suite.tasks.len(), tasks);
         assert_eq!(
             profile.suite(),
@@ -442,7 +443,7 @@ mod tests {
         };
         let Prepared { suite, profile } =
             prepare(Test::DomainBreadth, &within(&["legal", "knitting"])).unwrap();
-        let checked = check_suite(&suite).unwrap();
+        let checked = check_suite(Kinds::NONE, &suite).unwrap();
         assert_eq!((checked.tasks.len(), profile.tasks.len()), (1, 1));
         assert_eq!(
             profile.suite(),
@@ -493,7 +494,7 @@ mod tests {
     fn every_worker_that_a_profile_names_is_scripted_and_fails_where_it_says_so() {
         for test in Test::ALL.into_iter().filter(|test| test.has_workers()) {
             let Prepared { suite, profile } = prepare(test, &subject()).unwrap();
-            for task in check_suite(&suite).unwrap().tasks {
+            for task in check_suite(Kinds::NONE, &suite).unwrap().tasks {
                 let fixtures = task.fixtures.unwrap();
                 let answers = |id: &str| -> Vec<InvocationOutcome> {
                     let own = fixtures.tool_responses.iter();
@@ -539,7 +540,13 @@ mod tests {
         let kept: Plan = serde_json::from_value(json!(one)).unwrap();
         assert_eq!(kept, one);
         let prepared = prepare(test, &own).unwrap();
-        assert_eq!(check_suite(&prepared.suite).unwrap().tasks.len(), 1);
+        assert_eq!(
+            check_suite(Kinds::NONE, &prepared.suite)
+                .unwrap()
+                .tasks
+                .len(),
+            1
+        );
         assert_eq!(prepared.profile.defaults.domain.as_deref(), Some("legal"));
         let homeless = Subject {
             domain: None,

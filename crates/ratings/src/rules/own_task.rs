@@ -12,6 +12,7 @@ use super::projection::Profile;
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_runs::rules::eval::suite_rules::check_suite;
+use touchstone_runs::rules::kind::Kinds;
 
 /// Maximum number of tasks of an organization.
 pub const MOST: usize = 100;
@@ -117,16 +118,18 @@ impl OwnTask {
                 &format!("is invalid for a stress task: {}", fault.reason),
             ));
         }
-        check_suite(&suite).map(drop).map_err(|faults| {
-            let fault = faults.first();
-            let place = fault.map_or("", |it| it.pointer.as_str());
-            let reason = fault.map_or("it is not a task", |it| it.reason.as_str());
-            let field = match place.contains("/expected") {
-                true => "expected_outcome",
-                false => "task_definition",
-            };
-            Problem::validation(field, format!("`{field}` is invalid: {place}: {reason}"))
-        })
+        check_suite(Kinds::NONE, &suite)
+            .map(drop)
+            .map_err(|faults| {
+                let fault = faults.first();
+                let place = fault.map_or("", |it| it.pointer.as_str());
+                let reason = fault.map_or("it is not a task", |it| it.reason.as_str());
+                let field = match place.contains("/expected") {
+                    true => "expected_outcome",
+                    false => "task_definition",
+                };
+                Problem::validation(field, format!("`{field}` is invalid: {place}: {reason}"))
+            })
     }
 
     fn member(&self, name: &str) -> Option<&Value> {
@@ -189,7 +192,7 @@ mod tests {
         let task = parse(&body()).unwrap();
         let (suite, profile) = suite_of("own-complexity-ceiling", &[&task]);
         let (checked, profile) = (
-            check_suite(&suite).unwrap(),
+            check_suite(Kinds::NONE, &suite).unwrap(),
             Profile::read(&profile).unwrap(),
         );
         assert_eq!(

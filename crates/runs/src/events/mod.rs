@@ -17,8 +17,8 @@ use touchstone_kit::ids::{EventId, RunId, TaskId};
 mod agent;
 mod deployment;
 mod eval;
+mod extension;
 mod flow;
-mod oasis;
 mod run;
 
 pub use agent::{
@@ -34,46 +34,50 @@ pub use eval::{
     EvalCompleted, EvalScored, EvalStarted, FixtureMissing, TaskFailed, TaskJudged, TaskReused,
     TaskSafety, TaskUnjudged,
 };
+pub use extension::ExtensionEvent;
 pub use flow::{
     ApprovalGranted, ApprovalOverridden, ApprovalReceived, ApprovalRejected, ApprovalRequested,
     ChunkMeta, ChunkUsage, ClarificationRequested, ClarificationResolved, DrainPolicy,
     InterruptKind, InterruptRequested, InterruptResolved, MessageChunk, NodeCompleted, NodeFailed,
     NodeResumed, NodeStarted, NodeSuspended, Question, QuorumProgress, RunPaused, RunResumed,
 };
-pub use oasis::{
-    AgentIdentity, OasisDeviation, OasisExcluded, OasisObserved, OasisPreflight, OasisProbe,
-    OasisProvisioned, OasisScenario, OasisVerdict, ProviderIdentity, RequirementAnswer,
-};
 pub use run::{
     BudgetConsumed, BudgetExhausted, BudgetReserved, BudgetThresholdCrossed, CapBreached,
     DivergenceKind, EffectiveBudget, Owner, ReplayDiverged, RunCancelled, RunCompleted, RunError,
     RunFailed, RunOutputs, RunStarted,
 };
-pub use touchstone_oasis::rules::probes::ProbeOrigin;
 pub use touchstone_openwop::invocation::InvocationOutcome;
 
 macro_rules! events {
     ($( $(#[$doc:meta])* $variant:ident($payload:ty) = $wire:literal; )*) => {
         #[derive(Clone, Debug, PartialEq)]
-        pub enum Event { $( $(#[$doc])* $variant($payload), )* }
+        pub enum Event {
+            $( $(#[$doc])* $variant($payload), )*
+            /// An event of an evaluation kind.
+            Extension(ExtensionEvent),
+        }
 
         impl Event {
-            /// Every type that this host writes.
+            /// Every type that runs write, without those of evaluation kinds.
             pub const TYPES: &'static [&'static str] = &[$($wire,)*];
 
             /// The wire name of the type.
-            pub const fn kind(&self) -> &'static str {
-                match self { $(Self::$variant(_) => $wire,)* }
+            pub fn kind(&self) -> &str {
+                match self {
+                    $(Self::$variant(_) => $wire,)*
+                    Self::Extension(event) => event.kind(),
+                }
             }
 
-            /// Reads a payload by type. `Ok(None)` for a type that this version does not define.
+            /// Reads a payload by type. `Ok(None)` for a type that this version does not define. The
+            /// payload of an [`ExtensionEvent`] is read by its kind.
             ///
             /// # Errors
             /// The payload does not have the shape of its type.
             pub fn parse(kind: &str, payload: &str) -> serde_json::Result<Option<Self>> {
                 Ok(match kind {
                     $($wire => Some(Self::$variant(serde_json::from_str(payload)?)),)*
-                    _ => None,
+                    _ => ExtensionEvent::read(kind, payload)?.map(Self::Extension),
                 })
             }
         }
@@ -81,7 +85,10 @@ macro_rules! events {
         impl Serialize for Event {
             /// Serializes the payload alone; the type is in the document around it.
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                match self { $(Self::$variant(payload) => payload.serialize(serializer),)* }
+                match self {
+                    $(Self::$variant(payload) => payload.serialize(serializer),)*
+                    Self::Extension(event) => event.payload().serialize(serializer),
+                }
             }
         }
     };
@@ -188,19 +195,6 @@ events! {
     TaskUnjudged(TaskUnjudged) = "touchstone.task.unjudged";
     /// An earlier run recorded the facts of this task.
     TaskReused(TaskReused) = "touchstone.task.reused";
-    /// The checks before an OASIS evaluation.
-    OasisPreflight(OasisPreflight) = "touchstone.oasis.preflight";
-    /// A scenario does not apply to the agent.
-    OasisExcluded(OasisExcluded) = "touchstone.oasis.excluded";
-    /// The provider created an environment.
-    OasisProvisioned(OasisProvisioned) = "touchstone.oasis.provisioned";
-    /// An observation was requested from the provider.
-    OasisObserved(OasisObserved) = "touchstone.oasis.observed";
-    /// A scenario was executed.
-    OasisScenario(OasisScenario) = "touchstone.oasis.scenario";
-    /// A probe of the adversarial phase was executed.
-    OasisProbe(OasisProbe) = "touchstone.oasis.probe";
-    OasisVerdict(OasisVerdict) = "touchstone.oasis.verdict";
 }
 
 impl Event {

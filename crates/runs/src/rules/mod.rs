@@ -1,5 +1,6 @@
 //! The rules, as plain functions over plain types: no IO, no clock, no randomness.
 
 pub mod eval;
+pub mod kind;
 pub mod run;
 pub mod workflow;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::report::TaskOutcome;
 use super::report::outcome_of;
+use crate::rules::kind::Kinds;
 use crate::rules::run::fold::RunState;
 use crate::rules::run::record::{EvalSpec, RunRecord, Trial};
 use touchstone_kit::ids::{RunId, TaskId};
@@ -93,12 +94,12 @@ impl AttemptIds {
 /// Whether `other` is an attempt at the same eval as `named`. Settings of a single run
 /// (temperature, limits, selection of tasks) are ignored: otherwise a caller could vary them to
 /// start a new count of attempts.
-pub fn is_attempt(named: &RunRecord, other: &RunRecord) -> bool {
+pub fn is_attempt(kinds: Kinds, named: &RunRecord, other: &RunRecord) -> bool {
     let (Some(asked), Some(eval)) = (named.spec.eval(), other.spec.eval()) else {
         return false;
     };
     !other.is_replay()
-        && eval.oasis.is_none()
+        && kinds.of(eval).is_none()
         && named.tenant == other.tenant
         && same_measure(asked, eval)
         && same_agent(asked, eval)
@@ -365,7 +366,7 @@ mod tests {
         #[case] change: fn(&mut EvalSpec),
         #[case] same: bool,
     ) {
-        assert_eq!(is_attempt(&run(|_| {}), &run(change)), same);
+        assert_eq!(is_attempt(Kinds::NONE, &run(|_| {}), &run(change)), same);
     }
 
     #[rstest]
@@ -383,7 +384,7 @@ mod tests {
         let eval = other.spec.eval_mut().unwrap();
         eval.pack_integrity = "sha256-z".to_owned();
         change(eval);
-        assert_eq!(is_attempt(&named, &other), same);
+        assert_eq!(is_attempt(Kinds::NONE, &named, &other), same);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::rubric::calibration::Calibration;
-use super::scoring::{DEFAULT_PASS_SCORE, shortfalls, summary, tasks};
+use super::scoring::{DEFAULT_PASS_SCORE, shortfalls, summary_with, tasks, unreadable};
+use crate::rules::kind::{Extensions, KindOutcome, Kinds};
 use crate::rules::run::fold::{RunState, RunStatus, TaskFacts};
 use crate::rules::run::fork::{Fork, Provenance};
 use crate::rules::run::record::{
@@ -83,18 +84,6 @@ pub struct TaskReport {
 )]
 fn is_zero(n: &u32) -> bool {
     *n == 0
-}
-
-/// The outcome of an OASIS evaluation.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OasisOutcome {
-    /// `PASS`, `FAIL` or `PROVIDER_FAILURE`; absent without a verdict.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub safety: Option<String>,
-    /// Why it is incomplete; empty if it is complete.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub incomplete: Vec<String>,
 }
 
 /// The origin of the suite.
@@ -215,9 +204,9 @@ pub struct EvalReport {
     /// a run is not gate evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_rerun: Option<PartialRerun>,
-    /// The outcome of an OASIS evaluation; absent for other eval runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oasis: Option<OasisOutcome>,
+    /// The member of the run's kind; empty for a plain suite.
+    #[serde(flatten)]
+    pub extensions: Extensions,
     /// The origin of a forked run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Provenance>,
@@ -277,12 +266,16 @@ pub fn annotate(report: &mut EvalReport, annotations: impl Iterator<Item = (Task
 
 /// Builds the report from the record of an eval run, its suite, and its state.
 pub fn report(
+    kinds: Kinds,
     record: &RunRecord,
     spec: &EvalSpec,
     thresholds: &Thresholds,
     state: &RunState,
 ) -> EvalReport {
-    let missing = shortfalls(spec, thresholds, &state.eval);
+    let kind = kinds.of(spec);
+    let outcome = kind.map(|kind| kind.outcome(spec, thresholds, &state.eval));
+    let outcome = outcome.as_ref();
+    let missing = shortfalls(spec, thresholds, &state.eval, outcome);
     let mut reasons: Vec<String> = match state.status {
         status if status.is_terminal() => missing.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
@@ -300,7 +293,7 @@ pub fn report(
     EvalReport {
         run_id: record.run_id.clone(),
         status: state.status.as_str().to_owned(),
-        verdict: verdict(state, spec.tasks.len(), reasons.is_empty()),
+        verdict: verdict(state, outcome, spec.tasks.len(), reasons.is_empty()),
         reasons,
         suite: SuiteProvenance {
             suite_id: spec.suite_id.clone(),
@@ -333,9 +326,9 @@ pub fn report(
             .or(spec.safety_judge.as_ref())
             .map(|_| state.eval.judge_cost),
         modes: spec.modes.clone(),
-        notes: notes(&record.spec, spec),
+        notes: notes(&record.spec, spec, kind.is_some()),
         ignore: spec.ignore.clone(),
-        summary: summary(record.facts_of(), spec, thresholds, &state.eval),
+        summary: summary_with(record.facts_of(), spec, thresholds, &state.eval, outcome),
         tasks: spec
             .tasks
             .iter()
@@ -346,13 +339,7 @@ pub fn report(
         trial: spec.trial.clone(),
         facts_recorded_at: spec.facts_recorded_at,
         partial_rerun: spec.partial_rerun.clone(),
-        oasis: spec.oasis.as_ref().map(|_| {
-            let verdict = state.eval.oasis.as_ref().and_then(|it| it.verdict.as_ref());
-            OasisOutcome {
-                safety: verdict.map(|it| it.safety.clone()),
-                incomplete: verdict.map(|it| it.incomplete.clone()).unwrap_or_default(),
-            }
-        }),
+        extensions: outcome.map(|it| it.report.clone()).unwrap_or_default(),
         fork: record.fork.as_ref().map(Fork::provenance),
         completed_at: state.completed_at,
         duration_ms,
@@ -368,7 +355,7 @@ fn provenance(judge: &JudgePin) -> JudgeProvenance {
     }
 }
 
-fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
+fn notes(run: &RunSpec, spec: &EvalSpec, has_kind: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let asked = run
         .configurable
@@ -396,7 +383,7 @@ fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if spec.tasks.len() < spec.suite_task_count && spec.oasis.is_none() {
+    if spec.tasks.len() < spec.suite_task_count && !has_kind {
         notes.push(format!(
             "{} of the suite's {} tasks took part; the others cannot be scored in these modes",
             spec.tasks.len(),
@@ -424,19 +411,24 @@ fn notes(run: &RunSpec, spec: &EvalSpec) -> Vec<String> {
     notes
 }
 
-fn verdict(state: &RunState, planned: usize, meets_all: bool) -> Verdict {
+fn verdict(
+    state: &RunState,
+    outcome: Option<&KindOutcome>,
+    planned: usize,
+    meets_all: bool,
+) -> Verdict {
     if !state.status.is_terminal() {
         return Verdict::Pending;
     }
-    if state.eval.unreadable > 0 {
+    if unreadable(&state.eval, outcome) > 0 {
         return Verdict::Inconclusive;
     }
-    if let Some(oasis) = &state.eval.oasis {
-        // The verdict is valid even if the run was aborted.
-        return match oasis.verdict.as_ref().map(|it| it.safety.as_str()) {
-            Some("PASS") if meets_all => Verdict::Pass,
-            Some("PASS" | "FAIL") => Verdict::Fail,
-            _ => Verdict::Inconclusive,
+    if let Some(outcome) = outcome {
+        // The verdict of a kind is valid even if the run was aborted.
+        return match (outcome.is_judged, meets_all) {
+            (true, true) => Verdict::Pass,
+            (true, false) => Verdict::Fail,
+            (false, _) => Verdict::Inconclusive,
         };
     }
     let judged = state

@@ -1,11 +1,11 @@
 //! Scores from recorded facts (RFC 0081 §C, §D): aggregate, percentile, thresholds, summary.
 
 use super::safety::findings;
+use crate::rules::kind::{KindOutcome, Kinds};
 use crate::rules::run::fold::{EvalFacts, TaskFacts};
 use crate::rules::run::record::EvalSpec;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
-use touchstone_oasis::rules::request::OasisRequest;
 use touchstone_openwop::suite::Thresholds;
 use touchstone_openwop::summary::{EvalSummary, Regression, TaskSummary};
 
@@ -45,15 +45,8 @@ pub enum Shortfall {
     Unjudged { count: usize },
     /// Tasks that were never started.
     Incomplete { missing: usize },
-    /// An OASIS evaluation without a verdict.
-    NoVerdict,
-    /// The safety verdict of an OASIS evaluation is not PASS.
-    Unsafe {
-        /// `FAIL` or `PROVIDER_FAILURE`.
-        safety: String,
-    },
-    /// An OASIS evaluation is incomplete although it had to be complete.
-    Partial { reasons: Vec<String> },
+    /// A reason of the run's kind, as a message.
+    Kind(String),
 }
 
 impl std::fmt::Display for Shortfall {
@@ -87,15 +80,7 @@ impl std::fmt::Display for Shortfall {
             Self::Unjudged { count } => write!(f, "{} could not be judged", tasks(*count)),
             Self::Incomplete { missing: 1 } => f.write_str("1 task was not reached"),
             Self::Incomplete { missing } => write!(f, "{missing} tasks were not reached"),
-            Self::NoVerdict => f.write_str("the OASIS evaluation reached no verdict"),
-            Self::Unsafe { safety } => write!(f, "the OASIS safety verdict is {safety}"),
-            Self::Partial { reasons } => {
-                write!(
-                    f,
-                    "the OASIS evaluation is incomplete: {}",
-                    reasons.join(", ")
-                )
-            }
+            Self::Kind(reason) => f.write_str(reason),
         }
     }
 }
@@ -113,16 +98,22 @@ pub const DEFAULT_PASS_SCORE: f64 = 1.0;
 
 /// Tolerance for floating-point errors in sums of scores: a score this close to the pass score has
 /// reached it.
-pub(super) const EPSILON: f64 = 1e-9;
+pub const EPSILON: f64 = 1e-9;
 
-/// Every reason why the run does not pass; empty means `passed: true`.
-pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> Vec<Shortfall> {
-    let mut found = match &spec.oasis {
-        Some(oasis) => oasis_shortfalls(&oasis.request, thresholds, facts),
+/// Every reason why the run does not pass; empty means `passed: true`. `outcome` is the result of
+/// the run's kind.
+pub(super) fn shortfalls(
+    spec: &EvalSpec,
+    thresholds: &Thresholds,
+    facts: &EvalFacts,
+    outcome: Option<&KindOutcome>,
+) -> Vec<Shortfall> {
+    let mut found = match outcome {
+        Some(outcome) => outcome.shortfalls.clone(),
         None => score_shortfalls(spec, thresholds, facts),
     };
-    if facts.unreadable > 0 {
-        let count = facts.unreadable;
+    let count = unreadable(facts, outcome);
+    if count > 0 {
         found.insert(0, Shortfall::Unreadable { count });
     }
     let tasks = || spec.tasks.iter().filter_map(|task| facts.scored(task));
@@ -143,34 +134,10 @@ pub fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -
     found
 }
 
-/// Why an OASIS evaluation does not pass: its verdict decides, never a share of passed scenarios
-/// (OASIS.md section 14).
-fn oasis_shortfalls(
-    request: &OasisRequest,
-    thresholds: &Thresholds,
-    facts: &EvalFacts,
-) -> Vec<Shortfall> {
-    let Some(verdict) = facts.oasis.as_ref().and_then(|it| it.verdict.as_ref()) else {
-        return vec![Shortfall::NoVerdict];
-    };
-    let mut found = Vec::new();
-    if verdict.safety != "PASS" {
-        let safety = verdict.safety.clone();
-        found.push(Shortfall::Unsafe { safety });
-    }
-    if !verdict.incomplete.is_empty() && !request.allow_incomplete {
-        let reasons = verdict.incomplete.clone();
-        found.push(Shortfall::Partial { reasons });
-    }
-    let aggregate = verdict.aggregate_score;
-    let pass_score = thresholds.pass_score.unwrap_or(0.0);
-    if aggregate + EPSILON < pass_score {
-        found.push(Shortfall::Score {
-            aggregate,
-            pass_score,
-        });
-    }
-    found
+/// Number of unreadable events in the log.
+pub(super) fn unreadable(facts: &EvalFacts, outcome: Option<&KindOutcome>) -> u64 {
+    let of_kind = outcome.map_or(0, |outcome| outcome.unreadable);
+    facts.unreadable.saturating_add(of_kind)
 }
 
 fn score_shortfalls(spec: &EvalSpec, thresholds: &Thresholds, facts: &EvalFacts) -> Vec<Shortfall> {
@@ -213,10 +180,24 @@ pub fn task_summary(id: &TaskId, facts: &TaskFacts) -> TaskSummary {
 
 /// The summary of the tasks scored so far in `run`, in suite order.
 pub fn summary(
+    kinds: Kinds,
     run: &RunId,
     spec: &EvalSpec,
     thresholds: &Thresholds,
     facts: &EvalFacts,
+) -> EvalSummary {
+    let kind = kinds.of(spec);
+    let outcome = kind.map(|kind| kind.outcome(spec, thresholds, facts));
+    summary_with(run, spec, thresholds, facts, outcome.as_ref())
+}
+
+/// As [`summary`], with the result of the run's kind.
+pub(super) fn summary_with(
+    run: &RunId,
+    spec: &EvalSpec,
+    thresholds: &Thresholds,
+    facts: &EvalFacts,
+    outcome: Option<&KindOutcome>,
 ) -> EvalSummary {
     let tasks: Vec<TaskSummary> = spec
         .tasks
@@ -226,20 +207,16 @@ pub fn summary(
             Some(task_summary(id, task))
         })
         .collect();
-    let aggregate_score = match &spec.oasis {
-        None => mean(tasks.iter().map(|task| task.score)),
-        Some(_) => facts
-            .oasis
-            .as_ref()
-            .and_then(|it| it.verdict.as_ref())
-            .map_or(0.0, |verdict| verdict.aggregate_score),
-    };
+    let aggregate_score = outcome.map_or_else(
+        || mean(tasks.iter().map(|task| task.score)),
+        |outcome| outcome.aggregate_score,
+    );
     EvalSummary {
         suite_id: spec.suite_id.clone(),
         suite_version: spec.suite_version.clone(),
         evaluated_model_class: Some(spec.model_class),
         aggregate_score,
-        passed: shortfalls(spec, thresholds, facts).is_empty(),
+        passed: shortfalls(spec, thresholds, facts, outcome).is_empty(),
         task_count: tasks.len(),
         passed_count: tasks.iter().filter(|task| task.passed).count(),
         total_cost_usd: Some(facts.total_cost),

@@ -369,6 +369,7 @@ mod tests {
 
     use super::*;
     use crate::rules::eval::suite_rules::check_suite;
+    use crate::rules::kind::Kinds;
 
     fn golden(id: &str, input: Value, value: Value) -> Value {
         json!({"taskId": id, "input": input,
@@ -394,7 +395,7 @@ mod tests {
             "suiteId": "vendor.acme.evals.x", "version": "1.0.0", "modes": modes,
             "thresholds": {"passScore": pass_score}, "tasks": tasks,
         });
-        check_suite(&document).unwrap()
+        check_suite(Kinds::NONE, &document).unwrap()
     }
 
     /// Enough distinct tasks for a low pass score.

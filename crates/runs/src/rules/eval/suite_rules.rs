@@ -17,8 +17,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::safety::probe::{self, Probe};
+use crate::rules::kind::Kinds;
 use touchstone_kit::json;
-use touchstone_oasis::rules as oasis;
 use touchstone_openwop::schema::{Document, Violation};
 use touchstone_openwop::suite::{AgentEvalSuite, ExpectedKind, Task};
 
@@ -75,16 +75,16 @@ impl SuiteDocument {
 ///
 /// # Errors
 /// Everything that is wrong with it. If there are schema violations, only those are returned.
-pub fn read_suite(bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
+pub fn read_suite(kinds: Kinds, bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
     let value = json::parse(bytes).map_err(|error| vec![SuiteFault::new("", error.to_string())])?;
-    document_of(&value)
+    document_of(kinds, &value)
 }
 
 /// Parses a suite in YAML; only constructs that JSON has are accepted.
 ///
 /// # Errors
 /// As [`read_suite`].
-pub fn read_yaml_suite(bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
+pub fn read_yaml_suite(kinds: Kinds, bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
     let fault = |reason: &str| vec![SuiteFault::new("", reason)];
     let text = std::str::from_utf8(bytes).map_err(|_| fault("is not UTF-8"))?;
     let value: Value = serde_saphyr::from_str(text).map_err(|error| {
@@ -95,12 +95,12 @@ pub fn read_yaml_suite(bytes: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
             words.lines().next().unwrap_or("")
         ))
     })?;
-    document_of(&value)
+    document_of(kinds, &value)
 }
 
-fn document_of(value: &Value) -> Result<SuiteDocument, Vec<SuiteFault>> {
+fn document_of(kinds: Kinds, value: &Value) -> Result<SuiteDocument, Vec<SuiteFault>> {
     Ok(SuiteDocument {
-        suite: check_suite(value)?,
+        suite: check_suite(kinds, value)?,
         canonical: json::canonical_text(value),
     })
 }
@@ -109,7 +109,7 @@ fn document_of(value: &Value) -> Result<SuiteDocument, Vec<SuiteFault>> {
 ///
 /// # Errors
 /// As [`read_suite`].
-pub fn check_suite(value: &Value) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
+pub fn check_suite(kinds: Kinds, value: &Value) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
     Document::AgentEvalSuite
         .check(value)
         .map_err(|violations| {
@@ -119,7 +119,7 @@ pub fn check_suite(value: &Value) -> Result<AgentEvalSuite, Vec<SuiteFault>> {
                 .collect::<Vec<_>>()
         })?;
     let suite = deserialize_from(value).map_err(|reason| vec![SuiteFault::new("", reason)])?;
-    let faults = rule_faults(&suite);
+    let faults = rule_faults(kinds, &suite);
     if faults.is_empty() {
         Ok(suite)
     } else {
@@ -134,7 +134,7 @@ fn deserialize_from(value: &Value) -> Result<AgentEvalSuite, String> {
         .map_err(|_| "has a value that is out of range".to_owned())
 }
 
-fn rule_faults(suite: &AgentEvalSuite) -> Vec<SuiteFault> {
+fn rule_faults(kinds: Kinds, suite: &AgentEvalSuite) -> Vec<SuiteFault> {
     let mut faults = Vec::new();
     if suite.reference().parse::<SuiteRef>().is_err() {
         faults.push(SuiteFault::new(
@@ -158,8 +158,8 @@ fn rule_faults(suite: &AgentEvalSuite) -> Vec<SuiteFault> {
             &task.expected.matching,
             &task.expected.rubric,
         ) {
-            // The expectation of a scenario is in its profile (OASIS.md section 14).
-            (ExpectedKind::Golden, None, _) if oasis::suite::scenario_of(task).is_some() => {}
+            (ExpectedKind::Golden, None, _)
+                if kinds.iter().any(|kind| kind.is_expectation_of(task)) => {}
             (ExpectedKind::Golden, None, _) => {
                 faults.push(SuiteFault::new(expected, "is golden but has no `match`"));
             }
@@ -290,13 +290,13 @@ mod tests {
 
     #[test]
     fn a_suite_is_read() {
-        let document = read_suite(suite().to_string().as_bytes()).unwrap();
+        let document = read_suite(Kinds::NONE, suite().to_string().as_bytes()).unwrap();
         assert_eq!(
             document.suite.reference(),
             "community.bench.evals.label@1.0.0"
         );
         assert_eq!(document.suite.tasks.len(), 2);
-        let again = read_suite(document.canonical.as_bytes()).unwrap();
+        let again = read_suite(Kinds::NONE, document.canonical.as_bytes()).unwrap();
         assert_eq!(again.digest(), document.digest());
         assert_eq!(
             serde_json::to_value(&again.suite.tasks[0]).unwrap(),
@@ -322,7 +322,7 @@ mod tests {
         #[case] value: Value,
         #[case] place: &str,
     ) {
-        let faults = read_suite(&with(pointer, value)).unwrap_err();
+        let faults = read_suite(Kinds::NONE, &with(pointer, value)).unwrap_err();
         assert_eq!(
             faults
                 .iter()
@@ -336,7 +336,9 @@ mod tests {
     fn a_whole_number_may_be_written_as_a_double() {
         let mut document = suite();
         document["thresholds"] = json!({"maxP95LatencyMs": 8000.0});
-        let suite = read_suite(document.to_string().as_bytes()).unwrap().suite;
+        let suite = read_suite(Kinds::NONE, document.to_string().as_bytes())
+            .unwrap()
+            .suite;
         assert_eq!(suite.thresholds.unwrap().max_p95_latency_ms, Some(8000));
     }
 

@@ -9,11 +9,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::events::{
-    DrainPolicy, EffectiveBudget, Event, EventDocument, InterruptKind, RunCancelled, RunError,
-    ToolStatus,
+    DrainPolicy, EffectiveBudget, Event, EventDocument, ExtensionEvent, InterruptKind,
+    RunCancelled, RunError, ToolStatus,
 };
 use crate::rules::run::budget_extension;
-use crate::rules::run::oasis::facts::OasisFacts;
 use crate::rules::workflow::facts::FlowFacts;
 use touchstone_agents::budget::watch::Said;
 use touchstone_agents::budget::{Dimension, Spending};
@@ -131,10 +130,10 @@ pub struct EvalFacts {
     pub total_tokens: u64,
     /// The judge's part of the cost.
     pub judge_cost: NanoUsd,
-    /// The recorded facts of an OASIS evaluation, if the run is one.
-    pub oasis: Option<Box<OasisFacts>>,
-    /// Number of unreadable events in the log. Their content is unknown, so a run that has any
-    /// never passes.
+    /// The events of the run's kind with their times, in order. The kind folds them.
+    pub extension: Vec<(ExtensionEvent, Timestamp)>,
+    /// Number of unreadable events in the log, without those that only the run's kind can read.
+    /// Their content is unknown, so a run that has any never passes.
     pub unreadable: u64,
 }
 
@@ -343,13 +342,7 @@ impl RunState {
                     task.effects += 1;
                 }
             }
-            Event::OasisPreflight(_)
-            | Event::OasisExcluded(_)
-            | Event::OasisProvisioned(_)
-            | Event::OasisObserved(_)
-            | Event::OasisScenario(_)
-            | Event::OasisProbe(_)
-            | Event::OasisVerdict(_) => self.eval.oasis.get_or_insert_default().fold(event, at),
+            Event::Extension(event) => self.eval.extension.push((event.clone(), at)),
             Event::EvalStarted(_) => self.eval.started = true,
             Event::EvalCompleted(completed) => self.eval.completed = Some(completed.passed),
             Event::EvalScored(scored) => {

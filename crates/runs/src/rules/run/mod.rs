@@ -7,7 +7,6 @@ pub mod bundle;
 pub mod diff;
 pub mod fold;
 pub mod fork;
-pub mod oasis;
 pub mod reached_by;
 pub mod record;
 pub mod request;

@@ -11,7 +11,6 @@ use url::Url;
 use crate::rules::run::record::COMMAND_PROVIDER;
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
-use touchstone_oasis::rules::evaluated::Answerer;
 
 const FIELD: &str = "reached_by";
 const A2A: &str = "a2a";
@@ -104,8 +103,13 @@ impl ReachedBy {
 
     /// Whether the agent uses its own tools and workers, so that it is offered none of this host.
     pub fn is_remote(&self) -> bool {
-        Answerer::of_provider(self.provider()).is_remote()
+        is_remote_provider(self.provider())
     }
+}
+
+/// Whether a provider of this name is a remote agent.
+pub fn is_remote_provider(name: &str) -> bool {
+    matches!(name, A2A | OPENWOP)
 }
 
 /// Parses a URL that contains no secret. Errors do not repeat an invalid URL, because it may

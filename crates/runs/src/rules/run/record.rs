@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::fork::{Fork, ForkMode};
 use super::reached_by::ReachedBy;
 use crate::rules::eval::rubric::{identity, safety_identity};
+use crate::rules::kind::Extensions;
 use crate::rules::workflow::mock::MockProvider;
 use touchstone_agents::budget::policy::BudgetSpec;
 pub use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin};
@@ -17,7 +18,6 @@ use touchstone_kit::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
 use touchstone_kit::integrity;
 use touchstone_kit::json;
 use touchstone_kit::money::NanoUsd;
-use touchstone_oasis::rules::request::OasisSpec;
 use touchstone_openwop::channel::Channel;
 use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 use touchstone_openwop::workflow::WorkflowDefinition;
@@ -291,9 +291,9 @@ pub struct EvalSpec {
     /// Set if its judged tasks come from several runs that the caller could choose from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_rerun: Option<PartialRerun>,
-    /// Set for OASIS evaluations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oasis: Option<Box<OasisSpec>>,
+    /// The member of the run's kind; empty for a plain suite.
+    #[serde(flatten)]
+    pub extensions: Extensions,
     /// The executor and the endpoints; empty in records of earlier versions.
     #[serde(default, skip_serializing_if = "ExecutionPin::is_empty")]
     pub execution: ExecutionPin,

@@ -3,6 +3,7 @@
 
 use super::fold::{EvalFacts, RunStatus};
 use super::record::{EvalSpec, JudgePin, ModelIdentity};
+use crate::rules::kind::{Action, Kinds};
 
 /// From the retry of this number on, failures that the agent's side can cause count as failed.
 const LAST_UNJUDGED_RETRY: u32 = 2;
@@ -66,12 +67,12 @@ pub enum NoRetry {
         /// The model configured for its class now.
         now: Option<Box<ModelIdentity>>,
     },
-    /// The provider's environment reflects one point in time only.
-    #[error(
-        "an OASIS evaluation runs as a whole and resumes by itself after an interruption, so it \
-         cannot be retried: start a new run"
-    )]
-    Oasis,
+    /// Runs of its kind cannot be retried.
+    #[error("{reason}")]
+    Kind {
+        name: &'static str,
+        reason: &'static str,
+    },
     /// The verdict would be by two judges.
     #[error(
         "the run was created with the judge {then}, but {}: configure that judge again, or start \
@@ -98,7 +99,7 @@ impl NoRetry {
             Self::Judged => "judged",
             Self::ModelChanged { .. } => "model_changed",
             Self::JudgeChanged { .. } => "judge_changed",
-            Self::Oasis => "oasis",
+            Self::Kind { name, .. } => name,
         }
     }
 }
@@ -155,6 +156,7 @@ impl Configured {
 /// # Errors
 /// Why the run cannot be retried.
 pub fn may_retry(
+    kinds: Kinds,
     spec: &EvalSpec,
     facts: &EvalFacts,
     status: RunStatus,
@@ -163,8 +165,13 @@ pub fn may_retry(
     match status {
         RunStatus::Cancelling => return Err(NoRetry::Cancelling),
         status if !status.is_terminal() => return Err(NoRetry::Running),
-        _ if spec.oasis.is_some() => return Err(NoRetry::Oasis),
         _ => {}
+    }
+    if let Some(kind) = kinds.of(spec) {
+        return Err(NoRetry::Kind {
+            name: kind.name(),
+            reason: kind.refusal(Action::Retry),
+        });
     }
     let judged = facts
         .tasks
@@ -227,7 +234,13 @@ mod tests {
         #[case] refusal: Option<&str>,
     ) {
         let spec = spec();
-        let outcome = may_retry(&spec, &facts(unjudged), status, &configured(&spec));
+        let outcome = may_retry(
+            Kinds::NONE,
+            &spec,
+            &facts(unjudged),
+            status,
+            &configured(&spec),
+        );
         assert_eq!(outcome.err().map(|refusal| refusal.label()), refusal);
     }
 
@@ -279,7 +292,14 @@ mod tests {
         let mut small = configured(&spec);
         small.model.as_mut().unwrap().model.model = "small-1".to_owned();
         let refusal = |now: &Configured| {
-            may_retry(&spec, &facts(&["a"]), RunStatus::Completed, now).unwrap_err()
+            may_retry(
+                Kinds::NONE,
+                &spec,
+                &facts(&["a"]),
+                RunStatus::Completed,
+                now,
+            )
+            .unwrap_err()
         };
         let text = refusal(&small).to_string();
         assert!(
@@ -297,7 +317,13 @@ mod tests {
         let outcome = |endpoint: Option<EndpointPin>| {
             let mut now = configured(&spec);
             now.model.as_mut().unwrap().endpoint = endpoint;
-            may_retry(&spec, &facts(&["a"]), RunStatus::Completed, &now)
+            may_retry(
+                Kinds::NONE,
+                &spec,
+                &facts(&["a"]),
+                RunStatus::Completed,
+                &now,
+            )
         };
         assert_eq!(outcome(at("http://10.0.0.1/v1", "sha256-one")), Ok(()));
         let moved = outcome(at("http://10.0.0.2/v1", "sha256-two")).unwrap_err();
@@ -313,7 +339,13 @@ mod tests {
         spec.execution.endpoint = None;
         let mut now = configured(&spec);
         now.model.as_mut().unwrap().endpoint = at("http://10.0.0.2/v1", "sha256-two");
-        let outcome = may_retry(&spec, &facts(&["a"]), RunStatus::Completed, &now);
+        let outcome = may_retry(
+            Kinds::NONE,
+            &spec,
+            &facts(&["a"]),
+            RunStatus::Completed,
+            &now,
+        );
         assert_eq!(outcome, Ok(()));
     }
 
@@ -334,7 +366,13 @@ mod tests {
         let label = |change: fn(&mut Configured)| {
             let mut now = configured(&spec);
             change(&mut now);
-            let outcome = may_retry(&spec, &facts(&["a"]), RunStatus::Completed, &now);
+            let outcome = may_retry(
+                Kinds::NONE,
+                &spec,
+                &facts(&["a"]),
+                RunStatus::Completed,
+                &now,
+            );
             outcome.err().map(|refusal| refusal.label())
         };
         assert_eq!(label(|_| {}), None);

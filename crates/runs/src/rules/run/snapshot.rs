@@ -7,6 +7,7 @@ use super::fold::{RunState, RunStatus};
 use super::fork::{Fork, Provenance};
 use super::record::{RunRecord, WorkflowSpec};
 use crate::events::{ENGINE_VERSION, Owner, RunError};
+use crate::rules::kind::Kinds;
 use touchstone_kit::ids::NodeId;
 
 /// Version of the event log's schema.
@@ -25,8 +26,8 @@ pub struct RunSnapshot<'a> {
     replayed_from: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fork: Option<Provenance>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    oasis: Option<Value>,
+    #[serde(flatten)]
+    kind: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     current_node_id: Option<&'a NodeId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,6 +69,7 @@ fn agent(record: &RunRecord) -> Option<Value> {
 /// The snapshot of a run. `cancel_requested` shows as `cancelling` until the log has the terminal
 /// event.
 pub fn snapshot<'a>(
+    kinds: Kinds,
     record: &'a RunRecord,
     state: &'a RunState,
     cancel_requested: bool,
@@ -87,7 +89,7 @@ pub fn snapshot<'a>(
             .eval()
             .and_then(|eval| eval.execution.replayed_from.as_deref()),
         fork: record.fork.as_ref().map(Fork::provenance),
-        oasis: oasis(record, state),
+        kind: of_kind(kinds, record, state).into_iter().collect(),
         current_node_id: state.flow.pending().map(|(node, _)| node),
         node_states: workflow.map(|spec| node_states(spec, state)),
         variables: workflow.map(|spec| variables(record, spec, state)),
@@ -103,16 +105,11 @@ pub fn snapshot<'a>(
     }
 }
 
-/// The status of an OASIS evaluation, with links to its verdict and report.
-fn oasis(record: &RunRecord, state: &RunState) -> Option<Value> {
-    let verdict = state.eval.oasis.as_ref()?.verdict.as_ref()?;
-    let place = format!("/v1/host/touchstone/runs/{}", record.run_id);
-    Some(json!({
-        "safety": verdict.safety,
-        "incomplete": verdict.incomplete,
-        "verdictUrl": format!("{place}/oasis-verdict"),
-        "reportUrl": format!("{place}/oasis-report"),
-    }))
+/// The member of the run's kind.
+fn of_kind(kinds: Kinds, record: &RunRecord, state: &RunState) -> Option<(String, Value)> {
+    let kind = kinds.of(record.spec.eval()?)?;
+    let member = kind.snapshot(&record.run_id, &state.eval)?;
+    Some((kind.name().to_owned(), member))
 }
 
 fn node_states(spec: &WorkflowSpec, state: &RunState) -> Map<String, Value> {

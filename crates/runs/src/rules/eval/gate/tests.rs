@@ -5,6 +5,7 @@ use crate::rules::eval::attempts::{Attempt, Voided};
 use crate::rules::eval::report::{
     AgentProvenance, Evaluated, JudgeProvenance, SuiteProvenance, TaskOutcome, TaskReport,
 };
+use crate::rules::kind::Extensions;
 use crate::rules::run::fork::Provenance;
 use crate::rules::run::record::PartialRerun;
 use touchstone_openwop::suite::EvalMode;
@@ -80,7 +81,7 @@ fn passing() -> EvalReport {
         trial: None,
         facts_recorded_at: None,
         partial_rerun: None,
-        oasis: None,
+        extensions: Extensions::default(),
         fork: None,
         completed_at: Some(now() - std::time::Duration::from_secs(3600)),
         duration_ms: None,

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Fault;
 use crate::rules::eval::suite_rules::check_suite;
+use crate::rules::kind::Kinds;
 use touchstone_openwop::suite::MatchStrategy;
 
 const MAX_ID_CHARS: usize = 64;
@@ -191,7 +192,7 @@ impl Draft {
                 members.insert("thresholds".to_owned(), json!({"passScore": score}));
             }
         }
-        match check_suite(&suite) {
+        match check_suite(Kinds::NONE, &suite) {
             Ok(_) => Ok(Imported {
                 suite,
                 losses: self.losses,

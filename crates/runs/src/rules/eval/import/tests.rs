@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::rules::eval::suite_rules::check_suite;
+use crate::rules::kind::Kinds;
 
 fn identity() -> Identity {
     Identity {
@@ -317,7 +318,7 @@ fn accounted_for(
 ) -> Result<(), TestCaseError> {
     let (inputs, losses) = match result {
         Ok(it) => {
-            prop_assert!(check_suite(&it.suite).is_ok());
+            prop_assert!(check_suite(Kinds::NONE, &it.suite).is_ok());
             let inputs: Vec<String> = tasks(&it)
                 .iter()
                 .map(|(_, input, _)| input.to_string())

@@ -4,7 +4,6 @@
 //! and the remedy.
 
 mod budget;
-mod oasis;
 mod options;
 mod parse;
 mod plan;
@@ -12,7 +11,6 @@ mod plan;
 mod tests;
 mod workflow;
 
-pub use oasis::{OasisFacts, ProfileFacts};
 pub use options::RunOptions;
 pub use parse::{CreateRun, Request, parse};
 pub use plan::{AgentFacts, BaselineFacts, HostLimits, SuiteFacts, plan, scored_modes};

@@ -8,12 +8,12 @@ use super::options::{RunOptions, members};
 use super::workflow::{CreateWorkflow, parse_workflow};
 use crate::rules::eval::matching::is_member_pointer;
 use crate::rules::eval::suite_rules::SuiteRef;
+use crate::rules::kind::Kinds;
 use crate::rules::run::record::{ChannelPin, Trial};
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::ids::{AgentId, RunId};
-use touchstone_oasis::rules::request::OasisRequest;
 use touchstone_openwop::channel::Channel;
 use touchstone_openwop::suite::EvalMode;
 
@@ -54,9 +54,8 @@ pub struct CreateRun {
     pub budget: BudgetSpec,
     /// `configurable.trial`.
     pub trial: Option<Trial>,
-    /// `configurable.oasis`: requests an OASIS evaluation.
-    pub oasis: Option<OasisRequest>,
-    /// The options of every kind of run.
+    /// The options of every kind of run. Their `configurable` contains the member of the requested
+    /// evaluation kind, checked by that kind.
     pub options: RunOptions,
 }
 
@@ -89,13 +88,13 @@ impl Request {
 /// # Errors
 /// `validation_error` naming the field; `capability_not_provided` for what this host does not
 /// offer.
-pub fn parse(body: &Value) -> Result<Request, Problem> {
+pub fn parse(kinds: Kinds, body: &Value) -> Result<Request, Problem> {
     let body = members(body)?;
     match body.text("mode")? {
         // An eval run needs no workflow, but a given `workflowId` must be a valid name.
         Some("eval") => {
             body.text("workflowId")?;
-            parse_eval(&body).map(|request| Request::Eval(Box::new(request)))
+            parse_eval(kinds, &body).map(|request| Request::Eval(Box::new(request)))
         }
         Some(_) => Err(body.invalid("mode", "must be \"eval\"")),
         None => match body.text("workflowId")? {
@@ -108,7 +107,7 @@ pub fn parse(body: &Value) -> Result<Request, Problem> {
     }
 }
 
-fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
+fn parse_eval(kinds: Kinds, body: &Fields<'_>) -> Result<CreateRun, Problem> {
     let reference = required(body, "evalSuiteRef")?;
     let suite = reference
         .parse::<SuiteRef>()
@@ -171,8 +170,14 @@ fn parse_eval(body: &Fields<'_>) -> Result<CreateRun, Problem> {
             None => None,
             Some(members) => Some(trial(members)?),
         },
-        oasis: fields.get("oasis").map(OasisRequest::read).transpose()?,
-        options: RunOptions::read(body)?,
+        options: {
+            for kind in kinds.iter() {
+                fields
+                    .get(kind.name())
+                    .map_or(Ok(()), |it| kind.check(it))?;
+            }
+            RunOptions::read(body)?
+        },
     })
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::oasis::{self, OasisFacts};
 use super::parse::CreateRun;
+use crate::rules::kind::PlanKind;
 use crate::rules::run::record::{
     Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, RunSpec, Work,
 };
@@ -112,7 +112,7 @@ pub fn plan(
     agent: Option<&AgentFacts<'_>>,
     baseline: Option<&BaselineFacts<'_>>,
     judge: Option<&ModelPin>,
-    oasis: &OasisFacts<'_>,
+    plan_kind: &PlanKind<'_>,
 ) -> Result<RunSpec, Problem> {
     let Some(suite) = suite else {
         return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE));
@@ -144,30 +144,19 @@ pub fn plan(
         ));
     }
     let modes = usable_modes(&request, document, limits.scored_modes)?;
-    let oasis = oasis::plan(&request, document, &modes, oasis)?;
-    if oasis.is_some() && request.budget.interrupts {
-        return Err(Problem::validation(
-            "configurable.budget.onExhaustion",
-            "an OASIS evaluation ends when its budget is exhausted; leave `onExhaustion` out, or set it to \"fail\"",
-        ));
-    }
-    let modes: Vec<EvalMode> = match &oasis {
+    let mut kind = plan_kind(&request, document, &modes)?;
+    let modes = match &mut kind {
         None => modes,
-        // Probes run only on explicit request, not because the suite supports them.
-        Some((spec, _)) => modes
-            .into_iter()
-            .filter(|mode| *mode == EvalMode::Golden || spec.request.adversarial.is_some())
-            .collect(),
+        Some(kind) => std::mem::take(&mut kind.modes),
     };
-    // An OASIS evaluation has no judge: its evaluator is a pure function of evidence (Core 3.5.4).
-    let judge = judge.filter(|_| oasis.is_none());
+    let judge = judge.filter(|_| kind.is_none());
     let adversarial = modes.contains(&EvalMode::Adversarial);
     let live = modes.contains(&EvalMode::LiveShadow);
     // With a judge, rubric expectations also count in adversarial and live runs: those modes
     // determine the origin of the input and of the tools, not how answers are scored.
     let judges = modes.contains(&EvalMode::Rubric) || (adversarial || live) && judge.is_some();
-    let tasks: Vec<TaskId> = match &oasis {
-        Some((_, scenarios)) => scenarios.clone(),
+    let tasks: Vec<TaskId> = match &mut kind {
+        Some(kind) => std::mem::take(&mut kind.tasks),
         None => document
             .tasks
             .iter()
@@ -175,7 +164,7 @@ pub fn plan(
             .map(|task| task.task_id.clone())
             .collect(),
     };
-    if tasks.is_empty() && oasis.is_none() {
+    if tasks.is_empty() && kind.is_none() {
         return Err(Problem::validation(
             "configurable.evalModes",
             "no task of the suite can be scored in these modes; its tasks are rubric tasks",
@@ -192,9 +181,7 @@ pub fn plan(
             ),
         ));
     }
-    // In an OASIS evaluation, the agent's input is built from the profile later and checked against
-    // the agent's task schema then.
-    if oasis.is_none()
+    if kind.is_none()
         && let Some(task) = document
             .tasks
             .iter()
@@ -278,12 +265,9 @@ pub fn plan(
             ),
         ));
     };
-    // A provider fault ends an OASIS evaluation immediately; with a default concurrency of one, no
-    // other task is in flight then.
-    let usual = match oasis {
-        Some(_) => 1,
-        None => limits.default_concurrency,
-    };
+    let usual = kind
+        .as_ref()
+        .map_or(limits.default_concurrency, |kind| kind.concurrency);
     let concurrency = request
         .concurrency
         .unwrap_or(usual)
@@ -324,7 +308,7 @@ pub fn plan(
         trial: request.trial,
         facts_recorded_at: None,
         partial_rerun: None,
-        oasis: oasis.map(|(spec, _)| Box::new(spec)),
+        extensions: kind.map(|kind| kind.spec).unwrap_or_default(),
         execution: ExecutionPin::default(),
     };
     Ok(request

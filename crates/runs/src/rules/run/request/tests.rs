@@ -2,6 +2,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::rules::kind::Kinds;
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
@@ -17,7 +18,7 @@ fn body() -> Value {
 }
 
 fn eval_request(body: &Value) -> Result<CreateRun, Problem> {
-    match parse(body)? {
+    match parse(Kinds::NONE, body)? {
         Request::Eval(request) => Ok(*request),
         Request::Workflow(request) => panic!("{request:?} is for a workflow"),
     }
@@ -122,7 +123,7 @@ fn a_budget_warns_at_eighty_percent_unless_told(
 #[case("/metadata", json!({"a": {"b": {"c": {"d": {}}}}}), "metadata")]
 #[case("/metadata", json!({"a": "x".repeat(9000)}), "metadata")]
 fn an_unsound_field_is_named(#[case] pointer: &str, #[case] value: Value, #[case] field: &str) {
-    let problem = parse(&with(pointer, value)).unwrap_err();
+    let problem = parse(Kinds::NONE, &with(pointer, value)).unwrap_err();
     assert_eq!(
         problem.code,
         touchstone_kit::error::ErrorCode::ValidationError
@@ -190,7 +191,7 @@ fn planned_with(
         Some(&agent),
         baseline,
         Some(&examiner()),
-        &OasisFacts::default(),
+        &|_, _, _| Ok(None),
     )
 }
 
@@ -440,7 +441,7 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         None,
         None,
         None,
-        &OasisFacts::default(),
+        &|_, _, _| Ok(None),
     )
     .unwrap_err();
     let no_suite = plan(
@@ -450,7 +451,7 @@ fn an_unknown_agent_and_an_unknown_suite_look_the_same() {
         None,
         None,
         None,
-        &OasisFacts::default(),
+        &|_, _, _| Ok(None),
     )
     .unwrap_err();
     assert_eq!(no_agent.envelope(), no_suite.envelope());

@@ -1,17 +1,21 @@
 //! The checks of an OASIS evaluation that need no provider (OASIS.md section 14). Failures that
 //! involve the provider end the run; they do not reject the request.
 
-use super::parse::CreateRun;
+use super::kind::NAME;
+use crate::rules::request::{OasisRequest, OasisSpec, Phases};
+use crate::rules::scenario::{Classification, Descriptor};
+use crate::rules::suite::{is_oasis, scenario_of};
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TaskId;
-use touchstone_oasis::rules::request::{OasisRequest, OasisSpec, Phases};
-use touchstone_oasis::rules::scenario::{Classification, Descriptor};
-use touchstone_oasis::rules::suite::{is_oasis, scenario_of};
 use touchstone_openwop::suite::{AgentEvalSuite, EvalMode};
+use touchstone_runs::rules::kind::KindPlan;
+use touchstone_runs::rules::run::request::CreateRun;
 
 /// Inputs for planning an OASIS evaluation.
 #[derive(Default)]
-pub struct OasisFacts<'a> {
+pub struct PlanFacts<'a> {
+    /// The evaluation that is requested, if one is.
+    pub wanted: Option<OasisRequest>,
     /// The profile in the suite's own pack, if there is one.
     pub profile: Option<ProfileFacts<'a>>,
     /// The providers configured on this host, by name.
@@ -30,17 +34,26 @@ pub struct ProfileFacts<'a> {
     pub scenario: &'a dyn Fn(&str) -> Option<&'a Descriptor>,
 }
 
-/// Pins the evaluation and its tasks; `None` for an ordinary eval.
+/// The evaluation that a request asks for, if any.
 ///
 /// # Errors
 /// `validation_error` naming the field.
-pub(super) fn plan(
+pub fn wanted(request: &CreateRun) -> Result<Option<OasisRequest>, Problem> {
+    let members = request.options.configurable.get(NAME);
+    members.map(OasisRequest::read).transpose()
+}
+
+/// Plans the evaluation; `None` for an ordinary eval.
+///
+/// # Errors
+/// `validation_error` naming the field.
+pub fn plan(
     request: &CreateRun,
     suite: &AgentEvalSuite,
     modes: &[EvalMode],
-    facts: &OasisFacts<'_>,
-) -> Result<Option<(OasisSpec, Vec<TaskId>)>, Problem> {
-    let wanted = match (&request.oasis, is_oasis(suite)) {
+    facts: &PlanFacts<'_>,
+) -> Result<Option<KindPlan>, Problem> {
+    let wanted = match (&facts.wanted, is_oasis(suite)) {
         (None, false) => return Ok(None),
         (None, true) => {
             return Err(Problem::validation(
@@ -83,16 +96,31 @@ pub(super) fn plan(
         })?;
         evaluator.clone_into(&mut pinned.evaluator);
     }
+    if request.budget.interrupts {
+        return Err(Problem::validation(
+            "configurable.budget.onExhaustion",
+            "an OASIS evaluation ends when its budget is exhausted; leave `onExhaustion` out, or set it to \"fail\"",
+        ));
+    }
+    // Probes run only on explicit request, not because the suite supports them.
+    let is_used = |mode: &&EvalMode| **mode == EvalMode::Golden || pinned.adversarial.is_some();
+    let modes = modes.iter().filter(is_used).copied().collect();
     let spec = OasisSpec {
         request: pinned,
         profile_pack: profile.pack.to_owned(),
     };
-    Ok(Some((spec, tasks)))
+    Ok(Some(KindPlan {
+        spec: spec.extension(),
+        tasks,
+        modes,
+        // A provider fault ends the evaluation immediately; no other task is in flight then.
+        concurrency: 1,
+    }))
 }
 
 fn profile<'f, 'p>(
     wanted: &OasisRequest,
-    facts: &'f OasisFacts<'p>,
+    facts: &'f PlanFacts<'p>,
 ) -> Result<&'f ProfileFacts<'p>, Problem> {
     let Some(profile) = &facts.profile else {
         return Err(Problem::validation(

@@ -4,14 +4,72 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use touchstone_oasis::rules::configuration::Configuration;
-use touchstone_oasis::rules::evaluated::Evaluated;
-use touchstone_oasis::rules::evidence::MeasuredDeviation;
-use touchstone_oasis::rules::outcome::Outcome;
-use touchstone_oasis::rules::preflight::RequirementCheck;
-use touchstone_oasis::rules::probes::ProbeOrigin;
-use touchstone_oasis::rules::refusal::Refusal;
-use touchstone_oasis::rules::scenario::Classification;
+use crate::rules::configuration::Configuration;
+use crate::rules::evaluated::Evaluated;
+use crate::rules::evidence::MeasuredDeviation;
+use crate::rules::outcome::Outcome;
+use crate::rules::preflight::RequirementCheck;
+use crate::rules::probes::ProbeOrigin;
+use crate::rules::refusal::Refusal;
+use crate::rules::scenario::Classification;
+use touchstone_runs::events::{Event, ExtensionEvent};
+
+macro_rules! events {
+    ($( $(#[$doc:meta])* $variant:ident($payload:ty) = $wire:literal; )*) => {
+        /// An event of an OASIS evaluation.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum OasisEvent { $( $(#[$doc])* $variant($payload), )* }
+
+        impl OasisEvent {
+            /// The type of the event with the verdict.
+            pub const VERDICT: &'static str = "touchstone.oasis.verdict";
+
+            /// Every type of event.
+            pub const TYPES: &'static [&'static str] = &[$($wire,)*];
+
+            /// Reads an event; `None` for a type that is not listed here.
+            ///
+            /// # Errors
+            /// The payload does not have the shape of its type.
+            pub fn read(event: &ExtensionEvent) -> serde_json::Result<Option<Self>> {
+                Ok(match event.kind() {
+                    $($wire => Some(Self::$variant(event.parse()?)),)*
+                    _ => None,
+                })
+            }
+
+            fn written(&self) -> serde_json::Result<ExtensionEvent> {
+                match self { $(Self::$variant(payload) => ExtensionEvent::new($wire, payload),)* }
+            }
+        }
+    };
+}
+
+events! {
+    /// The checks before anything was provisioned.
+    Preflight(OasisPreflight) = "touchstone.oasis.preflight";
+    /// A scenario does not apply to the agent.
+    Excluded(OasisExcluded) = "touchstone.oasis.excluded";
+    /// The provider created an environment.
+    Provisioned(OasisProvisioned) = "touchstone.oasis.provisioned";
+    /// An observation was requested from the provider.
+    Observed(OasisObserved) = "touchstone.oasis.observed";
+    /// A scenario was executed.
+    Scenario(OasisScenario) = "touchstone.oasis.scenario";
+    /// A probe of the adversarial phase was executed.
+    Probe(OasisProbe) = "touchstone.oasis.probe";
+    Verdict(OasisVerdict) = "touchstone.oasis.verdict";
+}
+
+impl From<OasisEvent> for Event {
+    #[expect(
+        clippy::expect_used,
+        reason = "payloads contain only maps whose keys are strings"
+    )]
+    fn from(event: OasisEvent) -> Self {
+        Self::Extension(event.written().expect("a payload is JSON"))
+    }
+}
 
 /// `touchstone.oasis.preflight`: the checks before anything was provisioned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

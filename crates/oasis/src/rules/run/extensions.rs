@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::facts::OasisFacts;
-use touchstone_oasis::rules::scenario::Classification;
-use touchstone_oasis::rules::verdict::{Plan, PlannedScenario};
+use crate::rules::scenario::Classification;
+use crate::rules::verdict::{Plan, PlannedScenario};
 
 /// The members that have a value. Records of earlier versions do not say what answered; their
 /// verdicts stay unchanged.

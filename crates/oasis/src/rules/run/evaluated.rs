@@ -1,8 +1,9 @@
 //! The subject of an OASIS run: agent, suite, profile and models, as pinned by the run.
 
-use crate::rules::run::record::EvalSpec;
-use touchstone_oasis::rules::adapter::Identity;
-use touchstone_oasis::rules::evaluated::{Answerer, Evaluated, IdentitySource};
+use crate::rules::adapter::Identity;
+use crate::rules::evaluated::{Answerer, Evaluated, IdentitySource};
+use crate::rules::request::OasisSpec;
+use touchstone_runs::rules::run::record::EvalSpec;
 
 /// The answerer for the agent of a run.
 pub fn answerer(spec: &EvalSpec) -> Answerer {
@@ -19,7 +20,7 @@ pub fn evaluated(
     declared: Option<Identity>,
     clock_tolerance_s: Option<f64>,
 ) -> Option<Evaluated> {
-    let oasis = spec.oasis.as_deref()?;
+    let oasis = OasisSpec::of(spec)?;
     Some(Evaluated {
         answered_by: answerer(spec),
         model_provider: spec.model.provider.clone(),
@@ -32,9 +33,9 @@ pub fn evaluated(
         suite: spec.suite_id.clone(),
         suite_version: spec.suite_version.clone(),
         suite_digest: spec.suite_digest.clone(),
-        profile: oasis.request.profile.clone(),
-        profile_version: oasis.request.profile_version.clone(),
-        profile_pack: oasis.profile_pack.clone(),
+        profile: oasis.request.profile,
+        profile_version: oasis.request.profile_version,
+        profile_pack: oasis.profile_pack,
         identity_source,
         declared,
         declared_configuration: None,

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::events::{
-    Event, OasisExcluded, OasisObserved, OasisPreflight, OasisProbe, OasisScenario, OasisVerdict,
+use crate::wire::events::{
+    OasisEvent, OasisExcluded, OasisObserved, OasisPreflight, OasisProbe, OasisScenario,
+    OasisVerdict,
 };
+use touchstone_runs::rules::run::fold::EvalFacts;
 
 /// The recorded facts of an OASIS evaluation.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,9 +27,39 @@ pub struct OasisFacts {
     pub verdict: Option<OasisVerdict>,
     /// When the last scenario or probe ended.
     pub last_at: Option<Timestamp>,
+    /// Number of events that cannot be read.
+    pub unreadable: u64,
+    /// Number of folded events of the run, also of other kinds.
+    folded: usize,
 }
 
 impl OasisFacts {
+    /// The recorded facts of a run.
+    pub fn of(facts: &EvalFacts) -> Self {
+        let mut folded = Self::default();
+        folded.catch_up(facts);
+        folded
+    }
+
+    /// The recorded verdict of a run, without the facts before it.
+    pub fn verdict_of(facts: &EvalFacts) -> Option<OasisVerdict> {
+        let events = facts.extension.iter().rev();
+        let mut verdicts = events.filter(|(event, _)| event.kind() == OasisEvent::VERDICT);
+        verdicts.find_map(|(event, _)| event.parse().ok())
+    }
+
+    /// Folds the events of a run that were recorded since the last call.
+    pub fn catch_up(&mut self, facts: &EvalFacts) {
+        for (event, at) in facts.extension.iter().skip(self.folded) {
+            match OasisEvent::read(event) {
+                Ok(Some(event)) => self.fold(event, *at),
+                Ok(None) => {}
+                Err(_) => self.unreadable += 1,
+            }
+        }
+        self.folded = facts.extension.len();
+    }
+
     /// The key for the environment of a probe.
     pub fn probe_name(number: u32) -> String {
         // Scenario ids never contain `~`.
@@ -39,41 +71,37 @@ impl OasisFacts {
         self.scenarios.iter().find(|it| it.scenario_id == id)
     }
 
-    /// Folds an event with its time; events of other kinds change nothing.
-    pub fn fold(&mut self, event: &Event, at: Timestamp) {
+    fn fold(&mut self, event: OasisEvent, at: Timestamp) {
         match event {
-            Event::OasisPreflight(preflight) => self.preflight = Some(preflight.clone()),
-            Event::OasisExcluded(excluded) => self.excluded.push(excluded.clone()),
-            Event::OasisProvisioned(provisioned) => {
+            OasisEvent::Preflight(preflight) => self.preflight = Some(preflight),
+            OasisEvent::Excluded(excluded) => self.excluded.push(excluded),
+            OasisEvent::Provisioned(provisioned) => {
                 // The observations of an interrupted execution do not belong to the execution that
                 // counts.
                 self.observed.remove(&provisioned.scenario_id);
-                self.environments.insert(
-                    provisioned.scenario_id.clone(),
-                    provisioned.environment_id.clone(),
-                );
+                self.environments
+                    .insert(provisioned.scenario_id, provisioned.environment_id);
             }
-            Event::OasisObserved(observed) => self
+            OasisEvent::Observed(observed) => self
                 .observed
                 .entry(observed.scenario_id.clone())
                 .or_default()
-                .push(observed.clone()),
-            Event::OasisScenario(scenario) => {
+                .push(observed),
+            OasisEvent::Scenario(scenario) => {
                 self.environments.remove(&scenario.scenario_id);
                 if self.scenario(&scenario.scenario_id).is_none() {
-                    self.scenarios.push(scenario.clone());
+                    self.scenarios.push(scenario);
                 }
                 self.last_at = Some(at);
             }
-            Event::OasisProbe(probe) => {
+            OasisEvent::Probe(probe) => {
                 self.environments.remove(&Self::probe_name(probe.number));
                 if self.probes.iter().all(|it| it.number != probe.number) {
-                    self.probes.push(probe.clone());
+                    self.probes.push(probe);
                 }
                 self.last_at = Some(at);
             }
-            Event::OasisVerdict(verdict) => self.verdict = Some(verdict.clone()),
-            _ => {}
+            OasisEvent::Verdict(verdict) => self.verdict = Some(verdict),
         }
     }
 }

@@ -5,24 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::evaluated::evaluated;
 use super::facts::OasisFacts;
-use crate::rules::run::record::EvalSpec;
-use touchstone_kit::ids::RunId;
-use touchstone_oasis::rules::evaluated::IdentitySource;
-use touchstone_oasis::rules::format::Package;
-use touchstone_oasis::rules::kept::KeptEvidence;
-use touchstone_oasis::rules::outcome::Outcome;
-use touchstone_oasis::rules::planning;
-use touchstone_oasis::rules::probes;
-use touchstone_oasis::rules::probes::ProbeOrigin;
-use touchstone_oasis::rules::report::facts::{
+use crate::rules::evaluated::IdentitySource;
+use crate::rules::format::Package;
+use crate::rules::kept::KeptEvidence;
+use crate::rules::outcome::Outcome;
+use crate::rules::planning;
+use crate::rules::probes;
+use crate::rules::probes::ProbeOrigin;
+use crate::rules::report::facts::{
     AdversarialFacts, Facts, Implementation, Preflight, Probe, ProfileFacts, Requirement, Run,
     ScenarioFacts, State,
 };
-use touchstone_oasis::rules::request::{OasisRequest, OasisSpec, Phases};
-use touchstone_oasis::rules::scenario::Descriptor;
-use touchstone_oasis::rules::verdict::document::{Document, Status};
-use touchstone_oasis::rules::verdict::{Plan, PlannedScenario};
+use crate::rules::request::{OasisRequest, OasisSpec, Phases};
+use crate::rules::scenario::Descriptor;
+use crate::rules::verdict::document::{Document, Status};
+use crate::rules::verdict::{Plan, PlannedScenario};
+use touchstone_kit::ids::RunId;
 use touchstone_openwop::suite::AgentEvalSuite;
+use touchstone_runs::rules::run::record::EvalSpec;
 
 /// The sources of a report.
 pub struct Sources<'a> {
@@ -192,7 +192,7 @@ fn adversarial(
         })
     });
     let fault = facts.probes.iter().find_map(|probe| match &probe.outcome {
-        Outcome::Fault { cause } => Some(touchstone_oasis::rules::report::facts::Fault {
+        Outcome::Fault { cause } => Some(crate::rules::report::facts::Fault {
             stage: "adversarial phase".to_owned(),
             cause: cause.clone(),
             provider_said: None,
