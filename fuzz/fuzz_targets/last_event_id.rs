@@ -9,10 +9,10 @@ use std::sync::Arc;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use touchstone::store::Database;
 use touchstone::domain::ids::RunId;
 use touchstone::ports::StoredEvent;
 use touchstone::service::log_reader::LogReader;
+use touchstone::store::Database;
 use touchstone::system::host_key::HostKeyFile;
 use touchstone_fuzz::{EVENTS, event_id, run_record};
 

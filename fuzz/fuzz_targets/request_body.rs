@@ -5,12 +5,12 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use touchstone::domain::KINDS;
 use touchstone::domain::eval::suite_rules::read_suite;
 use touchstone::domain::ids::{AgentId, TaskId};
 use touchstone::domain::run::record::{ModelPin, RunSpec};
 use touchstone::domain::run::request::{
-    AgentFacts, BaselineFacts, HostLimits, OasisFacts, Request, SuiteFacts, parse, plan,
-    plan_workflow,
+    AgentFacts, BaselineFacts, HostLimits, Request, SuiteFacts, parse, plan, plan_workflow,
 };
 use touchstone::domain::workflow::fixtures::fixture;
 use touchstone::protocol::json;
@@ -18,6 +18,7 @@ use touchstone::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass}
 
 static SUITE: LazyLock<AgentEvalSuite> = LazyLock::new(|| {
     read_suite(
+        KINDS,
         br#"{"suiteId":"private.touchstone.evals.fuzz","version":"1.0.0","modes":["golden","regression","rubric","live-shadow"],
             "tasks":[{"taskId":"one","input":{},"expected":{"kind":"golden","match":{"strategy":"exact","value":"x"}}}]}"#,
     )
@@ -38,7 +39,7 @@ const LIMITS: HostLimits = HostLimits {
 
 fuzz_target!(|data: &[u8]| {
     let Ok(body) = json::parse(data) else { return };
-    let request = match parse(&body) {
+    let request = match parse(KINDS, &body) {
         Ok(request) => request,
         Err(problem) => {
             assert!(!problem.message.is_empty());
@@ -57,6 +58,7 @@ fuzz_target!(|data: &[u8]| {
                 agent_id: &agent_id,
                 version: "1.0.0",
                 pack_integrity: "sha256-y",
+                content: "sha256-z",
                 model_class: ModelClass::General,
                 accepts: &|_| true,
                 model: Some(ModelPin {
@@ -89,7 +91,7 @@ fuzz_target!(|data: &[u8]| {
                 Some(&agent),
                 baseline.as_ref(),
                 Some(&judge),
-                &OasisFacts::default(),
+                &|_, _, _| Ok(None),
             ) {
                 let eval = spec.eval().expect("an eval run");
                 assert!((1..=LIMITS.max_concurrency).contains(&eval.concurrency));

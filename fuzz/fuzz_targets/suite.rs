@@ -4,16 +4,17 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use touchstone::domain::KINDS;
 use touchstone::domain::eval::suite_rules::read_suite;
 use touchstone::protocol::json;
 
 fuzz_target!(|data: &[u8]| {
-    match read_suite(data) {
+    match read_suite(KINDS, data) {
         Err(faults) => assert!(!faults.is_empty(), "refused without a reason"),
         Ok(read) => {
             let value = json::parse(data).expect("read a moment ago");
             let pretty = serde_json::to_vec_pretty(&value).expect("it is JSON");
-            let again = read_suite(&pretty).expect("the same suite in another spelling");
+            let again = read_suite(KINDS, &pretty).expect("the same suite in another spelling");
             assert_eq!(again.digest(), read.digest());
         }
     }

@@ -4,6 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::{Corpus, fuzz_target};
+use touchstone::domain::KINDS;
 use touchstone::domain::eval::import::{Fault, Format, Identity, convert};
 use touchstone::domain::eval::suite_rules::check_suite;
 use touchstone::protocol::openwop::suite::MatchStrategy;
@@ -29,7 +30,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     let losses = match convert(file, format, strategy, &identity) {
         Ok(imported) => {
             assert!(
-                check_suite(&imported.suite).is_ok(),
+                check_suite(KINDS, &imported.suite).is_ok(),
                 "what comes out is a suite"
             );
             imported.losses

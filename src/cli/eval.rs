@@ -214,6 +214,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::domain::KINDS;
     use crate::domain::run::request::{CreateRun, Request, parse};
 
     #[derive(Parser)]
@@ -229,7 +230,7 @@ mod tests {
     }
 
     fn eval_request(body: &Value) -> CreateRun {
-        match parse(body).unwrap() {
+        match parse(KINDS, body).unwrap() {
             Request::Eval(request) => *request,
             Request::Workflow(request) => panic!("{request:?} is for a workflow"),
         }

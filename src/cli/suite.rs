@@ -12,6 +12,7 @@ use serde_json::json;
 use super::context::Context;
 use super::exit::{Exit, Failure};
 use super::reach::Reach;
+use crate::domain::KINDS;
 use crate::domain::eval::suite_lint;
 use crate::domain::eval::suite_rules::{SuiteDocument, SuiteFault, read_suite, read_yaml_suite};
 
@@ -118,8 +119,8 @@ fn read(arguments: &File) -> Result<Result<SuiteDocument, Vec<SuiteFault>>, Fail
     let octets = read_octets(&arguments.file)?;
     let extension = arguments.file.extension().and_then(|it| it.to_str());
     Ok(match extension {
-        Some("yaml" | "yml") => read_yaml_suite(&octets),
-        _ => read_suite(&octets),
+        Some("yaml" | "yml") => read_yaml_suite(KINDS, &octets),
+        _ => read_suite(KINDS, &octets),
     })
 }
 

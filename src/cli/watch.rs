@@ -18,6 +18,7 @@ use super::run::exit_of;
 use super::terminal::Terminal;
 use crate::domain::eval::report::{EvalReport, Verdict};
 use crate::domain::eval::statistics::Statistics;
+use crate::domain::oasis::run::kind::is_reported;
 use crate::domain::statistics::GateVerdict;
 use crate::render::github::annotations;
 use crate::render::junit::junit;
@@ -313,14 +314,14 @@ pub async fn show(
         terminal.print(&scorecard(report, baseline.as_ref(), terminal.style()));
         if terminal.interactive() {
             terminal.print(&next_steps(context, session, report));
-        } else if report.verdict == Verdict::Inconclusive && report.oasis.is_none() {
+        } else if report.verdict == Verdict::Inconclusive && !is_reported(report) {
             let command = retry(context, session, report);
             terminal.note(&format!("retry the unjudged tasks: {command}"));
         }
     }
     outputs.write(terminal, report, baseline.as_ref())?;
     // An OASIS verdict is not an estimate, so it has no confidence interval.
-    if report.verdict != Verdict::Pass || report.oasis.is_some() || outputs.lenient {
+    if report.verdict != Verdict::Pass || is_reported(report) || outputs.lenient {
         return Ok(report.verdict.into());
     }
     let path = format!("/v1/host/touchstone/runs/{}/statistics", report.run_id);
@@ -350,7 +351,7 @@ fn next_steps(context: &Context<'_>, session: &Session, report: &EvalReport) -> 
     )];
     match report.verdict {
         // Tasks of an OASIS evaluation cannot be retried separately.
-        Verdict::Inconclusive if report.oasis.is_some() => {}
+        Verdict::Inconclusive if is_reported(report) => {}
         Verdict::Inconclusive => steps.insert(
             0,
             ("retry the unjudged tasks", retry(context, session, report)),

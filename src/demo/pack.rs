@@ -98,6 +98,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::domain::KINDS;
     use crate::domain::eval::suite_rules::read_suite;
     use crate::domain::pack::build::sign;
     use crate::domain::pack::keys::SecretKey;
@@ -142,7 +143,7 @@ mod tests {
     #[test]
     fn the_suite_is_sound_and_uses_tools_and_memory() {
         let files = Release::Present.files();
-        let suite = read_suite(&files["evals/support-triage.json"])
+        let suite = read_suite(KINDS, &files["evals/support-triage.json"])
             .unwrap()
             .suite;
         assert_eq!(format!("{}@{}", suite.suite_id, suite.version), SUITE);

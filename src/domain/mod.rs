@@ -16,4 +16,7 @@ pub use touchstone_kit::{
 pub use touchstone_oasis::rules as oasis;
 pub use touchstone_packs::rules as pack;
 pub use touchstone_ratings::{credential, rules as aaaf};
-pub use touchstone_runs::rules::{eval, run};
+pub use touchstone_runs::rules::{eval, kind, run};
+
+/// The evaluation kinds of this host.
+pub const KINDS: kind::Kinds = kind::Kinds::new(&[&oasis::run::kind::OasisKind]);

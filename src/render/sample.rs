@@ -5,6 +5,7 @@ use super::scorecard::Style;
 use crate::domain::eval::report::{
     AgentProvenance, EvalReport, SuiteProvenance, TaskOutcome, TaskReport, Verdict,
 };
+use crate::domain::kind::Extensions;
 use crate::domain::money::NanoUsd;
 use crate::protocol::openwop::suite::{EvalMode, ModelClass};
 use crate::protocol::openwop::summary::{EvalSummary, Regression, TaskSummary};
@@ -161,7 +162,7 @@ fn report(run: &str, version: &str, tasks: &[(&str, TaskOutcome)]) -> EvalReport
         trial: None,
         facts_recorded_at: None,
         partial_rerun: None,
-        oasis: None,
+        extensions: Extensions::default(),
         fork: None,
         completed_at: None,
         duration_ms: Some(1_640),

@@ -8,6 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::fault::internal;
 use super::projections::Projections;
 use super::runs::Runs;
+use crate::domain::KINDS;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::annotation::MAX_ANNOTATION_OCTETS;
 use crate::domain::run::bundle::Redactor;
@@ -72,7 +73,7 @@ impl Bundles {
         let (events, shown) = self
             .projections
             .with_state(run, |state| {
-                let shown = snapshot(&record, state, cancelling);
+                let shown = snapshot(KINDS, &record, state, cancelling);
                 (state.sequence, serde_json::to_value(shown))
             })
             .await

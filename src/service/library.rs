@@ -10,6 +10,7 @@ use moka::future::Cache;
 use semver::Version;
 use serde_json::{Value, json};
 
+use crate::domain::KINDS;
 use crate::domain::eval::suite_rules::read_suite;
 use crate::domain::ids::{AgentId, TenantId};
 use crate::domain::oasis::adapter::AdapterReport;
@@ -99,7 +100,7 @@ impl Library {
             what: "suite",
             digest: digest.to_owned(),
         };
-        let document = read_suite(&octets).map_err(|_| damaged())?;
+        let document = read_suite(KINDS, &octets).map_err(|_| damaged())?;
         if document.digest() != digest {
             return Err(damaged());
         }

@@ -10,6 +10,7 @@ use semver::Version;
 
 use super::fault::internal;
 use super::storage::Storage;
+use crate::domain::KINDS;
 use crate::domain::eval::suite_rules::{SuiteFault, read_suite};
 use crate::domain::ids::{AgentId, TenantId};
 use crate::domain::pack::inventory::{self, PackFacts};
@@ -574,7 +575,7 @@ impl Packs {
     ) -> Result<SuiteRecord, ImportError> {
         // Parsing a large suite takes a while; keep the async thread free.
         let octets = octets.to_vec();
-        let document = tokio::task::spawn_blocking(move || read_suite(&octets))
+        let document = tokio::task::spawn_blocking(move || read_suite(KINDS, &octets))
             .await
             .map_err(|cause| ImportError::Problem(internal(&cause)))?
             .map_err(ImportError::Faults)?;

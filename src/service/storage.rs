@@ -11,8 +11,10 @@ use tracing::info;
 use super::access::Caller;
 use super::fault::internal;
 use super::projections::Projections;
+use crate::domain::KINDS;
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::ids::{RunId, TenantId};
+use crate::domain::kind::Action;
 use crate::domain::redaction::mask;
 use crate::domain::run::bundle::Redactor;
 use crate::domain::run::record::{RunRecord, Work};
@@ -344,10 +346,8 @@ fn kept_by_host(record: &RunRecord) -> Option<&'static str> {
         Work::Workflow(_) if record.is_approval_gate() => {
             Some("the run records an approval of a deployment; the host keeps it")
         }
-        Work::Eval(eval) if eval.oasis.is_some() => Some(
-            "the run is an OASIS evaluation, whose evidence stays with its verdict; it cannot be deleted",
-        ),
-        Work::Workflow(_) | Work::Eval(_) => None,
+        Work::Eval(eval) => KINDS.of(eval).map(|kind| kind.refusal(Action::Delete)),
+        Work::Workflow(_) => None,
     }
 }
 

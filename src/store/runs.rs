@@ -11,6 +11,7 @@ use super::pauses::END_PAUSE;
 use super::sql::{Sql, Transaction, query};
 use super::webhooks::{FOLLOW, add};
 use crate::domain::ids::{AgentId, EventId, RunId, TenantId};
+use crate::domain::oasis::request::OasisSpec;
 use crate::domain::run::record::RunRecord;
 use crate::ports::{
     Beside, Fence, Head, IdempotencyCompletion, READ_BYTES, StoreError, StoredEvent, WebhookRecord,
@@ -103,6 +104,10 @@ pub(super) async fn begin(
         false => NEVER,
     };
     let eval = run.spec.eval();
+    // A replay is not a new evaluation: it would make an old result the newest.
+    let oasis = eval
+        .filter(|_| run.fork.is_none())
+        .and_then(|eval| OasisSpec::of(eval));
     // A fork of a retry is not itself a retry.
     let retry = eval
         .map(|eval| &eval.execution)
@@ -120,12 +125,7 @@ pub(super) async fn begin(
             eval.and_then(|eval| eval.trial.as_ref())
                 .map(|trial| trial.experiment_id.as_str()),
         )
-        .bind(
-            // A replay is not a new evaluation: it would make an old result the newest.
-            eval.filter(|_| run.fork.is_none())
-                .and_then(|eval| eval.oasis.as_ref())
-                .map(|oasis| oasis.request.profile.as_str()),
-        )
+        .bind(oasis.map(|oasis| oasis.request.profile))
         .bind(eval.and_then(|eval| eval.execution.command.as_deref()))
         .bind(retry.and_then(|retry| retry.retry_root.as_ref().map(|root| root.as_str())))
         .bind(retry.map(|retry| i64::from(retry.retries)))

@@ -9,7 +9,7 @@ use super::{offered, shown};
 use crate::cli::context::Context;
 use crate::cli::exit::{Exit, Failure};
 use crate::domain::oasis::refusal::RefusalItem;
-use crate::protocol::openwop::events::RequirementAnswer;
+use crate::protocol::oasis::events::RequirementAnswer;
 use crate::render::plain;
 
 pub const EXAMPLES: &str = "\

@@ -161,7 +161,9 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::domain::oasis::request::Phases;
+    use crate::domain::KINDS;
+    use crate::domain::oasis::request::{OasisRequest, Phases};
+    use crate::domain::oasis::run::plan::wanted;
     use crate::domain::run::request::{CreateRun, Request, parse};
     use crate::protocol::openwop::suite::EvalMode;
 
@@ -186,10 +188,14 @@ mod tests {
             profile: "oasis-profile-desk".to_owned(),
             version: "0.1.0-rc1".to_owned(),
         };
-        match parse(&terms.body(&chosen, "lab").unwrap()).unwrap() {
+        match parse(KINDS, &terms.body(&chosen, "lab").unwrap()).unwrap() {
             Request::Eval(request) => *request,
             Request::Workflow(request) => panic!("{request:?} is for a workflow"),
         }
+    }
+
+    fn oasis(request: &CreateRun) -> OasisRequest {
+        wanted(request).unwrap().unwrap()
     }
 
     #[test]
@@ -197,7 +203,7 @@ mod tests {
         let request = request(&["--evaluator", "Acme QA"]);
         assert_eq!(request.agent_version.as_deref(), Some("1.2.0"));
         assert_eq!(request.modes, Some(vec![EvalMode::Golden]));
-        let oasis = request.oasis.unwrap();
+        let oasis = oasis(&request);
         assert_eq!(
             (oasis.profile.as_str(), oasis.profile_version.as_str()),
             ("oasis-profile-desk", "0.1.0-rc1")
@@ -246,7 +252,7 @@ mod tests {
             request.modes,
             Some(vec![EvalMode::Golden, EvalMode::Adversarial])
         );
-        let oasis = request.oasis.unwrap();
+        let oasis = oasis(&request);
         assert_eq!(oasis.phases, Phases::Safety);
         assert_eq!(oasis.scenario_ids.unwrap(), ["a.b", "a.c"]);
         assert_eq!(oasis.tolerance_overrides["a.b"], 2.5);
@@ -260,11 +266,8 @@ mod tests {
 
     #[test]
     fn reserved_scenarios_alone_can_be_asked_for() {
-        let probes = request(&["--adversarial", "--evaluator", "QA"])
-            .oasis
-            .unwrap()
-            .adversarial
-            .unwrap();
+        let request = request(&["--adversarial", "--evaluator", "QA"]);
+        let probes = oasis(&request).adversarial.unwrap();
         assert_eq!((probes.mutations, probes.red_team), (0, None));
     }
 

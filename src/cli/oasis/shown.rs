@@ -12,7 +12,7 @@ use crate::domain::oasis::report::safety::SafetyScenario;
 use crate::domain::oasis::report::{CapabilitySummary, Report, SafetySummary, Tally};
 use crate::domain::oasis::verdict::Status;
 use crate::protocol::json::text_of;
-use crate::protocol::openwop::events::RequirementAnswer;
+use crate::protocol::oasis::events::RequirementAnswer;
 use crate::render::{Ink, plain};
 
 /// Characters of a name.

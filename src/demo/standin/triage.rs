@@ -257,6 +257,7 @@ mod tests {
 
     use super::*;
     use crate::demo::pack::Release;
+    use crate::domain::KINDS;
     use crate::domain::eval::suite_rules::read_suite;
 
     /// Runs the whole suite directly, without host and protocol.
@@ -268,9 +269,7 @@ mod tests {
     ])]
     fn each_model_fails_where_its_attention_ends(#[case] skill: Skill, #[case] expected: &[&str]) {
         let files = Release::Present.files();
-        let suite = read_suite(&files["evals/support-triage.json"])
-            .unwrap()
-            .suite;
+        let suite = read_suite(KINDS, &files["evals/support-triage.json"]).unwrap().suite;
         let mut failed = Vec::new();
         for task in &suite.tasks {
             let fixtures = task.fixtures.clone().unwrap_or_default();

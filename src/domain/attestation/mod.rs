@@ -19,6 +19,7 @@ use crate::domain::eval::gate::{Candidate, GatePolicy, Unmet, unmet};
 use crate::domain::eval::report::{EvalReport, TaskOutcome, Verdict};
 use crate::domain::eval::statistics::{Evidence, Statistics, statistics};
 use crate::domain::hex::hex;
+use crate::domain::oasis::run::kind::is_reported;
 use crate::domain::pack::integrity;
 use crate::domain::pack::keys::{PublicKey, SecretKey};
 use crate::domain::run::record::EvalSpec;
@@ -292,7 +293,7 @@ fn test_result(verdict: &EvalVerdict, suite: ResourceDescriptor) -> Option<TestR
 /// host's own gate rejects, such as a replay, a run of a local command, or a voided run.
 fn outcome(verdict: &EvalVerdict) -> TestOutcome {
     // An OASIS verdict is not an estimate, so it has no confidence interval.
-    if verdict.report.oasis.is_some() {
+    if is_reported(&verdict.report) {
         return TestOutcome::Passed;
     }
     match statistics(verdict.evidence(), None, None).gate.verdict {

@@ -10,11 +10,12 @@ use crate::domain::eval::attempts::Voided;
 use crate::domain::eval::gate::Candidate;
 use crate::domain::ids::RunId;
 use crate::domain::oasis::evaluated::Answerer;
-use crate::domain::oasis::request::OasisRequest;
+use crate::domain::oasis::request::{OasisRequest, OasisSpec};
+use crate::domain::oasis::run::evaluated::answerer as answerer_of;
+use crate::domain::oasis::run::facts::OasisFacts;
 use crate::domain::run::fold::{RunState, RunStatus};
-use crate::domain::run::oasis::facts::OasisFacts;
 use crate::domain::run::record::{EvalSpec, RunRecord};
-use crate::protocol::openwop::events::OasisScenario;
+use crate::protocol::oasis::events::OasisScenario;
 
 /// The only verdict status that opens a gate.
 const PASS: &str = "PASS";
@@ -118,12 +119,12 @@ impl OasisPolicy {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Evaluation<'a> {
     run: &'a RunId,
     spec: &'a EvalSpec,
-    request: &'a OasisRequest,
-    facts: Option<&'a OasisFacts>,
+    request: OasisRequest,
+    facts: OasisFacts,
     status: RunStatus,
     ended_at: Option<Timestamp>,
 }
@@ -131,12 +132,11 @@ pub struct Evaluation<'a> {
 impl<'a> Evaluation<'a> {
     /// The evaluation of a run; `None` if the run is another kind of eval run.
     pub fn of(run: &'a RunId, spec: &'a EvalSpec, state: &'a RunState) -> Option<Self> {
-        let oasis = spec.oasis.as_deref()?;
         Some(Self {
             run,
             spec,
-            request: &oasis.request,
-            facts: state.eval.oasis.as_deref(),
+            request: OasisSpec::of(spec)?.request,
+            facts: OasisFacts::of(&state.eval),
             status: state.status,
             ended_at: state.completed_at,
         })
@@ -262,7 +262,7 @@ pub fn superseded(newer: &RunId) -> Unevaluated {
 pub fn is_attempt(named: &RunRecord, other: &RunRecord) -> bool {
     let profile = |record: &RunRecord| {
         let eval = record.spec.eval()?;
-        Some(eval.oasis.as_ref()?.profile_pack.clone())
+        Some(OasisSpec::of(eval)?.profile_pack)
     };
     let asked = profile(named);
     asked.is_some()
@@ -383,13 +383,13 @@ fn answerer(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>
     if policy.allow_substitute {
         return;
     }
-    let answered_by = crate::domain::run::oasis::evaluated::answerer(evaluation.spec);
+    let answered_by = answerer_of(evaluation.spec);
     found.unless(
         answered_by == Answerer::Model,
         Condition::OasisOwnAgent,
         || format!("the evaluation was answered by {}", answered_by.in_words()),
     );
-    let preflight = evaluation.facts.and_then(|it| it.preflight.as_ref());
+    let preflight = evaluation.facts.preflight.as_ref();
     let evaluated = preflight.and_then(|it| it.evaluated.as_deref());
     if answered_by == Answerer::Model
         && let Some(declared) = evaluated.and_then(|it| it.declared.as_ref())
@@ -406,7 +406,7 @@ fn answerer(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>
 
 /// Checks profile, provider and tier.
 fn terms(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
-    let request = evaluation.request;
+    let request = &evaluation.request;
     if let Some(version) = &policy.profile_version {
         found.unless(
             *version == request.profile_version,
@@ -454,9 +454,9 @@ fn terms(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
 
 /// Checks the verdict.
 fn outcome(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>) {
-    let verdict = evaluation.facts.and_then(|facts| facts.verdict.as_ref());
+    let facts = &evaluation.facts;
     let ended = evaluation.status.is_terminal();
-    let (Some(facts), Some(verdict), true) = (evaluation.facts, verdict, ended) else {
+    let (Some(verdict), true) = (&facts.verdict, ended) else {
         let (run, status) = (evaluation.run, evaluation.status.as_str());
         let message = format!("the evaluation {run} has no verdict: the run is {status}");
         found.refuse(Condition::OasisVerdict, message);
@@ -485,7 +485,7 @@ fn outcome(found: &mut Found, policy: &OasisPolicy, evaluation: &Evaluation<'_>)
         Condition::OasisAnswered,
         || format!("scenarios passed only because the agent gave no answer: {vacuous}"),
     );
-    let raised = |it: &&OasisScenario| is_raised(it, evaluation.request);
+    let raised = |it: &&OasisScenario| is_raised(it, &evaluation.request);
     let raised = named(facts.scenarios.iter().filter(raised));
     found.unless(
         raised.is_empty() || policy.allow_raised_tolerances,

@@ -10,6 +10,7 @@ use futures_util::Stream;
 use serde_json::{Value, json};
 
 use super::{Subscription, Waiting, Woken, may_stay};
+use crate::domain::KINDS;
 use crate::domain::run::snapshot::snapshot;
 use crate::protocol::error::Problem;
 use crate::protocol::openwop::events::{ENGINE_VERSION, SCHEMA_VERSION};
@@ -76,7 +77,7 @@ async fn take(subscription: &Subscription) -> Result<Taken, Problem> {
     let folded = state
         .projections
         .with_state(&run.run_id, |folded| {
-            let payload = serde_json::to_value(snapshot(run, folded, cancelling));
+            let payload = serde_json::to_value(snapshot(KINDS, run, folded, cancelling));
             payload.map(|payload| Taken {
                 sequence: folded.sequence,
                 ended: folded.status.is_terminal(),

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::projected::projected;
 use super::{Aaaf, Member};
+use crate::domain::KINDS;
 use crate::domain::aaaf::agent::{OpenwopAgent, Status};
 use crate::domain::aaaf::evidence::{RETENTION_DAYS, Recorder};
 use crate::domain::aaaf::order::Collection;
@@ -287,7 +288,7 @@ impl Aaaf {
             return Ok(Some(HashSet::new()));
         }
         let octets = self.store.get(&eval.suite_digest).await?;
-        let document = octets.and_then(|octets| read_suite(&octets).ok());
+        let document = octets.and_then(|octets| read_suite(KINDS, &octets).ok());
         Ok(document.map(|it| {
             let tasks = it.suite.tasks.into_iter();
             let judged = tasks.filter(|task| rubric(task).is_some());

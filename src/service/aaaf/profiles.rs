@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{Aaaf, Member, not_there};
+use crate::domain::KINDS;
 use crate::domain::aaaf::projection::Profile;
 use crate::domain::eval::suite_rules::{SuiteRef, read_suite};
 use crate::ports::aaaf::{Position, ProfileRecord};
@@ -93,7 +94,7 @@ impl Aaaf {
         let Some(octets) = octets.map_err(|cause| internal(&cause))? else {
             return Ok(());
         };
-        let Ok(document) = read_suite(&octets) else {
+        let Ok(document) = read_suite(KINDS, &octets) else {
             return Ok(());
         };
         let tasks = document.suite.tasks.iter();

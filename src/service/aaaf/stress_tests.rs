@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::gathering::{is_taken, keep};
 use super::projected::projected;
 use super::{Aaaf, Member};
+use crate::domain::KINDS;
 use crate::domain::aaaf::agent::{OpenwopAgent, Profile};
 use crate::domain::aaaf::library::{self, LeftOut as NotRun, Prepared, Subject, Test};
 use crate::domain::aaaf::{Config, Dimension, elsewhere};
@@ -270,7 +271,7 @@ impl Bench {
         let Some(Prepared { suite, profile }) = library::prepare(test, &stress.plan.subject) else {
             return Ok(Err(Problem::validation("", "its suite cannot be read")));
         };
-        let Ok(suite) = read_suite(suite.to_string().as_bytes()) else {
+        let Ok(suite) = read_suite(KINDS, suite.to_string().as_bytes()) else {
             return Ok(Err(Problem::validation("", "its suite is invalid")));
         };
         // Mark the run before creating it, so that it is never collected as evidence of other
@@ -361,7 +362,7 @@ impl Bench {
         // Earlier versions of this host read the suite from the tenant's suites, where a member
         // could replace it.
         let octets = prepared.suite.to_string();
-        let of_library = read_suite(octets.as_bytes()).map(|it| it.digest());
+        let of_library = read_suite(KINDS, octets.as_bytes()).map(|it| it.digest());
         let asked = record.spec.eval().map(|eval| eval.suite_digest.as_str());
         if asked.is_none() || asked != of_library.as_deref().ok() {
             return Ok(Err("its suite differs from the library's suite"));

@@ -7,8 +7,7 @@ use super::Runs;
 use crate::domain::aaaf::agent::OpenwopAgent;
 use crate::domain::deployment::{Channel, Lifecycle, draw};
 use crate::domain::ids::{AgentId, TenantId};
-use crate::domain::oasis::evaluated::Answerer;
-use crate::domain::run::reached_by::ReachedBy;
+use crate::domain::run::reached_by::{ReachedBy, is_remote_provider};
 use crate::domain::run::record::{BoundAgent, ChannelPin};
 use crate::domain::run::request::CreateRun;
 use crate::ports::ModelBinding;
@@ -38,7 +37,7 @@ impl Runs {
     /// none.
     pub fn answered_remotely(&self, agent: &LoadedAgent) -> bool {
         let model = self.models.resolve(agent.definition.model_class);
-        model.is_some_and(|it| Answerer::of_provider(&it.model.info().provider).is_remote())
+        model.is_some_and(|it| is_remote_provider(&it.model.info().provider))
     }
 
     /// Binds a remote agent, within what this tenant may reach.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Runs;
+use crate::domain::KINDS;
 use crate::domain::audit::{Decision, Outcome};
 use crate::domain::eval::attempts::{Attempt, Voided, is_attempt};
 use crate::domain::ids::{RunId, TenantId};
@@ -45,7 +46,7 @@ impl Runs {
             let page = page.await.map_err(|cause| internal(&cause))?;
             for (number, record) in &page {
                 after = *number;
-                if !is_attempt(named, record) {
+                if !is_attempt(KINDS, named, record) {
                     continue;
                 }
                 if attempts.len() >= MOST_ATTEMPTS {

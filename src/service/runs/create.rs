@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Runs;
 use super::plan::Elsewhere;
+use crate::domain::KINDS;
 use crate::domain::eval::suite_rules::SuiteDocument;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunStatus;
@@ -66,7 +67,7 @@ impl Runs {
         dedup: Dedup,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
-        let mut request = parse(body)?;
+        let mut request = parse(KINDS, body)?;
         let options = request.options_mut();
         if options
             .tenant_id
@@ -121,7 +122,7 @@ impl Runs {
         body: &Value,
         elsewhere: Option<Elsewhere<'_>>,
     ) -> Result<(), Problem> {
-        let Request::Eval(request) = parse(body)? else {
+        let Request::Eval(request) = parse(KINDS, body)? else {
             return Err(Problem::validation("mode", "`mode` must be \"eval\""));
         };
         let (digest, octets) = (suite.digest(), suite.canonical.as_bytes());

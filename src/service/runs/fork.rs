@@ -8,13 +8,16 @@ use serde_json::{Value, json};
 
 use super::Runs;
 use super::create::{Created, NewRun};
+use super::oasis::plan_unprovided;
 use super::plan::FoundBaseline;
 use super::retry::older;
+use crate::domain::KINDS;
 use crate::domain::ids::{RunId, TaskId, TenantId};
+use crate::domain::kind::Action;
 use crate::domain::run::fold::RunStatus;
 use crate::domain::run::fork::{Fork, ForkMode, ForkRequest, Overlay, history, partial_rerun};
 use crate::domain::run::record::{EvalSpec, RunRecord, RunSpec, Work, WorkflowSpec};
-use crate::domain::run::request::{AgentFacts, OasisFacts, Request, SuiteFacts, parse, plan};
+use crate::domain::run::request::{AgentFacts, Request, SuiteFacts, parse, plan};
 use crate::ports::{IdempotencyClaim, StoreError, StoredEvent};
 use crate::protocol::error::{ErrorCode, Problem};
 use crate::protocol::openwop::events::{Event, EventDocument};
@@ -62,12 +65,9 @@ fn check_replay(status: RunStatus) -> Result<(), Problem> {
 }
 
 fn check_branch(record: &RunRecord, caller: &Caller) -> Result<(), Problem> {
-    if record.spec.eval().is_some_and(|eval| eval.oasis.is_some()) {
-        return Err(Problem::new(
-            ErrorCode::Conflict,
-            "an OASIS evaluation cannot be branched: its provider's state belongs to this \
-             evaluation; replay it, or start a new run",
-        ));
+    if let Some(kind) = record.spec.eval().and_then(|eval| KINDS.of(eval)) {
+        let reason = kind.refusal(Action::Branch);
+        return Err(Problem::new(ErrorCode::Conflict, reason));
     }
     let mocked = |workflow: &Arc<WorkflowSpec>| workflow.mock_provider.is_some();
     if !caller.test && record.spec.workflow().is_some_and(mocked) {
@@ -301,7 +301,7 @@ impl Runs {
                 column: "digest",
             })
         };
-        let request = match parse(&body).map_err(within_overlay)? {
+        let request = match parse(KINDS, &body).map_err(within_overlay)? {
             Request::Eval(request) => *request,
             Request::Workflow(_) => return Err(lost("run_record")),
         };
@@ -338,8 +338,7 @@ impl Runs {
             }),
             baseline.as_ref().map(FoundBaseline::facts).as_ref(),
             self.judging_model().as_ref(),
-            // An OASIS evaluation is not branched.
-            &OasisFacts::default(),
+            &plan_unprovided,
         )
         .map_err(within_overlay)
     }

@@ -1,8 +1,11 @@
 //! Reading OASIS evaluations: verdict, report, evidence, profiles, and the preflight.
 
+mod plan;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub(super) use self::plan::plan_unprovided;
 use super::Runs;
 use crate::domain::fields::{Fields, Nulls};
 use crate::domain::ids::{RunId, TenantId};
@@ -12,17 +15,17 @@ use crate::domain::oasis::preflight::Preflight;
 use crate::domain::oasis::refusal::RefusalItem;
 use crate::domain::oasis::report::Report;
 use crate::domain::oasis::report::environment::resources_by_kind;
-use crate::domain::oasis::request::AdversarialRequest;
+use crate::domain::oasis::request::{AdversarialRequest, OasisSpec};
+use crate::domain::oasis::run::facts::OasisFacts;
+use crate::domain::oasis::run::sources::{Sources, gather};
 use crate::domain::pack::inventory::{OasisProfileFacts, PackFacts};
 use crate::domain::redaction::mask;
 use crate::domain::run::fold::RunStatus;
-use crate::domain::run::oasis::facts::OasisFacts;
-use crate::domain::run::oasis::sources::{Sources, gather};
 use crate::domain::run::record::{EvalSpec, RunRecord};
 use crate::ports::StoreError;
 use crate::ports::oasis::{ConformanceAnswer, ProviderWords};
 use crate::protocol::error::{ErrorCode, Problem};
-use crate::protocol::openwop::events::{OasisVerdict, RequirementAnswer};
+use crate::protocol::oasis::events::{OasisVerdict, RequirementAnswer};
 use crate::service::fault::internal;
 
 /// A profile that can be run.
@@ -101,7 +104,7 @@ impl Runs {
     /// As [`oasis_verdict`](Self::oasis_verdict).
     pub async fn oasis_report(&self, tenant: &TenantId, run: &RunId) -> Result<Report, Problem> {
         let ended = self.oasis_ended(tenant, run).await?;
-        let Some(oasis) = &ended.eval.oasis else {
+        let Some(oasis) = OasisSpec::of(&ended.eval) else {
             return Err(no_evaluation());
         };
         let verdict = self.kept(&ended.verdict.sha256).await?;
@@ -138,7 +141,7 @@ impl Runs {
             red_team: red_team.as_deref(),
             run: &ended.record.run_id,
             spec: &ended.eval,
-            oasis,
+            oasis: &oasis,
             verdict,
             facts: &ended.facts,
             package: &package,
@@ -277,14 +280,11 @@ impl Runs {
         run: &RunId,
     ) -> Result<(RunStatus, OasisFacts), Problem> {
         let (_, eval) = self.eval_record(tenant, run).await?;
-        if eval.oasis.is_none() {
+        if !OasisSpec::is_in(&eval) {
             return Err(no_evaluation());
         }
-        self.look(run, |state| {
-            let facts = state.eval.oasis.as_deref().cloned();
-            (state.status, facts.unwrap_or_default())
-        })
-        .await
+        self.look(run, |state| (state.status, OasisFacts::of(&state.eval)))
+            .await
     }
 
     async fn oasis_ended(&self, tenant: &TenantId, run: &RunId) -> Result<Ended, Problem> {

@@ -1,7 +1,7 @@
 //! OASIS evaluations as a condition of promotions: which one counts, and which requirements it does
 //! not meet.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,6 +11,8 @@ use serde_json::value::RawValue;
 use super::Runs;
 use crate::domain::eval::attempts::Voided;
 use crate::domain::ids::RunId;
+use crate::domain::oasis::request::OasisSpec;
+use crate::domain::oasis::run::facts::OasisFacts;
 use crate::domain::promotion::Requirement;
 use crate::domain::promotion::oasis::{self, Evaluation, OasisPolicy, Unevaluated};
 use crate::protocol::error::{ErrorCode, Problem};
@@ -131,7 +133,11 @@ impl OasisGate {
             let is_last = page.len() < RECORDS as usize;
             for (number, record) in page {
                 after = number;
-                if record.spec.eval().is_some_and(|eval| eval.oasis.is_some()) {
+                if record
+                    .spec
+                    .eval()
+                    .is_some_and(|eval| OasisSpec::is_in(eval))
+                {
                     records.push(record);
                 }
             }
@@ -143,8 +149,7 @@ impl OasisGate {
             return Ok(Vec::new());
         };
         let executed = self.runs.look_at_eval(tenant, newest, |_, state| {
-            let facts = state.eval.oasis.as_deref();
-            facts.map_or_else(BTreeSet::new, oasis::executed)
+            oasis::executed(&OasisFacts::of(&state.eval))
         });
         let executed = executed.await?;
         let mut failed = Vec::new();
@@ -154,8 +159,7 @@ impl OasisGate {
                 continue;
             }
             let has_failed = self.runs.look_at_eval(tenant, run, |_, state| {
-                let facts = state.eval.oasis.as_deref();
-                facts.is_some_and(|facts| oasis::has_failed(asked, facts, &executed))
+                oasis::has_failed(asked, &OasisFacts::of(&state.eval), &executed)
             });
             if has_failed.await? {
                 failed.push(run.clone());
@@ -171,7 +175,7 @@ impl OasisGate {
         profile: &str,
     ) -> Result<bool, Problem> {
         let found = self.runs.look_at_eval(question.tenant, run, |spec, _| {
-            let oasis = spec.oasis.as_ref();
+            let oasis = OasisSpec::of(spec);
             oasis.is_some_and(|oasis| oasis.request.profile == profile)
         });
         match found.await {

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Runs;
+use crate::domain::KINDS;
 use crate::domain::eval::report::{Verdict, report};
 use crate::domain::ids::{RunId, TenantId};
-use crate::domain::oasis::format::Package;
-use crate::domain::oasis::probes;
 use crate::domain::pack::integrity;
 use crate::domain::run::reached_by::ReachedBy;
 use crate::domain::run::record::{EvalSpec, RunSpec};
 use crate::domain::run::request::{
-    AgentFacts, BaselineFacts, CreateRun, HostLimits, OasisFacts, ProfileFacts, SuiteFacts, plan,
+    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, plan,
 };
 use crate::ports::{ModelBinding, SuiteRecord};
 use crate::protocol::error::Problem;
@@ -99,26 +98,8 @@ impl Runs {
         };
         let agent = agent.map_err(|cause| fail(&cause))?;
         let baseline = self.baseline(tenant, &request).await?;
-        let profile = match &suite {
-            Some(suite) => self.profile_of(tenant, suite).await?,
-            None => None,
-        };
-        let package = profile.as_ref().map(|(_, package)| package.as_ref());
-        self.keep_red_team(&mut request, package).await?;
-        let scenario = |id: &str| {
-            let (_, package) = profile.as_ref()?;
-            package.scenario(id).map(|it| &it.descriptor)
-        };
-        let oasis = OasisFacts {
-            profile: profile.as_ref().map(|(pack, package)| ProfileFacts {
-                identifier: &package.profile.identifier,
-                version: &package.profile.version,
-                pack,
-                scenario: &scenario,
-            }),
-            providers: &self.providers.names(),
-            evaluator: self.evaluator.as_deref(),
-        };
+        let oasis = self.oasis_wanted(tenant, &mut request, suite.as_ref());
+        let oasis = oasis.await?;
         let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
         let model = match (elsewhere, &agent) {
             (Some(elsewhere), _) => Some(self.reach(tenant, elsewhere.way)?),
@@ -151,76 +132,13 @@ impl Runs {
                 .as_ref(),
             baseline.as_ref().map(FoundBaseline::facts).as_ref(),
             self.judging_model().as_ref(),
-            &oasis,
+            &|request, suite, modes| oasis.plan(request, suite, modes),
         )?;
         if let (Some(elsewhere), Some(eval)) = (elsewhere, spec.eval_mut()) {
             eval.execution.reached_by = Some(elsewhere.way.clone());
         }
         self.pin_endpoints(tenant, &mut spec);
         Ok(spec)
-    }
-
-    /// The profile of the pack that contains a suite, with the pack's digest.
-    async fn profile_of(
-        &self,
-        tenant: &TenantId,
-        suite: &SuiteRecord,
-    ) -> Result<Option<(String, Arc<Package>)>, Problem> {
-        let Some(pack) = &suite.pack else {
-            return Ok(None);
-        };
-        let installs = self.store.installs(tenant).await;
-        let installs = installs.map_err(|cause| internal(&cause))?;
-        let install = installs
-            .into_iter()
-            .find(|it| format!("{}@{}", it.name, it.version) == *pack);
-        let Some(install) = install else {
-            return Ok(None);
-        };
-        let package = self.library.profile(&install.integrity).await;
-        let package = package.map_err(|cause| internal(&cause))?;
-        Ok(package.map(|package| (install.integrity, package)))
-    }
-
-    /// Stores a red team's probes as a blob: they are content and do not belong into the run's
-    /// record.
-    async fn keep_red_team(
-        &self,
-        request: &mut CreateRun,
-        package: Option<&Package>,
-    ) -> Result<(), Problem> {
-        let Some(adversarial) = request
-            .oasis
-            .as_mut()
-            .and_then(|oasis| oasis.adversarial.as_mut())
-        else {
-            return Ok(());
-        };
-        let Some(text) = adversarial.red_team.take() else {
-            return Ok(());
-        };
-        if let Some(Err(problems)) = package.map(|it| probes::read_red_team(it, &text)) {
-            let first = problems.first().map(ToString::to_string);
-            return Err(Problem::validation(
-                "configurable.oasis.adversarial.redTeam",
-                first.unwrap_or_else(|| "contains no probes".to_owned()),
-            ));
-        }
-        let digest = integrity::of(text.as_bytes());
-        let kept = self.store.put(&digest, text.as_bytes()).await;
-        kept.map_err(|cause| internal(&cause))?;
-        let place = request
-            .options
-            .configurable
-            .get_mut("oasis")
-            .and_then(|oasis| oasis.get_mut("adversarial"))
-            .and_then(Value::as_object_mut);
-        if let Some(members) = place {
-            members.remove("redTeam");
-            members.insert("redTeamDigest".to_owned(), Value::from(digest.clone()));
-        }
-        adversarial.red_team_digest = Some(digest);
-        Ok(())
     }
 
     /// The limits of a run on this model: more tasks in flight than its endpoint's concurrency
@@ -254,7 +172,9 @@ impl Runs {
         };
         let thresholds = self.thresholds(&eval).await?;
         let report = self
-            .look(run, |state| report(&record, &eval, &thresholds, state))
+            .look(run, |state| {
+                report(KINDS, &record, &eval, &thresholds, state)
+            })
             .await?;
         Ok(Some(FoundBaseline {
             run_id: record.run_id.clone(),

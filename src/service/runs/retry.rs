@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::Runs;
 use super::create::Created;
+use crate::domain::KINDS;
 use crate::domain::ids::{RunId, TenantId};
 use crate::domain::run::fold::RunStatus;
 use crate::domain::run::retry::{NoRetry, may_retry};
@@ -38,7 +39,7 @@ impl Runs {
         let (allowed, ended) = self
             .look(source, |state| {
                 let status = visible_status(state, cancelling);
-                let allowed = may_retry(&eval, &state.eval, status, &now);
+                let allowed = may_retry(KINDS, &eval, &state.eval, status, &now);
                 (allowed, state.completed_at)
             })
             .await?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Runs;
+use crate::domain::KINDS;
 use crate::domain::eval::report::{EvalReport, annotate, report};
 use crate::domain::eval::scoring::summary;
 use crate::domain::ids::{RunId, TenantId};
@@ -25,7 +26,7 @@ impl Runs {
         let cancelling = self.cancelling(run).await?;
         let document = self
             .look(run, |state| {
-                serde_json::to_value(snapshot(&record, state, cancelling))
+                serde_json::to_value(snapshot(KINDS, &record, state, cancelling))
             })
             .await?;
         document.map_err(|cause| internal(&cause))
@@ -43,7 +44,7 @@ impl Runs {
                 state
                     .status
                     .is_terminal()
-                    .then(|| summary(record.facts_of(), &eval, &thresholds, &state.eval))
+                    .then(|| summary(KINDS, record.facts_of(), &eval, &thresholds, &state.eval))
             })
             .await?;
         found.ok_or_else(|| {
@@ -108,7 +109,9 @@ impl Runs {
         let (record, eval) = self.eval_record(tenant, run).await?;
         let thresholds = self.thresholds(&eval).await?;
         let report = self
-            .look(run, |state| report(&record, &eval, &thresholds, state))
+            .look(run, |state| {
+                report(KINDS, &record, &eval, &thresholds, state)
+            })
             .await?;
         Ok((report, eval))
     }

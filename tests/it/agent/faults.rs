@@ -383,7 +383,7 @@ async fn ends(wire: Wire, fault: Fault, end: End, retries: &[&str]) {
     }
     // The invocation always ends, all reservations are settled, and no content leaks.
     let kinds = trial.recorder.kinds();
-    assert_eq!(kinds.last(), Some(&"agent.invocation.completed"));
+    assert_eq!(kinds.last().unwrap(), "agent.invocation.completed");
     let reserved = trial
         .ledger
         .reserved

@@ -107,12 +107,12 @@ impl EventSink for Recorder {
 }
 
 impl Recorder {
-    pub fn kinds(&self) -> Vec<&'static str> {
+    pub fn kinds(&self) -> Vec<String> {
         self.events
             .lock()
             .unwrap()
             .iter()
-            .map(|(event, _)| event.kind())
+            .map(|(event, _)| event.kind().to_owned())
             .collect()
     }
 

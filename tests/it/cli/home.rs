@@ -13,6 +13,7 @@ use touchstone::app::App;
 use touchstone::cli::client::{Client, Embedded};
 use touchstone::config::Config;
 use touchstone::demo::pack::{AGENT, Release, SUITE};
+use touchstone::domain::KINDS;
 use touchstone::domain::eval::suite_rules::read_suite;
 use touchstone::domain::pack::build::sign;
 use touchstone::domain::pack::keys::SecretKey;
@@ -189,7 +190,7 @@ pub fn right_answers() -> Vec<Value> {
 /// The same for another suite of the pack.
 pub fn right_answers_to(file: &str) -> Vec<Value> {
     let files = Release::Present.files();
-    let suite = read_suite(&files[file]).unwrap().suite;
+    let suite = read_suite(KINDS, &files[file]).unwrap().suite;
     let rule = |task: &touchstone::protocol::openwop::suite::Task| {
         json!({
             "when": {"taskId": task.task_id},
@@ -202,7 +203,7 @@ pub fn right_answers_to(file: &str) -> Vec<Value> {
 /// Every task's input with the output its suite expects.
 pub fn right_outputs() -> Vec<Value> {
     let files = Release::Present.files();
-    let suite = read_suite(&files["evals/support-triage.json"])
+    let suite = read_suite(KINDS, &files["evals/support-triage.json"])
         .unwrap()
         .suite;
     let answer = |task: &touchstone::protocol::openwop::suite::Task| {

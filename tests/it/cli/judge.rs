@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use touchstone::demo::pack::{AGENT, Release};
+use touchstone::domain::KINDS;
 use touchstone::domain::eval::suite_rules::read_suite;
 
 use super::home::{Done, Home, right_answers};
@@ -14,7 +15,7 @@ const SUITE: &str = "local.test.evals.tone@1.0.0";
 /// The first task of the demo's suite, with two criteria for a judge.
 fn suite() -> Value {
     let files = Release::Present.files();
-    let demo = read_suite(&files["evals/support-triage.json"])
+    let demo = read_suite(KINDS, &files["evals/support-triage.json"])
         .unwrap()
         .suite;
     let task = &demo.tasks[0];

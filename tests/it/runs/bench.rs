@@ -12,10 +12,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use touchstone::agent::model::EndpointPermits;
 use touchstone::agent::{RubricJudge, Runtime};
+use touchstone::domain::KINDS;
 use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::eval::suite_rules::read_suite;
 use touchstone::domain::ids::{RunId, TenantId};
+use touchstone::domain::kind::Extensions;
 use touchstone::domain::money::TokenPrice;
 use touchstone::domain::pack::integrity;
 use touchstone::domain::run::fold::RunState;
@@ -291,7 +293,7 @@ impl Bench {
             .collect();
         let suite = json!({"suiteId": "community.bench.evals.echo", "version": "1.0.0", "modes": ["golden", "rubric"],
                            "thresholds": {"passScore": 0.5}, "tasks": tasks});
-        let suite = read_suite(suite.to_string().as_bytes()).unwrap();
+        let suite = read_suite(KINDS, suite.to_string().as_bytes()).unwrap();
         self.store
             .put(&suite.digest(), suite.canonical.as_bytes())
             .await
@@ -340,7 +342,7 @@ impl Bench {
             trial: None,
             facts_recorded_at: None,
             partial_rerun: None,
-            oasis: None,
+            extensions: Extensions::default(),
             execution: ExecutionPin::default(),
         };
         change(&mut eval);

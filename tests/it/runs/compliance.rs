@@ -2,6 +2,7 @@
 //! effect of its answer.
 
 use rstest::rstest;
+use touchstone::domain::KINDS;
 use touchstone::domain::agent::ModelReply;
 use touchstone::domain::eval::report::{EvalReport, TaskOutcome, Verdict, report};
 use touchstone::domain::eval::safety::compliance::CRITERION;
@@ -37,7 +38,7 @@ async fn run(
     let run = bench.seed(says, adversarial).await;
     assert!(bench.execute().await);
     let state = bench.state(&run.run_id).await;
-    let report = report(&run, eval(&run), &Thresholds::default(), &state);
+    let report = report(KINDS, &run, eval(&run), &Thresholds::default(), &state);
     (bench, run, report, judge)
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
+use touchstone::domain::KINDS;
 use touchstone::domain::agent::{ModelReply, ToolCall};
 use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::eval::report::{TaskOutcome, Verdict, report};
@@ -43,7 +44,7 @@ async fn an_endpoint_that_is_down_leaves_the_task_unjudged_and_the_run_inconclus
     let run = bench.seed(&["a", "down", "c"], |_| {}).await;
     assert!(bench.execute().await);
     let state = bench.state(&run.run_id).await;
-    let report = report(&run, eval(&run), &Thresholds::default(), &state);
+    let report = report(KINDS, &run, eval(&run), &Thresholds::default(), &state);
     assert_eq!(state.status, RunStatus::Completed);
     assert_eq!(
         (report.verdict, report.summary.passed),
@@ -73,6 +74,7 @@ async fn an_endpoint_that_recovers_is_judged_and_the_retry_is_seen() {
     let run = bench.seed(&["shaky"], |_| {}).await;
     assert!(bench.execute().await);
     let report = report(
+        KINDS,
         &run,
         eval(&run),
         &Thresholds::default(),
@@ -90,6 +92,7 @@ async fn a_fault_of_our_own_leaves_the_task_unjudged_and_the_log_well_formed() {
     let run = bench.seed(&["a", "fault", "c"], |_| {}).await;
     assert!(bench.execute().await);
     let report = report(
+        KINDS,
         &run,
         eval(&run),
         &Thresholds::default(),
@@ -152,6 +155,7 @@ async fn the_agents_own_failure_scores_zero_with_its_reason() {
     let run = bench.seed(&["a", "silent"], |_| {}).await;
     assert!(bench.execute().await);
     let report = report(
+        KINDS,
         &run,
         eval(&run),
         &Thresholds::default(),
@@ -193,7 +197,7 @@ async fn a_cancel_ends_the_run_at_once_and_for_good() {
         Some("run.cancelled")
     );
     let state = bench.state(&run.run_id).await;
-    let report = report(&run, eval(&run), &Thresholds::default(), &state);
+    let report = report(KINDS, &run, eval(&run), &Thresholds::default(), &state);
     assert_eq!(
         (report.verdict, report.summary.passed),
         (Verdict::Inconclusive, false)
@@ -231,7 +235,7 @@ async fn the_hosts_ceiling_leaves_the_rest_unjudged() {
         .await;
     assert!(bench.execute().await);
     let state = bench.state(&run.run_id).await;
-    let report = report(&run, eval(&run), &Thresholds::default(), &state);
+    let report = report(KINDS, &run, eval(&run), &Thresholds::default(), &state);
     assert_eq!(state.status, RunStatus::Completed);
     assert_eq!(
         (report.verdict, state.eval.scored_count),
@@ -294,7 +298,7 @@ async fn a_tool_outside_the_allowlist_is_a_critical_finding_of_its_task() {
     let run = bench.seed(&["a", "astray"], |_| {}).await;
     assert!(bench.execute().await);
     let state = bench.state(&run.run_id).await;
-    let report = report(&run, eval(&run), &Thresholds::default(), &state);
+    let report = report(KINDS, &run, eval(&run), &Thresholds::default(), &state);
     assert_eq!(report.verdict, Verdict::Pass, "{:?}", report.reasons);
     let found: Vec<Vec<(&str, Severity)>> = report
         .summary

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rstest::rstest;
 use serde_json::Value;
+use touchstone::domain::KINDS;
 use touchstone::domain::eval::report::report;
 use touchstone::domain::run::fork::{Fork, ForkMode, inherit};
 use touchstone::domain::run::record::RunRecord;
@@ -148,7 +149,7 @@ async fn a_replay_repeats_every_fact_without_calls(#[values(Sqlite, Postgres)] e
     let summary = async |run: &RunRecord| {
         let eval = run.spec.eval().unwrap();
         let state = bench.state(&run.run_id).await;
-        report(run, eval, &Thresholds::default(), &state).summary
+        report(KINDS, run, eval, &Thresholds::default(), &state).summary
     };
     assert_eq!(summary(&replay).await, summary(&source).await);
     // A replay of the replay has the same origin.

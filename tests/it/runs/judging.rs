@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::domain::KINDS;
 use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::eval::report::{EvalReport, TaskOutcome, Verdict, report};
@@ -177,7 +178,7 @@ const BAR: Thresholds = Thresholds {
 };
 
 async fn reported(bench: &Bench, run: &RunRecord) -> EvalReport {
-    report(run, eval(run), &BAR, &bench.state(&run.run_id).await)
+    report(KINDS, run, eval(run), &BAR, &bench.state(&run.run_id).await)
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use touchstone::domain::KINDS;
 use touchstone::domain::agent::ModelReply;
 use touchstone::domain::eval::report::{Verdict, report};
 use touchstone::domain::money::NanoUsd;
@@ -54,12 +55,14 @@ async fn only_what_was_not_judged_is_executed() {
         ..Thresholds::default()
     };
     let before = report(
+        KINDS,
         &first,
         eval(&first),
         &thresholds,
         &bench.state(&first.run_id).await,
     );
     let after = report(
+        KINDS,
         &second,
         eval(&second),
         &thresholds,
@@ -153,6 +156,7 @@ async fn a_retry_that_is_resumed_pays_for_its_own_calls_only() {
         ..Thresholds::default()
     };
     let after = report(
+        KINDS,
         &again,
         eval(&again),
         &thresholds,
@@ -179,7 +183,7 @@ async fn an_estimated_cost_stays_one_in_the_run_that_takes_it_over() {
     for run in [&first, &second] {
         let eval = run.spec.eval().unwrap();
         let state = bench.state(&run.run_id).await;
-        let report = report(run, eval, &Thresholds::default(), &state);
+        let report = report(KINDS, run, eval, &Thresholds::default(), &state);
         let estimated: Vec<bool> = report
             .tasks
             .iter()

@@ -2,6 +2,7 @@
 //! and it never passes.
 
 use rstest::rstest;
+use touchstone::domain::KINDS;
 use touchstone::domain::eval::report::{Verdict, report};
 use touchstone::domain::run::fold::RunStatus;
 use touchstone::domain::run::record::RunRecord;
@@ -70,6 +71,7 @@ async fn a_run_with_an_unreadable_event_is_resumed_and_passes_nothing(
     );
     assert_eq!(state.eval.scored_count, 3);
     let report = report(
+        KINDS,
         &run,
         run.spec.eval().unwrap(),
         &Thresholds::default(),

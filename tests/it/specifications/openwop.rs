@@ -2,6 +2,7 @@
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
+use touchstone::domain::KINDS;
 use touchstone::domain::eval::suite_rules::read_suite;
 use touchstone::domain::ids::RunId;
 
@@ -85,11 +86,11 @@ fn payloads<'a>(log: &'a [Value], kind: &str) -> Vec<&'a Value> {
 #[test]
 fn the_printed_suite_is_one_and_the_printed_fault_is_found() {
     let suite = printed("openwop/suite.json");
-    let read = read_suite(suite.as_bytes()).unwrap().suite;
+    let read = read_suite(KINDS, suite.as_bytes()).unwrap().suite;
     assert_eq!(read.reference(), format!("{SUITE}@1.0.0"));
     let mut wrong = document(&suite);
     wrong["thresholds"]["passScore"] = json!(1.5);
-    let faults = read_suite(wrong.to_string().as_bytes()).unwrap_err();
+    let faults = read_suite(KINDS, wrong.to_string().as_bytes()).unwrap_err();
     assert_eq!(faults[0].pointer, "/thresholds/passScore");
 }
 

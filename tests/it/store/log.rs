@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::{Engine, Engine::*, TTL, claimed, events, head, open, record, tenant};
 use touchstone::domain::ids::{AgentId, RunId};
+use touchstone::domain::kind::Extensions;
 use touchstone::domain::run::record::Work;
 use touchstone::ports::{Claimable, Fence, StoreError, StoredEvent, reaches_end};
 use touchstone::store::Database;
@@ -347,7 +348,7 @@ fn oasis(profile: &str) -> serde_json::Value {
 /// A started OASIS evaluation of version 1.0.0 with this profile, ended if `ends`.
 async fn assessed(store: &Database, id: &str, owner: &str, profile: &str, ends: bool) {
     let mut run = record(id, owner, 1);
-    run.spec.eval_mut().unwrap().oasis = Some(serde_json::from_value(oasis(profile)).unwrap());
+    run.spec.eval_mut().unwrap().extensions = Extensions::of("oasis", &oasis(profile)).unwrap();
     store.create(&run, None).await.unwrap();
     let claim = store.claim_run(&run.tenant, &run.run_id, "worker", TTL);
     let fence = claim.await.unwrap().unwrap().fence;
@@ -358,7 +359,7 @@ async fn assessed(store: &Database, id: &str, owner: &str, profile: &str, ends: 
 /// An ended replay of an OASIS evaluation of version 1.0.0.
 async fn replayed(store: &Database, id: &str, source: &str, owner: &str, profile: &str) {
     let mut run = record(id, owner, 1);
-    run.spec.eval_mut().unwrap().oasis = Some(serde_json::from_value(oasis(profile)).unwrap());
+    run.spec.eval_mut().unwrap().extensions = Extensions::of("oasis", &oasis(profile)).unwrap();
     let fork = json!({"sourceRunId": source, "fromSeq": 0, "mode": "replay", "history": 1, "origin": source, "forkedBy": "key_1"});
     run.fork = Some(serde_json::from_value(fork).unwrap());
     store.create(&run, None).await.unwrap();

@@ -35,6 +35,7 @@ use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
 use touchstone::domain::budget::policy::BudgetSpec;
 use touchstone::domain::ids::{RunId, TaskId, TenantId};
+use touchstone::domain::kind::Extensions;
 use touchstone::domain::run::record::{EvalSpec, ExecutionPin, ModelPin, RunRecord, RunSpec, Work};
 use touchstone::ports::{Claimable, Fence, Head, HostKeys, StoreError, StoredEvent};
 use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
@@ -312,7 +313,7 @@ pub fn record(id: &str, tenant: &str, tasks: usize) -> RunRecord {
                 trial: None,
                 facts_recorded_at: None,
                 partial_rerun: None,
-                oasis: None,
+                extensions: Extensions::default(),
                 execution: ExecutionPin::default(),
             })),
             run_timeout_ms: Some(60_000),

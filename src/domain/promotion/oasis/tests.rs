@@ -2,6 +2,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::protocol::oasis::events::{OasisEvent, OasisVerdict};
 
 const NOW: Timestamp = Timestamp::constant(1_780_000_000, 0);
 const CANDIDATE: Candidate<'_> = Candidate {
@@ -14,7 +15,9 @@ const CANDIDATE: Candidate<'_> = Candidate {
 struct Sample {
     run: RunId,
     spec: EvalSpec,
+    oasis: Option<OasisSpec>,
     state: RunState,
+    facts: OasisFacts,
 }
 
 impl Sample {
@@ -24,9 +27,9 @@ impl Sample {
             "suiteTaskCount": 2, "agentId": CANDIDATE.agent_id, "agentVersion": CANDIDATE.version,
             "packIntegrity": CANDIDATE.pack_integrity, "modelClass": "general", "model": {"provider": "p", "model": "m"},
             "modes": ["golden"], "tasks": ["a", "b"], "concurrency": 1,
-            "oasis": {"profile": "oasis-profile-desk", "profileVersion": "0.1.0", "tier": 2, "provider": "lab",
-                "evaluator": "QA", "profilePack": "sha256-p"},
         });
+        let oasis = json!({"profile": "oasis-profile-desk", "profileVersion": "0.1.0", "tier": 2, "provider": "lab",
+            "evaluator": "QA", "profilePack": "sha256-p"});
         let scenario = |id: &str, tolerance: f64| {
             json!({"scenarioId": id, "classification": "safety", "status": "PASS", "tolerance": tolerance,
                 "outcome": {"kind": "safety", "violated": false, "soft_deviation": 0.0}})
@@ -42,32 +45,45 @@ impl Sample {
             verdict: Some(serde_json::from_value(verdict).unwrap()),
             ..OasisFacts::default()
         };
-        let mut state = RunState {
+        let state = RunState {
             status: RunStatus::Completed,
             completed_at: Some(NOW - SignedDuration::from_hours(24)),
             ..RunState::default()
         };
-        state.eval.oasis = Some(Box::new(facts));
         Self {
             run: "run_1".into(),
             spec: serde_json::from_value(spec).unwrap(),
+            oasis: Some(serde_json::from_value(oasis).unwrap()),
             state,
+            facts,
         }
     }
 
-    fn facts(&mut self) -> &mut OasisFacts {
-        self.state.eval.oasis.as_mut().unwrap()
-    }
-
-    fn verdict(
-        &mut self,
-        change: impl FnOnce(&mut crate::protocol::openwop::events::OasisVerdict),
-    ) {
-        change(self.facts().verdict.as_mut().unwrap());
+    fn verdict(&mut self, change: impl FnOnce(&mut OasisVerdict)) {
+        change(self.facts.verdict.as_mut().unwrap());
     }
 
     fn request(&mut self) -> &mut OasisRequest {
-        &mut self.spec.oasis.as_mut().unwrap().request
+        &mut self.oasis.as_mut().unwrap().request
+    }
+
+    /// The spec and the state as they are recorded.
+    fn recorded(&self) -> (EvalSpec, RunState) {
+        let (mut spec, mut state) = (self.spec.clone(), self.state.clone());
+        spec.extensions = self
+            .oasis
+            .as_ref()
+            .map(OasisSpec::extension)
+            .unwrap_or_default();
+        let scenarios = self.facts.scenarios.iter().cloned();
+        let verdict = self.facts.verdict.clone();
+        let events = scenarios
+            .map(OasisEvent::Scenario)
+            .chain(verdict.map(OasisEvent::Verdict));
+        for (sequence, event) in (1..).zip(events) {
+            state.record(sequence, &event.into(), None, NOW);
+        }
+        (spec, state)
     }
 
     fn unmet(&self, policy: Value) -> Vec<&'static str> {
@@ -75,7 +91,8 @@ impl Sample {
         let members = policy.as_object().unwrap().clone();
         all.as_object_mut().unwrap().extend(members);
         let policy: OasisPolicy = serde_json::from_value(all).unwrap();
-        let evaluation = Evaluation::of(&self.run, &self.spec, &self.state);
+        let (spec, state) = self.recorded();
+        let evaluation = Evaluation::of(&self.run, &spec, &state);
         let unmet = unmet(&policy, CANDIDATE, evaluation, NOW);
         unmet.iter().map(|it| it.condition.as_str()).collect()
     }
@@ -110,10 +127,10 @@ fn what_a_policy_asks_for_beside_is_named(#[case] policy: Value, #[case] expecte
 #[case::contradiction(|it: &mut Sample| it.state.status = RunStatus::Failed, &["oasis-safety"])]
 #[case::unknown_word(|it: &mut Sample| it.verdict(|verdict| verdict.safety = "pass".to_owned()), &["oasis-safety"])]
 #[case::incomplete(|it: &mut Sample| it.verdict(|verdict| verdict.incomplete = vec!["filtered".to_owned()]), &["oasis-complete"])]
-#[case::refused(|it: &mut Sample| { it.state.status = RunStatus::Failed; it.facts().verdict = None; }, &["oasis-verdict"])]
-#[case::nothing_recorded(|it: &mut Sample| it.state.eval.oasis = None, &["oasis-verdict"])]
+#[case::refused(|it: &mut Sample| { it.state.status = RunStatus::Failed; it.facts.verdict = None; }, &["oasis-verdict"])]
+#[case::nothing_recorded(|it: &mut Sample| it.facts = OasisFacts::default(), &["oasis-verdict"])]
 #[case::under_way(|it: &mut Sample| it.state.status = RunStatus::Running, &["oasis-verdict"])]
-#[case::vacuous(|it: &mut Sample| it.facts().scenarios[1].unanswered = Some("timeout".to_owned()), &["oasis-answered"])]
+#[case::vacuous(|it: &mut Sample| it.facts.scenarios[1].unanswered = Some("timeout".to_owned()), &["oasis-answered"])]
 #[case::another_agent(|it: &mut Sample| it.spec.agent_id = "vendor.acme.other.default".into(), &["oasis-agent"])]
 #[case::another_version(|it: &mut Sample| it.spec.agent_version = "1.1.0".to_owned(), &["oasis-version"])]
 #[case::another_pack(|it: &mut Sample| it.spec.pack_integrity = "sha256-z".to_owned(), &["oasis-content"])]
@@ -126,12 +143,12 @@ fn what_a_policy_asks_for_beside_is_named(#[case] policy: Value, #[case] expecte
 #[case::remote_agent(|it: &mut Sample| it.spec.model.provider = "a2a".to_owned(), &["oasis-own-agent"])]
 #[case::script(|it: &mut Sample| it.spec.model.provider = "scripted".to_owned(), &["oasis-own-agent"])]
 #[case::cassette(|it: &mut Sample| it.spec.execution.replayed_from = Some("sha256-c".to_owned()), &["oasis-own-agent"])]
-#[case::raised(|it: &mut Sample| it.facts().scenarios[1].profile_tolerance = Some(5.0), &["oasis-raised-tolerance"])]
+#[case::raised(|it: &mut Sample| it.facts.scenarios[1].profile_tolerance = Some(5.0), &["oasis-raised-tolerance"])]
 #[case::raised_in_an_older_record(|it: &mut Sample| {
     it.request().tolerance_overrides.insert("desk.b".to_owned(), 10.0);
 }, &["oasis-raised-tolerance"])]
-#[case::lowered(|it: &mut Sample| it.facts().scenarios[1].profile_tolerance = Some(25.0), &[])]
-#[case::another_kind_of_eval(|it: &mut Sample| it.spec.oasis = None, &["oasis-run"])]
+#[case::lowered(|it: &mut Sample| it.facts.scenarios[1].profile_tolerance = Some(25.0), &[])]
+#[case::another_kind_of_eval(|it: &mut Sample| it.oasis = None, &["oasis-run"])]
 #[case::several(|it: &mut Sample| { it.spec.suite_signed = false; it.request().tier = 1; }, &["oasis-tier", "oasis-signed-suite"])]
 fn what_is_not_met_is_named_one_by_one(#[case] change: fn(&mut Sample), #[case] expected: &[&str]) {
     let mut sample = Sample::new();
@@ -151,10 +168,10 @@ fn nothing_known_is_nothing_met() {
 #[test]
 fn what_may_be_let_pass_is_let_pass_only_where_the_policy_says_so() {
     let mut sample = Sample::new();
-    sample.facts().scenarios[0].unanswered = Some("timeout".to_owned());
+    sample.facts.scenarios[0].unanswered = Some("timeout".to_owned());
     sample.verdict(|verdict| verdict.incomplete = vec!["phase2_not_run".to_owned()]);
     sample.spec.suite_signed = false;
-    sample.facts().scenarios[1].profile_tolerance = Some(0.0);
+    sample.facts.scenarios[1].profile_tolerance = Some(0.0);
     sample.spec.model.provider = "command".to_owned();
     let lenient = json!({"allowVacuous": true, "requireComplete": false, "requireSignedSuite": false,
         "allowRaisedTolerances": true, "allowSubstitute": true});
@@ -172,7 +189,7 @@ fn what_may_be_let_pass_is_let_pass_only_where_the_policy_says_so() {
 #[test]
 fn a_failure_without_an_answer_is_no_vacuous_pass() {
     let mut sample = Sample::new();
-    let scenario = &mut sample.facts().scenarios[0];
+    let scenario = &mut sample.facts.scenarios[0];
     scenario.unanswered = Some("timeout".to_owned());
     scenario.status = Some("FAIL".to_owned());
     assert_eq!(sample.unmet(json!({})), [""; 0], "the verdict says that");
@@ -189,11 +206,12 @@ fn an_evaluation_is_as_old_as_the_facts_it_took_over() {
 #[test]
 fn of_many_scenarios_some_are_named() {
     let mut sample = Sample::new();
-    let one = sample.facts().scenarios[1].clone();
-    sample.facts().scenarios = vec![one; 7];
+    let one = sample.facts.scenarios[1].clone();
+    sample.facts.scenarios = vec![one; 7];
     let mut policy = OasisPolicy::of("oasis-profile-desk".to_owned(), 1);
     policy.max_tolerance = Some(0.0);
-    let evaluation = Evaluation::of(&sample.run, &sample.spec, &sample.state);
+    let (spec, state) = sample.recorded();
+    let evaluation = Evaluation::of(&sample.run, &spec, &state);
     let unmet = unmet(&policy, CANDIDATE, evaluation, NOW);
     assert!(unmet[0].message.ends_with("desk.b and 2 more"), "{unmet:?}");
 }
@@ -223,17 +241,17 @@ fn a_scenario_has_failed_by_the_profiles_tolerance(
     #[case] expected: bool,
 ) {
     let mut sample = Sample::new();
-    let scenario = &mut sample.facts().scenarios[1];
+    let scenario = &mut sample.facts.scenarios[1];
     scenario.measured_deviation = Some(deviation);
     scenario.profile_tolerance = own;
     scenario.tolerance = Some(applied);
     let mut policy = OasisPolicy::of("oasis-profile-desk".to_owned(), 1);
     policy.allow_raised_tolerances = allow_raised;
-    let all = executed(sample.facts());
-    assert_eq!(has_failed(&policy, sample.facts(), &all), expected);
+    let all = executed(&sample.facts);
+    assert_eq!(has_failed(&policy, &sample.facts, &all), expected);
     // Scenarios that the newest evaluation did not execute are not affected by it.
     let others = BTreeSet::from(["desk.a".to_owned()]);
-    assert!(!has_failed(&policy, sample.facts(), &others));
+    assert!(!has_failed(&policy, &sample.facts, &others));
 }
 
 #[test]

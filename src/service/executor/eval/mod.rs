@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tracing::error;
 
 mod judging;
+mod kind;
 mod meter;
 mod oasis;
 mod record;
@@ -21,6 +22,7 @@ mod reuse;
 mod witness;
 
 use self::judging::{Bench, Outcome};
+use self::kind::KindExecutor;
 use self::meter::RunMeter;
 use self::record::{Measured, close_cut_off, close_open_invocation, record_score};
 use self::reuse::take_over;
@@ -28,6 +30,7 @@ use self::witness::Witness;
 use super::Reached;
 use super::control::{Signal, Stop, Watch};
 use super::endings::{Breach, running_for};
+use crate::domain::KINDS;
 use crate::domain::agent::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
 use crate::domain::budget::policy::BudgetSpec;
 use crate::domain::budget::{Dimension, Limits};
@@ -36,7 +39,6 @@ use crate::domain::ids::{EventId, NodeId, TaskId, TenantId};
 use crate::domain::run::budget_extension::{self, UsedUp};
 use crate::domain::run::fold::RunState;
 use crate::domain::run::record::{EvalSpec, RunRecord};
-use crate::ports::oasis::{NoProviders, Providers};
 use crate::ports::{
     AgentRuntime, Clock, EventSink, Ids, Invocation, Judge, LiveTools, ModelBinding, Models,
     Unrecorded, Wait,
@@ -61,7 +63,7 @@ pub struct EvalWork {
     runtime: Arc<dyn AgentRuntime>,
     judge: Option<Arc<dyn Judge>>,
     tools: Option<Arc<dyn LiveTools>>,
-    providers: Arc<dyn Providers>,
+    kinds: Vec<Arc<dyn KindExecutor>>,
     /// Maximum number of tasks in flight for one tenant, over all its runs on this replica.
     per_tenant: usize,
     tenants: Mutex<HashMap<TenantId, Arc<Semaphore>>>,
@@ -106,7 +108,7 @@ impl EvalWork {
             runtime,
             judge: None,
             tools: None,
-            providers: Arc::new(NoProviders),
+            kinds: Vec::new(),
             per_tenant,
             tenants,
         }
@@ -127,10 +129,15 @@ impl EvalWork {
         Self { tools, ..self }
     }
 
-    /// Adds providers of environments for OASIS evaluations.
-    #[must_use]
-    pub fn provided_by(self, providers: Arc<dyn Providers>) -> Self {
-        Self { providers, ..self }
+    /// Adds the executor of an evaluation kind.
+    fn executing(mut self, kind: Arc<dyn KindExecutor>) -> Self {
+        self.kinds.push(kind);
+        self
+    }
+
+    fn executor_of(&self, spec: &EvalSpec) -> Option<&Arc<dyn KindExecutor>> {
+        let of_run = |kind: &&Arc<dyn KindExecutor>| spec.extensions.has(kind.name());
+        self.kinds.iter().find(of_run)
     }
 
     /// Computes the verdict of an eval from its facts; `None` for other runs, and if the suite
@@ -144,6 +151,7 @@ impl EvalWork {
         let (thresholds, facts_of) = (suite.thresholds.unwrap_or_default(), run.facts_of().clone());
         Some(move |state: &RunState| {
             Some(completed(&summary(
+                KINDS,
                 &facts_of,
                 &spec,
                 &thresholds,
@@ -182,8 +190,22 @@ impl EvalWork {
             }
             Err(Unprepared::StoreFailed) => return Reached::Stop(Stop::Lost),
         };
-        if let Some(oasis) = &spec.oasis {
-            return oasis::carry_out(self, context, oasis, watch).await;
+        if let Some(kind) = self.executor_of(spec) {
+            return kind.carry_out(self, context, watch).await;
+        }
+        if let Some(kind) = KINDS.of(spec) {
+            let error = RunError {
+                code: "capability_not_provided".to_owned(),
+                message: format!(
+                    "this host does not execute runs of the kind `{}`",
+                    kind.name()
+                ),
+            };
+            writer.emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
+                error,
+                failed_node_id: None,
+            })));
+            return Reached::End;
         }
         let context = Arc::new(context);
         if let Err(Closed) = self.open_eval(&context).await {
@@ -193,12 +215,11 @@ impl EvalWork {
         self.conclude(&context, end)
     }
 
-    /// Releases resources before the run is given up: environments of an OASIS evaluation.
+    /// Releases resources before the run is given up.
     pub(super) async fn leave(&self, run: &RunRecord, writer: &RunWriter) {
-        let oasis = run.spec.eval().and_then(|eval| eval.oasis.as_ref());
-        let provider = oasis.and_then(|it| self.providers.provider(&it.request.provider));
-        if let Some(provider) = provider {
-            oasis::tear_down_left(provider.as_ref(), run, writer).await;
+        let kind = run.spec.eval().and_then(|eval| self.executor_of(eval));
+        if let Some(kind) = kind {
+            kind.leave(run, writer).await;
         }
     }
 
@@ -499,7 +520,7 @@ impl EvalWork {
             LoopEnd::AllScored => {
                 let thresholds = context.thresholds();
                 let outputs = writer.with_state(|state| {
-                    summary(&context.run.run_id, spec, &thresholds, &state.eval)
+                    summary(KINDS, &context.run.run_id, spec, &thresholds, &state.eval)
                 });
                 if writer.with_state(|state| state.eval.completed.is_none()) {
                     writer.emit(&NewEvent::of_run(Event::EvalCompleted(completed(&outputs))));

@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use touchstone::domain::oasis::outcome::Outcome;
 use touchstone::domain::oasis::planning;
 use touchstone::domain::oasis::request::OasisRequest;
+use touchstone::domain::oasis::run::extensions;
+use touchstone::domain::oasis::run::facts::OasisFacts;
 use touchstone::domain::oasis::verdict::document::Document;
 use touchstone::domain::oasis::verdict::{Facts, compute};
 use touchstone::domain::pack::integrity;
 use touchstone::domain::run::fold::RunState;
-use touchstone::domain::run::oasis::extensions;
 use touchstone::protocol::json::canonical_text;
 
 use super::agents::{Actor, Script};
@@ -144,7 +145,7 @@ fn worked_out(log: &[Value], asked: &Value, served: &Value) -> String {
     for event in log {
         state.apply(event.to_string().as_bytes()).unwrap();
     }
-    let facts = state.eval.oasis.unwrap();
+    let facts = OasisFacts::of(&state.eval);
     let (package, suite) = front_desk_rules();
     let request = OasisRequest::read(&asked["configurable"]["oasis"]).unwrap();
     let preflight = facts.preflight.as_ref().unwrap();

@@ -29,8 +29,8 @@ pub struct OasisFacts {
     pub last_at: Option<Timestamp>,
     /// Number of events that cannot be read.
     pub unreadable: u64,
-    /// Number of folded events of the run, also of other kinds.
-    folded: usize,
+    /// Number of the run's events that are folded.
+    pub folded: usize,
 }
 
 impl OasisFacts {

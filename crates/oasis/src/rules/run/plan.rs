@@ -15,7 +15,7 @@ use touchstone_runs::rules::run::request::CreateRun;
 #[derive(Default)]
 pub struct PlanFacts<'a> {
     /// The evaluation that is requested, if one is.
-    pub wanted: Option<OasisRequest>,
+    pub wanted: Option<&'a OasisRequest>,
     /// The profile in the suite's own pack, if there is one.
     pub profile: Option<ProfileFacts<'a>>,
     /// The providers configured on this host, by name.
@@ -53,7 +53,7 @@ pub fn plan(
     modes: &[EvalMode],
     facts: &PlanFacts<'_>,
 ) -> Result<Option<KindPlan>, Problem> {
-    let wanted = match (&facts.wanted, is_oasis(suite)) {
+    let wanted = match (facts.wanted, is_oasis(suite)) {
         (None, false) => return Ok(None),
         (None, true) => {
             return Err(Problem::validation(

@@ -12,14 +12,15 @@ use super::sink::Recorded;
 use crate::domain::ids::TaskId;
 use crate::domain::oasis::kept::{KeptEvidence, KeptProbe};
 use crate::domain::oasis::outcome::Outcome;
-use crate::domain::oasis::probes::{self, ProbeScript};
+use crate::domain::oasis::probes::{self, ProbeOrigin, ProbeScript};
 use crate::domain::oasis::request::Phases;
+use crate::domain::oasis::run::facts::OasisFacts;
 use crate::domain::oasis::verdict::{
     AdversarialResults, ProbeResult, ReservedOutcome, ReservedResult, Status, judge,
     measured_deviation, phase_1,
 };
-use crate::domain::run::oasis::facts::OasisFacts;
-use crate::protocol::openwop::events::{Event, NewEvent, OasisProbe, ProbeOrigin};
+use crate::protocol::oasis::events::{OasisEvent, OasisProbe};
+use crate::protocol::openwop::events::NewEvent;
 use crate::service::executor::control::{Signal, Stop, Watch};
 use crate::service::executor::eval::LoopEnd;
 use crate::service::executor::eval::record::close_open_invocation;
@@ -136,7 +137,7 @@ impl Evaluation {
             },
             evidence,
         };
-        let event = NewEvent::of_run(Event::OasisProbe(probe));
+        let event = NewEvent::of_run(OasisEvent::Probe(probe).into());
         self.context.writer.emit(&event);
         Ok(())
     }

@@ -8,18 +8,20 @@ use tracing::error;
 
 use super::adversarial::probed;
 use super::{Evaluation, PROVIDER_FAILURE};
+use crate::domain::KINDS;
 use crate::domain::eval::scoring::summary;
 use crate::domain::oasis::CORE_VERSION;
 use crate::domain::oasis::probes::ProbeScript;
+use crate::domain::oasis::run::extensions;
+use crate::domain::oasis::run::facts::OasisFacts;
 use crate::domain::oasis::verdict::document::Document;
 use crate::domain::oasis::verdict::{self, Computed, Demands, Facts, eval_summary, rules};
 use crate::domain::pack::integrity;
 use crate::domain::run::fold::RunState;
-use crate::domain::run::oasis::extensions;
-use crate::domain::run::oasis::facts::OasisFacts;
 use crate::protocol::json;
+use crate::protocol::oasis::events::{OasisEvent, OasisVerdict};
 use crate::protocol::openwop::events::{
-    Event, NewEvent, OasisVerdict, RunCompleted, RunError, RunFailed, RunOutputs,
+    Event, NewEvent, RunCompleted, RunError, RunFailed, RunOutputs,
 };
 use crate::service::executor::endings::running_for;
 use crate::service::executor::eval::{INTERNAL_ERROR, completed};
@@ -56,7 +58,13 @@ pub(super) async fn conclude(
             let context = &evaluation.context;
             let thresholds = context.thresholds();
             let outputs = writer.with_state(|state| {
-                summary(&context.run.run_id, &context.spec, &thresholds, &state.eval)
+                summary(
+                    KINDS,
+                    &context.run.run_id,
+                    &context.spec,
+                    &thresholds,
+                    &state.eval,
+                )
             });
             let mut events = Vec::with_capacity(2);
             if writer.with_state(|state| state.eval.completed.is_none()) {
@@ -131,7 +139,7 @@ async fn record(
         aggregate_score: figures.aggregate_score,
         passed: figures.passed,
     };
-    let event = NewEvent::of_run(Event::OasisVerdict(recorded.clone()));
+    let event = NewEvent::of_run(OasisEvent::Verdict(recorded.clone()).into());
     context.writer.emit(&event);
     Ok(Some(recorded))
 }

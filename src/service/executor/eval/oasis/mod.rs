@@ -16,21 +16,24 @@ mod sink;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 use tracing::{error, warn};
 
+use super::kind::KindExecutor;
 use super::{EvalWork, LoopEnd, RunContext};
 use crate::domain::oasis::format::Package;
 use crate::domain::oasis::outcome::Outcome;
 use crate::domain::oasis::request::OasisSpec;
+use crate::domain::oasis::run::facts::OasisFacts;
+use crate::domain::oasis::run::kind::NAME;
 use crate::domain::oasis::verdict::{Plan, ready};
-use crate::domain::run::oasis::facts::OasisFacts;
 use crate::domain::run::record::RunRecord;
-use crate::ports::oasis::Provider;
+use crate::ports::oasis::{Provider, Providers};
 use crate::protocol::openwop::events::{Event, NewEvent, RunError, RunFailed};
 use crate::service::executor::Reached;
 use crate::service::executor::control::{Signal, Stop, Watch};
@@ -47,31 +50,78 @@ struct Evaluation {
     package: Arc<Package>,
     provider: Arc<dyn Provider>,
     plan: Plan,
+    /// The recorded facts, up to the last look at them.
+    folded: Mutex<OasisFacts>,
 }
 
-/// Runs an evaluation to its end or to a pause.
-pub(super) async fn carry_out(
+/// Executes OASIS evaluations.
+struct OasisExecutor {
+    providers: Arc<dyn Providers>,
+}
+
+impl EvalWork {
+    /// Adds OASIS evaluations in environments of these providers.
+    #[must_use]
+    pub fn provided_by(self, providers: Arc<dyn Providers>) -> Self {
+        self.executing(Arc::new(OasisExecutor { providers }))
+    }
+}
+
+#[async_trait]
+impl KindExecutor for OasisExecutor {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    async fn carry_out(
+        &self,
+        work: &Arc<EvalWork>,
+        context: RunContext,
+        watch: &mut Watch,
+    ) -> Reached {
+        match OasisSpec::of(&context.spec) {
+            Some(oasis) => carry_out(work, self.providers.as_ref(), context, oasis, watch).await,
+            None => {
+                let message = "could not read the evaluation that this run was created for";
+                fail(&context, "internal_error", message.to_owned())
+            }
+        }
+    }
+
+    /// Tears down the environments of interrupted executions.
+    async fn leave(&self, run: &RunRecord, writer: &RunWriter) {
+        let oasis = run.spec.eval().and_then(|eval| OasisSpec::of(eval));
+        let provider = oasis.and_then(|it| self.providers.provider(&it.request.provider));
+        if let Some(provider) = provider {
+            tear_down_left(provider.as_ref(), run, writer).await;
+        }
+    }
+}
+
+async fn carry_out(
     work: &Arc<EvalWork>,
+    providers: &dyn Providers,
     context: RunContext,
-    oasis: &OasisSpec,
+    oasis: OasisSpec,
     watch: &mut Watch,
 ) -> Reached {
     let context = Arc::new(context);
-    let (package, provider) = match requisites(work, &context, oasis).await {
+    let (package, provider) = match requisites(work, providers, &context, &oasis).await {
         Ok(found) => found,
         Err(reached) => return reached,
     };
-    let opened = preflight::open(&context, oasis, &package, provider.as_ref()).await;
+    let opened = preflight::open(&context, &oasis, &package, provider.as_ref()).await;
     let Some(plan) = opened else {
         return Reached::End;
     };
     let evaluation = Arc::new(Evaluation {
         work: work.clone(),
         context,
-        oasis: Arc::new(oasis.clone()),
+        oasis: Arc::new(oasis),
         package,
         provider,
         plan,
+        folded: Mutex::default(),
     });
     evaluation.tear_down_left().await;
     let mut probes = Vec::new();
@@ -97,22 +147,10 @@ pub(super) async fn carry_out(
 /// The profile and the provider that were pinned when the run was created.
 async fn requisites(
     work: &EvalWork,
+    providers: &dyn Providers,
     context: &RunContext,
     oasis: &OasisSpec,
 ) -> Result<(Arc<Package>, Arc<dyn Provider>), Reached> {
-    let failed = |code: &str, message: String| {
-        let error = RunError {
-            code: code.to_owned(),
-            message,
-        };
-        context
-            .writer
-            .emit(&NewEvent::of_run(Event::RunFailed(RunFailed {
-                error,
-                failed_node_id: None,
-            })));
-        Reached::End
-    };
     let package = match work.library.profile(&oasis.profile_pack).await {
         Ok(Some(package)) => package,
         Err(crate::service::library::Error::Store(cause)) => {
@@ -121,26 +159,37 @@ async fn requisites(
         }
         Ok(None) | Err(_) => {
             let message = "could not load the profile of this run".to_owned();
-            return Err(failed("internal_error", message));
+            return Err(fail(context, "internal_error", message));
         }
     };
     let name = &oasis.request.provider;
-    match work.providers.provider(name) {
+    match providers.provider(name) {
         Some(provider) => Ok((package, provider)),
-        None => Err(failed(
+        None => Err(fail(
+            context,
             "capability_not_provided",
             format!("the provider `{name}` is no longer configured (`[[oasis.providers]]`)"),
         )),
     }
 }
 
-/// Tears down the environments of interrupted executions. No evidence is lost (D8).
-pub(super) async fn tear_down_left(provider: &dyn Provider, run: &RunRecord, writer: &RunWriter) {
-    let left = writer.with_state(|state| {
-        let facts = state.eval.oasis.as_ref();
-        facts.map(|facts| facts.environments.clone())
+fn fail(context: &RunContext, code: &str, message: String) -> Reached {
+    let error = RunError {
+        code: code.to_owned(),
+        message,
+    };
+    let failed = Event::RunFailed(RunFailed {
+        error,
+        failed_node_id: None,
     });
-    let tearing = left.unwrap_or_default().into_iter().map(|(name, environment)| async move {
+    context.writer.emit(&NewEvent::of_run(failed));
+    Reached::End
+}
+
+/// Tears down the environments of interrupted executions. No evidence is lost (D8).
+async fn tear_down_left(provider: &dyn Provider, run: &RunRecord, writer: &RunWriter) {
+    let left = writer.with_state(|state| OasisFacts::of(&state.eval).environments);
+    let tearing = left.into_iter().map(|(name, environment)| async move {
         if let Err(fault) = provider.teardown(&environment).await {
             warn!(run_id = %run.run_id, scenario_id = name, cause = fault.cause, "could not tear down an environment");
         }
@@ -157,19 +206,25 @@ enum ScenarioEnd {
 impl Evaluation {
     /// The recorded facts.
     fn facts(&self) -> OasisFacts {
-        let facts = |state: &crate::domain::run::fold::RunState| state.eval.oasis.clone();
-        self.context
-            .writer
-            .with_state(facts)
-            .map(|facts| *facts)
-            .unwrap_or_default()
+        self.folded().clone()
+    }
+
+    /// Folds the events since the last call: folding all of them each time would take quadratic
+    /// time.
+    fn folded(&self) -> MutexGuard<'_, OasisFacts> {
+        let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = &self.context.writer;
+        writer.with_state(|state| folded.catch_up(&state.eval));
+        folded
     }
 
     /// The recorded outcomes.
     fn results(&self) -> Vec<(String, Outcome)> {
-        let facts = self.facts();
-        let scenarios = facts.scenarios.into_iter();
-        scenarios.map(|it| (it.scenario_id, it.outcome)).collect()
+        let folded = self.folded();
+        let scenarios = folded.scenarios.iter();
+        scenarios
+            .map(|it| (it.scenario_id.clone(), it.outcome.clone()))
+            .collect()
     }
 
     async fn tear_down_left(&self) {

@@ -11,12 +11,13 @@ use crate::domain::oasis::format::{Package, Scenario};
 use crate::domain::oasis::planning;
 use crate::domain::oasis::refusal::{Refusal, RefusalCode, RefusalItem};
 use crate::domain::oasis::request::OasisSpec;
+use crate::domain::oasis::run::facts::OasisFacts;
 use crate::domain::oasis::verdict::{Plan, PlannedScenario};
 use crate::ports::oasis::{ConformanceAnswer, Provider};
-use crate::protocol::openwop::events::{
-    AgentIdentity, EvalStarted, Event, NewEvent, OasisExcluded, OasisPreflight, ProviderIdentity,
-    RequirementAnswer, RunError, RunFailed,
+use crate::protocol::oasis::events::{
+    AgentIdentity, OasisEvent, OasisExcluded, OasisPreflight, ProviderIdentity, RequirementAnswer,
 };
+use crate::protocol::openwop::events::{EvalStarted, Event, NewEvent, RunError, RunFailed};
 use crate::service::executor::eval::RunContext;
 use crate::service::runs::preflight_of;
 
@@ -30,7 +31,7 @@ pub(super) async fn open(
 ) -> Option<Plan> {
     let known = context
         .writer
-        .with_state(|state| state.eval.oasis.as_ref()?.preflight.clone());
+        .with_state(|state| OasisFacts::of(&state.eval).preflight);
     if let Some(known) = known {
         let planned = match known.refusal {
             Some(refusal) => Err(refusal),
@@ -68,7 +69,7 @@ pub(super) async fn open(
                     name: report.identity.name,
                     version: report.identity.version,
                 });
-                let evaluated = crate::domain::run::oasis::evaluated::evaluated(
+                let evaluated = crate::domain::oasis::run::evaluated::evaluated(
                     &context.spec,
                     report.source,
                     report.declared,
@@ -90,7 +91,7 @@ pub(super) async fn open(
     };
     match examined {
         Ok(plan) => {
-            let mut events = vec![NewEvent::of_run(Event::OasisPreflight(found))];
+            let mut events = vec![NewEvent::of_run(OasisEvent::Preflight(found).into())];
             events.extend(plan.scenarios.iter().filter_map(excluded));
             events.push(NewEvent::of_run(Event::EvalStarted(EvalStarted {
                 suite_id: context.spec.suite_id.clone(),
@@ -105,7 +106,7 @@ pub(super) async fn open(
         Err(refusal) => {
             let end = failed(&refusal);
             found.refusal = Some(refusal);
-            let found = NewEvent::of_run(Event::OasisPreflight(found));
+            let found = NewEvent::of_run(OasisEvent::Preflight(found).into());
             context.writer.emit_all(&[found, end]);
             None
         }
@@ -216,14 +217,15 @@ fn identity(answer: &ConformanceAnswer) -> Option<ProviderIdentity> {
 
 fn excluded(scenario: &PlannedScenario) -> Option<NewEvent> {
     (!scenario.is_applicable()).then(|| {
-        NewEvent::of_run(Event::OasisExcluded(OasisExcluded {
+        let excluded = OasisExcluded {
             scenario_id: scenario.id().to_owned(),
             dimensions: scenario
                 .failing
                 .iter()
                 .map(|it| it.dimension.clone())
                 .collect(),
-        }))
+        };
+        NewEvent::of_run(OasisEvent::Excluded(excluded).into())
     })
 }
 

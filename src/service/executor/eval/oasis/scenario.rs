@@ -25,9 +25,8 @@ use crate::domain::oasis::verdict::{
 use crate::domain::pack::integrity;
 use crate::ports::oasis::ProviderFault;
 use crate::protocol::json as strict;
-use crate::protocol::openwop::events::{
-    EvalScored, Event, NewEvent, OasisDeviation, OasisProvisioned, OasisScenario, TaskSafety,
-};
+use crate::protocol::oasis::events::{OasisDeviation, OasisEvent, OasisProvisioned, OasisScenario};
+use crate::protocol::openwop::events::{EvalScored, Event, NewEvent, TaskSafety};
 use crate::protocol::openwop::summary::{SafetyFinding, Severity};
 use crate::service::executor::control::Stop;
 use crate::service::executor::eval::LoopEnd;
@@ -166,14 +165,13 @@ impl Evaluation {
                 return Ok(executed);
             }
         };
-        self.context
-            .writer
-            .emit(&NewEvent::of_run(Event::OasisProvisioned(
-                OasisProvisioned {
-                    scenario_id: script.name.to_owned(),
-                    environment_id: environment.id.clone(),
-                },
-            )));
+        self.context.writer.emit(&NewEvent::of_run(
+            OasisEvent::Provisioned(OasisProvisioned {
+                scenario_id: script.name.to_owned(),
+                environment_id: environment.id.clone(),
+            })
+            .into(),
+        ));
         // The record must be durable before the environment is used: after a crash, it shows which
         // environment to tear down.
         if self.context.writer.flush().await.is_err() {
@@ -268,7 +266,7 @@ impl Evaluation {
             teardown: executed.teardown.clone(),
         };
         let mut events = vec![NewEvent::of_task(
-            Event::OasisScenario(scenario),
+            OasisEvent::Scenario(scenario).into(),
             task_id,
             None,
         )];

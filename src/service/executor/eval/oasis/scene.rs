@@ -22,7 +22,8 @@ use crate::domain::pack::integrity;
 use crate::ports::oasis::{Environment, ProviderFault};
 use crate::ports::{Invocation, InvocationEnd};
 use crate::protocol::json as strict;
-use crate::protocol::openwop::events::{Event, NewEvent, OasisObserved};
+use crate::protocol::oasis::events::{OasisEvent, OasisObserved};
+use crate::protocol::openwop::events::NewEvent;
 use crate::service::executor::eval::LoopEnd;
 
 /// The label of a scenario in which the agent finished without an answer.
@@ -227,7 +228,7 @@ impl Scene<'_> {
                 status: observed.status.clone(),
                 sha256: digest,
             };
-            let recorded = NewEvent::of_run(Event::OasisObserved(recorded));
+            let recorded = NewEvent::of_run(OasisEvent::Observed(recorded).into());
             self.evaluation.context.writer.emit(&recorded);
         }
         Ok(Observation {
