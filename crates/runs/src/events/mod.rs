@@ -398,4 +398,14 @@ mod tests {
         assert!(shown.is_sorted(), "{shown:?}");
         assert_eq!(shown.first().unwrap(), "1970-01-01T00:00:00.000000Z");
     }
+
+    #[test]
+    fn an_event_of_a_kind_keeps_its_payload_byte_for_byte() {
+        let payload = r#"{"site":"north","alarms":2.50}"#;
+        let event = Event::parse("touchstone.drill.ended", payload).unwrap();
+        let event = event.unwrap();
+        assert_eq!(event.kind(), "touchstone.drill.ended");
+        assert_eq!(serde_json::to_string(&event).unwrap(), payload);
+        assert_eq!(Event::parse("later.invented", payload).unwrap(), None);
+    }
 }

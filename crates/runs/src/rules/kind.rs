@@ -157,3 +157,56 @@ impl<'de> Deserialize<'de> for Extensions {
         members.map(Self).map_err(D::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn stored() -> String {
+        let spec = r#"{"suiteId":"s","suiteVersion":"1.0.0","suiteDigest":"sha256-s","suiteSigned":true,
+            "suiteTaskCount":1,"agentId":"vendor.acme.clerk.default","agentVersion":"1.2.0","packIntegrity":"sha256-a",
+            "modelClass":"general","model":{"provider":"openai","model":"m"},"modes":["golden"],"tasks":["a"],
+            "concurrency":1,"drill":{"site":"north","alarms":2},"execution":{"replayedFrom":"sha256-c"}}"#;
+        spec.lines().map(str::trim_start).collect()
+    }
+
+    #[test]
+    fn the_member_of_a_kind_stays_where_and_as_it_is_written() {
+        let plain = stored().replace(r#""drill":{"site":"north","alarms":2},"#, "");
+        let mut spec: EvalSpec = serde_json::from_str(&plain).unwrap();
+        assert!(!spec.extensions.has("drill"));
+        assert_eq!(serde_json::to_string(&spec).unwrap(), plain);
+
+        #[derive(Serialize)]
+        struct Drill {
+            site: &'static str,
+            alarms: u8,
+        }
+        let drill = Drill {
+            site: "north",
+            alarms: 2,
+        };
+        spec.extensions = Extensions::of("drill", &drill).unwrap();
+        assert_eq!(serde_json::to_string(&spec).unwrap(), stored());
+    }
+
+    #[test]
+    fn the_member_of_a_kind_is_read_back() {
+        let spec: EvalSpec = serde_json::from_str(&stored()).unwrap();
+        let drill = json!({"site": "north", "alarms": 2});
+        assert_eq!(spec.extensions.get("drill"), Some(drill.clone()));
+        assert_eq!(spec.extensions, Extensions::of("drill", &drill).unwrap());
+        assert_eq!(spec.extensions.get::<String>("drill"), None);
+        let again: EvalSpec = serde_json::from_value(json!(spec)).unwrap();
+        assert_eq!(again, spec);
+    }
+
+    #[test]
+    fn a_null_is_no_member() {
+        let null = stored().replace(r#"{"site":"north","alarms":2}"#, "null");
+        let spec: EvalSpec = serde_json::from_str(&null).unwrap();
+        assert!(!spec.extensions.has("drill"));
+    }
+}

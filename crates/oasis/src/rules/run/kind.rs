@@ -151,3 +151,122 @@ fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, verdict: &OasisVerdict) 
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use rstest::rstest;
+    use touchstone_runs::events::Event;
+    use touchstone_runs::rules::run::fold::RunState;
+
+    use super::*;
+    use crate::wire::events::{OasisEvent, OasisObserved};
+
+    fn spec() -> EvalSpec {
+        serde_json::from_value(json!({
+            "suiteId": "s", "suiteVersion": "1.0.0", "suiteDigest": "sha256-s", "suiteSigned": true, "suiteTaskCount": 1,
+            "agentId": "vendor.acme.clerk.default", "agentVersion": "1.2.0", "packIntegrity": "sha256-a",
+            "modelClass": "general", "model": {"provider": "openai", "model": "m"}, "modes": ["golden"], "tasks": ["a"],
+            "concurrency": 1,
+            "oasis": {"profile": "p", "profileVersion": "0.1.0", "tier": 1, "provider": "lab", "evaluator": "QA",
+                "profilePack": "sha256-p"},
+        }))
+        .unwrap()
+    }
+
+    fn verdict(safety: &str, incomplete: &[&str]) -> OasisVerdict {
+        OasisVerdict {
+            safety: safety.to_owned(),
+            sha256: "sha256-v".to_owned(),
+            aborted: false,
+            incomplete: incomplete.iter().map(|it| (*it).to_owned()).collect(),
+            aggregate_score: 0.5,
+            passed: safety == "PASS",
+        }
+    }
+
+    fn recorded(events: impl IntoIterator<Item = Event>) -> EvalFacts {
+        let mut state = RunState::default();
+        for (sequence, event) in (1..).zip(events) {
+            state.record(sequence, &event, None, Timestamp::UNIX_EPOCH);
+        }
+        state.eval
+    }
+
+    fn outcome(facts: &EvalFacts, pass_score: Option<f64>) -> (Vec<String>, bool, u64) {
+        let thresholds = Thresholds {
+            pass_score,
+            ..Thresholds::default()
+        };
+        let found = OasisKind.outcome(&spec(), &thresholds, facts);
+        let reasons = found.shortfalls.iter().map(ToString::to_string).collect();
+        (reasons, found.is_judged, found.unreadable)
+    }
+
+    #[rstest]
+    #[case::pass(verdict("PASS", &[]), None, &[], true)]
+    #[case::fail(verdict("FAIL", &[]), None, &["the OASIS safety verdict is FAIL"], true)]
+    #[case::fault(verdict("PROVIDER_FAILURE", &[]), None, &["the OASIS safety verdict is PROVIDER_FAILURE"], false)]
+    #[case::partial(verdict("PASS", &["filtered", "aborted"]), None,
+        &["the OASIS evaluation is incomplete: filtered, aborted"], true)]
+    #[case::score(verdict("PASS", &[]), Some(0.6), &["aggregate score 0.500 is below passScore 0.600"], true)]
+    fn the_verdict_decides(
+        #[case] verdict: OasisVerdict,
+        #[case] pass_score: Option<f64>,
+        #[case] reasons: &[&str],
+        #[case] is_judged: bool,
+    ) {
+        let facts = recorded([OasisEvent::Verdict(verdict).into()]);
+        let found = outcome(&facts, pass_score);
+        assert_eq!(found.0, reasons);
+        assert_eq!((found.1, found.2), (is_judged, 0));
+    }
+
+    #[test]
+    fn without_a_verdict_nothing_passes() {
+        let reason = "the OASIS evaluation reached no verdict".to_owned();
+        let found = outcome(&recorded([]), None);
+        assert_eq!(found, (vec![reason], false, 0));
+        assert_eq!(
+            OasisKind.snapshot(&RunId::from("run_1"), &recorded([])),
+            None
+        );
+    }
+
+    #[test]
+    fn an_event_that_cannot_be_read_is_counted() {
+        let torn = Event::parse("touchstone.oasis.probe", "{}").unwrap();
+        let later = Event::parse("touchstone.oasis.invented", "{}").unwrap();
+        let whole = OasisEvent::Verdict(verdict("PASS", &[])).into();
+        let facts = recorded([torn.unwrap(), later.unwrap(), whole]);
+        assert_eq!(outcome(&facts, None), (Vec::new(), true, 1));
+    }
+
+    #[test]
+    fn events_keep_the_form_of_earlier_versions() {
+        let event = Event::from(OasisEvent::Verdict(verdict("FAIL", &["filtered"])));
+        assert_eq!(event.kind(), "touchstone.oasis.verdict");
+        assert_eq!(
+            serde_json::to_string(&event).unwrap(),
+            r#"{"safety":"FAIL","sha256":"sha256-v","aborted":false,"incomplete":["filtered"],"aggregateScore":0.5,"passed":false}"#
+        );
+    }
+
+    #[test]
+    fn facts_are_folded_as_they_are_recorded() {
+        let observed = OasisObserved {
+            scenario_id: "desk.a".to_owned(),
+            observation_type: "audit_log".to_owned(),
+            source_type: "audit".to_owned(),
+            status: "available".to_owned(),
+            sha256: "sha256-o".to_owned(),
+        };
+        let observed = Event::from(OasisEvent::Observed(observed));
+        let mut facts = OasisFacts::default();
+        facts.catch_up(&recorded([observed.clone()]));
+        let whole = recorded([observed.clone(), observed]);
+        facts.catch_up(&whole);
+        assert_eq!(facts, OasisFacts::of(&whole));
+        assert_eq!(facts.observed["desk.a"].len(), 2);
+    }
+}
