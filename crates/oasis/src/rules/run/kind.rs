@@ -37,7 +37,7 @@ pub struct OasisOutcome {
 
 /// Whether a report is about an OASIS evaluation.
 pub fn is_reported(report: &EvalReport) -> bool {
-    report.extensions.has(NAME)
+    report.extensions.get::<OasisOutcome>(NAME).is_some()
 }
 
 impl OasisSpec {
