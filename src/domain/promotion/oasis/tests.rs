@@ -207,13 +207,17 @@ fn an_evaluation_is_as_old_as_the_facts_it_took_over() {
 fn of_many_scenarios_some_are_named() {
     let mut sample = Sample::new();
     let one = sample.facts.scenarios[1].clone();
-    sample.facts.scenarios = vec![one; 7];
+    let numbered = |number: usize| OasisScenario {
+        scenario_id: format!("desk.{number}"),
+        ..one.clone()
+    };
+    sample.facts.scenarios = (1..=7).map(numbered).collect();
     let mut policy = OasisPolicy::of("oasis-profile-desk".to_owned(), 1);
     policy.max_tolerance = Some(0.0);
     let (spec, state) = sample.recorded();
     let evaluation = Evaluation::of(&sample.run, &spec, &state);
     let unmet = unmet(&policy, CANDIDATE, evaluation, NOW);
-    assert!(unmet[0].message.ends_with("desk.b and 2 more"), "{unmet:?}");
+    assert!(unmet[0].message.ends_with("desk.5 and 2 more"), "{unmet:?}");
 }
 
 #[rstest]
