@@ -260,7 +260,7 @@ mod tests {
         let (screen, live) = (Screen::default(), Arc::<Mutex<Live>>::default());
         let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
         let bar = ProgressBar::with_draw_target(None, target);
-        bar.set_style(style(Ink::default(), 120, &live).unwrap());
+        bar.set_style(style(Ink::default(), 120, &live));
         let progress = Progress {
             bar,
             live,

@@ -47,7 +47,7 @@ impl Leased for Steps {
         }
     }
 
-    fn id(claim: &&'static str) -> &str {
+    fn id<'a>(claim: &'a &'static str) -> &'a str {
         claim
     }
 
