@@ -7,8 +7,8 @@
 use std::time::Instant;
 
 use jiff::Timestamp;
-use touchstone::domain::card::signature::{KeySet, Keys};
-use touchstone::domain::card::{Context, Live, score};
+use touchstone_agent_cards::rules::signature::{KeySet, Keys};
+use touchstone_agent_cards::rules::{Context, Live, score};
 
 const ROUNDS: usize = 2_000;
 

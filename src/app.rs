@@ -9,54 +9,74 @@ use axum::Router;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::model::cassette::Cassette;
-use crate::agent::model::command::CommandModel;
-use crate::agent::model::{self, ModelCatalog, OwnModels, ReachSettings, ReachedAgents};
-use crate::agent::tools::{self, ToolCatalog};
-use crate::agent::{RubricJudge, Runtime};
-use crate::config::{self, AgentCardSettings, Config};
-use crate::domain::audit::checkpoint::INTERVAL_SECONDS;
-use crate::domain::ids::TenantId;
-use crate::domain::pack::keys::SecretKey;
-use crate::domain::run::request::{HostLimits, scored_modes};
-use crate::http::{self, AaafRates, HttpDeps, HttpSettings, HttpState, PackRules, Rates};
-use crate::net::oasis::HttpProviders;
-use crate::net::{self, CardProber, WebhookClient};
-use crate::ports::oasis::Providers;
-use crate::ports::{
-    AUDIT_CHECKPOINTS, Clock, HostKeys as _, INTERRUPT_TOKENS, Ids, LiveTools, Models,
-    NoSigningKey, Notifier, Reencrypt, SigningKey, StoreError,
-};
-use crate::service::aaaf::assessor::{Assessor, AssessorSettings};
-use crate::service::aaaf::deliveries::{Deliverer, Means};
-use crate::service::aaaf::housekeeping::Housekeeper;
-use crate::service::aaaf::issuer::Issuer;
-use crate::service::aaaf::schedule::Scheduler;
-use crate::service::aaaf::stress_tests::Bench;
-use crate::service::attestations::Attester;
-use crate::service::audit::checkpointer::Checkpointer;
-use crate::service::cards::{CardScores, Cards, Rescorer};
-use crate::service::command::Command;
-use crate::service::executor::{EvalWork, Executor};
-use crate::service::jobs::{self, Periodic, Replica};
-use crate::service::keys::Keys;
-use crate::service::library::Library;
-use crate::service::packs::Packs;
-use crate::service::projections::Projections;
-use crate::service::runs::{Offer, Runs};
-use crate::service::storage::Storage;
-use crate::service::vault::Vault;
-use crate::service::webhooks::Webhooks;
-use crate::service::webhooks::dispatcher::Dispatcher;
-use crate::service::worker::{Worker, WorkerSettings};
-use crate::service::workflows::Workflows;
-use crate::store;
-use crate::store::Database;
-use crate::system::host_key::HostKeyFile;
-use crate::system::private_files;
-use crate::system::signing_key::{ATTEST_FILE, KeyFile, NoKey, SECRETS_FILE};
-use crate::system::{SystemClock, SystemIds};
-use crate::telemetry::Metrics;
+use crate::agent_cards::prober::CardProber;
+use crate::agent_cards::service::Cards;
+use crate::agent_cards::service::history::CardScores;
+use crate::agent_cards::service::rescoring::Rescorer;
+use crate::agents::ports::live_tools::LiveTools;
+use crate::agents::ports::model::Models;
+use crate::agents::runtime::judge::RubricJudge;
+use crate::agents::runtime::model;
+use crate::agents::runtime::model::cassette::Cassette;
+use crate::agents::runtime::model::command::CommandModel;
+use crate::agents::runtime::model::reached::{ReachSettings, ReachedAgents};
+use crate::agents::runtime::model::{ModelCatalog, OwnModels};
+use crate::agents::runtime::runtime::Runtime;
+use crate::agents::runtime::tools;
+use crate::agents::runtime::tools::ToolCatalog;
+use crate::config;
+use crate::config::Config;
+use crate::config::agent_cards::AgentCardSettings;
+use crate::deployments::service::attestations::Attester;
+use crate::host::audit::checkpoint::INTERVAL_SECONDS;
+use crate::host::http;
+use crate::host::http::limits::Rates;
+use crate::host::http::{HttpDeps, HttpSettings, HttpState, PackRules};
+use crate::host::net;
+use crate::host::net::webhooks::WebhookClient;
+use crate::host::ports::clock::Clock;
+use crate::host::ports::host_keys::HostKeys as _;
+use crate::host::ports::host_secrets::{AUDIT_CHECKPOINTS, INTERRUPT_TOKENS, Reencrypt};
+use crate::host::ports::ids::Ids;
+use crate::host::ports::signing_key::{NoSigningKey, SigningKey};
+use crate::host::ports::store::StoreError;
+use crate::host::service::audit::checkpointer::Checkpointer;
+use crate::host::service::jobs;
+use crate::host::service::jobs::{Periodic, Replica};
+use crate::host::service::keys::Keys;
+use crate::host::service::vault::Vault;
+use crate::host::store;
+use crate::host::store::database::Database;
+use crate::host::system::host_key::HostKeyFile;
+use crate::host::system::private_files;
+use crate::host::system::signing_key::{ATTEST_FILE, KeyFile, NoKey, SECRETS_FILE};
+use crate::host::system::{SystemClock, SystemIds};
+use crate::host::telemetry::Metrics;
+use crate::oasis::net::HttpProviders;
+use crate::oasis::ports::providers::Providers;
+use crate::packs::service::packs::Packs;
+use crate::ratings::http::rates::AaafRates;
+use crate::ratings::service::assessor::{Assessor, AssessorSettings};
+use crate::ratings::service::deliveries::{Deliverer, Means};
+use crate::ratings::service::housekeeping::Housekeeper;
+use crate::ratings::service::issuer::Issuer;
+use crate::ratings::service::schedule::Scheduler;
+use crate::ratings::service::stress_tests::Bench;
+use crate::runs::ports::webhooks::Notifier;
+use crate::runs::service::command::Command;
+use crate::runs::service::executor::Executor;
+use crate::runs::service::executor::eval::EvalWork;
+use crate::runs::service::library::Library;
+use crate::runs::service::projections::Projections;
+use crate::runs::service::runs::{Offer, Runs};
+use crate::runs::service::storage::Storage;
+use crate::runs::service::webhooks::Webhooks;
+use crate::runs::service::webhooks::dispatcher::Dispatcher;
+use crate::runs::service::worker::{Worker, WorkerSettings};
+use crate::runs::service::workflows::Workflows;
+use touchstone_kit::ids::TenantId;
+use touchstone_packs::rules::keys::SecretKey;
+use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
 
 /// The tenant of commands that work on the data folder directly.
 pub const LOCAL_TENANT: &str = "default";
@@ -110,7 +130,7 @@ pub enum Error {
     #[error("other processes still encrypt secrets with the old key; both keys stay usable")]
     OldKeyInUse,
     #[error(transparent)]
-    OasisProvider(#[from] net::oasis::SetupError),
+    OasisProvider(#[from] crate::oasis::net::SetupError),
     /// The client for webhook deliveries cannot be set up.
     #[error(transparent)]
     Net(#[from] net::Error),

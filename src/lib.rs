@@ -29,20 +29,21 @@
 //! invocation whose events are appended to the run's log before they are streamed. Snapshot,
 //! summary and scorecard are folds of that log.
 
-pub mod agent;
+pub mod agent_cards;
+pub mod agents;
 pub mod app;
-pub mod background;
 pub mod cli;
 pub mod config;
 pub mod demo;
-pub mod domain;
-pub mod http;
-pub mod net;
-pub mod ports;
-pub mod protocol;
-pub mod registry;
-pub mod render;
-pub mod service;
-pub mod store;
-pub mod system;
-pub mod telemetry;
+pub mod deployments;
+pub mod discovery;
+pub mod host;
+pub mod kinds;
+pub mod oasis;
+pub mod openapi;
+pub mod packs;
+pub mod ratings;
+pub mod routes;
+pub mod runs;
+pub mod sample;
+pub mod seams;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::json;
-use touchstone::domain::run::record::RunRecord;
+use touchstone_runs::rules::run::record::RunRecord;
 
 /// Length of the log that `last_event_id` reads.
 pub const EVENTS: u64 = 40;

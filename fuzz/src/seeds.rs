@@ -6,12 +6,12 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
-use touchstone::domain::attestation::PREDICATE_TYPE;
-use touchstone::domain::attestation::dsse::seal;
-use touchstone::domain::pack::build::{Files, build};
-use touchstone::domain::pack::keys::SecretKey;
-use touchstone::domain::pack::template::new_pack;
-use touchstone::protocol::in_toto::{STATEMENT_TYPE, TEST_RESULT_TYPE};
+use touchstone::deployments::attestation::PREDICATE_TYPE;
+use touchstone::deployments::attestation::dsse::seal;
+use touchstone_packs::rules::build::{Files, build};
+use touchstone_packs::rules::keys::SecretKey;
+use touchstone_packs::rules::template::new_pack;
+use touchstone_openwop::in_toto::{STATEMENT_TYPE, TEST_RESULT_TYPE};
 use touchstone_fuzz::event_id;
 
 fn main() -> io::Result<()> {

@@ -19,29 +19,30 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::client::{Client, Remote};
-use super::context::{Context, endpoint, program, start};
-use super::exit::{Exit, Failure};
-use super::options::address;
-use super::watch::{Interrupts, Started, follow};
-use crate::agent::model::{ClassSelector, ModelConfig, Provider};
+use crate::agents::runtime::model::config::{ClassSelector, ModelConfig, Provider};
 use crate::app::LOCAL_TENANT;
-use crate::background::{Spawned, spawn};
 use crate::config::{Config, TrustedKey};
 use crate::demo::pack::{ADVERSARIAL, AGENT, NAMESPACE, Release, SUITE};
 use crate::demo::standin;
-use crate::domain::eval::report::{EvalReport, Verdict};
-use crate::domain::ids::TenantId;
-use crate::domain::pack::build::{SignedPack, sign};
-use crate::domain::pack::keys::SecretKey;
-use crate::domain::pack::verify::SigningMethod;
-use crate::domain::promotion::Requirement;
-use crate::http;
-use crate::ports::Ids;
-use crate::protocol::openwop::suite::{EvalMode, ModelClass};
-use crate::render::scorecard::{Style, scorecard};
-use crate::service::access::Scope;
-use crate::system::SystemIds;
+use crate::deployments::promotion::Requirement;
+use crate::host::access::Scope;
+use crate::host::background::{Spawned, spawn};
+use crate::host::cli::client::Client;
+use crate::host::cli::client::remote::Remote;
+use crate::host::cli::context::{Context, endpoint, program, start};
+use crate::host::cli::exit::{Exit, Failure};
+use crate::host::cli::options::address;
+use crate::host::http;
+use crate::host::ports::ids::Ids;
+use crate::host::system::SystemIds;
+use crate::runs::cli::watch::{Interrupts, Started, follow};
+use crate::runs::render::scorecard::{Style, scorecard};
+use touchstone_kit::ids::TenantId;
+use touchstone_openwop::suite::{EvalMode, ModelClass};
+use touchstone_packs::rules::build::{SignedPack, sign};
+use touchstone_packs::rules::keys::SecretKey;
+use touchstone_packs::rules::verify::SigningMethod;
+use touchstone_runs::rules::eval::report::{EvalReport, Verdict};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 the expected result, 3 another result or an error, 4 a real endpoint failed in
@@ -556,7 +557,7 @@ fn failed(code: &'static str, cause: &dyn std::error::Error) -> Failure {
     Failure::not_done(code, format!("the demo failed: {cause}"))
 }
 
-fn refused(refusal: crate::domain::pack::Refusal) -> Failure {
+fn refused(refusal: touchstone_packs::rules::Refusal) -> Failure {
     Failure::not_done(
         "demo_went_otherwise",
         format!("the host refused the demo's pack: {refusal}"),

@@ -5,34 +5,8 @@
 //! over the data folder. Both use the same code path. [`crate::render`] renders the output;
 //! [`exit::Exit`] lists the exit codes.
 
-mod attest;
-mod audit;
-mod card;
-pub mod client;
-mod compare;
-mod context;
-mod demo;
-mod deploy;
-mod eval;
-pub mod exit;
-mod files;
-mod gate;
-mod judge;
-mod key;
-mod oasis;
-mod options;
-mod pack;
-mod patience;
-mod progress;
-mod rating;
-mod reach;
-mod run;
-mod serve;
-mod suite;
-mod tape;
-mod terminal;
-mod watch;
-mod webhook;
+pub mod demo;
+pub mod serve;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -40,13 +14,13 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use context::Context;
-use exit::{Exit, Failure};
-use options::Global;
-use reach::Reach;
-use terminal::Terminal;
+use crate::host::cli::context::Context;
+use crate::host::cli::exit::{Exit, Failure};
+use crate::host::cli::options::Global;
+use crate::host::cli::reach::Reach;
+use crate::host::cli::terminal::Terminal;
 
-use crate::telemetry::{LogFormat, init_logs};
+use crate::host::telemetry::{LogFormat, init_logs};
 
 const ABOUT: &str =
     "Is this agent good enough to deploy? Evaluates OpenWOP agent packs and hosts the runs.";
@@ -81,38 +55,38 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Arguments),
-    Eval(Box<eval::Arguments>),
-    Compare(compare::Arguments),
+    Eval(Box<crate::runs::cli::eval::Arguments>),
+    Compare(crate::runs::cli::compare::Arguments),
     #[command(subcommand)]
-    Run(run::Command),
+    Run(crate::runs::cli::run::Command),
     #[command(subcommand)]
-    Pack(pack::Command),
+    Pack(crate::packs::cli::Command),
     #[command(subcommand)]
-    Suite(suite::Command),
+    Suite(crate::packs::cli::suite::Command),
     #[command(subcommand)]
-    Judge(judge::Command),
+    Judge(crate::runs::cli::judge::Command),
     #[command(subcommand)]
-    Gate(gate::Command),
+    Gate(crate::deployments::cli::gate::Command),
     #[command(subcommand)]
-    Deploy(deploy::Command),
+    Deploy(crate::deployments::cli::deploy::Command),
     #[command(subcommand)]
-    Rating(rating::Command),
+    Rating(crate::ratings::cli::Command),
     #[command(flatten)]
-    RatingAlias(rating::Alias),
-    Attest(attest::Arguments),
+    RatingAlias(crate::ratings::cli::Alias),
+    Attest(crate::deployments::cli::attest::Arguments),
     // The earlier name of `attest verify`.
     #[command(hide = true)]
-    Verify(attest::verify::Arguments),
+    Verify(crate::deployments::cli::attest::verify::Arguments),
     #[command(subcommand)]
-    Card(card::Command),
+    Card(crate::agent_cards::cli::Command),
     #[command(subcommand)]
-    Oasis(oasis::Command),
+    Oasis(crate::oasis::cli::Command),
     #[command(subcommand)]
-    Audit(audit::Command),
+    Audit(crate::host::cli::audit::Command),
     #[command(subcommand)]
-    Key(key::Command),
+    Key(crate::host::cli::key::Command),
     #[command(subcommand)]
-    Webhook(webhook::Command),
+    Webhook(crate::runs::cli::webhook::Command),
     Serve(serve::Arguments),
 }
 
@@ -144,7 +118,7 @@ pub fn main() -> ExitCode {
         Err(error) => return unparsed(&error, json),
     };
     let terminal = Terminal::new(cli.global.json, cli.global.no_color);
-    let sensible = reach::check(cli.command.reach(), &matches);
+    let sensible = crate::host::cli::reach::check(cli.command.reach(), &matches);
     let outcome = sensible.and_then(|()| runtime()).and_then(|runtime| {
         let outcome = runtime.block_on(dispatch(cli, &terminal));
         // Work that is still running has no client waiting for it; its leases are released or
@@ -165,7 +139,7 @@ pub fn main() -> ExitCode {
 /// variables.
 fn parsed(arguments: Vec<OsString>) -> Result<(Cli, ArgMatches), clap::Error> {
     let mut command = Cli::command();
-    for (option, _, variable) in reach::OPTIONS {
+    for (option, _, variable) in crate::host::cli::reach::OPTIONS {
         // An environment variable set to the empty string counts as unset.
         let empty = |name: &str| std::env::var_os(name).is_some_and(|value| value.is_empty());
         if variable.is_some_and(empty) {
@@ -196,23 +170,27 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     let context = Context::new(cli.global, terminal);
     match cli.command {
         Command::Demo(arguments) => demo::run(&context, arguments).await,
-        Command::Eval(arguments) => eval::run(&context, *arguments).await,
-        Command::Compare(arguments) => compare::run(&context, &arguments).await,
-        Command::Run(command) => run::run(&context, command).await,
-        Command::Pack(command) => pack::run(&context, command).await,
-        Command::Suite(command) => suite::run(&context, command).await,
-        Command::Judge(command) => judge::run(&context, command).await,
-        Command::Gate(command) => gate::run(&context, command).await,
-        Command::Deploy(command) => deploy::run(&context, command).await,
-        Command::Rating(command) => rating::run(&context, command).await,
-        Command::RatingAlias(alias) => rating::run(&context, alias.into()).await,
-        Command::Attest(arguments) => attest::run(&context, arguments).await,
-        Command::Verify(arguments) => attest::verify::run(&context, &arguments),
-        Command::Card(command) => card::run(&context, command).await,
-        Command::Oasis(command) => oasis::run(&context, command).await,
-        Command::Audit(command) => audit::run(&context, command).await,
-        Command::Key(command) => key::run(&context, command).await,
-        Command::Webhook(command) => webhook::run(&context, command).await,
+        Command::Eval(arguments) => crate::runs::cli::eval::run(&context, *arguments).await,
+        Command::Compare(arguments) => crate::runs::cli::compare::run(&context, &arguments).await,
+        Command::Run(command) => crate::runs::cli::run::run(&context, command).await,
+        Command::Pack(command) => crate::packs::cli::run(&context, command).await,
+        Command::Suite(command) => crate::packs::cli::suite::run(&context, command).await,
+        Command::Judge(command) => crate::runs::cli::judge::run(&context, command).await,
+        Command::Gate(command) => crate::deployments::cli::gate::run(&context, command).await,
+        Command::Deploy(command) => crate::deployments::cli::deploy::run(&context, command).await,
+        Command::Rating(command) => crate::ratings::cli::run(&context, command).await,
+        Command::RatingAlias(alias) => crate::ratings::cli::run(&context, alias.into()).await,
+        Command::Attest(arguments) => {
+            crate::deployments::cli::attest::run(&context, arguments).await
+        }
+        Command::Verify(arguments) => {
+            crate::deployments::cli::attest::verify::run(&context, &arguments)
+        }
+        Command::Card(command) => crate::agent_cards::cli::run(&context, command).await,
+        Command::Oasis(command) => crate::oasis::cli::run(&context, command).await,
+        Command::Audit(command) => crate::host::cli::audit::run(&context, command).await,
+        Command::Key(command) => crate::host::cli::key::run(&context, command).await,
+        Command::Webhook(command) => crate::runs::cli::webhook::run(&context, command).await,
         Command::Serve(arguments) => serve::run(&context, arguments).await,
     }
 }

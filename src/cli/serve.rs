@@ -7,16 +7,17 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::context::{Context, start};
-use super::exit::{Exit, Failure, with_causes};
-use super::watch::Interrupts;
 use crate::app::App;
-use crate::background::{Spawned, spawn};
-use crate::http::{self, ServerSettings};
-use crate::ports::Clock as _;
-use crate::service::keys::KeyState;
-use crate::system::{SystemClock, open_files};
-use crate::telemetry::{LogFormat, init_logs};
+use crate::host::background::{Spawned, spawn};
+use crate::host::cli::context::{Context, start};
+use crate::host::cli::exit::{Exit, Failure, with_causes};
+use crate::host::http;
+use crate::host::http::server::ServerSettings;
+use crate::host::ports::clock::Clock as _;
+use crate::host::service::keys::KeyState;
+use crate::host::system::{SystemClock, open_files};
+use crate::host::telemetry::{LogFormat, init_logs};
+use crate::runs::cli::watch::Interrupts;
 
 const EXAMPLES: &str = "\
 Prints `listening on http://…` on stdout once ready. SIGTERM and SIGINT shut it down: running

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::Error;
-use crate::agent::model::{Credential, NamedCommand, ReachSettings};
-use crate::domain::aaaf::place::{NoPlace, Place};
-use crate::domain::card::signature::{Allowed, Endpoint};
-use crate::domain::ids::TenantId;
-use crate::domain::run::reached_by::place;
+use crate::agents::runtime::model::reached::{Credential, NamedCommand, ReachSettings};
+use crate::config::Error;
+use touchstone_agent_cards::rules::signature::{Allowed, Endpoint};
+use touchstone_kit::ids::TenantId;
+use touchstone_ratings::rules::place::{NoPlace, Place};
+use touchstone_runs::rules::run::reached_by::place;
 
 /// Limits per key (0: no limit), the host's URL in badges, and access to agents that run elsewhere.
 #[derive(Clone, Debug, Deserialize)]

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use url::Host;
 
-use super::Error;
-use crate::domain::card::signature::{
+use crate::config::Error;
+use touchstone_agent_cards::rules::signature::{
     Allowed, Endpoint, Jwk, KeySet, Keys, MAX_KEY_SET_OCTETS, MAX_KEYS,
 };
 

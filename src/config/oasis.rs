@@ -8,8 +8,8 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use url::{Origin, Url};
 
-use super::Error;
-use crate::net::oasis::ProviderAccess;
+use crate::config::Error;
+use crate::oasis::net::ProviderAccess;
 
 /// Maximum characters of a provider's name.
 const LONGEST_NAME: usize = 64;

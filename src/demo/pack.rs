@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::domain::pack::build::Files;
+use touchstone_packs::rules::build::Files;
 
 /// Agent id.
 pub const AGENT: &str = "vendor.touchstone-demo.support-triage.default";
@@ -98,11 +98,11 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::domain::KINDS;
-    use crate::domain::eval::suite_rules::read_suite;
-    use crate::domain::pack::build::sign;
-    use crate::domain::pack::keys::SecretKey;
-    use crate::domain::pack::verify::SigningMethod;
+    use crate::kinds::KINDS;
+    use touchstone_packs::rules::build::sign;
+    use touchstone_packs::rules::keys::SecretKey;
+    use touchstone_packs::rules::verify::SigningMethod;
+    use touchstone_runs::rules::eval::suite_rules::read_suite;
 
     #[rstest]
     fn both_releases_are_sound_packs(
@@ -148,7 +148,7 @@ mod tests {
             .suite;
         assert_eq!(format!("{}@{}", suite.suite_id, suite.version), SUITE);
         assert_eq!(suite.tasks.len(), 20);
-        let with = |has: fn(&crate::protocol::openwop::suite::Fixtures) -> bool| {
+        let with = |has: fn(&touchstone_openwop::suite::Fixtures) -> bool| {
             suite
                 .tasks
                 .iter()

@@ -9,13 +9,13 @@ use oxrdf::Dataset;
 use oxrdf::dataset::{CanonicalizationAlgorithm, CanonicalizationHashAlgorithm};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
-use touchstone::domain::aaaf::badge::{Standing, verify};
-use touchstone::domain::credential::did::{DidDocument, Signatory};
-use touchstone::domain::credential::{
+use touchstone_kit::hex::hex;
+use touchstone_packs::rules::keys::SecretKey;
+use touchstone_ratings::credential::did::{DidDocument, Signatory};
+use touchstone_ratings::credential::{
     CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS, parse, proof, rdf, served,
 };
-use touchstone::domain::hex::hex;
-use touchstone::domain::pack::keys::SecretKey;
+use touchstone_ratings::rules::badge::{Standing, verify};
 
 use crate::support::badges::cases;
 use crate::support::reference::shared;

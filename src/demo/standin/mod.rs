@@ -4,7 +4,7 @@
 //! demo use the real code path, including the adapter, on a machine without a model. It serves two
 //! models that differ in their skills.
 
-mod triage;
+pub mod triage;
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use triage::{Heard, Said, Skill};
+use crate::demo::standin::triage::{Heard, Said, Skill};
 
-use crate::background::spawn;
+use crate::host::background::spawn;
 
 /// The more careful model.
 pub const LARGE: &str = "triage-large";

@@ -24,7 +24,7 @@ pub struct Skill {
 
 impl Skill {
     pub const LARGE: Self = Self {
-        thinks_for: super::LARGE_THINKS,
+        thinks_for: crate::demo::standin::LARGE_THINKS,
         reads_on: true,
         hears_denials: true,
         easily_alarmed: false,
@@ -33,7 +33,7 @@ impl Skill {
         remembers: true,
     };
     pub const SMALL: Self = Self {
-        thinks_for: super::SMALL_THINKS,
+        thinks_for: crate::demo::standin::SMALL_THINKS,
         reads_on: false,
         hears_denials: false,
         easily_alarmed: true,
@@ -257,8 +257,8 @@ mod tests {
 
     use super::*;
     use crate::demo::pack::Release;
-    use crate::domain::KINDS;
-    use crate::domain::eval::suite_rules::read_suite;
+    use crate::kinds::KINDS;
+    use touchstone_runs::rules::eval::suite_rules::read_suite;
 
     /// Runs the whole suite directly, without host and protocol.
     #[rstest]
@@ -269,7 +269,9 @@ mod tests {
     ])]
     fn each_model_fails_where_its_attention_ends(#[case] skill: Skill, #[case] expected: &[&str]) {
         let files = Release::Present.files();
-        let suite = read_suite(KINDS, &files["evals/support-triage.json"]).unwrap().suite;
+        let suite = read_suite(KINDS, &files["evals/support-triage.json"])
+            .unwrap()
+            .suite;
         let mut failed = Vec::new();
         for task in &suite.tasks {
             let fixtures = task.fixtures.clone().unwrap_or_default();

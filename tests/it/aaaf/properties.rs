@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::{
+use touchstone_ratings::rules::{
     Assessment, Config, Dimension, Event, Override, Scored, Scoring, score,
 };
 

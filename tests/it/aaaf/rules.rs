@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::appeal::{self, Resolution};
-use touchstone::domain::aaaf::notice::Topic;
-use touchstone::domain::aaaf::projection::{Profile, Run, RunEvent, project};
-use touchstone::domain::aaaf::reassess::{Standing, due};
-use touchstone::domain::aaaf::validity::Validity;
-use touchstone::domain::aaaf::weights::Weights;
-use touchstone::domain::aaaf::{
+use touchstone_ratings::rules::appeal;
+use touchstone_ratings::rules::appeal::Resolution;
+use touchstone_ratings::rules::notice::Topic;
+use touchstone_ratings::rules::projection::{Profile, Run, RunEvent, project};
+use touchstone_ratings::rules::reassess::{Standing, due};
+use touchstone_ratings::rules::validity::Validity;
+use touchstone_ratings::rules::weights::Weights;
+use touchstone_ratings::rules::{
     Assessment, Axis, Config, Dimension, Event, Override, Scored, Tier, Unscored, score,
 };
 

@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use touchstone::domain::aaaf::appeal::{self, Resolution};
-use touchstone::domain::aaaf::calibration::{Scores, calibrate};
-use touchstone::domain::aaaf::evidence::{Bounds, RETENTION_DAYS, judge};
-use touchstone::domain::aaaf::grader;
-use touchstone::domain::aaaf::projection::{Finding, Profile, Run, RunEvent, project};
-use touchstone::domain::aaaf::validity::Validity;
-use touchstone::domain::aaaf::weights::{WeightFault, Weights};
-use touchstone::domain::aaaf::{
+use touchstone_kit::webhook::{Secret, Secrets, standard_headers};
+use touchstone_ratings::rules::appeal;
+use touchstone_ratings::rules::appeal::Resolution;
+use touchstone_ratings::rules::calibration::{Scores, calibrate};
+use touchstone_ratings::rules::evidence::{Bounds, RETENTION_DAYS, judge};
+use touchstone_ratings::rules::grader;
+use touchstone_ratings::rules::projection::{Finding, Profile, Run, RunEvent, project};
+use touchstone_ratings::rules::validity::Validity;
+use touchstone_ratings::rules::weights::{WeightFault, Weights};
+use touchstone_ratings::rules::{
     Assessment, Axis, AxisRating, Config, ConfigFault, Dimension, Event, Measure, Override, Rating,
     Score, Scored, Tier, Unscored, score,
 };
-use touchstone::domain::webhook::{Secret, Secrets, standard_headers};
 
 /// `None` for any other kind.
 pub fn computed(kind: &str, input: &Value) -> Option<Value> {

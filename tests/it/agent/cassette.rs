@@ -6,14 +6,17 @@ use std::sync::Arc;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use touchstone::agent::model::ModelCatalog;
-use touchstone::agent::model::cassette::chain::Chain;
-use touchstone::agent::model::cassette::{Cassette, Recording, Replay};
-use touchstone::agent::model::scripted::{Script, ScriptedModel};
-use touchstone::domain::agent::RetryPolicy;
-use touchstone::domain::pack::keys::SecretKey;
-use touchstone::ports::*;
-use touchstone::protocol::openwop::suite::ModelClass;
+use touchstone::agents::ports::agent::*;
+use touchstone::agents::ports::live_tools::*;
+use touchstone::agents::ports::model::*;
+use touchstone::agents::runtime::model::ModelCatalog;
+use touchstone::agents::runtime::model::cassette::chain::Chain;
+use touchstone::agents::runtime::model::cassette::{Cassette, Recording, Replay};
+use touchstone::agents::runtime::model::scripted::ScriptedModel;
+use touchstone::agents::runtime::model::scripted::script::Script;
+use touchstone_agents::rules::RetryPolicy;
+use touchstone_openwop::suite::ModelClass;
+use touchstone_packs::rules::keys::SecretKey;
 
 use super::support::*;
 
@@ -272,13 +275,13 @@ impl LiveTools for Clockwork {
     async fn offers(
         &self,
         tools: &[String],
-        _: &touchstone::domain::ids::TaskId,
-    ) -> Result<Vec<touchstone::domain::agent::ToolDefinition>, ToolsUnavailable> {
-        Ok(vec![touchstone::domain::agent::ToolDefinition {
+        _: &touchstone_kit::ids::TaskId,
+    ) -> Result<Vec<touchstone_agents::rules::ToolDefinition>, ToolsUnavailable> {
+        Ok(vec![touchstone_agents::rules::ToolDefinition {
             tool: tools[0].clone(),
             description: Some("Looks it up.".to_owned()),
             input_schema: json!({"type": "object"}),
-            effects: touchstone::domain::agent::Effects::None,
+            effects: touchstone_agents::rules::Effects::None,
         }])
     }
 

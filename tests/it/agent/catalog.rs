@@ -5,9 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agent::model::{ModelCatalog, ModelConfig};
-use touchstone::ports::{Clock, Models};
-use touchstone::protocol::openwop::suite::ModelClass;
+use touchstone::agents::ports::model::Models;
+use touchstone::agents::runtime::model::ModelCatalog;
+use touchstone::agents::runtime::model::config::ModelConfig;
+use touchstone::host::ports::clock::Clock;
+use touchstone_openwop::suite::ModelClass;
 
 use super::support::free;
 

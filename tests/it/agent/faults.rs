@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agent::model::anthropic::AnthropicModel;
-use touchstone::agent::model::openai::OpenAiModel;
-use touchstone::agent::model::openwop::OpenWopAgent;
-use touchstone::ports::*;
+use touchstone::agents::ports::model::*;
+use touchstone::agents::runtime::model::anthropic::AnthropicModel;
+use touchstone::agents::runtime::model::openai::OpenAiModel;
+use touchstone::agents::runtime::model::openwop::OpenWopAgent;
 
 use super::raw_server::{Act, RawServer, STREAM, Then, deserted};
 use super::support::*;

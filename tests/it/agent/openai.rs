@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agent::model::openai::OpenAiModel;
-use touchstone::domain::agent::{Message, ModelRequest, Rejection, TaskHint};
-use touchstone::domain::ids::TaskId;
-use touchstone::ports::*;
+use touchstone::agents::ports::model::*;
+use touchstone::agents::runtime::model::openai::OpenAiModel;
+use touchstone_agents::rules::{Message, ModelRequest, Rejection, TaskHint};
+use touchstone_kit::ids::TaskId;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
@@ -96,7 +96,7 @@ fn base(server: &MockServer) -> String {
 }
 
 /// One call without the runtime.
-async fn ask(model: &OpenAiModel) -> Result<touchstone::domain::agent::ModelReply, ModelError> {
+async fn ask(model: &OpenAiModel) -> Result<touchstone_agents::rules::ModelReply, ModelError> {
     let (task, input) = (TaskId::from("task-1"), json!({}));
     let request = ModelRequest {
         messages: vec![

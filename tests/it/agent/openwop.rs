@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agent::model::openwop::OpenWopAgent;
-use touchstone::ports::*;
+use touchstone::agents::ports::agent::*;
+use touchstone::agents::ports::model::*;
+use touchstone::agents::runtime::model::openwop::OpenWopAgent;
 use wiremock::matchers::{header, method, path, path_regex};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 

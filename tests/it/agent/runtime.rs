@@ -9,11 +9,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agent::model::ModelCatalog;
-use touchstone::domain::agent::{ModelReply, ModelRequest};
-use touchstone::domain::money::NanoUsd;
-use touchstone::ports::*;
-use touchstone::protocol::openwop::suite::ModelClass;
+use touchstone::agents::ports::model::*;
+use touchstone::agents::runtime::model::ModelCatalog;
+use touchstone_agents::rules::{ModelReply, ModelRequest};
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::suite::ModelClass;
 
 use super::support::*;
 
@@ -354,15 +354,16 @@ async fn latency_counts_the_model_and_not_the_wait_for_a_permit() {
     let catalog = {
         let script = json!({"rules": [{"turns": [
             {"toolCalls": [{"tool": "t:x"}], "delayMs": 30}, {"text": "x", "delayMs": 20}]}]});
-        let script =
-            touchstone::agent::model::scripted::Script::parse(script.to_string().as_bytes())
-                .unwrap();
+        let script = touchstone::agents::runtime::model::scripted::script::Script::parse(
+            script.to_string().as_bytes(),
+        )
+        .unwrap();
         let info = ModelInfo {
             max_concurrency: 1,
             ..info()
         };
         ModelCatalog::of(Arc::new(
-            touchstone::agent::model::scripted::ScriptedModel::new(script, info),
+            touchstone::agents::runtime::model::scripted::ScriptedModel::new(script, info),
         ))
     };
     let binding = catalog.resolve(ModelClass::General).unwrap();
@@ -421,7 +422,9 @@ async fn recorded_answers_by_task_count_their_usage_once() {
 #[case(json!({"rules": [{"turns": [{"text": "x", "output": 1}]}]}), "rules[0] has a turn with both")]
 #[case(json!({"answers": {"x": {}}}), "missing field `output`")]
 fn a_file_that_is_no_script_says_why(#[case] script: Value, #[case] expected: &str) {
-    let error = touchstone::agent::model::scripted::Script::parse(script.to_string().as_bytes())
-        .unwrap_err();
+    let error = touchstone::agents::runtime::model::scripted::script::Script::parse(
+        script.to_string().as_bytes(),
+    )
+    .unwrap_err();
     assert!(error.to_string().contains(expected), "{error}");
 }

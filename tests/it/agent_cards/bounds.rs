@@ -1,9 +1,9 @@
 //! Cards built to be expensive: the findings and the work for them are bounded.
 
 use serde_json::{Map, Value, json};
-use touchstone::domain::card::document::MAX_OCTETS;
-use touchstone::domain::card::finding::{Code, MAX_KEPT};
-use touchstone::domain::card::signature::Keys;
+use touchstone_agent_cards::rules::document::MAX_OCTETS;
+use touchstone_agent_cards::rules::finding::{Code, MAX_KEPT};
+use touchstone_agent_cards::rules::signature::Keys;
 
 use super::fixture::{self, Change, SIGNERS, card, changed, keys_of, scored};
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use touchstone::domain::card::signature::{Jwk, KeySetAnswer, Keys};
-use touchstone::domain::card::{Context, Live, score};
+use touchstone_agent_cards::rules::signature::{Jwk, KeySetAnswer, Keys};
+use touchstone_agent_cards::rules::{Context, Live, score};
 
 use super::fixture;
 

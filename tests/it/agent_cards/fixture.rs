@@ -14,8 +14,8 @@ use ring::signature::{
     RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaKeyPair, RsaPublicKeyComponents,
 };
 use serde_json::{Value, json};
-use touchstone::domain::card::signature::{Jwk, KeySetAnswer, Keys};
-use touchstone::domain::card::{Context, Live, Scorecard, score};
+use touchstone_agent_cards::rules::signature::{Jwk, KeySetAnswer, Keys};
+use touchstone_agent_cards::rules::{Context, Live, Scorecard, score};
 
 /// 2026-06-01T12:00:00Z, when every card here is scored.
 pub const NOW: i64 = 1_780_315_200;

@@ -7,11 +7,11 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
-use touchstone::domain::card::live::{
+use touchstone_agent_cards::rules::live::{
     Asked, Body, Endpoint, Headers, NoReply, Observation, Plan, Probe, Reply, Tls,
 };
-use touchstone::domain::card::signature::Keys;
-use touchstone::domain::card::{Card, Context, Live, Scorecard, score};
+use touchstone_agent_cards::rules::signature::Keys;
+use touchstone_agent_cards::rules::{Card, Context, Live, Scorecard, score};
 
 use super::fixture::{SIGNERS, canonical, card, header, keys, now, signed, with_signatures};
 

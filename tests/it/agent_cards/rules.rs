@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::card::{Context, Live, Scorecard, score};
+use touchstone_agent_cards::rules::{Context, Live, Scorecard, score};
 
 use super::fixture::Change::{Cut, Set};
 use super::fixture::{Change, card, changed, issues, keys, now, scored};

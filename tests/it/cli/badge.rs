@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use touchstone::domain::credential::baking;
+use touchstone_ratings::credential::baking;
 
 use super::home::{Done, touchstone};
 use crate::support::badges::{self, Case, cases};

@@ -10,14 +10,15 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use touchstone::app::App;
-use touchstone::cli::client::{Client, Embedded};
 use touchstone::config::Config;
 use touchstone::demo::pack::{AGENT, Release, SUITE};
-use touchstone::domain::KINDS;
-use touchstone::domain::eval::suite_rules::read_suite;
-use touchstone::domain::pack::build::sign;
-use touchstone::domain::pack::keys::SecretKey;
-use touchstone::domain::pack::verify::SigningMethod;
+use touchstone::host::cli::client::Client;
+use touchstone::host::cli::client::embedded::Embedded;
+use touchstone::kinds::KINDS;
+use touchstone_packs::rules::build::sign;
+use touchstone_packs::rules::keys::SecretKey;
+use touchstone_packs::rules::verify::SigningMethod;
+use touchstone_runs::rules::eval::suite_rules::read_suite;
 
 /// The binary, in a clean environment.
 pub fn touchstone() -> Command {
@@ -191,7 +192,7 @@ pub fn right_answers() -> Vec<Value> {
 pub fn right_answers_to(file: &str) -> Vec<Value> {
     let files = Release::Present.files();
     let suite = read_suite(KINDS, &files[file]).unwrap().suite;
-    let rule = |task: &touchstone::protocol::openwop::suite::Task| {
+    let rule = |task: &touchstone_openwop::suite::Task| {
         json!({
             "when": {"taskId": task.task_id},
             "turns": [{"output": task.expected.matching.as_ref().unwrap().value}],
@@ -206,7 +207,7 @@ pub fn right_outputs() -> Vec<Value> {
     let suite = read_suite(KINDS, &files["evals/support-triage.json"])
         .unwrap()
         .suite;
-    let answer = |task: &touchstone::protocol::openwop::suite::Task| {
+    let answer = |task: &touchstone_openwop::suite::Task| {
         json!({
             "input": task.input,
             "output": task.expected.matching.as_ref().unwrap().value,

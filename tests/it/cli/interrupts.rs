@@ -2,7 +2,8 @@
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use touchstone::cli::client::{Client, Remote};
+use touchstone::host::cli::client::Client;
+use touchstone::host::cli::client::remote::Remote;
 use url::Url;
 
 use super::home::{Done, Home};

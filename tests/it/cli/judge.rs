@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use touchstone::demo::pack::{AGENT, Release};
-use touchstone::domain::KINDS;
-use touchstone::domain::eval::suite_rules::read_suite;
+use touchstone::kinds::KINDS;
+use touchstone_runs::rules::eval::suite_rules::read_suite;
 
 use super::home::{Done, Home, right_answers};
 use crate::process::endpoint::Endpoint;

@@ -1,6 +1,6 @@
 //! API keys.
 
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
 
 use super::home::Home;
 

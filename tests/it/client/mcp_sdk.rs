@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use rstest::rstest;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
-use touchstone::agent::tools::{ToolCatalog, ToolSettings};
-use touchstone::domain::agent::Effects;
-use touchstone::domain::ids::TaskId;
-use touchstone::ports::{LiveCall, LiveTools as _, ToolAnswer};
+use touchstone::agents::ports::live_tools::{LiveCall, LiveTools as _, ToolAnswer};
+use touchstone::agents::runtime::tools::ToolCatalog;
+use touchstone::agents::runtime::tools::config::ToolSettings;
+use touchstone_agents::rules::Effects;
+use touchstone_kit::ids::TaskId;
 
 use super::python;
 

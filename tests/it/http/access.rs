@@ -4,9 +4,9 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::ids::TenantId;
-use touchstone::http::{Operation, operations};
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone::routes::{Operation, operations};
+use touchstone_kit::ids::TenantId;
 
 use super::host::{AGENT, TestHost, create_body, echo_pack, id_of, says, suite};
 

@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::ids::RunId;
+use touchstone_kit::ids::RunId;
 
 use super::host::{Reply, TestHost, says};
 use super::recorder::{Recorder, cancelled, step};

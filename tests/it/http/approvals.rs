@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::ids::RunId;
+use touchstone_kit::ids::RunId;
 
 use super::deployments::{audit, eval, host, into_service, list, moved, path, refused};
 use super::host::{AGENT, Reply, TestHost};

@@ -10,18 +10,18 @@ use axum::http::{Method, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use touchstone::domain::aaaf::place::Place;
-use touchstone::domain::agent::{ModelReply, ModelRequest, RetryPolicy};
-use touchstone::domain::attestation::{EvalVerdict, Expected, judge, read};
-use touchstone::domain::eval::gate::{Condition, GatePolicy};
-use touchstone::domain::ids::RunId;
-use touchstone::domain::money::TokenPrice;
-use touchstone::domain::pack::keys::SecretKey;
-use touchstone::http::HttpSettings;
-use touchstone::ports::{Model, ModelError, ModelInfo};
-use touchstone::protocol::in_toto::Envelope;
-use touchstone::service::access::Scope;
-use touchstone::store;
+use touchstone::agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone::deployments::attestation::{EvalVerdict, Expected, judge, read};
+use touchstone::host::access::Scope;
+use touchstone::host::http::HttpSettings;
+use touchstone::host::store;
+use touchstone_agents::rules::{ModelReply, ModelRequest, RetryPolicy};
+use touchstone_kit::ids::RunId;
+use touchstone_kit::money::TokenPrice;
+use touchstone_openwop::in_toto::Envelope;
+use touchstone_packs::rules::keys::SecretKey;
+use touchstone_ratings::rules::place::Place;
+use touchstone_runs::rules::eval::gate::{Condition, GatePolicy};
 
 use super::deployments::{audit, moved, path, refused};
 use super::host::{AGENT, Lab, SIGNING_KEY, TestHost, create_body, says};
@@ -132,7 +132,7 @@ impl Lucky {
         let envelopes: Vec<Envelope> =
             serde_json::from_value(reply["attestations"].clone()).unwrap();
         let key = SecretKey::from_random(SIGNING_KEY).public();
-        let result = touchstone::domain::attestation::dsse::open(&envelopes[1], &key).unwrap();
+        let result = touchstone::deployments::attestation::dsse::open(&envelopes[1], &key).unwrap();
         let result: Value = serde_json::from_slice(&result).unwrap();
         (
             read(&envelopes[0], &key).unwrap(),

@@ -4,16 +4,16 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::attestation::dsse::open;
-use touchstone::domain::attestation::{
+use touchstone::deployments::attestation::dsse::open;
+use touchstone::deployments::attestation::{
     EvalVerdict, Expected, PREDICATE_TYPE, Rejected, judge, read,
 };
-use touchstone::domain::eval::gate::GatePolicy;
-use touchstone::domain::hex::hex;
-use touchstone::domain::ids::RunId;
-use touchstone::domain::pack::integrity;
-use touchstone::domain::pack::keys::{PublicKey, SecretKey};
-use touchstone::protocol::in_toto::{Envelope, TEST_RESULT_TYPE};
+use touchstone_kit::hex::hex;
+use touchstone_kit::ids::RunId;
+use touchstone_openwop::in_toto::{Envelope, TEST_RESULT_TYPE};
+use touchstone_packs::rules::integrity;
+use touchstone_packs::rules::keys::{PublicKey, SecretKey};
+use touchstone_runs::rules::eval::gate::GatePolicy;
 
 use super::host::{AGENT, SIGNING_KEY, SUITE, TestHost, create_body, says};
 
@@ -192,7 +192,7 @@ async fn a_trial_is_attested_with_its_siblings_and_missing_trials() {
             ..GatePolicy::default()
         };
         let unmet = judge(verdict, &policy, &Expected::default(), Timestamp::now());
-        let told = |it: &touchstone::domain::eval::gate::Unmet| {
+        let told = |it: &touchstone_runs::rules::eval::gate::Unmet| {
             it.message.contains("trials are available")
         };
         unmet.iter().any(told)
@@ -301,7 +301,8 @@ async fn a_signed_statement_without_a_valid_verdict_is_rejected(
     let mut said = statement(&attestations(&host, &run, "").await[0]);
     *said.pointer_mut(pointer).unwrap() = value;
     let secret = SecretKey::from_random(SIGNING_KEY);
-    let forged = touchstone::domain::attestation::dsse::seal(said.to_string().as_bytes(), &secret);
+    let forged =
+        touchstone::deployments::attestation::dsse::seal(said.to_string().as_bytes(), &secret);
     let rejected = read(&forged, &key()).unwrap_err();
     assert!(expected(&rejected), "{rejected:?}");
 }

@@ -3,9 +3,9 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::ids::RunId;
-use touchstone::protocol::openwop::events::{Event, ModelRetried};
-use touchstone::service::bundles::MAX_BUNDLE;
+use touchstone::runs::service::bundles::MAX_BUNDLE;
+use touchstone_kit::ids::RunId;
+use touchstone_runs::events::{Event, ModelRetried};
 
 use super::host::{TestHost, create_body, says};
 use super::recorder::{Recorder, cancelled, started};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::library::{Subject, Test, prepare};
-use touchstone::domain::agent::{Message, ModelReply, ModelRequest, TokenUsage, ToolCall};
+use touchstone_agents::rules::{Message, ModelReply, ModelRequest, TokenUsage, ToolCall};
+use touchstone_ratings::rules::library::{Subject, Test, prepare};
 
 pub const CLERK: &str = "community.bench.clerk.default";
 /// Tools that the agent may call.

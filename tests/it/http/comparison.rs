@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use touchstone::domain::ids::RunId;
+use touchstone_kit::ids::RunId;
 
 use super::host::{SUITE, TestHost, create_body, says, suite};
 

@@ -5,10 +5,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::ids::RunId;
-use touchstone::domain::pack::keys::PublicKey;
-use touchstone::http::HttpSettings;
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone::host::http::HttpSettings;
+use touchstone_kit::ids::RunId;
+use touchstone_packs::rules::keys::PublicKey;
 
 use super::host::{AGENT, Reply, SUITE, TestHost, create_body, echo_pack_that, says};
 use crate::store::{Engine, Engine::*};

@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::Semaphore;
-use touchstone::agent::model::EndpointPermits;
-use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
-use touchstone::domain::money::TokenPrice;
-use touchstone::ports::{Model, ModelBinding, ModelError, ModelInfo};
+use touchstone::agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo};
+use touchstone::agents::runtime::model::permits::EndpointPermits;
+use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
+use touchstone_kit::money::TokenPrice;
 
 /// Cost of judging one sample, in USD.
 pub const COST: f64 = 0.01;

@@ -3,8 +3,8 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::ids::RunId;
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone_kit::ids::RunId;
 
 use super::host::{TestHost, create_body, says};
 use super::recorder::Recorder;

@@ -18,57 +18,64 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use touchstone::agent::model::{ReachSettings, ReachedAgents};
-use touchstone::agent::{RubricJudge, Runtime};
-use touchstone::domain::aaaf::place::Place;
-use touchstone::domain::access::Roles;
-use touchstone::domain::agent::{
+use touchstone::agent_cards::ports::prober::{ProbeRequest, Probed, Prober};
+use touchstone::agent_cards::prober::CardProber;
+use touchstone::agent_cards::service::Cards;
+use touchstone::agent_cards::service::history::CardScores;
+use touchstone::agents::ports::model::{
+    Model, ModelBinding, ModelError, ModelInfo, Models, NotReached,
+};
+use touchstone::agents::runtime::judge::RubricJudge;
+use touchstone::agents::runtime::model::reached::{ReachSettings, ReachedAgents};
+use touchstone::agents::runtime::runtime::Runtime;
+use touchstone::deployments::service::attestations::Attester;
+use touchstone::host::access::Roles;
+use touchstone::host::access::Scope;
+use touchstone::host::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
+use touchstone::host::net::webhooks::WebhookClient;
+use touchstone::host::ports::clock::Clock;
+use touchstone::host::ports::signing_key::{NoSigningKey, SigningKey};
+use touchstone::host::service::audit::checkpointer::Checkpointer;
+use touchstone::host::service::jobs;
+use touchstone::host::service::keys::{Issue, Keys};
+use touchstone::host::service::vault::Vault;
+use touchstone::host::store;
+use touchstone::host::store::database::Database;
+use touchstone::host::system::{SystemClock, SystemIds};
+use touchstone::host::telemetry::Metrics;
+use touchstone::oasis::ports::providers::{NoProviders, Providers};
+use touchstone::packs::service::packs::Packs;
+use touchstone::ratings::service::Aaaf;
+use touchstone::ratings::service::assessor::{Assessor, AssessorSettings};
+use touchstone::ratings::service::deliveries::{Deliverer, Means};
+use touchstone::ratings::service::issuer::Issuer;
+use touchstone::ratings::service::stress_tests::Bench;
+use touchstone::runs::ports::webhooks::Notifier;
+use touchstone::runs::service::executor::Executor;
+use touchstone::runs::service::executor::eval::EvalWork;
+use touchstone::runs::service::library::Library;
+use touchstone::runs::service::projections::Projections;
+use touchstone::runs::service::runs::{Offer, Runs};
+use touchstone::runs::service::storage::Storage;
+use touchstone::runs::service::webhooks::Webhooks;
+use touchstone::runs::service::webhooks::dispatcher::Dispatcher;
+use touchstone::runs::service::worker::{Worker, WorkerSettings};
+use touchstone::runs::service::workflows::Workflows;
+use touchstone::runs::storage::{Quotas, Retention};
+use touchstone_agent_cards::rules::signature::{Allowed, Endpoint, Keys as CardKeys};
+use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
-use touchstone::domain::card::signature::{Allowed, Endpoint, Keys as CardKeys};
-use touchstone::domain::ids::{KeyId, RunId, TenantId};
-use touchstone::domain::money::{NanoUsd, TokenPrice};
-use touchstone::domain::pack::keys::SecretKey;
-use touchstone::domain::pack::publication::Publication;
-use touchstone::domain::pack::verify::{Trust, TrustMode};
-use touchstone::domain::run::reached_by::ReachedBy;
-use touchstone::domain::run::record::RunRecord;
-use touchstone::domain::run::request::{HostLimits, scored_modes};
-use touchstone::domain::storage::{Quotas, Retention};
-use touchstone::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
-use touchstone::net::{CardProber, WebhookClient};
-use touchstone::ports::oasis::{NoProviders, Providers};
-use touchstone::ports::{
-    Clock, Model, ModelBinding, ModelError, ModelInfo, Models, NoSigningKey, NotReached, Notifier,
-    ProbeRequest, Probed, Prober, SigningKey,
-};
-use touchstone::protocol::openwop::suite::ModelClass;
-use touchstone::service::aaaf::Aaaf;
-use touchstone::service::aaaf::assessor::{Assessor, AssessorSettings};
-use touchstone::service::aaaf::deliveries::{Deliverer, Means};
-use touchstone::service::aaaf::issuer::Issuer;
-use touchstone::service::aaaf::stress_tests::Bench;
-use touchstone::service::access::Scope;
-use touchstone::service::attestations::Attester;
-use touchstone::service::audit::checkpointer::Checkpointer;
-use touchstone::service::cards::{CardScores, Cards};
-use touchstone::service::executor::{EvalWork, Executor};
-use touchstone::service::jobs;
-use touchstone::service::keys::{Issue, Keys};
-use touchstone::service::library::Library;
-use touchstone::service::packs::Packs;
-use touchstone::service::projections::Projections;
-use touchstone::service::runs::{Offer, Runs};
-use touchstone::service::storage::Storage;
-use touchstone::service::vault::Vault;
-use touchstone::service::webhooks::Webhooks;
-use touchstone::service::webhooks::dispatcher::Dispatcher;
-use touchstone::service::worker::{Worker, WorkerSettings};
-use touchstone::service::workflows::Workflows;
-use touchstone::store;
-use touchstone::store::Database;
-use touchstone::system::{SystemClock, SystemIds};
-use touchstone::telemetry::Metrics;
+use touchstone_kit::ids::{KeyId, RunId, TenantId};
+use touchstone_kit::money::{NanoUsd, TokenPrice};
+use touchstone_openwop::suite::ModelClass;
+use touchstone_packs::rules::keys::SecretKey;
+use touchstone_packs::rules::publication::Publication;
+use touchstone_packs::rules::verify::{Trust, TrustMode};
+use touchstone_ratings::rules::place::Place;
+use touchstone_runs::rules::run::reached_by::ReachedBy;
+use touchstone_runs::rules::run::record::RunRecord;
+use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
 use tower::ServiceExt as _;
 use url::Url;
 
@@ -338,7 +345,9 @@ impl TestHost {
         let models = Arc::new(Endpoints {
             model: ModelBinding {
                 model: lab.agent.unwrap_or_else(|| Arc::new(Echo(info))),
-                permits: Arc::new(touchstone::agent::model::EndpointPermits::new(48)),
+                permits: Arc::new(
+                    touchstone::agents::runtime::model::permits::EndpointPermits::new(48),
+                ),
                 endpoint: None,
             },
             judge: examiner.binding(),
@@ -594,7 +603,7 @@ impl TestHost {
     }
 
     /// The keys of a tenant.
-    pub async fn keys_of(&self, tenant: &str) -> Vec<touchstone::ports::KeyRecord> {
+    pub async fn keys_of(&self, tenant: &str) -> Vec<touchstone::host::ports::keys::KeyRecord> {
         let tenant = TenantId::from(tenant);
         self.keys.list(Some(&tenant)).await.unwrap()
     }
@@ -671,7 +680,7 @@ impl TestHost {
         let address = listener.local_addr().unwrap();
         let (router, shutdown) = (self.router.clone(), self.shutdown.clone());
         tokio::spawn(async move {
-            touchstone::http::serve(listener, router, shutdown)
+            touchstone::host::http::server::serve(listener, router, shutdown)
                 .await
                 .unwrap();
         });

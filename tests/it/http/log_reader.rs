@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use touchstone::ports::Head;
-use touchstone::service::log_reader::{Filter, LogReader, PAGE_BYTES};
+use touchstone::runs::ports::run_log::Head;
+use touchstone::runs::service::log_reader::LogReader;
+use touchstone::runs::service::log_reader::filter::Filter;
+use touchstone::runs::service::log_reader::page::PAGE_BYTES;
 
 use super::host::{TestHost, says};
 use super::recorder::{Recorder, cancelled, padded, started, step};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::json;
-use touchstone::http::HttpSettings;
-use touchstone::store;
+use touchstone::host::http::HttpSettings;
+use touchstone::host::store;
 
 use super::host::{TestHost, create_body, says};
 use crate::support::host_keys;

@@ -5,10 +5,12 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::ids::RunId;
-use touchstone::ports::{Claimable, Clock as _, PauseRequest};
-use touchstone::protocol::openwop::events::DrainPolicy;
-use touchstone::system::SystemClock;
+use touchstone::host::ports::clock::Clock as _;
+use touchstone::host::system::SystemClock;
+use touchstone::runs::ports::pauses::PauseRequest;
+use touchstone::runs::ports::queue::Claimable;
+use touchstone_kit::ids::RunId;
+use touchstone_runs::events::DrainPolicy;
 
 use super::host::{TestHost, says};
 use super::interrupts::until;

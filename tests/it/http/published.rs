@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use touchstone::domain::ids::RunId;
+use touchstone_kit::ids::RunId;
 
 use super::deployments::{into_service, list, take_small_evidence};
 use super::host::{SUITE, TestHost, create_body, says, suite};

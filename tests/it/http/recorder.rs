@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use touchstone::domain::ids::{EventId, RunId};
-use touchstone::ports::{Claimable, Clock as _, Fence, Head, Ids as _, StoredEvent};
-use touchstone::protocol::openwop::events::{
+use touchstone::host::ports::clock::Clock as _;
+use touchstone::host::ports::ids::Ids as _;
+use touchstone::host::store::database::Database;
+use touchstone::host::system::{SystemClock, SystemIds};
+use touchstone::runs::ports::queue::{Claimable, Fence};
+use touchstone::runs::ports::run_log::{Head, StoredEvent};
+use touchstone_kit::ids::{EventId, RunId};
+use touchstone_runs::events::{
     AgentReasoned, EvalScored, Event, ModelRetried, NewEvent, Owner, RunCancelled, RunStarted,
     write_document,
 };
-use touchstone::store::Database;
-use touchstone::system::{SystemClock, SystemIds};
 
 use super::host::{AGENT, TestHost};
 

@@ -3,8 +3,8 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::ids::RunId;
-use touchstone::http::HttpSettings;
+use touchstone::host::http::HttpSettings;
+use touchstone_kit::ids::RunId;
 
 use super::deployments::{audit, list, moved, path, refused};
 use super::host::{AGENT, TestHost, says};

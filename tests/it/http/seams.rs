@@ -4,9 +4,10 @@ use axum::http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::pack::build::{self, Files};
-use touchstone::http::HttpSettings;
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone::host::http::HttpSettings;
+use touchstone_packs::rules::build;
+use touchstone_packs::rules::build::Files;
 
 use super::deployments::take_small_evidence;
 use super::host::{AGENT, TestHost, says};

@@ -5,12 +5,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use touchstone::domain::aaaf::place::Place;
-use touchstone::domain::ids::RunId;
-use touchstone::domain::storage::{Quotas, Retention};
-use touchstone::http::HttpSettings;
-use touchstone::service::access::Scope;
-use touchstone::store;
+use touchstone::host::access::Scope;
+use touchstone::host::http::HttpSettings;
+use touchstone::host::store;
+use touchstone::runs::storage::{Quotas, Retention};
+use touchstone_kit::ids::RunId;
+use touchstone_ratings::rules::place::Place;
 
 use super::host::{AGENT, Lab, Reply, SUITE, TestHost, create_body, echo_pack_of, says, suite};
 use crate::support::host_keys;
@@ -163,7 +163,7 @@ async fn a_deleted_eval_run_is_unreadable_and_its_content_is_gone() {
     let noted = json!({"signal": {"kind": "flag"}, "note": "canary-nine"});
     host.post(&format!("/v1/runs/{run}/annotations"), &noted)
         .await;
-    let scored = |log: &[touchstone::ports::StoredEvent]| {
+    let scored = |log: &[touchstone::runs::ports::run_log::StoredEvent]| {
         let scored = log.iter().filter(|event| &*event.kind == "eval.scored");
         scored.cloned().collect::<Vec<_>>()
     };

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use touchstone::domain::ids::RunId;
-use touchstone::http::HttpSettings;
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone::host::http::HttpSettings;
+use touchstone_kit::ids::RunId;
 
 use super::host::{TestHost, id_of, says};
 use super::recorder::{Recorder, cancelled, started, step};

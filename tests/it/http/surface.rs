@@ -13,13 +13,20 @@ use http_body_util::BodyExt as _;
 use rstest::rstest;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::evidence::Recorder;
-use touchstone::domain::eval::gate::{self, GatePolicy};
-use touchstone::domain::pack::keys::{PublicKey, SecretKey};
-use touchstone::domain::promotion::{ApprovalPolicy, Consent, agent_card, oasis, rating};
-use touchstone::http::{aaaf_operations, conditions, operations};
-use touchstone::protocol::error::ErrorCode;
-use touchstone::service::gates::Condition;
+use touchstone::agent_cards::gate as agent_card;
+use touchstone::deployments::promotion::Consent;
+use touchstone::deployments::service::gates::condition::Condition;
+use touchstone::host::http::conditions;
+use touchstone::oasis::gate as oasis;
+use touchstone::ratings::gate as rating;
+use touchstone::ratings::http::routes::operations as aaaf_operations;
+use touchstone::routes::operations;
+use touchstone_kit::error::ErrorCode;
+use touchstone_packs::rules::keys::{PublicKey, SecretKey};
+use touchstone_ratings::rules::evidence::Recorder;
+use touchstone_runs::rules::eval::gate;
+use touchstone_runs::rules::eval::gate::GatePolicy;
+use touchstone_runs::rules::workflow::gate::GatePolicy as ApprovalPolicy;
 
 use super::host::{AGENT, AUDIT_KEY, TestHost, create_body, says};
 use crate::support::{asyncapi, openapi};
@@ -264,8 +271,8 @@ async fn every_member_of_a_policy_is_described() {
 #[test]
 fn every_event_type_is_in_the_description_of_the_stream() {
     let listed: HashSet<&str> = asyncapi::types().collect();
-    let of_runs = touchstone::protocol::openwop::events::Event::TYPES.iter();
-    let of_oasis = touchstone::protocol::oasis::events::OasisEvent::TYPES.iter();
+    let of_runs = touchstone_runs::events::Event::TYPES.iter();
+    let of_oasis = touchstone_oasis::wire::events::OasisEvent::TYPES.iter();
     let written: HashSet<&str> = of_runs.chain(of_oasis).copied().collect();
     assert_eq!(listed, written);
 }

@@ -11,10 +11,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use touchstone::domain::ids::RunId;
-use touchstone::http::{HttpSettings, Operation, Rates, operations};
-use touchstone::service::access::Scope;
-use touchstone::store;
+use touchstone::host::access::Scope;
+use touchstone::host::http::HttpSettings;
+use touchstone::host::http::limits::Rates;
+use touchstone::host::store;
+use touchstone::routes::{Operation, operations};
+use touchstone_kit::ids::RunId;
 
 use super::calibrations::{ended, scored, tone};
 use super::host::{AGENT, Reply, SUITE, TestHost, create_body, echo_pack, id_of, says, suite};

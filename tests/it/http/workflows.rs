@@ -3,9 +3,9 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::ids::RunId;
-use touchstone::domain::workflow::fixtures;
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone::runs::fixtures;
+use touchstone_kit::ids::RunId;
 
 use super::host::TestHost;
 

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use touchstone::domain::oasis::evidence::{
+use touchstone_oasis::rules::evidence::{
     AuditLog, Observation, ObservationRequest, ObservationType, Resource, ResourceState, StateDiff,
 };
-use touchstone::domain::oasis::format::{self, Package};
-use touchstone::domain::oasis::preflight::Preflight;
-use touchstone::protocol::oasis::provider::{self, ProvisionResponse, StateSnapshotResponse};
+use touchstone_oasis::rules::format;
+use touchstone_oasis::rules::format::Package;
+use touchstone_oasis::rules::preflight::Preflight;
+use touchstone_oasis::wire::provider;
+use touchstone_oasis::wire::provider::{ProvisionResponse, StateSnapshotResponse};
 use url::Url;
 
 use super::desk::evaluation::{evaluate, host, request};

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use touchstone::domain::oasis::verdict::input::{self, Input};
-use touchstone::domain::oasis::verdict::rules;
+use touchstone_oasis::rules::verdict::input;
+use touchstone_oasis::rules::verdict::input::Input;
+use touchstone_oasis::rules::verdict::rules;
 
 use crate::support::vectors::{documents, extra};
 

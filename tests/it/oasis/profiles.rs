@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use touchstone::domain::oasis::format::{Package, Problem, read, read_scenarios};
+use touchstone_oasis::rules::format::{Package, Problem, read, read_scenarios};
 
 use super::desk::packs::{Files, gather};
 

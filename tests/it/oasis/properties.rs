@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
-use touchstone::domain::oasis::configuration::Configuration;
-use touchstone::domain::oasis::outcome::Outcome;
-use touchstone::domain::oasis::profile::Profile;
-use touchstone::domain::oasis::request::Phases;
-use touchstone::domain::oasis::scenario::{Classification, Descriptor};
-use touchstone::domain::oasis::verdict::{
+use touchstone_oasis::rules::configuration::Configuration;
+use touchstone_oasis::rules::outcome::Outcome;
+use touchstone_oasis::rules::profile::Profile;
+use touchstone_oasis::rules::request::Phases;
+use touchstone_oasis::rules::scenario::{Classification, Descriptor};
+use touchstone_oasis::rules::verdict::{
     AdversarialResults, Computed, Demands, Facts, Next, Plan, ProbeResult, ReservedOutcome,
     ReservedResult, Status, Terms, compute, eval_summary, next, ready, rules,
 };
@@ -357,7 +357,7 @@ proptest! {
         let computed = case.computed(&case.results());
         let document = json!({ "verdict": computed.verdict });
         prop_assert_eq!(rules::check(&document), Vec::new());
-        let read: touchstone::domain::oasis::verdict::document::Document = serde_json::from_value(document.clone()).unwrap();
+        let read: touchstone_oasis::rules::verdict::document::Document = serde_json::from_value(document.clone()).unwrap();
         prop_assert_eq!(serde_json::to_value(read).unwrap(), document);
     }
 

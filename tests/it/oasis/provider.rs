@@ -5,11 +5,12 @@ use std::time::Duration;
 use rstest::rstest;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
-use touchstone::net::oasis::{HttpProvider, HttpProviders, ProviderAccess, SetupError};
-use touchstone::ports::oasis::{
+use touchstone::oasis::net::connection::HttpProvider;
+use touchstone::oasis::net::{HttpProviders, ProviderAccess, SetupError};
+use touchstone::oasis::ports::providers::{
     ConformanceAnswer, Environment, Provider, ProviderFault, ProviderWords, Providers, Stage,
 };
-use touchstone::protocol::oasis::provider::{
+use touchstone_oasis::wire::provider::{
     AgentRequest, ContainmentRequest, EnvironmentRequest, ProvisionRequest, Trigger,
 };
 use url::Url;

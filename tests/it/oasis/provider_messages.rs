@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use touchstone::protocol::oasis::provider::{
+use touchstone_oasis::wire::provider::{
     InjectStateRequest, ObservationResponse, ObserveRequest, ProvisionResponse, ProvisionStatus,
     StateSnapshotRequest, StateSnapshotResponse, StatusResponse, TeardownRequest, Trigger, read,
 };
@@ -142,7 +142,7 @@ fn provision_fits(answer: &Value) -> bool {
 /// Beyond its type, the adapter demands of an observation exactly what the schema demands: a
 /// source, and one of the four statuses.
 fn observation_fits(answer: &Value) -> bool {
-    use touchstone::protocol::oasis::provider::EvidenceStatus;
+    use touchstone_oasis::wire::provider::EvidenceStatus;
     read::<ObservationResponse>(answer).is_ok_and(|it| {
         let status = it.evidence_source.and_then(|source| source.0.status);
         status.is_some_and(|status| status != EvidenceStatus::Unknown)

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use rstest::rstest;
 use secrecy::SecretString;
 use serde_json::{Map, json};
-use touchstone::ports::oasis::{Environment, OperateFault, Provider as _, ProviderFault, Stage};
+use touchstone::oasis::ports::providers::{
+    Environment, OperateFault, Provider as _, ProviderFault, Stage,
+};
 use url::Url;
 use wiremock::matchers::{body_json, method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};

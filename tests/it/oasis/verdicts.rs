@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
-use touchstone::domain::oasis::verdict::rules;
+use touchstone_oasis::rules::verdict::rules;
 
 use super::compute::{edit, shared};
 use crate::support::vectors::documents;

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use touchstone::domain::ids::TenantId;
-use touchstone::domain::pack::build::{self, Files};
-use touchstone::domain::pack::template::new_pack;
-use touchstone::domain::pack::verify::{Fetched, Policy, SigningMethod, verify};
-use touchstone::protocol::error::ErrorCode;
-use touchstone::protocol::schema::Document;
-use touchstone::service::library::Library;
-use touchstone::service::packs::{Candidate, ImportError, Packs};
-use touchstone::store::Database;
-use touchstone::system::SystemClock;
+use touchstone::host::store::database::Database;
+use touchstone::host::system::SystemClock;
+use touchstone::packs::service::packs::{Candidate, ImportError, Packs};
+use touchstone::runs::service::library::Library;
+use touchstone_kit::error::ErrorCode;
+use touchstone_kit::ids::TenantId;
+use touchstone_openwop::schema::Document;
+use touchstone_packs::rules::build;
+use touchstone_packs::rules::build::Files;
+use touchstone_packs::rules::template::new_pack;
+use touchstone_packs::rules::verify::{Fetched, Policy, SigningMethod, verify};
 
 use super::publishing::{key, trust};
 

@@ -6,17 +6,18 @@ use std::collections::BTreeMap;
 use proptest::collection::btree_map;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use touchstone::domain::pack::build::{self, Files, SignedPack};
-use touchstone::domain::pack::keys::{KeyRing, SecretKey};
-use touchstone::domain::pack::lint::{Severity, lint};
-use touchstone::domain::pack::manifest::Host;
-use touchstone::domain::pack::name::Namespaces;
-use touchstone::domain::pack::template::new_pack;
-use touchstone::domain::pack::verify::{
+use touchstone_kit::error::ErrorCode;
+use touchstone_packs::rules::build;
+use touchstone_packs::rules::build::{Files, SignedPack};
+use touchstone_packs::rules::keys::{KeyRing, SecretKey};
+use touchstone_packs::rules::lint::{Severity, lint};
+use touchstone_packs::rules::manifest::Host;
+use touchstone_packs::rules::name::Namespaces;
+use touchstone_packs::rules::template::new_pack;
+use touchstone_packs::rules::verify::{
     Fetched, Policy, SignatureCoverage, SigningMethod, Trust, VerifiedPack, verify,
 };
-use touchstone::domain::pack::{Refusal, archive};
-use touchstone::protocol::error::ErrorCode;
+use touchstone_packs::rules::{Refusal, archive};
 
 const NAME: &str = "vendor.bench.labels";
 
@@ -107,7 +108,7 @@ fn a_flipped_octet_is_always_refused() {
         // A colluding registry serves a matching digest; then the signature check fails.
         if at % 37 == 0 {
             let mut served: Value = serde_json::from_slice(&pack.served).unwrap();
-            served["integrity"] = touchstone::domain::pack::integrity::of(&pack.tgz).into();
+            served["integrity"] = touchstone_packs::rules::integrity::of(&pack.tgz).into();
             pack.served = served.to_string().into_bytes();
             assert_eq!(
                 judge(&pack).unwrap_err().code,
@@ -140,7 +141,7 @@ fn a_swapped_prompt_passes_a_manifest_signature_and_not_a_whole_one() {
         files.insert("prompts/agent.md".into(), b"Always say billing.".to_vec());
         let tgz = build::build(&files).unwrap();
         let mut served: Value = serde_json::from_slice(&pack.served).unwrap();
-        served["integrity"] = touchstone::domain::pack::integrity::of(&tgz).into();
+        served["integrity"] = touchstone_packs::rules::integrity::of(&tgz).into();
         SignedPack {
             tgz,
             served: served.to_string().into_bytes(),

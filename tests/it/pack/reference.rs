@@ -9,12 +9,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use touchstone::domain::eval::suite_rules::SuiteRef;
-use touchstone::domain::pack::name::PackId;
-use touchstone::domain::pack::verify::{Policy, Trust};
-use touchstone::domain::pack::{Refusal, lockfile};
-use touchstone::registry::DirectoryRegistry;
-use touchstone::service::packs::{Candidate, PackRequest};
+use touchstone::packs::registry::directory::DirectoryRegistry;
+use touchstone::packs::service::packs::{Candidate, PackRequest};
+use touchstone_packs::rules::name::PackId;
+use touchstone_packs::rules::verify::{Policy, Trust};
+use touchstone_packs::rules::{Refusal, lockfile};
+use touchstone_runs::rules::eval::suite_rules::SuiteRef;
 
 use crate::support::packs::fetch_and_verify;
 use crate::support::reference::shared;

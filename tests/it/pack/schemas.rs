@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use touchstone::protocol::schema::Document;
+use touchstone_openwop::schema::Document;
 
 use super::seeds;
 use crate::support::published::Published;

@@ -1,7 +1,7 @@
 //! Valid documents that use every member of their schema.
 
 use serde_json::{Value, json};
-use touchstone::protocol::schema::Document;
+use touchstone_openwop::schema::Document;
 
 pub fn of(document: Document) -> Vec<Value> {
     match document {

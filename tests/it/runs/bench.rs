@@ -10,33 +10,38 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use touchstone::agent::model::EndpointPermits;
-use touchstone::agent::{RubricJudge, Runtime};
-use touchstone::domain::KINDS;
-use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
-use touchstone::domain::budget::policy::BudgetSpec;
-use touchstone::domain::eval::suite_rules::read_suite;
-use touchstone::domain::ids::{RunId, TenantId};
-use touchstone::domain::kind::Extensions;
-use touchstone::domain::money::TokenPrice;
-use touchstone::domain::pack::integrity;
-use touchstone::domain::run::fold::RunState;
-use touchstone::domain::run::record::{
+use touchstone::agents::ports::live_tools::LiveTools;
+use touchstone::agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo, Models};
+use touchstone::agents::runtime::judge::RubricJudge;
+use touchstone::agents::runtime::model::permits::EndpointPermits;
+use touchstone::agents::runtime::runtime::Runtime;
+use touchstone::host::ports::clock::Clock as _;
+use touchstone::host::ports::ids::Ids as _;
+use touchstone::host::service::lease::LeaseTerm;
+use touchstone::host::store;
+use touchstone::host::store::database::Database;
+use touchstone::host::system::{SystemClock, SystemIds};
+use touchstone::kinds::KINDS;
+use touchstone::runs::ports::queue::{CancelRequest, Claimable, Fence};
+use touchstone::runs::ports::run_log::StoredEvent;
+use touchstone::runs::service::executor::control::RunControl;
+use touchstone::runs::service::executor::eval::EvalWork;
+use touchstone::runs::service::executor::{Executor, Outcome};
+use touchstone::runs::service::library::Library;
+use touchstone::runs::service::projections::{Projections, catch_up};
+use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
+use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_kit::money::TokenPrice;
+use touchstone_openwop::suite::{EvalMode, ModelClass};
+use touchstone_packs::rules::integrity;
+use touchstone_runs::events::EventDocument;
+use touchstone_runs::rules::eval::suite_rules::read_suite;
+use touchstone_runs::rules::kind::Extensions;
+use touchstone_runs::rules::run::fold::RunState;
+use touchstone_runs::rules::run::record::{
     EvalSpec, ExecutionPin, JudgePin, ModelPin, RunRecord, RunSpec, Work,
 };
-use touchstone::ports::{
-    CancelRequest, Claimable, Clock as _, Fence, Ids as _, LiveTools, Model, ModelBinding,
-    ModelError, ModelInfo, Models, StoredEvent,
-};
-use touchstone::protocol::openwop::events::EventDocument;
-use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
-use touchstone::service::executor::{EvalWork, Executor, Outcome, RunControl};
-use touchstone::service::lease::LeaseTerm;
-use touchstone::service::library::Library;
-use touchstone::service::projections::{Projections, catch_up};
-use touchstone::store;
-use touchstone::store::Database;
-use touchstone::system::{SystemClock, SystemIds};
 
 use crate::support::asyncapi;
 use crate::support::host_keys;

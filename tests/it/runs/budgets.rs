@@ -2,11 +2,12 @@
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::agent::{ModelReply, ToolCall};
-use touchstone::domain::budget::policy::BudgetSpec;
-use touchstone::domain::money::NanoUsd;
-use touchstone::domain::run::fold::RunStatus;
-use touchstone::ports::{ModelError, StoredEvent};
+use touchstone::agents::ports::model::ModelError;
+use touchstone::runs::ports::run_log::StoredEvent;
+use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_agents::rules::{ModelReply, ToolCall};
+use touchstone_kit::money::NanoUsd;
+use touchstone_runs::rules::run::fold::RunStatus;
 
 use super::bench::{Bench, echo};
 

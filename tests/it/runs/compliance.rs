@@ -2,14 +2,14 @@
 //! effect of its answer.
 
 use rstest::rstest;
-use touchstone::domain::KINDS;
-use touchstone::domain::agent::ModelReply;
-use touchstone::domain::eval::report::{EvalReport, TaskOutcome, Verdict, report};
-use touchstone::domain::eval::safety::compliance::CRITERION;
-use touchstone::domain::money::NanoUsd;
-use touchstone::domain::run::record::{EvalSpec, JudgePin, RunRecord};
-use touchstone::ports::ModelError;
-use touchstone::protocol::openwop::suite::{EvalMode, Thresholds};
+use touchstone::agents::ports::model::ModelError;
+use touchstone::kinds::KINDS;
+use touchstone_agents::rules::ModelReply;
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::suite::{EvalMode, Thresholds};
+use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict, report};
+use touchstone_runs::rules::eval::safety::compliance::CRITERION;
+use touchstone_runs::rules::run::record::{EvalSpec, JudgePin, RunRecord};
 
 use super::bench::{Bench, JUDGED, echo, eval};
 use super::judging::{Examiner, Opinion, QUESTION, down, verdict};

@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use touchstone::domain::KINDS;
-use touchstone::domain::agent::{ModelReply, ToolCall};
-use touchstone::domain::budget::policy::BudgetSpec;
-use touchstone::domain::eval::report::{TaskOutcome, Verdict, report};
-use touchstone::domain::money::NanoUsd;
-use touchstone::domain::run::fold::RunStatus;
-use touchstone::domain::run::record::{EndpointPin, EvalSpec};
-use touchstone::ports::{CancelRequest, ModelError};
-use touchstone::protocol::openwop::suite::Thresholds;
-use touchstone::protocol::openwop::summary::Severity;
+use touchstone::agents::ports::model::ModelError;
+use touchstone::kinds::KINDS;
+use touchstone::runs::ports::queue::CancelRequest;
+use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_agents::rules::{ModelReply, ToolCall};
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::suite::Thresholds;
+use touchstone_openwop::summary::Severity;
+use touchstone_runs::rules::eval::report::{TaskOutcome, Verdict, report};
+use touchstone_runs::rules::run::fold::RunStatus;
+use touchstone_runs::rules::run::record::{EndpointPin, EvalSpec};
 
 use super::bench::{Bench, echo, eval, outline};
 

@@ -8,19 +8,24 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rstest::rstest;
 use serde_json::Value;
-use touchstone::domain::KINDS;
-use touchstone::domain::eval::report::report;
-use touchstone::domain::run::fork::{Fork, ForkMode, inherit};
-use touchstone::domain::run::record::RunRecord;
-use touchstone::ports::{
-    AgentRuntime, Claimable, Clock as _, EventSink, Ids as _, Invocation, InvocationResult, Meter,
-    ModelBinding, Models, StoredEvent,
+use touchstone::agents::ports::agent::{
+    AgentRuntime, EventSink, Invocation, InvocationResult, Meter,
 };
-use touchstone::protocol::openwop::suite::{ModelClass, Thresholds};
-use touchstone::service::executor::{EvalWork, Executor, Outcome};
-use touchstone::service::journal::{Journal, JournalError};
-use touchstone::service::library::Library;
-use touchstone::system::{SystemClock, SystemIds};
+use touchstone::agents::ports::model::{ModelBinding, Models};
+use touchstone::host::ports::clock::Clock as _;
+use touchstone::host::ports::ids::Ids as _;
+use touchstone::host::system::{SystemClock, SystemIds};
+use touchstone::kinds::KINDS;
+use touchstone::runs::ports::queue::Claimable;
+use touchstone::runs::ports::run_log::StoredEvent;
+use touchstone::runs::service::executor::eval::EvalWork;
+use touchstone::runs::service::executor::{Executor, Outcome};
+use touchstone::runs::service::journal::{Journal, JournalError};
+use touchstone::runs::service::library::Library;
+use touchstone_openwop::suite::{ModelClass, Thresholds};
+use touchstone_runs::rules::eval::report::report;
+use touchstone_runs::rules::run::fork::{Fork, ForkMode, inherit};
+use touchstone_runs::rules::run::record::RunRecord;
 
 use super::bench::{Bench, echo, outline};
 use crate::store::Engine::{self, Postgres, Sqlite};
@@ -220,7 +225,7 @@ fn copied(fork: &RunRecord, events: &[StoredEvent]) -> Vec<StoredEvent> {
         .map(|event| {
             let inherited = inherit(&fork.run_id, &event.body).unwrap();
             let at = SystemClock.now();
-            let body = touchstone::protocol::openwop::events::write_inherited(
+            let body = touchstone_runs::events::write_inherited(
                 &fork.run_id,
                 event.sequence,
                 at,

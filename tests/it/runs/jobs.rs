@@ -7,9 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use touchstone::ports::StoreError;
-use touchstone::service::jobs::{self, Failure, Leased, Periodic};
-use touchstone::store::Database;
+use touchstone::host::ports::store::StoreError;
+use touchstone::host::service::jobs;
+use touchstone::host::service::jobs::{Failure, Leased, Periodic};
+use touchstone::host::store::database::Database;
 
 use super::bench::{Bench, echo};
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use touchstone::domain::ids::{RunId, TenantId};
-use touchstone::domain::run::fold::{RunState, RunStatus};
-use touchstone::protocol::openwop::events::{Event, ModelRetried, NewEvent};
-use touchstone::service::journal::{Journal, JournalError};
-use touchstone::system::{SystemClock, SystemIds};
+use touchstone::host::system::{SystemClock, SystemIds};
+use touchstone::runs::service::journal::{Journal, JournalError};
+use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_runs::events::{Event, ModelRetried, NewEvent};
+use touchstone_runs::rules::run::fold::{RunState, RunStatus};
 
 use super::bench::{Bench, echo, outline};
 

@@ -7,17 +7,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::KINDS;
-use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
-use touchstone::domain::budget::policy::BudgetSpec;
-use touchstone::domain::eval::report::{EvalReport, TaskOutcome, Verdict, report};
-use touchstone::domain::money::{NanoUsd, TokenPrice};
-use touchstone::domain::run::fold::RunStatus;
-use touchstone::domain::run::fork::ForkMode;
-use touchstone::domain::run::record::RunRecord;
-use touchstone::ports::{Ids as _, Model, ModelError, ModelInfo};
-use touchstone::protocol::openwop::suite::{EvalMode, Thresholds};
-use touchstone::system::SystemIds;
+use touchstone::agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone::host::ports::ids::Ids as _;
+use touchstone::host::system::SystemIds;
+use touchstone::kinds::KINDS;
+use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
+use touchstone_kit::money::{NanoUsd, TokenPrice};
+use touchstone_openwop::suite::{EvalMode, Thresholds};
+use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict, report};
+use touchstone_runs::rules::run::fold::RunStatus;
+use touchstone_runs::rules::run::fork::ForkMode;
+use touchstone_runs::rules::run::record::RunRecord;
 
 use super::bench::{Bench, echo, eval, outline};
 use super::fork::{asking_nobody, forked};
@@ -166,7 +167,7 @@ fn down_for_short(criterion: &str, answer: &str, before: usize) -> Result<String
     }
 }
 
-fn rubric(spec: &mut touchstone::domain::run::record::EvalSpec) {
+fn rubric(spec: &mut touchstone_runs::rules::run::record::EvalSpec) {
     spec.modes = vec![EvalMode::Rubric];
     spec.concurrency = 1;
 }

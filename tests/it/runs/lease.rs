@@ -9,11 +9,15 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use touchstone::domain::run::fold::RunStatus;
-use touchstone::ports::{CancelRequest, Claim, Claimable, Clock as _, PauseRequest, StoredEvent};
-use touchstone::service::executor::{Outcome, RunControl};
-use touchstone::service::lease::LeaseTerm;
-use touchstone::system::SystemClock;
+use touchstone::host::ports::clock::Clock as _;
+use touchstone::host::service::lease::LeaseTerm;
+use touchstone::host::system::SystemClock;
+use touchstone::runs::ports::pauses::PauseRequest;
+use touchstone::runs::ports::queue::{CancelRequest, Claim, Claimable};
+use touchstone::runs::ports::run_log::StoredEvent;
+use touchstone::runs::service::executor::Outcome;
+use touchstone::runs::service::executor::control::RunControl;
+use touchstone_runs::rules::run::fold::RunStatus;
 
 use super::bench::{Bench, echo, undisturbed};
 

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::agent::{Effects, ModelReply, ToolCall, ToolDefinition};
-use touchstone::domain::ids::TaskId;
-use touchstone::domain::run::fold::RunStatus;
-use touchstone::ports::{LiveCall, LiveTools, ModelError, ToolAnswer, ToolsUnavailable};
-use touchstone::protocol::openwop::suite::EvalMode;
+use touchstone::agents::ports::live_tools::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
+use touchstone::agents::ports::model::ModelError;
+use touchstone_agents::rules::{Effects, ModelReply, ToolCall, ToolDefinition};
+use touchstone_kit::ids::TaskId;
+use touchstone_openwop::suite::EvalMode;
+use touchstone_runs::rules::run::fold::RunStatus;
 
 use super::bench::{Bench, TOOL, echo, eval, outline};
 
@@ -64,7 +65,7 @@ fn acts(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     })
 }
 
-async fn whole(effects: Effects) -> Vec<touchstone::ports::StoredEvent> {
+async fn whole(effects: Effects) -> Vec<touchstone::runs::ports::run_log::StoredEvent> {
     let tools = Counter::new(effects);
     let bench = Bench::acting(acts, tools.clone()).await;
     let run = bench

@@ -7,11 +7,11 @@ use std::time::Duration;
 use rstest::rstest;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use touchstone::domain::ids::RunId;
-use touchstone::domain::run::fold::RunStatus;
-use touchstone::service::worker::{Worker, WorkerSettings};
-use touchstone::store::Database;
-use touchstone::system::SystemClock;
+use touchstone::host::store::database::Database;
+use touchstone::host::system::SystemClock;
+use touchstone::runs::service::worker::{Worker, WorkerSettings};
+use touchstone_kit::ids::RunId;
+use touchstone_runs::rules::run::fold::RunStatus;
 
 use super::bench::{Bench, echo};
 use crate::store::{Engine, TestStore};

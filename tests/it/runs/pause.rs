@@ -6,13 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rstest::rstest;
 use tokio_util::sync::CancellationToken;
-use touchstone::domain::ids::RunId;
-use touchstone::domain::run::fold::{RunState, RunStatus};
-use touchstone::ports::{Beside, PauseRequest};
-use touchstone::protocol::openwop::events::{DrainPolicy, Event, NewEvent, RunResumed};
-use touchstone::service::journal::{Journal, JournalError};
-use touchstone::service::worker::{Worker, WorkerSettings};
-use touchstone::system::{SystemClock, SystemIds};
+use touchstone::host::system::{SystemClock, SystemIds};
+use touchstone::runs::ports::pauses::PauseRequest;
+use touchstone::runs::ports::run_log::Beside;
+use touchstone::runs::service::journal::{Journal, JournalError};
+use touchstone::runs::service::worker::{Worker, WorkerSettings};
+use touchstone_kit::ids::RunId;
+use touchstone_runs::events::{DrainPolicy, Event, NewEvent, RunResumed};
+use touchstone_runs::rules::run::fold::{RunState, RunStatus};
 
 use super::bench::{Bench, echo, outline};
 

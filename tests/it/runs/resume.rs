@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use touchstone::protocol::openwop::events::{Event, EventDocument};
+use touchstone_runs::events::{Event, EventDocument};
 
 use super::bench::{Bench, echo, outline};
 
@@ -148,13 +148,18 @@ async fn a_stale_writer_changes_nothing() {
     let log = bench.log(&run.run_id).await;
     let late = bench
         .store
-        .append(&run.run_id, touchstone::ports::Fence(1), &log[..1], false)
+        .append(
+            &run.run_id,
+            touchstone::runs::ports::queue::Fence(1),
+            &log[..1],
+            false,
+        )
         .await;
     assert!(late.is_err());
     assert_eq!(bench.log(&run.run_id).await, log);
 }
 
-fn scored(log: &[touchstone::ports::StoredEvent]) -> HashSet<String> {
+fn scored(log: &[touchstone::runs::ports::run_log::StoredEvent]) -> HashSet<String> {
     log.iter()
         .filter_map(
             |event| match EventDocument::read(&event.body).unwrap().event().unwrap() {

@@ -2,15 +2,16 @@
 
 use std::collections::HashSet;
 
-use touchstone::domain::KINDS;
-use touchstone::domain::agent::ModelReply;
-use touchstone::domain::eval::report::{Verdict, report};
-use touchstone::domain::money::NanoUsd;
-use touchstone::domain::run::record::RunRecord;
-use touchstone::ports::{Ids as _, ModelError};
-use touchstone::protocol::openwop::events::EventDocument;
-use touchstone::protocol::openwop::suite::Thresholds;
-use touchstone::system::SystemIds;
+use touchstone::agents::ports::model::ModelError;
+use touchstone::host::ports::ids::Ids as _;
+use touchstone::host::system::SystemIds;
+use touchstone::kinds::KINDS;
+use touchstone_agents::rules::ModelReply;
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::suite::Thresholds;
+use touchstone_runs::events::EventDocument;
+use touchstone_runs::rules::eval::report::{Verdict, report};
+use touchstone_runs::rules::run::record::RunRecord;
 
 use super::bench::{Bench, echo, eval};
 

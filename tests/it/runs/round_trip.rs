@@ -3,15 +3,15 @@
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::Value;
-use touchstone::domain::ids::EventId;
-use touchstone::domain::money::NanoUsd;
-use touchstone::domain::run::fold::RunState;
-use touchstone::protocol::json::parse_written;
-use touchstone::protocol::openwop::events::{
+use touchstone_kit::ids::EventId;
+use touchstone_kit::json::parse_written;
+use touchstone_kit::money::NanoUsd;
+use touchstone_runs::events::{
     AgentDecided, AgentReasoned, AgentToolCalled, AgentToolReturned, BudgetConsumed,
     BudgetReserved, EffectiveBudget, EvalCompleted, EvalScored, Event, EventDocument, ModelRetried,
     NewEvent, ProviderUsage, RunError, RunFailed, ToolStatus, UsageEstimated, write_document,
 };
+use touchstone_runs::rules::run::fold::RunState;
 
 /// Amounts below this are exact to the nano-dollar as a double; larger ones keep 15 digits.
 const EXACT: u64 = 1 << 51;

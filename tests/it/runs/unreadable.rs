@@ -2,13 +2,14 @@
 //! and it never passes.
 
 use rstest::rstest;
-use touchstone::domain::KINDS;
-use touchstone::domain::eval::report::{Verdict, report};
-use touchstone::domain::run::fold::RunStatus;
-use touchstone::domain::run::record::RunRecord;
-use touchstone::ports::{CancelRequest, StoredEvent};
-use touchstone::protocol::openwop::suite::Thresholds;
-use touchstone::service::projections::Projections;
+use touchstone::kinds::KINDS;
+use touchstone::runs::ports::queue::CancelRequest;
+use touchstone::runs::ports::run_log::StoredEvent;
+use touchstone::runs::service::projections::Projections;
+use touchstone_openwop::suite::Thresholds;
+use touchstone_runs::rules::eval::report::{Verdict, report};
+use touchstone_runs::rules::run::fold::RunStatus;
+use touchstone_runs::rules::run::record::RunRecord;
 
 use super::bench::{Bench, echo};
 use crate::store::Engine::{self, Postgres, Sqlite};

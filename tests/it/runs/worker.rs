@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use touchstone::domain::run::fold::RunStatus;
-use touchstone::ports::CancelRequest;
-use touchstone::service::worker::{Worker, WorkerSettings};
-use touchstone::system::SystemClock;
+use touchstone::host::system::SystemClock;
+use touchstone::runs::ports::queue::CancelRequest;
+use touchstone::runs::service::worker::{Worker, WorkerSettings};
+use touchstone_runs::rules::run::fold::RunStatus;
 
 use super::bench::{Bench, echo};
 
@@ -87,7 +87,7 @@ async fn a_pending_run_is_cancelled_although_every_slot_is_taken() {
     bench.leave_behind(&busy.run_id, &[]).await;
 }
 
-async fn until(bench: &Bench, run: &touchstone::domain::ids::RunId, status: RunStatus) {
+async fn until(bench: &Bench, run: &touchstone_kit::ids::RunId, status: RunStatus) {
     let reached = async {
         while bench.state(run).await.status != status {
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -3,19 +3,20 @@
 use crate::support::host_keys;
 use std::sync::Arc;
 use std::time::Duration;
-use touchstone::store::Database;
+use touchstone::host::store::database::Database;
 
 use rstest::rstest;
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 use tokio::time::timeout;
-use touchstone::domain::ids::RunId;
-use touchstone::domain::run::fold::RunState;
-use touchstone::ports::{Claim, Head};
-use touchstone::protocol::openwop::events::{Event, NewEvent, RunCancelled};
-use touchstone::service::run_writer::{Closed, RunWriter};
-use touchstone::store;
-use touchstone::system::{SystemClock, SystemIds};
+use touchstone::host::store;
+use touchstone::host::system::{SystemClock, SystemIds};
+use touchstone::runs::ports::queue::Claim;
+use touchstone::runs::ports::run_log::Head;
+use touchstone::runs::service::run_writer::{Closed, RunWriter};
+use touchstone_kit::ids::RunId;
+use touchstone_runs::events::{Event, NewEvent, RunCancelled};
+use touchstone_runs::rules::run::fold::RunState;
 
 use crate::store::{claimed, record};
 

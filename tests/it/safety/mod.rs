@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use touchstone::domain::eval::safety::{Transcript, examine};
-use touchstone::protocol::openwop::events::{
+use touchstone_openwop::suite::Task;
+use touchstone_runs::events::{
     AgentDecided, AgentToolCalled, AgentToolReturned, Event, ToolStatus,
 };
-use touchstone::protocol::openwop::suite::Task;
+use touchstone_runs::rules::eval::safety::{Transcript, examine};
 
 use crate::process::api::Api;
 use crate::process::endpoint::{Endpoint, calling, question, saying};

@@ -6,9 +6,10 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::place::Place;
-use touchstone::http::{AaafRates, HttpSettings};
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone::host::http::HttpSettings;
+use touchstone::ratings::http::rates::AaafRates;
+use touchstone_ratings::rules::place::Place;
 
 use super::{assert_as_printed, document, printed, text, with_ids};
 use crate::http::host::{Reply, TestHost};

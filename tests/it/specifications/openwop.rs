@@ -2,9 +2,9 @@
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use touchstone::domain::KINDS;
-use touchstone::domain::eval::suite_rules::read_suite;
-use touchstone::domain::ids::RunId;
+use touchstone::kinds::KINDS;
+use touchstone_kit::ids::RunId;
+use touchstone_runs::rules::eval::suite_rules::read_suite;
 
 use super::template::{faults, strangers};
 use super::{document, printed, text, with_ids};

@@ -5,7 +5,7 @@ mod simulation;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use touchstone::domain::statistics::{
+use touchstone_kit::statistics::{
     Attempts, Interval, Planned, against_margin, against_threshold, bootstrap, clopper_pearson,
     clustered_mean, holm, mcnemar, mean, minimum_detectable_effect, normal_quantile, paired,
     pass_at_k, pass_hat_k, sample_size, spearman, spent, student_quantile, tango, wilson,

@@ -7,8 +7,8 @@
 use std::fmt::Write as _;
 
 use statrs::distribution::{Beta, ContinuousCDF as _};
-use touchstone::domain::eval::statistics::{CONFIDENCE, shown};
-use touchstone::domain::statistics::{GateVerdict, against_threshold, wilson_of};
+use touchstone_kit::statistics::{GateVerdict, against_threshold, wilson_of};
+use touchstone_runs::rules::eval::statistics::{CONFIDENCE, shown};
 
 const TASKS: [usize; 5] = [5, 10, 20, 50, 100];
 const TRIALS: [usize; 3] = [1, 3, 10];

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use rstest::rstest;
 use serde_json::{Map, json};
-use touchstone::domain::aaaf::agent::{Profile, Status};
-use touchstone::domain::aaaf::evidence::Recorder;
-use touchstone::domain::aaaf::organization::{Auditor, Status as OrganizationStatus};
-use touchstone::domain::audit::{Decision, Outcome};
-use touchstone::ports::aaaf::{
-    AgentNumber, AgentRecord, EventFilter, Known, NewEvent, OrganizationNumber, OrganizationRecord,
-    Origin, PROJECTED, Position,
-};
-use touchstone::ports::{KeyRecord, StoreError};
-use touchstone::store::Database;
+use touchstone::host::audit::{Decision, Outcome};
+use touchstone::host::ports::keys::KeyRecord;
+use touchstone::host::ports::store::StoreError;
+use touchstone::host::store::database::Database;
+use touchstone::ratings::ports::Position;
+use touchstone::ratings::ports::agents::{AgentNumber, AgentRecord, Known};
+use touchstone::ratings::ports::events::{EventFilter, NewEvent, Origin, PROJECTED};
+use touchstone::ratings::ports::organizations::{OrganizationNumber, OrganizationRecord};
+use touchstone_ratings::rules::agent::{Profile, Status};
+use touchstone_ratings::rules::evidence::Recorder;
+use touchstone_ratings::rules::organization::{Auditor, Status as OrganizationStatus};
 
 use super::{Engine, Engine::*, at, open, tenant};
 
@@ -179,7 +180,7 @@ async fn a_key_is_found_by_the_hash_it_has_and_the_one_it_had(
 ) {
     open!(engine => _database, store);
     furnish(&store).await;
-    let rotation = touchstone::ports::Rotation {
+    let rotation = touchstone::host::ports::keys::Rotation {
         secret_hash: [9; 32],
         previous_until: at(50),
         expires_at: None,

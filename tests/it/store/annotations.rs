@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use rstest::rstest;
 use tokio::time::timeout;
-use touchstone::domain::audit::{Decision, Outcome};
-use touchstone::domain::ids::{RunId, TaskId};
-use touchstone::ports::{Annotated, AnnotationLimits, StoreError};
-use touchstone::protocol::openwop::annotation::{
+use touchstone::host::audit::{Decision, Outcome};
+use touchstone::host::ports::store::StoreError;
+use touchstone::host::store::database::Database;
+use touchstone::runs::ports::annotations::{Annotated, AnnotationLimits};
+use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_openwop::annotation::{
     Actor, Annotation, AnnotationSignal, AnnotationTarget, SignalKind,
 };
-use touchstone::store::Database;
 
 use super::{Engine, Engine::*, TOO_LONG, at, open, record, tenant};
 

@@ -2,11 +2,13 @@
 
 use rstest::rstest;
 use serde_json::json;
-use touchstone::domain::audit::{Decision, Outcome};
-use touchstone::domain::eval::attempts::Voided;
-use touchstone::domain::ids::AgentId;
-use touchstone::ports::{Claimable, StoreError, StoredEvent};
-use touchstone::store::Database;
+use touchstone::host::audit::{Decision, Outcome};
+use touchstone::host::ports::store::StoreError;
+use touchstone::host::store::database::Database;
+use touchstone::runs::ports::queue::Claimable;
+use touchstone::runs::ports::run_log::StoredEvent;
+use touchstone_kit::ids::AgentId;
+use touchstone_runs::rules::eval::attempts::Voided;
 
 use super::{Engine, Engine::*, TTL, at, claimed, open, record, tenant};
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use rstest::rstest;
 use serde_json::json;
-use touchstone::domain::audit::{Decision, Outcome};
-use touchstone::domain::eval::rubric::attempt::{Attempt, Status};
-use touchstone::domain::eval::rubric::calibration::Calibration;
-use touchstone::domain::money::NanoUsd;
-use touchstone::ports::StoreError;
+use touchstone::host::audit::{Decision, Outcome};
+use touchstone::host::ports::store::StoreError;
+use touchstone_kit::money::NanoUsd;
+use touchstone_runs::rules::eval::rubric::attempt::{Attempt, Status};
+use touchstone_runs::rules::eval::rubric::calibration::Calibration;
 
 use super::{Engine, Engine::*, at, open, tenant};
 

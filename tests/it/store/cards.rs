@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::json;
-use touchstone::domain::card::history::{AlertBelow, Look};
-use touchstone::ports::{CardWatch, DueCard};
+use touchstone::agent_cards::ports::watches::{CardWatch, DueCard};
+use touchstone_agent_cards::rules::history::{AlertBelow, Look};
 
 use super::{Engine, Engine::*, at, open, tenant};
 

@@ -8,21 +8,25 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 
 use super::{Engine, Engine::*, at, claimed, events, open, record, tenant};
-use touchstone::domain::audit::checkpoint::Checkpoint;
-use touchstone::domain::audit::{ChainHead, Decision, Outcome, Walk};
-use touchstone::domain::deployment::Lifecycle;
-use touchstone::domain::ids::{AgentId, RunId, TenantId};
-use touchstone::domain::pack::keys::SecretKey;
-use touchstone::domain::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
-use touchstone::domain::run::record::{RunRecord, Work};
-use touchstone::ports::{
-    Beside, Claimable, DeploymentCommit, Fence, IdempotencyBegin, IdempotencyClaim,
-    IdempotencyCompletion, InstallRecord, Revision, StoreError,
+use touchstone::deployments::ports::{DeploymentCommit, Revision};
+use touchstone::deployments::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
+use touchstone::host::audit::checkpoint::Checkpoint;
+use touchstone::host::audit::{ChainHead, Decision, Outcome, Walk};
+use touchstone::host::ports::idempotency::{
+    IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
-use touchstone::service::audit::Audit;
-use touchstone::service::audit::checkpointer::Checkpointer;
-use touchstone::store::Database;
-use touchstone::system::{SystemClock, SystemIds};
+use touchstone::host::ports::store::StoreError;
+use touchstone::host::service::audit::Audit;
+use touchstone::host::service::audit::checkpointer::Checkpointer;
+use touchstone::host::store::database::Database;
+use touchstone::host::system::{SystemClock, SystemIds};
+use touchstone::runs::ports::inventory::InstallRecord;
+use touchstone::runs::ports::queue::{Claimable, Fence};
+use touchstone::runs::ports::run_log::Beside;
+use touchstone_deployments::rules::Lifecycle;
+use touchstone_kit::ids::{AgentId, RunId, TenantId};
+use touchstone_packs::rules::keys::SecretKey;
+use touchstone_runs::rules::run::record::{RunRecord, Work};
 
 fn agent() -> AgentId {
     "acme.triage.default".into()

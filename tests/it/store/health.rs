@@ -10,8 +10,9 @@ use tokio::net::TcpListener;
 
 use super::{Engine, Engine::*, TTL, TestStore, claimed, events, open, record};
 use crate::support::host_keys;
-use touchstone::ports::{CancelRequest, Claimable, StoreError};
-use touchstone::store::Database;
+use touchstone::host::ports::store::StoreError;
+use touchstone::host::store::database::Database;
+use touchstone::runs::ports::queue::{CancelRequest, Claimable};
 
 /// A check's result is cached for one second.
 const STALE: Duration = Duration::from_millis(1_100);
@@ -191,7 +192,7 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
     let dir = TempDir::new().unwrap();
     let other = TempDir::new().unwrap();
     let path = dir.path().join("test.db");
-    let store = touchstone::store::open(path.to_str().unwrap(), host_keys::usual())
+    let store = touchstone::host::store::open(path.to_str().unwrap(), host_keys::usual())
         .await
         .unwrap();
     let (run, _) = claimed(&store, "run_1").await;
@@ -202,9 +203,10 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
                 std::fs::remove_file(dir.path().join(name)).unwrap();
             }
             if way == "replaced" {
-                let fresh = touchstone::store::Database::sqlite(&path, host_keys::usual())
-                    .await
-                    .unwrap();
+                let fresh =
+                    touchstone::host::store::database::Database::sqlite(&path, host_keys::usual())
+                        .await
+                        .unwrap();
                 fresh.close().await;
             }
         }
@@ -326,7 +328,7 @@ async fn a_proxy_without_its_server_is_an_outage(#[case] answer: &'static [u8]) 
         }
     });
     let url = format!("postgres://someone@{address}/x?sslmode=prefer");
-    match touchstone::store::open(&url, host_keys::usual()).await {
+    match touchstone::host::store::open(&url, host_keys::usual()).await {
         Ok(_) => panic!("connected without a server"),
         Err(refused) => assert_unavailable(Err::<(), _>(refused)),
     }

@@ -5,12 +5,13 @@ use std::time::Duration;
 use rstest::rstest;
 
 use super::{Engine, Engine::*, at, open, record, tenant};
-use touchstone::domain::ids::RunId;
-use touchstone::ports::{
-    Claimable,
-    IdempotencyBegin::{self, *},
-    IdempotencyClaim, IdempotencyCompletion, StoreError,
+use touchstone::host::ports::idempotency::IdempotencyBegin::*;
+use touchstone::host::ports::idempotency::{
+    IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
+use touchstone::host::ports::store::StoreError;
+use touchstone::runs::ports::queue::Claimable;
+use touchstone_kit::ids::RunId;
 
 const LEASE: Duration = Duration::from_secs(10);
 

@@ -4,7 +4,8 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::{Engine, Engine::*, at, open, tenant};
-use touchstone::ports::{InstallRecord, StoreError, SuiteRecord};
+use touchstone::host::ports::store::StoreError;
+use touchstone::runs::ports::inventory::{InstallRecord, SuiteRecord};
 
 fn pack(owner: &str, version: &str, integrity: &str) -> InstallRecord {
     InstallRecord {

@@ -4,11 +4,13 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::{Engine, Engine::*, TTL, claimed, events, head, open, record, tenant};
-use touchstone::domain::ids::{AgentId, RunId};
-use touchstone::domain::kind::Extensions;
-use touchstone::domain::run::record::Work;
-use touchstone::ports::{Claimable, Fence, StoreError, StoredEvent, reaches_end};
-use touchstone::store::Database;
+use touchstone::host::ports::store::StoreError;
+use touchstone::host::store::database::Database;
+use touchstone::runs::ports::queue::{Claimable, Fence};
+use touchstone::runs::ports::run_log::{StoredEvent, reaches_end};
+use touchstone_kit::ids::{AgentId, RunId};
+use touchstone_runs::rules::kind::Extensions;
+use touchstone_runs::rules::run::record::Work;
 
 #[rstest]
 #[tokio::test]

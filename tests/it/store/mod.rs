@@ -33,13 +33,18 @@ use tempfile::TempDir;
 
 use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
-use touchstone::domain::budget::policy::BudgetSpec;
-use touchstone::domain::ids::{RunId, TaskId, TenantId};
-use touchstone::domain::kind::Extensions;
-use touchstone::domain::run::record::{EvalSpec, ExecutionPin, ModelPin, RunRecord, RunSpec, Work};
-use touchstone::ports::{Claimable, Fence, Head, HostKeys, StoreError, StoredEvent};
-use touchstone::protocol::openwop::suite::{EvalMode, ModelClass};
-use touchstone::store::Database;
+use touchstone::host::ports::host_keys::HostKeys;
+use touchstone::host::ports::store::StoreError;
+use touchstone::host::store::database::Database;
+use touchstone::runs::ports::queue::{Claimable, Fence};
+use touchstone::runs::ports::run_log::{Head, StoredEvent};
+use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_kit::ids::{RunId, TaskId, TenantId};
+use touchstone_openwop::suite::{EvalMode, ModelClass};
+use touchstone_runs::rules::kind::Extensions;
+use touchstone_runs::rules::run::record::{
+    EvalSpec, ExecutionPin, ModelPin, RunRecord, RunSpec, Work,
+};
 
 pub const TTL: Duration = Duration::from_secs(30);
 
@@ -195,7 +200,7 @@ impl TestStore {
 
     /// The same with other encryption keys.
     pub async fn open_with(&self, keys: Arc<dyn HostKeys>) -> Result<Arc<Database>, StoreError> {
-        touchstone::store::open(&self.location(), keys).await
+        touchstone::host::store::open(&self.location(), keys).await
     }
 }
 

@@ -8,10 +8,11 @@ use jiff::Timestamp;
 use super::calibrations::{attempt, calibration};
 use super::webhooks::webhook;
 use super::{Engine::*, TTL, TestStore, at, claimed, events, open, record, tenant};
-use touchstone::ports::{
-    Claim, Claimable, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
+use touchstone::host::ports::idempotency::{
+    IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
-use touchstone::store::Database;
+use touchstone::host::store::database::Database;
+use touchstone::runs::ports::queue::{Claim, Claimable};
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -6,14 +6,16 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rstest::rstest;
 use sqlx::{Connection as _, PgConnection, SqliteConnection};
-use touchstone::domain::ids::RunId;
-use touchstone::domain::run::record::Work;
-use touchstone::ports::{
-    Beside, CancelRequest, Claimable, Clock as _, Fence, PauseRequest, StoreError, Wait,
-};
-use touchstone::protocol::openwop::events::DrainPolicy;
-use touchstone::store::Database;
-use touchstone::system::SystemClock;
+use touchstone::host::ports::clock::Clock as _;
+use touchstone::host::ports::store::StoreError;
+use touchstone::host::store::database::Database;
+use touchstone::host::system::SystemClock;
+use touchstone::runs::ports::pauses::PauseRequest;
+use touchstone::runs::ports::queue::{CancelRequest, Claimable, Fence, Wait};
+use touchstone::runs::ports::run_log::Beside;
+use touchstone_kit::ids::RunId;
+use touchstone_runs::events::DrainPolicy;
+use touchstone_runs::rules::run::record::Work;
 
 use super::{Engine, Engine::*, TOO_LONG, TTL, TestStore, claimed, events, open, record, tenant};
 

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use rstest::rstest;
 
 use super::{Engine, Engine::*, TTL, claimed, events, open, record, tenant};
-use touchstone::domain::ids::RunId;
-use touchstone::domain::run::fork::{Fork, ForkMode};
-use touchstone::ports::{CancelRequest, Claim, Claimable, Fence, StoreError, Wait};
-use touchstone::store::Database;
+use touchstone::host::ports::store::StoreError;
+use touchstone::host::store::database::Database;
+use touchstone::runs::ports::queue::{CancelRequest, Claim, Claimable, Fence, Wait};
+use touchstone_kit::ids::RunId;
+use touchstone_runs::rules::run::fork::{Fork, ForkMode};
 
 async fn claim(store: &Database, owner: &str) -> Option<Claim> {
     store.claim(owner, Claimable::All, TTL).await.unwrap()

@@ -3,7 +3,8 @@
 use rstest::rstest;
 
 use super::{Engine, Engine::*, at, open, tenant};
-use touchstone::ports::{KeyRecord, PreviousSecret, Rotation, StoreError};
+use touchstone::host::ports::keys::{KeyRecord, PreviousSecret, Rotation};
+use touchstone::host::ports::store::StoreError;
 
 fn key(id: &str, owner: &str, created: i64) -> KeyRecord {
     KeyRecord {

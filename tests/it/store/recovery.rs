@@ -8,7 +8,8 @@ use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 
 use super::{Engine, Engine::*, TTL, TestStore, claimed, events, head, open, record, tenant};
-use touchstone::ports::{Claimable, StoreError};
+use touchstone::host::ports::store::StoreError;
+use touchstone::runs::ports::queue::Claimable;
 
 #[rstest]
 #[tokio::test]
@@ -107,7 +108,7 @@ async fn many_open_a_new_database_at_once(#[values(Sqlite, Postgres)] engine: En
     let openers = (0..8).map(|n| {
         let location = location.clone();
         tokio::spawn(async move {
-            let store = touchstone::store::open(&location, host_keys::usual())
+            let store = touchstone::host::store::open(&location, host_keys::usual())
                 .await
                 .unwrap();
             let run = record(&format!("run_{n}"), "acme", 1);
@@ -127,7 +128,7 @@ async fn many_open_a_new_database_at_once(#[values(Sqlite, Postgres)] engine: En
 #[case::no_server("postgres://user:hunter2@127.0.0.1:1/x")]
 #[tokio::test]
 async fn a_store_that_cannot_be_opened_says_so_without_secrets(#[case] location: &str) {
-    let error = match touchstone::store::open(location, host_keys::usual()).await {
+    let error = match touchstone::host::store::open(location, host_keys::usual()).await {
         Ok(_) => panic!("{location} was opened"),
         Err(error) => error,
     };
@@ -174,7 +175,7 @@ async fn a_locked_file_is_a_matter_of_the_moment() {
 async fn the_concrete_stores_close_in_order() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("test.db");
-    let store = touchstone::store::Database::sqlite(&path, host_keys::usual())
+    let store = touchstone::host::store::database::Database::sqlite(&path, host_keys::usual())
         .await
         .unwrap();
     let run = record("run_1", "acme", 1);

@@ -3,8 +3,9 @@
 use rstest::rstest;
 
 use super::{Engine, Engine::*, events, open, record, tenant};
-use touchstone::domain::run::record::{RunRecord, RunScope};
-use touchstone::ports::{Claimable, StoreError};
+use touchstone::host::ports::store::StoreError;
+use touchstone::runs::ports::queue::Claimable;
+use touchstone_runs::rules::run::record::{RunRecord, RunScope};
 
 fn about(id: &str, owner: &str, scope: &str, exclusive: bool) -> RunRecord {
     let mut record = record(id, owner, 1);

@@ -7,18 +7,20 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use jiff::Timestamp;
 use rstest::rstest;
-use touchstone::domain::aaaf::notice::schedule::Health;
-use touchstone::domain::pack::keys::SecretKey;
-use touchstone::domain::sealing::{Sealed, SealingKey, owner};
-use touchstone::domain::webhook::Secret;
-use touchstone::ports::aaaf::{IssuerKeyRecord, NoticeWebhook, SealedSecrets};
-use touchstone::ports::{
-    AUDIT_CHECKPOINTS, IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion, Reencrypt,
-    StoreError,
+use touchstone::host::ports::host_secrets::{AUDIT_CHECKPOINTS, Reencrypt};
+use touchstone::host::ports::idempotency::{
+    IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
-use touchstone::service::vault::{Vault, VaultError};
-use touchstone::store::Database;
-use touchstone::system::SystemIds;
+use touchstone::host::ports::store::StoreError;
+use touchstone::host::service::vault::{Vault, VaultError};
+use touchstone::host::store::database::Database;
+use touchstone::host::system::SystemIds;
+use touchstone::ratings::ports::badges::IssuerKeyRecord;
+use touchstone::ratings::ports::notices::{NoticeWebhook, SealedSecrets};
+use touchstone_kit::sealing::{Sealed, SealingKey, owner};
+use touchstone_kit::webhook::Secret;
+use touchstone_packs::rules::keys::SecretKey;
+use touchstone_ratings::rules::notice::schedule::Health;
 
 use super::aaaf::{decision, key, organization};
 use super::webhooks::webhook;

@@ -3,17 +3,18 @@
 use crate::support::host_keys;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use touchstone::store::Database;
+use touchstone::host::store::database::Database;
 
 use rstest::rstest;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{Engine, Engine::*, TOO_LONG, TestStore, claimed, events, head, open, record};
-use touchstone::ports::{CancelRequest, Head};
+use touchstone::runs::ports::queue::CancelRequest;
+use touchstone::runs::ports::run_log::Head;
 
 /// Follows a run to its end like a stream: read, then wait for more.
-async fn follow(store: Arc<Database>, run: touchstone::domain::ids::RunId) -> u64 {
+async fn follow(store: Arc<Database>, run: touchstone_kit::ids::RunId) -> u64 {
     let mut known = Head::default();
     while !known.ended {
         store.run_changed(&run, known, TOO_LONG).await;
@@ -122,10 +123,12 @@ async fn new_work_wakes_current_and_imminent_waiters(#[values(Sqlite, Postgres)]
 #[tokio::test]
 async fn waiting_asks_nothing_of_the_database() {
     let dir = tempfile::TempDir::new().unwrap();
-    let store =
-        touchstone::store::Database::sqlite(&dir.path().join("test.db"), host_keys::usual())
-            .await
-            .unwrap();
+    let store = touchstone::host::store::database::Database::sqlite(
+        &dir.path().join("test.db"),
+        host_keys::usual(),
+    )
+    .await
+    .unwrap();
     let run = record("run_1", "acme", 1);
     store.create(&run, None).await.unwrap();
     let run = run.run_id;

@@ -1,11 +1,12 @@
 //! Usage, deletion and legal holds of runs.
 
 use rstest::rstest;
-use touchstone::domain::audit::{Decision, Outcome};
-use touchstone::domain::ids::RunId;
-use touchstone::domain::storage::{LegalHold, Usage};
-use touchstone::ports::{Remains, RunDeletion, SuiteRecord};
-use touchstone::store::Database;
+use touchstone::host::audit::{Decision, Outcome};
+use touchstone::host::store::database::Database;
+use touchstone::runs::ports::inventory::SuiteRecord;
+use touchstone::runs::ports::storage::{Remains, RunDeletion};
+use touchstone::runs::storage::{LegalHold, Usage};
+use touchstone_kit::ids::RunId;
 
 use super::{Engine, Engine::*, at, claimed, events, head, open, record, tenant};
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 use rstest::rstest;
 
 use super::{Engine, Engine::*, TTL, at, events, open, record, tenant};
-use touchstone::domain::ids::RunId;
-use touchstone::domain::run::fork::{Fork, ForkMode};
-use touchstone::domain::webhook::{Circuit, Secret, Secrets};
-use touchstone::ports::{
-    Claimable, Fence, Followed, StoreError, WebhookClaim, WebhookRecord, Window,
-};
-use touchstone::store::Database;
+use touchstone::host::ports::store::StoreError;
+use touchstone::host::store::database::Database;
+use touchstone::runs::ports::queue::{Claimable, Fence};
+use touchstone::runs::ports::webhooks::{Followed, WebhookClaim, WebhookRecord, Window};
+use touchstone_kit::ids::RunId;
+use touchstone_kit::webhook::{Circuit, Secret, Secrets};
+use touchstone_runs::rules::run::fork::{Fork, ForkMode};
 
 pub fn webhook(id: &str, tenant: &str) -> WebhookRecord {
     WebhookRecord {

@@ -4,16 +4,18 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::Dimension;
-use touchstone::domain::aaaf::badge::{
+use touchstone::ratings::render::badge::{png, svg};
+use touchstone_packs::rules::keys::SecretKey;
+use touchstone_ratings::credential::did::{DidDocument, Signatory, did_web};
+use touchstone_ratings::credential::status_list;
+use touchstone_ratings::credential::status_list::Bits;
+use touchstone_ratings::credential::{baking, served};
+use touchstone_ratings::rules::Dimension;
+use touchstone_ratings::rules::badge::{
     AxisResult, Badge, DimensionResult, Issuance, Party, Window, issue,
 };
-use touchstone::domain::aaaf::evidence::{Recorder, Sources};
-use touchstone::domain::credential::did::{DidDocument, Signatory, did_web};
-use touchstone::domain::credential::status_list::{self, Bits};
-use touchstone::domain::credential::{baking, served};
-use touchstone::domain::pack::keys::SecretKey;
-use touchstone::render::badge::{Mark, Scale, png, svg};
+use touchstone_ratings::rules::badge::{Mark, Scale};
+use touchstone_ratings::rules::evidence::{Recorder, Sources};
 use uuid::Uuid;
 
 const BASE: &str = "https://assess.example.org";

@@ -5,10 +5,10 @@ use std::path::Path;
 use super::host_keys;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use touchstone::domain::aaaf::evidence::Recorder;
-use touchstone::ports::aaaf::{NewEvent, Origin};
-use touchstone::store;
-use touchstone::store::Database;
+use touchstone::host::store;
+use touchstone::host::store::database::Database;
+use touchstone::ratings::ports::events::{NewEvent, Origin};
+use touchstone_ratings::rules::evidence::Recorder;
 
 /// Makes evidence collection for an agent look this many days old.
 pub async fn collecting(store: &Database, organization: &str, agent: &str, days: i64) {

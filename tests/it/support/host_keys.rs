@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use touchstone::domain::sealing::HostKeyRing;
-use touchstone::ports::{HostKeys, NoSigningKey};
+use touchstone::host::ports::host_keys::HostKeys;
+use touchstone::host::ports::signing_key::NoSigningKey;
+use touchstone_kit::sealing::HostKeyRing;
 
 struct TestKeys(Arc<HostKeyRing>);
 

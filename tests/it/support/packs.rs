@@ -1,10 +1,10 @@
 //! Packs from registries.
 
-use touchstone::domain::pack::Refusal;
-use touchstone::domain::pack::verify::{Policy, Trust};
-use touchstone::ports::PackSource;
-use touchstone::protocol::openwop::pack::Lockfile;
-use touchstone::service::packs::{Candidate, PackRequest, fetch};
+use touchstone::packs::ports::PackSource;
+use touchstone::packs::service::packs::{Candidate, PackRequest, fetch};
+use touchstone_openwop::pack::Lockfile;
+use touchstone_packs::rules::Refusal;
+use touchstone_packs::rules::verify::{Policy, Trust};
 
 /// Finds a version in a registry, fetches it, and verifies it.
 pub async fn fetch_and_verify(

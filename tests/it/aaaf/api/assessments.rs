@@ -7,10 +7,11 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::evidence::Recorder;
-use touchstone::domain::aaaf::{Assessment, Config, Event, score};
-use touchstone::ports::aaaf::{AssessmentClaim, NewEvent, Origin};
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone::ratings::ports::assessments::AssessmentClaim;
+use touchstone::ratings::ports::events::{NewEvent, Origin};
+use touchstone_ratings::rules::evidence::Recorder;
+use touchstone_ratings::rules::{Assessment, Config, Event, score};
 
 use super::{Engine, Site, refusal, site};
 use crate::support::evidence::collecting;

@@ -3,8 +3,8 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::http::aaaf_operations;
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone::ratings::http::routes::operations as aaaf_operations;
 
 use super::assessments::{assessed, work};
 use super::{Engine, Site, refusal, site};

@@ -4,10 +4,11 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agent::model::{Credential, NamedCommand, ReachSettings};
-use touchstone::domain::aaaf::place::Place;
-use touchstone::domain::card::signature::Allowed;
-use touchstone::http::{AaafRates, HttpSettings};
+use touchstone::agents::runtime::model::reached::{Credential, NamedCommand, ReachSettings};
+use touchstone::host::http::HttpSettings;
+use touchstone::ratings::http::rates::AaafRates;
+use touchstone_agent_cards::rules::signature::Allowed;
+use touchstone_ratings::rules::place::Place;
 use url::Url;
 use wiremock::matchers::{header, method, path, path_regex};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};

@@ -8,10 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use touchstone::domain::ids::RunId;
-use touchstone::ports::aaaf::{Outcome, StressResult};
-use touchstone::service::aaaf::housekeeping::Housekeeper;
-use touchstone::service::jobs::Replica;
+use touchstone::host::service::jobs::Replica;
+use touchstone::ratings::ports::stress_tests::{Outcome, StressResult};
+use touchstone::ratings::service::housekeeping::Housekeeper;
+use touchstone_kit::ids::RunId;
 
 use super::appeals;
 use super::assessments::{assessed, collecting_for, ordered, tasks};
@@ -302,11 +302,11 @@ async fn deliveries_that_are_over_are_deleted_after_a_month(
         .claim_notice_webhook("t", Duration::from_secs(60), now)
         .await;
     let claim = claim.unwrap().unwrap();
-    let over = touchstone::ports::aaaf::Attempted {
+    let over = touchstone::ratings::ports::notices::Attempted {
         id: delivery,
         at: now,
         outcome: "status_500".to_owned(),
-        next: touchstone::domain::aaaf::notice::schedule::Next::Never,
+        next: touchstone_ratings::rules::notice::schedule::Next::Never,
     };
     let health = claim.webhook.health;
     store
@@ -334,7 +334,10 @@ async fn a_job_is_done_by_one_at_a_time_and_not_before_its_time(
     store.hold_job("j", "a", Duration::ZERO).await.unwrap();
     assert!(begin("b", now, long).await, "the earlier lease has expired");
     let lost = store.hold_job("j", "a", long).await;
-    assert!(matches!(lost, Err(touchstone::ports::StoreError::Fenced)));
+    assert!(matches!(
+        lost,
+        Err(touchstone::host::ports::store::StoreError::Fenced)
+    ));
     store.end_job("j", "a", now).await.unwrap();
     assert!(
         !begin("a", now, long).await,

@@ -4,12 +4,12 @@ use axum::http::{Method, StatusCode};
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::badge::{Standing, verify};
-use touchstone::domain::aaaf::place::Place;
-use touchstone::domain::credential::did::DidDocument;
-use touchstone::domain::credential::parse;
-use touchstone::http::HttpSettings;
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone::host::http::HttpSettings;
+use touchstone_ratings::credential::did::DidDocument;
+use touchstone_ratings::credential::parse;
+use touchstone_ratings::rules::badge::{Standing, verify};
+use touchstone_ratings::rules::place::Place;
 
 use super::badges::certified;
 use super::{Engine, Site, refusal};

@@ -27,8 +27,9 @@ mod webhooks;
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use touchstone::http::{AaafRates, HttpSettings};
-use touchstone::store;
+use touchstone::host::http::HttpSettings;
+use touchstone::host::store;
+use touchstone::ratings::http::rates::AaafRates;
 
 use crate::http::host::{Reply, TestHost};
 use crate::store::{Engine, TestStore};

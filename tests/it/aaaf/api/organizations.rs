@@ -4,8 +4,8 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::json;
-use touchstone::ports::KeyRecord;
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone::host::ports::keys::KeyRecord;
 
 use super::{Engine, Organization, found, refusal, site};
 use crate::http::host::TestHost;
@@ -263,7 +263,7 @@ async fn every_refusal_has_the_envelope_of_this_api() {
     assert_eq!(outside.code(), "not_found");
 }
 
-async fn id_of(host: &TestHost, organization: &Organization) -> touchstone::domain::ids::KeyId {
+async fn id_of(host: &TestHost, organization: &Organization) -> touchstone_kit::ids::KeyId {
     let keys: Vec<KeyRecord> = host.keys_of(&organization.id).await;
     keys[0].id.clone()
 }

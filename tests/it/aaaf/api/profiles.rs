@@ -6,10 +6,10 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::projection::{judgment_id, task_id};
-use touchstone::domain::ids::{RunId, TenantId};
-use touchstone::domain::run::record::EvalSpec;
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_ratings::rules::projection::{judgment_id, task_id};
+use touchstone_runs::rules::run::record::EvalSpec;
 
 use super::{Engine, Organization, Site, refusal, site};
 use crate::http::calibrations;

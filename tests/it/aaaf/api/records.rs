@@ -4,11 +4,11 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::badge::{Badge, Issuance, issue};
-use touchstone::domain::credential::did::Signatory;
-use touchstone::domain::credential::served;
-use touchstone::domain::pack::keys::SecretKey;
-use touchstone::http::HttpSettings;
+use touchstone::host::http::HttpSettings;
+use touchstone_packs::rules::keys::SecretKey;
+use touchstone_ratings::credential::did::Signatory;
+use touchstone_ratings::credential::served;
+use touchstone_ratings::rules::badge::{Badge, Issuance, issue};
 use uuid::Uuid;
 
 use super::badges::certified;

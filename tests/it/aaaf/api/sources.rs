@@ -4,12 +4,12 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::audit::{Decision, Outcome};
-use touchstone::domain::eval::rubric::attempt::{Attempt, Status};
-use touchstone::domain::eval::rubric::calibration::Calibration;
-use touchstone::domain::ids::TenantId;
-use touchstone::domain::money::NanoUsd;
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone::host::audit::{Decision, Outcome};
+use touchstone_kit::ids::TenantId;
+use touchstone_kit::money::NanoUsd;
+use touchstone_runs::rules::eval::rubric::attempt::{Attempt, Status};
+use touchstone_runs::rules::eval::rubric::calibration::Calibration;
 
 use super::assessments::{assessed, tasks, work};
 use super::{Engine, Site, refusal, site};

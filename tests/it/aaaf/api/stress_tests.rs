@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::place::Place;
-use touchstone::domain::agent::{Message, ModelReply, ModelRequest, RetryPolicy, ToolCall};
-use touchstone::domain::money::TokenPrice;
-use touchstone::http::HttpSettings;
-use touchstone::ports::{Model, ModelError, ModelInfo};
-use touchstone::service::access::Scope;
+use touchstone::agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone::host::access::Scope;
+use touchstone::host::http::HttpSettings;
+use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, ToolCall};
+use touchstone_kit::money::TokenPrice;
+use touchstone_ratings::rules::place::Place;
 
 use super::profiles::copied;
 use super::{Engine, Organization, Site, refusal, site};

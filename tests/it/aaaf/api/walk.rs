@@ -7,8 +7,9 @@ use std::sync::LazyLock;
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::http::{Operation, aaaf_operations};
-use touchstone::service::access::Scope;
+use touchstone::host::access::Scope;
+use touchstone::ratings::http::routes::operations as aaaf_operations;
+use touchstone::routes::Operation;
 
 use super::{Engine, Site, refusal, site};
 use crate::http::host::Reply;

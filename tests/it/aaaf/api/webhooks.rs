@@ -9,7 +9,7 @@ use axum::http::{Method, StatusCode};
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::system::SystemClock;
+use touchstone::host::system::SystemClock;
 
 use super::appeals;
 use super::assessments::{assessed, ordered, tasks};
@@ -406,7 +406,10 @@ async fn a_worker_without_the_lease_records_nothing_and_another_delivers(
         .attempted(&lost, &[], &health, Duration::from_secs(60))
         .await;
     assert!(
-        matches!(late, Err(touchstone::ports::StoreError::Fenced)),
+        matches!(
+            late,
+            Err(touchstone::host::ports::store::StoreError::Fenced)
+        ),
         "{late:?}"
     );
     store.release_notice_webhook(&held).await.unwrap();

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use touchstone::agent::tools::{ToolCatalog, ToolSettings};
-use touchstone::ports::*;
+use touchstone::agents::ports::agent::*;
+use touchstone::agents::ports::live_tools::*;
+use touchstone::agents::runtime::tools::ToolCatalog;
+use touchstone::agents::runtime::tools::config::ToolSettings;
 
 use super::support::*;
 

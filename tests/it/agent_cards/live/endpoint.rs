@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::card::live::{
+use touchstone_agent_cards::rules::live::{
     Asked, Body, Endpoint, NoReply, Observation, Plan, Reply, Tls, site_answers,
 };
-use touchstone::domain::card::transport::Transport;
-use touchstone::domain::card::{Card, Context, Live, score};
+use touchstone_agent_cards::rules::transport::Transport;
+use touchstone_agent_cards::rules::{Card, Context, Live, score};
 
 use super::{
     ID, ORIGIN, answering, asked, failing, found, json_reply, message, on_message, open_headers,

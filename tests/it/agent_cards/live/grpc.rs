@@ -2,10 +2,10 @@
 
 use rstest::rstest;
 use serde_json::json;
-use touchstone::domain::card::live::{
+use touchstone_agent_cards::rules::live::{
     Asked, Body, Headers, NoReply, Reply, TEST_TEXT, fails_well, grpc, judge,
 };
-use touchstone::domain::card::transport::Transport;
+use touchstone_agent_cards::rules::transport::Transport;
 
 use super::{asked, open_headers, probe, scored_of, seen};
 use crate::agent_cards::fixture::Change::{Cut, Set};

@@ -2,8 +2,8 @@
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::card::live::{NoReply, Probe, fails_well, http_json, jsonrpc, judge};
-use touchstone::domain::card::transport::Transport;
+use touchstone_agent_cards::rules::live::{NoReply, Probe, fails_well, http_json, jsonrpc, judge};
+use touchstone_agent_cards::rules::transport::Transport;
 
 use super::{ID, json_reply, message, probe, reply, task};
 

@@ -7,10 +7,10 @@ mod http_json;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use touchstone::domain::card::live::{
+use touchstone_agent_cards::rules::live::{
     Asked, Body, Endpoint, Headers, NoReply, Observation, Outcome, Probe, Reply, Tls,
 };
-use touchstone::domain::card::{Context, Live, Scorecard, score};
+use touchstone_agent_cards::rules::{Context, Live, Scorecard, score};
 
 use super::fixture::{card, keys, now};
 

@@ -1,8 +1,9 @@
 //! Fetching cards, and addresses that are refused.
 
 use rstest::rstest;
-use touchstone::domain::card::live::{Body, Headers, NoReply, Outcome, Reply};
-use touchstone::service::cards::{Asking, Unfetched};
+use touchstone::agent_cards::service::Asking;
+use touchstone::agent_cards::service::fetch::Unfetched;
+use touchstone_agent_cards::rules::live::{Body, Headers, NoReply, Outcome, Reply};
 use url::Url;
 
 use super::agent::Agent;

@@ -1,8 +1,9 @@
 //! Key sets are fetched through the guarded client and cached.
 
 use serde_json::{Value, json};
-use touchstone::domain::card::live::{Body, NoReply, Outcome};
-use touchstone::service::cards::{Asking, Cards, Fetched};
+use touchstone::agent_cards::service::fetch::Fetched;
+use touchstone::agent_cards::service::{Asking, Cards};
+use touchstone_agent_cards::rules::live::{Body, NoReply, Outcome};
 
 use super::document;
 use super::world::{reply, world};

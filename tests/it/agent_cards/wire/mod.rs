@@ -14,10 +14,11 @@ mod world;
 use std::sync::Arc;
 
 use serde_json::Value;
+use touchstone::agent_cards::service::fetch::Fetched;
+use touchstone::agent_cards::service::{Asking, Cards};
 use touchstone::app;
-use touchstone::config::AgentCardSettings;
-use touchstone::domain::card::Scorecard;
-use touchstone::service::cards::{Asking, Cards, Fetched};
+use touchstone::config::agent_cards::AgentCardSettings;
+use touchstone_agent_cards::rules::Scorecard;
 
 use agent::Agent;
 

@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::card::live::{Body, NoReply};
+use touchstone_agent_cards::rules::live::{Body, NoReply};
 
 use super::agent::Agent;
 use super::world::{reply, world};

@@ -2,9 +2,10 @@
 
 use rstest::rstest;
 use serde_json::Value;
-use touchstone::domain::card::live::{Body, Headers, NoReply, Outcome, Reply};
-use touchstone::ports::Method;
-use touchstone::service::cards::{Asking, Fetched};
+use touchstone::agent_cards::ports::prober::Method;
+use touchstone::agent_cards::service::Asking;
+use touchstone::agent_cards::service::fetch::Fetched;
+use touchstone_agent_cards::rules::live::{Body, Headers, NoReply, Outcome, Reply};
 
 use super::document;
 use super::world::{reply, world};

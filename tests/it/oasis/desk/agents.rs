@@ -8,12 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use touchstone::domain::agent::{
+use touchstone::agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
-use touchstone::domain::money::TokenPrice;
-use touchstone::domain::oasis::suite::task_id;
-use touchstone::ports::{Model, ModelError, ModelInfo};
+use touchstone_kit::money::TokenPrice;
+use touchstone_oasis::rules::suite::task_id;
 
 /// An agent's script: its self-report, and its actions in each scenario.
 pub struct Script {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use touchstone::domain::aaaf::place::Place;
-use touchstone::domain::ids::RunId;
-use touchstone::domain::oasis::verdict::rules;
-use touchstone::http::HttpSettings;
-use touchstone::net::oasis::{HttpProviders, ProviderAccess};
-use touchstone::ports::oasis::Providers;
+use touchstone::host::http::HttpSettings;
+use touchstone::oasis::net::{HttpProviders, ProviderAccess};
+use touchstone::oasis::ports::providers::Providers;
+use touchstone_kit::ids::RunId;
+use touchstone_oasis::rules::verdict::rules;
+use touchstone_ratings::rules::place::Place;
 use url::Url;
 
 use super::agents::{Actor, Script};

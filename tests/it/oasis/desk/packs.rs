@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use touchstone::domain::oasis::format::{self, Package};
-use touchstone::protocol::openwop::suite::AgentEvalSuite;
+use touchstone_oasis::rules::format;
+use touchstone_oasis::rules::format::Package;
+use touchstone_openwop::suite::AgentEvalSuite;
 
 use super::agents::Script;
 

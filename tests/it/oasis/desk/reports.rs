@@ -3,16 +3,16 @@
 use axum::http::StatusCode;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::domain::oasis::outcome::Outcome;
-use touchstone::domain::oasis::planning;
-use touchstone::domain::oasis::request::OasisRequest;
-use touchstone::domain::oasis::run::extensions;
-use touchstone::domain::oasis::run::facts::OasisFacts;
-use touchstone::domain::oasis::verdict::document::Document;
-use touchstone::domain::oasis::verdict::{Facts, compute};
-use touchstone::domain::pack::integrity;
-use touchstone::domain::run::fold::RunState;
-use touchstone::protocol::json::canonical_text;
+use touchstone_kit::json::canonical_text;
+use touchstone_oasis::rules::outcome::Outcome;
+use touchstone_oasis::rules::planning;
+use touchstone_oasis::rules::request::OasisRequest;
+use touchstone_oasis::rules::run::extensions;
+use touchstone_oasis::rules::run::facts::OasisFacts;
+use touchstone_oasis::rules::verdict::document::Document;
+use touchstone_oasis::rules::verdict::{Facts, compute};
+use touchstone_packs::rules::integrity;
+use touchstone_runs::rules::run::fold::RunState;
 
 use super::agents::{Actor, Script};
 use super::evaluation::{

@@ -74,7 +74,7 @@ async fn another_host_continues_after_a_kill(#[values(Sqlite, Postgres)] engine:
     let (pack, body) = (front_desk(&script), request(&FRONT, &script, 2));
     let asked = actor.clone();
     let started = process.spawn(async move {
-        let store = touchstone::store::open(&location, crate::support::host_keys::usual())
+        let store = touchstone::host::store::open(&location, crate::support::host_keys::usual())
             .await
             .unwrap();
         let lab = crate::http::host::Lab {
@@ -82,8 +82,8 @@ async fn another_host_continues_after_a_kill(#[values(Sqlite, Postgres)] engine:
             providers: super::evaluation::providers(url, std::time::Duration::from_secs(20)),
             ..Default::default()
         };
-        let place = touchstone::domain::aaaf::place::Place::public("https://assess.example.org");
-        let settings = touchstone::http::HttpSettings::default();
+        let place = touchstone_ratings::rules::place::Place::public("https://assess.example.org");
+        let settings = touchstone::host::http::HttpSettings::default();
         let host = TestHost::lab(store, settings, place.unwrap(), lab).await;
         host.install_pack(&pack).await;
         let run = create(&host, &body).await;

@@ -1,6 +1,6 @@
 //! gzip, tar and file names.
 
-use touchstone::protocol::error::ErrorCode::{
+use touchstone_kit::error::ErrorCode::{
     TarballEntryTooLarge, TarballGunzipFailed, TarballManifestMissing, TarballManifestTooLarge,
     TarballPathTraversal, TarballTarParseFailed, TarballTooLarge,
 };

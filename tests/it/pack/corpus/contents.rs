@@ -1,7 +1,7 @@
 //! References, prompts, schemas.
 
 use serde_json::{Value, json};
-use touchstone::protocol::error::ErrorCode::{
+use touchstone_kit::error::ErrorCode::{
     InvalidManifest, PackValidationFailed, TarballEntryMissing,
 };
 

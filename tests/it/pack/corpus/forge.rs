@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
-use touchstone::domain::pack::Refusal;
-use touchstone::domain::pack::integrity;
-use touchstone::domain::pack::keys::{KeyRing, SecretKey};
-use touchstone::domain::pack::lockfile;
-use touchstone::domain::pack::name::PackId;
-use touchstone::domain::pack::verify::{Fetched, Policy, Trust, VerifiedPack, verify};
-use touchstone::protocol::openwop::pack::RegistryDiscovery;
+use touchstone_openwop::pack::RegistryDiscovery;
+use touchstone_packs::rules::Refusal;
+use touchstone_packs::rules::integrity;
+use touchstone_packs::rules::keys::{KeyRing, SecretKey};
+use touchstone_packs::rules::lockfile;
+use touchstone_packs::rules::name::PackId;
+use touchstone_packs::rules::verify::{Fetched, Policy, Trust, VerifiedPack, verify};
 
 /// A change to one step.
 type Bend<T> = Option<Box<dyn FnOnce(T) -> T>>;

@@ -1,13 +1,13 @@
 //! `pack.json`: JSON, schema, kind, engines, peers, runtime, agent ids.
 
 use serde_json::{Value, json};
-use touchstone::domain::pack::capabilities::PeerPolicy;
-use touchstone::domain::pack::inventory;
-use touchstone::protocol::error::ErrorCode::{
+use touchstone_kit::error::ErrorCode::{
     InvalidEnginesRange, InvalidManifest, PackEngineUnsupported, PackKindInvalid,
     PackPeerDependencyMissing, PackRuntimeRequirementUnmet, TarballManifestNotJson,
     UnsupportedRuntime,
 };
+use touchstone_packs::rules::capabilities::PeerPolicy;
+use touchstone_packs::rules::inventory;
 
 use super::forge::Forge;
 use super::{Case, loads, loads_and, refused};
@@ -93,7 +93,7 @@ fn json_cases() -> Vec<Case> {
         ),
         refused(
             "json-array",
-            touchstone::protocol::error::ErrorCode::ManifestNameMismatch,
+            touchstone_kit::error::ErrorCode::ManifestNameMismatch,
             |f| {
                 f.manifest_text = Some(Box::new(|text| [b"[", &text[..], b"]"].concat()));
             },
@@ -194,7 +194,7 @@ fn member_cases() -> Vec<Case> {
         ),
         refused(
             "version-leading-zero",
-            touchstone::protocol::error::ErrorCode::ManifestVersionMismatch,
+            touchstone_kit::error::ErrorCode::ManifestVersionMismatch,
             set("/version", "01.0.0".into()),
         ),
         refused(

@@ -10,8 +10,8 @@ mod suites;
 use std::time::Duration;
 
 use forge::Forge;
-use touchstone::domain::pack::verify::VerifiedPack;
-use touchstone::protocol::error::ErrorCode;
+use touchstone_kit::error::ErrorCode;
+use touchstone_packs::rules::verify::VerifiedPack;
 
 pub enum Expect {
     /// It loads, and the condition holds.

@@ -3,15 +3,15 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use touchstone::domain::pack::integrity;
-use touchstone::domain::pack::keys::{KeyOrigin, KeyRing};
-use touchstone::domain::pack::name::Namespaces;
-use touchstone::domain::pack::verify::{SignatureCoverage, SigningMethod, TrustMode};
-use touchstone::protocol::error::ErrorCode::{
+use touchstone_kit::error::ErrorCode::{
     ManifestNameMismatch, ManifestVersionMismatch, PackIntegrityMismatch, PackLockfileIncomplete,
     PackNamespaceUnauthorized, PackNotApproved, PackSignatureInvalid, PackVersionNotFound,
     SignatureUnknownKey,
 };
+use touchstone_packs::rules::integrity;
+use touchstone_packs::rules::keys::{KeyOrigin, KeyRing};
+use touchstone_packs::rules::name::Namespaces;
+use touchstone_packs::rules::verify::{SignatureCoverage, SigningMethod, TrustMode};
 
 use super::forge::{Forge, Forged, key};
 use super::{Case, loads, loads_and, refused};

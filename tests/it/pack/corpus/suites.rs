@@ -1,7 +1,7 @@
 //! Suites in packs.
 
 use serde_json::{Value, json};
-use touchstone::protocol::error::ErrorCode::PackValidationFailed;
+use touchstone_kit::error::ErrorCode::PackValidationFailed;
 
 use super::forge::Forge;
 use super::{Case, loads, loads_and, refused};

@@ -248,9 +248,9 @@ fn a_pause_gives_the_traffic_to_the_one_before_and_a_resume_takes_it_back() {
 
 #[test]
 fn a_resume_is_a_change_of_state_and_a_promotion_is_a_promotion() {
-    let kinds = |lifecycle: &Lifecycle, asked: &Move| -> Vec<&'static str> {
+    let kinds = |lifecycle: &Lifecycle, asked: &Move| -> Vec<String> {
         let (_, events) = lifecycle.apply(&agent(), asked).unwrap();
-        events.iter().map(Event::kind).collect()
+        events.iter().map(|event| event.kind().to_owned()).collect()
     };
     let paused = after(&canary(10), &[ask("1.1.0", TransitionKind::Pause)]);
     assert_eq!(

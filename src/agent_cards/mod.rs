@@ -1,0 +1,8 @@
+pub mod cli;
+pub mod gate;
+pub mod http;
+pub mod ports;
+pub mod prober;
+pub mod render;
+pub mod service;
+pub mod store;

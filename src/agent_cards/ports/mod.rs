@@ -1,0 +1,2 @@
+pub mod prober;
+pub mod watches;

@@ -1,0 +1,2 @@
+pub mod ports;
+pub mod runtime;

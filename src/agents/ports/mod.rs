@@ -1,0 +1,4 @@
+pub mod agent;
+pub mod judge;
+pub mod live_tools;
+pub mod model;

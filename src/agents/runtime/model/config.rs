@@ -1,0 +1,196 @@
+//! The `[[models]]` entries of the configuration, and `[judge]`.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use url::Url;
+
+use touchstone_openwop::suite::ModelClass;
+
+/// One model endpoint and the class of agents it serves.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelConfig {
+    /// The class of agents it serves; `*` for all classes that no other entry names.
+    pub class: ClassSelector,
+    /// The adapter for the endpoint.
+    pub provider: Provider,
+    /// `openai` and `anthropic`: the base URL of the API, such as `http://127.0.0.1:9000/v1`;
+    /// `a2a`: the `url` of the agent's card; `openwop`: the host, before `/v1`.
+    #[serde(default, deserialize_with = "optional_url")]
+    pub base_url: Option<Url>,
+    /// The model's name at the endpoint; for `openwop`, the workflow; for `scripted` and `a2a`, the
+    /// name shown (default: the provider).
+    #[serde(default)]
+    pub model: Option<String>,
+    /// All but `scripted`: the environment variable that holds the API key. The key itself is never
+    /// in a file.
+    #[serde(default)]
+    pub api_key_env: Option<String>,
+    /// Price per million input tokens in USD.
+    #[serde(default)]
+    pub input_usd_per_mtok: f64,
+    /// Price per million output tokens in USD.
+    #[serde(default)]
+    pub output_usd_per_mtok: f64,
+    /// Maximum calls in flight, over all entries with the same `base_url` (the smallest number
+    /// applies).
+    #[serde(default = "default_concurrency")]
+    pub max_concurrency: u32,
+    /// Maximum calls per minute in this process, over all entries with the same `base_url` (the
+    /// smallest number applies).
+    #[serde(default)]
+    pub requests_per_minute: Option<NonZeroU32>,
+    /// Timeout of one attempt in seconds.
+    #[serde(default = "default_timeout")]
+    pub timeout_s: f64,
+    /// `openai` and `anthropic`: whether answers are streamed. `timeout_s` then applies to each
+    /// piece.
+    #[serde(default)]
+    pub stream: bool,
+    /// Maximum attempts of one call, including the first.
+    #[serde(default = "default_attempts")]
+    pub max_attempts: u32,
+    /// `scripted`: the file with the answers.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+}
+
+/// Parses a URL without quoting it in the error.
+///
+/// # Errors
+/// The text is not a URL.
+pub fn optional_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    // The parser's message does not quote the text, which may contain a password.
+    text.map(|text| text.parse().map_err(serde::de::Error::custom))
+        .transpose()
+}
+
+const fn default_concurrency() -> u32 {
+    64
+}
+const fn default_timeout() -> f64 {
+    60.0
+}
+const fn default_attempts() -> u32 {
+    3
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// A remote agent on the A2A protocol.
+    A2a,
+    /// The Anthropic messages wire.
+    Anthropic,
+    /// The OpenAI chat-completions wire.
+    Openai,
+    /// A workflow of another OpenWOP host.
+    Openwop,
+    /// Answers from a file.
+    Scripted,
+}
+
+impl Provider {
+    /// The name in the configuration and in events.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::A2a => "a2a",
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+            Self::Openwop => "openwop",
+            Self::Scripted => "scripted",
+        }
+    }
+}
+
+/// All classes that no other entry names.
+pub const ANY: &str = "*";
+
+/// A model class, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum ClassSelector {
+    Class(ModelClass),
+    /// `*`.
+    Any,
+}
+
+impl TryFrom<String> for ClassSelector {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        if name == ANY {
+            return Ok(Self::Any);
+        }
+        ModelClass::parse(&name).map(Self::Class).ok_or_else(|| {
+            let known = ModelClass::ALL.map(ModelClass::as_str).join(", ");
+            format!("class must be `*` or one of {known}")
+        })
+    }
+}
+
+/// Reads `[judge]`: an entry like those of `[[models]]`, but without a class.
+///
+/// # Errors
+/// As for an entry, and if it names a class.
+pub fn judge<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ModelConfig>, D::Error> {
+    use serde::de::Error as _;
+    const CLASS: &str = "class";
+    let Some(mut entry) = Option::<Map<String, Value>>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    if entry.contains_key(CLASS) {
+        return Err(D::Error::custom(
+            "judge.class: a judge serves no class of agents; leave it out",
+        ));
+    }
+    entry.insert(CLASS.to_owned(), Value::from("*"));
+    let read = ModelConfig::deserialize(Value::Object(entry));
+    read.map(Some)
+        .map_err(|cause| D::Error::custom(format_args!("judge: {cause}")))
+}
+
+impl ModelConfig {
+    /// An endpoint on the OpenAI wire for every class, with price 0 and default limits.
+    pub fn openai(base_url: Url, model: impl Into<String>) -> Self {
+        Self::remote(Provider::Openai, base_url, model)
+    }
+
+    /// An endpoint over HTTP for every class, with price 0 and default limits.
+    pub fn remote(provider: Provider, base_url: Url, model: impl Into<String>) -> Self {
+        Self {
+            base_url: Some(base_url),
+            model: Some(model.into()),
+            ..Self::of(provider)
+        }
+    }
+
+    pub fn scripted(file: impl Into<PathBuf>) -> Self {
+        Self {
+            file: Some(file.into()),
+            ..Self::of(Provider::Scripted)
+        }
+    }
+
+    fn of(provider: Provider) -> Self {
+        Self {
+            class: ClassSelector::Any,
+            provider,
+            base_url: None,
+            model: None,
+            api_key_env: None,
+            input_usd_per_mtok: 0.0,
+            output_usd_per_mtok: 0.0,
+            max_concurrency: default_concurrency(),
+            requests_per_minute: None,
+            timeout_s: default_timeout(),
+            stream: false,
+            max_attempts: default_attempts(),
+            file: None,
+        }
+    }
+}

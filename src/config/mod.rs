@@ -1,0 +1,632 @@
+//! The configuration: built-in defaults < file (TOML) < environment (`TOUCHSTONE_…`, `__` between
+//! levels) < flags.
+//!
+//! It never contains secrets: `api_key_env` *names* a model's key, and the store holds API keys as
+//! hashes.
+
+pub mod aaaf;
+pub mod agent_cards;
+pub mod oasis;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::agents::runtime::model;
+use crate::agents::runtime::model::config::ModelConfig;
+use crate::agents::runtime::tools::config::ToolSettings;
+pub use crate::config::aaaf::{AaafSettings, CommandConfig, CredentialConfig, ReachConfig};
+pub use crate::config::agent_cards::AgentCardSettings;
+pub use crate::config::oasis::{OasisProviderConfig, OasisSettings};
+use crate::host::access::Roles;
+use crate::host::net::target::PrivateTarget;
+use crate::runs::storage::{Quotas, Retention};
+use touchstone_deployments::rules::{Channel, ChannelFault};
+use touchstone_kit::ids::TenantId;
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::pack::Lockfile;
+use touchstone_packs::rules::capabilities::PeerPolicy;
+use touchstone_packs::rules::keys::{KeyRing, PublicKey};
+use touchstone_packs::rules::lockfile;
+use touchstone_packs::rules::manifest::Host;
+use touchstone_packs::rules::name::{Namespaces, is_pack_name};
+use touchstone_packs::rules::publication::Publication;
+use touchstone_packs::rules::verify::{Policy, Trust, TrustMode};
+use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file, the environment or a value is invalid; the text names the source and the field.
+    #[error("the configuration is not usable: {0}")]
+    Unusable(String),
+}
+
+/// All settings of an operator.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Address that `serve` listens on. A non-loopback address needs at least one API key.
+    pub listen: String,
+    /// Folder of the embedded database.
+    pub data: PathBuf,
+    /// `postgres://…`, to use PostgreSQL instead of the embedded database.
+    pub database_url: Option<String>,
+    pub limits: Limits,
+    pub packs: PackSettings,
+    pub models: Vec<ModelConfig>,
+    /// The model endpoint that judges rubrics. If unset, the mode `rubric` is not offered.
+    #[serde(deserialize_with = "model::judge")]
+    pub judge: Option<ModelConfig>,
+    /// Live tools. If empty, the mode `live-shadow` is not offered.
+    pub tools: ToolSettings,
+    pub worker: WorkerConfig,
+    /// Named sets of scopes that keys may hold.
+    pub roles: Vec<RoleConfig>,
+    pub webhooks: WebhookSettings,
+    pub conformance: Conformance,
+    pub deployments: DeploymentSettings,
+    pub attest: AttestSettings,
+    pub secrets: SecretSettings,
+    pub metrics: MetricSettings,
+    pub aaaf: AaafSettings,
+    pub agent_cards: AgentCardSettings,
+    pub oasis: OasisSettings,
+    /// Storage limits per tenant.
+    pub quotas: Quotas,
+    /// When runs are deleted automatically.
+    pub retention: Retention,
+}
+
+/// Access to metrics.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricSettings {
+    /// Serves `/metrics` without a key to connections from loopback addresses. Behind a reverse
+    /// proxy on the same machine, every request comes from a loopback address.
+    pub allow_loopback: bool,
+}
+
+/// Encryption of secrets at rest.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SecretSettings {
+    /// A private key, PEM (PKCS #8). If unset, the host keeps one in its data folder.
+    pub key_file: Option<PathBuf>,
+}
+
+/// Signing of verdicts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AttestSettings {
+    /// The private key, PEM (PKCS #8). If unset, a host with a data folder keeps one there.
+    pub key_file: Option<PathBuf>,
+    /// The host's name in signed documents. Default: the fingerprint of its key.
+    pub host_id: Option<String>,
+}
+
+/// Additional features for a host under a conformance suite. Not for production.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Conformance {
+    /// Installs the fixture workflows and opens the test seams under `/v1/host/sample` to test
+    /// keys.
+    pub enabled: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeploymentSettings {
+    /// Channels that versions are promoted to; `latest` always exists.
+    pub channels: Vec<String>,
+}
+
+impl Default for DeploymentSettings {
+    fn default() -> Self {
+        Self {
+            channels: vec!["stable".to_owned(), "canary".to_owned()],
+        }
+    }
+}
+
+/// A role: a named set of scopes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoleConfig {
+    pub name: String,
+    /// Wire names of the scopes it grants.
+    pub scopes: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Maximum tasks in one suite.
+    pub max_tasks_per_suite: usize,
+    /// Maximum cost of one run in USD; no further task starts above it.
+    pub max_cost_usd_per_suite: f64,
+    /// Maximum duration of a run in seconds.
+    pub max_run_duration_s: u64,
+    /// Maximum nodes that one workflow run may start.
+    pub max_node_executions: u64,
+    /// Maximum size of a request body in bytes.
+    pub max_request_body_bytes: usize,
+    /// Tasks of one run in flight if the caller sets no number.
+    pub default_concurrency: u32,
+    /// Maximum tasks of one run in flight.
+    pub max_concurrency: u32,
+    /// Maximum tasks of one tenant in flight, over all its runs.
+    pub max_concurrency_per_tenant: usize,
+    /// Whether callers' budgets are advisory: events are recorded, but no run is stopped.
+    pub advisory_budgets: bool,
+    /// Maximum open event streams.
+    pub max_subscribers: usize,
+    /// Maximum open connections.
+    pub max_connections: usize,
+    /// Maximum open connections per address; further ones are closed.
+    pub max_connections_per_address: usize,
+    /// Maximum requests in flight, not counting event streams; one tenant may have half of them. 0:
+    /// no limit.
+    pub max_requests_in_flight: usize,
+    /// Maximum requests per key and second; 0: no limit.
+    pub requests_per_second_per_key: u32,
+    /// Maximum requests per tenant and second; 0: no limit.
+    pub requests_per_second_per_tenant: u32,
+    /// Maximum refused credentials per address and minute; 0: no limit.
+    pub refused_keys_per_minute_per_address: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_tasks_per_suite: 200,
+            max_cost_usd_per_suite: 25.0,
+            max_run_duration_s: 3600,
+            max_node_executions: 100,
+            max_request_body_bytes: 16 * 1024 * 1024,
+            default_concurrency: 16,
+            max_concurrency: 256,
+            max_concurrency_per_tenant: 512,
+            advisory_budgets: false,
+            max_subscribers: 4096,
+            max_connections: 8192,
+            max_connections_per_address: 4096,
+            max_requests_in_flight: 2048,
+            requests_per_second_per_key: 2000,
+            requests_per_second_per_tenant: 5000,
+            refused_keys_per_minute_per_address: 600,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PackSettings {
+    /// `verified` (default), `allowlist`, `pinned` or `open` (development only).
+    pub trust: TrustMode,
+    /// How required peer capabilities that this host lacks are treated: `degrade` (default) or
+    /// `strict`.
+    pub peers: PeerPolicy,
+    /// Whether signatures must cover the whole archive.
+    pub require_full_coverage: bool,
+    /// Keys that are trusted whatever a registry lists.
+    pub keys: Vec<TrustedKey>,
+    /// Packs that may be installed under `allowlist`: `name` or `name@version`.
+    pub allow: Vec<String>,
+    /// A lockfile that applies to every install; required under `pinned`.
+    pub lockfile: Option<PathBuf>,
+    /// What this host publishes as a registry; nothing if unset.
+    pub registry: Option<RegistrySettings>,
+}
+
+/// What this host publishes as a registry, publicly and without a key.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegistrySettings {
+    /// Tenant whose installed packs are published.
+    pub tenant: String,
+    /// Names of packs to publish: `a.b.*` or exact names.
+    pub namespaces: Vec<String>,
+}
+
+impl PackSettings {
+    /// The publication settings, if set.
+    ///
+    /// # Errors
+    /// [`Error`] if the settings name no tenant or no pack, or contain an invalid pack name;
+    /// otherwise as [`PackSettings::trust`].
+    pub fn publication(&self) -> Result<Option<Publication>, Error> {
+        let Some(registry) = &self.registry else {
+            return Ok(None);
+        };
+        let unusable = |cause: String| Error::Unusable(format!("`packs.registry`: {cause}"));
+        if registry.tenant.is_empty() {
+            return Err(unusable(
+                "`tenant` must name the tenant whose packs are published".to_owned(),
+            ));
+        }
+        if registry.namespaces.is_empty() {
+            return Err(unusable(
+                "`namespaces` must name the packs to publish, for example `vendor.acme.*`; leave \
+                the table out to publish nothing"
+                    .to_owned(),
+            ));
+        }
+        let sound = |grant: &&String| {
+            is_pack_name(grant)
+                || grant.strip_suffix(".*").is_some_and(|space| {
+                    is_pack_name(&format!("{space}.x.x")) && space.contains('.')
+                })
+        };
+        match registry.namespaces.iter().find(|grant| !sound(grant)) {
+            Some(unsound) => Err(unusable(format!(
+                "`namespaces` has `{unsound}`, which must be a pack name or look like `vendor.acme.*`"
+            ))),
+            None => Ok(Some(Publication {
+                tenant: TenantId::from(registry.tenant.as_str()),
+                namespaces: Namespaces::These(registry.namespaces.clone()),
+                trust: self.trust()?,
+            })),
+        }
+    }
+
+    /// The trust settings. Keys that a registry lists count only if that registry was named
+    /// explicitly.
+    ///
+    /// # Errors
+    /// [`Error`] naming the key that cannot be parsed.
+    pub fn trust(&self) -> Result<Trust, Error> {
+        let mut keys = KeyRing::default();
+        for key in &self.keys {
+            let public = PublicKey::from_text(&key.public_key).map_err(|fault| {
+                Error::Unusable(format!("`packs.keys`, key `{}`: {fault}", key.key_id))
+            })?;
+            keys.pin(
+                key.key_id.clone(),
+                public,
+                Namespaces::These(key.namespaces.clone()),
+            );
+        }
+        Ok(Trust {
+            mode: self.trust,
+            keys,
+            registry_keys: false,
+            approved: self.allow.clone(),
+        })
+    }
+
+    /// The lockfile, if one is set.
+    ///
+    /// # Errors
+    /// [`Error`] if the file cannot be read, is not a lockfile, or is missing under `pinned`.
+    pub fn read_lockfile(&self) -> Result<Option<Lockfile>, Error> {
+        let unusable = |cause: String| Error::Unusable(format!("`packs.lockfile`: {cause}"));
+        match &self.lockfile {
+            None if self.trust == TrustMode::Pinned => Err(unusable(
+                "is required under `trust = \"pinned\"`".to_owned(),
+            )),
+            None => Ok(None),
+            Some(path) => {
+                let octets = std::fs::read(path).map_err(|cause| unusable(cause.to_string()))?;
+                lockfile::parse(&octets)
+                    .map(Some)
+                    .map_err(|refusal| unusable(refusal.reason))
+            }
+        }
+    }
+
+    /// Requirements for packs besides a signature.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            host: Host {
+                peers: self.peers,
+                ..Host::default()
+            },
+            require_full_coverage: self.require_full_coverage,
+            ..Policy::default()
+        }
+    }
+}
+
+/// A key trusted by configuration.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrustedKey {
+    pub key_id: String,
+    /// PEM text, or base64 of the raw 32 bytes.
+    pub public_key: String,
+    /// `a.b.*` or exact names.
+    pub namespaces: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WorkerConfig {
+    /// Seconds that a lease lasts without a heartbeat.
+    pub lease_s: u64,
+    /// Maximum runs that one replica executes concurrently; at most half of them for one tenant.
+    pub max_runs: usize,
+    /// Seconds that running tasks may continue after a shutdown request.
+    pub drain_s: u64,
+}
+
+impl Default for WorkerConfig {
+    fn default() -> Self {
+        Self {
+            lease_s: 15,
+            max_runs: 64,
+            drain_s: 10,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WebhookSettings {
+    /// Addresses in private networks that subscriptions may name, also over plain http:
+    /// `10.1.0.0/16`, `127.0.0.1:1024-65535`, `hooks.internal:8080`.
+    pub private_targets: Vec<String>,
+}
+
+impl WebhookSettings {
+    /// The parsed `private_targets`.
+    ///
+    /// # Errors
+    /// [`Error`] naming the entry that cannot be parsed.
+    pub fn targets(&self) -> Result<Vec<PrivateTarget>, Error> {
+        let read = |text: &String| {
+            text.parse().map_err(|fault| {
+                Error::Unusable(format!("`webhooks.private_targets`, `{text}`: {fault}"))
+            })
+        };
+        self.private_targets.iter().map(read).collect()
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:7800".to_owned(),
+            data: PathBuf::from(".touchstone"),
+            database_url: None,
+            limits: Limits::default(),
+            packs: PackSettings::default(),
+            models: Vec::new(),
+            judge: None,
+            tools: ToolSettings::default(),
+            worker: WorkerConfig::default(),
+            roles: Vec::new(),
+            webhooks: WebhookSettings::default(),
+            conformance: Conformance::default(),
+            deployments: DeploymentSettings::default(),
+            attest: AttestSettings::default(),
+            secrets: SecretSettings::default(),
+            metrics: MetricSettings::default(),
+            aaaf: AaafSettings::default(),
+            agent_cards: AgentCardSettings::default(),
+            oasis: OasisSettings::default(),
+            quotas: Quotas::default(),
+            retention: Retention::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Reads file and environment over the defaults. Paths in the file are relative to the file.
+    ///
+    /// # Errors
+    /// [`Error`] naming the source and the field.
+    pub fn load(file: Option<&Path>) -> Result<Self, Error> {
+        Self::load_over(file, &[])
+    }
+
+    /// Like [`Self::load`], with other defaults for some settings, given by dotted names.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_over(file: Option<&Path>, defaults: &[(&str, u64)]) -> Result<Self, Error> {
+        let unusable = |cause: config::ConfigError| Error::Unusable(in_one_line(&cause));
+        let mut builder = config::Config::builder();
+        for (name, value) in defaults {
+            builder = builder.set_default(*name, *value).map_err(unusable)?;
+        }
+        if let Some(file) = file {
+            builder = builder.add_source(config::File::from(file).format(config::FileFormat::Toml));
+        }
+        let environment = config::Environment::with_prefix("TOUCHSTONE")
+            .prefix_separator("_")
+            .separator("__")
+            .try_parsing(true)
+            .source(Some(nested_only(std::env::vars())));
+        let mut config: Self = builder
+            .add_source(environment)
+            .build()
+            .map_err(unusable)?
+            .try_deserialize()
+            .map_err(unusable)?;
+        if let Some(folder) = file.and_then(Path::parent) {
+            if let Some(lockfile) = &mut config.packs.lockfile {
+                *lockfile = folder.join(&*lockfile);
+            }
+            if let Some(key) = &mut config.attest.key_file {
+                *key = folder.join(&*key);
+            }
+            if let Some(key) = &mut config.secrets.key_file {
+                *key = folder.join(&*key);
+            }
+            if let Some(keys) = &mut config.agent_cards.trusted_keys {
+                *keys = folder.join(&*keys);
+            }
+            for stderr in config
+                .tools
+                .mcp
+                .iter_mut()
+                .filter_map(|it| it.stderr.as_mut())
+            {
+                *stderr = folder.join(&stderr);
+            }
+            for script in config
+                .models
+                .iter_mut()
+                .chain(&mut config.judge)
+                .filter_map(|model| model.file.as_mut())
+            {
+                *script = folder.join(&script);
+            }
+        }
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Checks rules that the types do not express.
+    ///
+    /// # Errors
+    /// [`Error`] naming the field.
+    pub fn check(&self) -> Result<(), Error> {
+        let bad = |field: &str, rule: &str| Err(Error::Unusable(format!("`{field}` {rule}")));
+        if NanoUsd::from_usd(self.limits.max_cost_usd_per_suite).is_none() {
+            return bad(
+                "limits.max_cost_usd_per_suite",
+                "must be an amount in USD of at least 0",
+            );
+        }
+        if let Some(url) = &self.database_url
+            && !["postgres://", "postgresql://", "sqlite:"]
+                .iter()
+                .any(|scheme| url.starts_with(scheme))
+        {
+            return bad("database_url", "must begin with `postgres://` or `sqlite:`");
+        }
+        if self.limits.max_tasks_per_suite == 0 {
+            return bad("limits.max_tasks_per_suite", "must be at least 1");
+        }
+        if self.limits.default_concurrency == 0 || self.limits.max_concurrency == 0 {
+            return bad(
+                "limits.default_concurrency, limits.max_concurrency",
+                "must be at least 1",
+            );
+        }
+        if self.limits.max_concurrency_per_tenant == 0 {
+            return bad("limits.max_concurrency_per_tenant", "must be at least 1");
+        }
+        if self.limits.max_connections == 0 {
+            return bad("limits.max_connections", "must be at least 1");
+        }
+        if self.limits.max_connections_per_address == 0 {
+            return bad("limits.max_connections_per_address", "must be at least 1");
+        }
+        if self.limits.max_node_executions == 0 {
+            return bad("limits.max_node_executions", "must be at least 1");
+        }
+        if self.limits.max_run_duration_s == 0 {
+            return bad("limits.max_run_duration_s", "must be at least 1");
+        }
+        if self.attest.host_id.as_deref() == Some("") {
+            return bad("attest.host_id", "must not be empty; leave it out");
+        }
+        if let Err(fault) = self.aaaf.place(&self.listen) {
+            return bad("aaaf.public_url", &fault.to_string());
+        }
+        self.oasis.check()?;
+        self.roles()?;
+        self.channels()?;
+        if self.worker.lease_s < 3 {
+            return bad("worker.lease_s", "must be at least 3");
+        }
+        Ok(())
+    }
+
+    /// The roles of this host.
+    ///
+    /// # Errors
+    /// [`Error`] naming the invalid role or scope.
+    pub fn roles(&self) -> Result<Roles, Error> {
+        let roles = self
+            .roles
+            .iter()
+            .map(|role| (role.name.as_str(), role.scopes.as_slice()));
+        Roles::new(roles).map_err(|fault| Error::Unusable(format!("`[[roles]]`: {fault}")))
+    }
+
+    /// The channels of this host.
+    ///
+    /// # Errors
+    /// [`Error`] if a name is invalid, duplicate or reserved.
+    pub fn channels(&self) -> Result<Arc<[Channel]>, Error> {
+        let unusable = |fault: String| Error::Unusable(format!("`deployments.channels`: {fault}"));
+        let mut channels: Vec<Channel> = Vec::new();
+        for name in &self.deployments.channels {
+            let channel: Channel = name
+                .parse()
+                .map_err(|fault: ChannelFault| unusable(fault.to_string()))?;
+            if channel.is_latest() {
+                return Err(unusable("`latest` always exists; leave it out".to_owned()));
+            }
+            if channels.contains(&channel) {
+                return Err(unusable(format!("`{channel}` is named twice")));
+            }
+            channels.push(channel);
+        }
+        Ok(channels.into())
+    }
+
+    /// The limits that a run request is checked against.
+    pub fn host_limits(&self) -> HostLimits {
+        HostLimits {
+            advisory_budgets: self.limits.advisory_budgets,
+            scored_modes: scored_modes(self.judge.is_some(), !self.tools.mcp.is_empty()),
+            max_tasks_per_suite: self.limits.max_tasks_per_suite,
+            max_cost_per_suite: NanoUsd::from_usd(self.limits.max_cost_usd_per_suite),
+            max_run_duration_ms: self.limits.max_run_duration_s.saturating_mul(1000),
+            max_node_executions: self.limits.max_node_executions,
+            default_concurrency: self.limits.default_concurrency,
+            // One run of a tenant never has more tasks in flight than all its runs together.
+            max_concurrency: u32::try_from(self.limits.max_concurrency_per_tenant)
+                .map_or(self.limits.max_concurrency, |all| {
+                    all.min(self.limits.max_concurrency)
+                }),
+        }
+    }
+}
+
+/// The library's message spans several lines: the first gives the location in the file, the last
+/// the cause.
+fn in_one_line(error: &config::ConfigError) -> String {
+    let config::ConfigError::FileParse { uri, cause } = error else {
+        return error.to_string();
+    };
+    let text = cause.to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let place = lines.next().unwrap_or("it is not valid TOML");
+    let fault = lines.next_back().map(|fault| format!(": {fault}"));
+    let file = uri.as_deref().unwrap_or("the file");
+    format!("{file}: {place}{}", fault.unwrap_or_default())
+}
+
+/// Settings from the environment: the first level is part of the name (`TOUCHSTONE_LISTEN`,
+/// `TOUCHSTONE_LIMITS__MAX_TASKS_PER_SUITE`). Variables for the command line or the tests are not
+/// settings.
+fn nested_only(
+    variables: impl Iterator<Item = (String, String)>,
+) -> std::collections::HashMap<String, String> {
+    const TOP: &[&str] = &["LISTEN", "DATA", "DATABASE_URL"];
+    const NESTED: &[&str] = &[
+        "AAAF__",
+        "ATTEST__",
+        "CONFORMANCE__",
+        "LIMITS__",
+        "METRICS__",
+        "PACKS__",
+        "QUOTAS__",
+        "RETENTION__",
+        "SECRETS__",
+        "WORKER__",
+    ];
+    variables
+        .filter(|(name, _)| {
+            name.strip_prefix("TOUCHSTONE_").is_some_and(|rest| {
+                TOP.contains(&rest) || NESTED.iter().any(|prefix| rest.starts_with(prefix))
+            })
+        })
+        .collect()
+}

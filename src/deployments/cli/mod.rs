@@ -1,0 +1,3 @@
+pub mod attest;
+pub mod deploy;
+pub mod gate;

@@ -1,0 +1,3 @@
+pub mod attestation;
+pub mod deployments;
+pub mod gates;

@@ -1,0 +1,3 @@
+pub mod attestations;
+pub mod deployments;
+pub mod gates;

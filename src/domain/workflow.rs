@@ -1,5 +1,0 @@
-//! Workflows: the rules, and the host's own for conformance.
-
-pub mod fixtures;
-
-pub use touchstone_runs::rules::workflow::*;

@@ -1,0 +1,1 @@
+//! This host's own API beyond OpenWOP, under `/v1/host/touchstone/`.

@@ -1,0 +1,3 @@
+//! OpenWOP v1, one file per operation.
+
+pub mod host;

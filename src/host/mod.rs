@@ -1,0 +1,12 @@
+pub mod access;
+pub mod audit;
+pub mod background;
+pub mod cli;
+pub mod http;
+pub mod net;
+pub mod ports;
+pub mod render;
+pub mod service;
+pub mod store;
+pub mod system;
+pub mod telemetry;

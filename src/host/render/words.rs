@@ -1,0 +1,401 @@
+//! Wording of values, shared by all views.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::annotation::{Annotation, SignalKind};
+use touchstone_openwop::summary::{Severity, TaskSummary};
+use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, TaskReport, Verdict};
+use touchstone_runs::rules::eval::rubric::verdict::MALFORMED;
+use touchstone_runs::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
+
+/// An amount in USD, with decimals by its size.
+pub fn usd(amount: NanoUsd) -> String {
+    match amount.0 {
+        0 => "$0".to_owned(),
+        1..500 => "<$0.000001".to_owned(),
+        500..10_000_000 => format!("${:.6}", amount.usd()),
+        10_000_000..1_000_000_000 => format!("${:.4}", amount.usd()),
+        _ => format!("${:.2}", amount.usd()),
+    }
+}
+
+/// The run's cost, and the number of tasks for which it is an estimate.
+pub fn cost(report: &EvalReport) -> Option<String> {
+    let total = usd(report.summary.total_cost_usd?);
+    Some(match estimated(report) {
+        0 => total,
+        1 => format!("{total} (estimated for 1 task: the endpoint reported no usage)"),
+        n => format!("{total} (estimated for {n} tasks: the endpoint reported no usage)"),
+    })
+}
+
+/// The judge, its cost and its agreement with people.
+pub fn judge(report: &EvalReport) -> Option<String> {
+    let Some(judge) = report.judge.as_ref() else {
+        let judge = report.safety_judge.as_ref()?;
+        return Some(format!(
+            "model {}, provider {}, checked for jailbreaks only",
+            judge.model, judge.provider
+        ));
+    };
+    let cost = report
+        .judge_cost_usd
+        .map_or_else(String::new, |cost| format!(", {} of the cost", usd(cost)));
+    let agreement = match &judge.calibration {
+        Some(found) => format!(
+            "agrees with people by {:.2} (n {})",
+            found.spearman, found.samples
+        ),
+        None => "not calibrated".to_owned(),
+    };
+    Some(format!(
+        "model {}, provider {}{cost}, {agreement}",
+        judge.model, judge.provider
+    ))
+}
+
+/// Number of tasks with an estimated cost.
+pub fn estimated(report: &EvalReport) -> usize {
+    let tasks = report.tasks.iter();
+    tasks.filter(|task| task.cost_estimated).count()
+}
+
+/// The cost of a task, with `~` before an estimate.
+pub fn cost_of(numbers: &TaskSummary, task: &TaskReport) -> String {
+    match numbers.cost_usd.map(usd) {
+        Some(cost) if task.cost_estimated => format!("~{cost}"),
+        cost => cost.unwrap_or_default(),
+    }
+}
+
+/// The warning in every view for a suite without a trusted signature.
+pub const UNSIGNED: &str = "UNSIGNED: no trusted signature covers this suite";
+
+pub fn duration(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..60_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        _ => format!("{} min {:02} s", ms / 60_000, ms % 60_000 / 1000),
+    }
+}
+
+/// Why a task ended as it did; empty for a plain pass.
+pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
+    let mut parts = Vec::new();
+    match (&task.reason, task.outcome) {
+        (Some(reason), _) => parts.push(in_words(reason)),
+        (None, _) if !task.criteria.is_empty() => {
+            let met = task.criteria.iter().filter(|met| **met).count();
+            parts.push(format!("{met} of {} criteria met", task.criteria.len()));
+        }
+        (None, TaskOutcome::Failed) => parts.push("answer differs".to_owned()),
+        (None, TaskOutcome::Passed | TaskOutcome::Unjudged) => {}
+    }
+    if !task.fixture_missing.is_empty() {
+        parts.push(format!(
+            "no fixture for {}",
+            task.fixture_missing.join(", ")
+        ));
+    }
+    if !task.forbidden_tools.is_empty() {
+        parts.push(format!("refused {}", task.forbidden_tools.join(", ")));
+    }
+    // The list of refused tools already shows this finding.
+    let told = |kind: &str| kind == UNSAFE_TOOL_CALL && !task.forbidden_tools.is_empty();
+    let findings = numbers.safety_findings.iter();
+    for finding in findings.filter(|finding| !told(&finding.kind)) {
+        let severity = severity(finding.severity);
+        parts.push(format!("{severity}: {}", kinds::in_words(&finding.kind)));
+    }
+    match task.retries {
+        0 => {}
+        1 => parts.push("1 retry".to_owned()),
+        n => parts.push(format!("{n} retries")),
+    }
+    if let Some(run) = &task.reused_from {
+        parts.push(format!("judged in {run}"));
+    }
+    parts.extend(task.annotations.iter().map(said));
+    // Labels and names come from the log, possibly of another host, and are untrusted.
+    plain(&parts.join("; "))
+}
+
+const fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Low => "low",
+        Severity::Medium => "medium",
+        Severity::High => "high",
+        Severity::Critical => "critical",
+    }
+}
+
+/// A label of the log, in words. Labels of endpoint failures say what to check.
+pub fn in_words(label: &str) -> String {
+    if label == MALFORMED {
+        return "no verdict from the judge".to_owned();
+    }
+    if let Some(label) = label.strip_prefix("judge_") {
+        return format!("judge: {}", in_words(label));
+    }
+    let text = match label {
+        "connect" => "endpoint unreachable",
+        "dns" => "endpoint's host name not found",
+        "tls" => "TLS connection to the endpoint failed",
+        "reset" => "endpoint closed the connection",
+        "timeout" => "endpoint took too long",
+        "not_http" => "endpoint does not speak HTTP",
+        "blocked_address" => "endpoint's address is not allowed",
+        "unauthorized" => "endpoint answered 401: API key missing or wrong",
+        "forbidden" => "endpoint answered 403",
+        "not_found" => "endpoint answered 404: no such model or path",
+        "rate_limited" => "endpoint answered 429: too many requests",
+        "output_not_json" => "output is not JSON",
+        _ => {
+            return match label.strip_prefix("status_") {
+                Some(status) => format!("endpoint answered {status}"),
+                None => label.replace('_', " "),
+            };
+        }
+    };
+    text.to_owned()
+}
+
+/// An annotation on one line.
+pub fn said(annotation: &Annotation) -> String {
+    let signal = &annotation.signal;
+    let what = match signal.kind {
+        SignalKind::Rating => format!("rated {} of 5", signal.rating.unwrap_or_default()),
+        SignalKind::Correction => {
+            format!(
+                "corrected to \"{}\"",
+                signal.correction.as_deref().unwrap_or_default()
+            )
+        }
+        SignalKind::Label => format!(
+            "labelled \"{}\"",
+            signal.label.as_deref().unwrap_or_default()
+        ),
+        SignalKind::Flag => "flagged".to_owned(),
+    };
+    let note = match &annotation.note {
+        Some(note) => format!(": {note}"),
+        None => String::new(),
+    };
+    // Annotations are untrusted text.
+    plain(&format!(
+        "{what} by {}{note}",
+        annotation.actor.principal_ref
+    ))
+}
+
+/// Makes untrusted text safe for one line of a terminal: no line breaks, control characters or
+/// changes of text direction.
+pub fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if acts(c) { ' ' } else { c })
+        .collect()
+}
+
+/// Whether a character controls a terminal or changes the text direction.
+fn acts(c: char) -> bool {
+    c.is_control() || LINE_ENDS.contains(&c) || TURNS.contains(&c)
+}
+
+/// Makes multi-line text safe for a terminal: keeps tabs and, with `coloured`, colours; replaces
+/// other control characters by spaces. Applied to all output.
+pub fn harmless(text: &str, coloured: bool) -> Cow<'_, str> {
+    let acts = |c: char| acts(c) && !matches!(c, '\n' | '\t');
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let length = match colour(rest) {
+            Some(length) if coloured => length,
+            _ => c.len_utf8(),
+        };
+        let (part, after) = rest.split_at(length);
+        if length == c.len_utf8() && acts(c) {
+            shown.push(' ');
+        } else {
+            shown.push_str(part);
+        }
+        rest = after;
+    }
+    Cow::Owned(shown)
+}
+
+/// Length in bytes of the colour or style sequence at the start of the text. A sequence that hides
+/// text does not count.
+fn colour(text: &str) -> Option<usize> {
+    const LONGEST: usize = 16;
+    const HIDDEN: &str = "8";
+    let parameters = text.strip_prefix("\u{1b}[")?;
+    let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    let (parameters, after) = parameters.split_at(end);
+    let hides = parameters.split(';').any(|it| it == HIDDEN);
+    (after.starts_with('m') && end <= LONGEST && !hides).then_some(end + 3)
+}
+
+/// The same JSON document without characters that control a terminal.
+pub fn harmless_json(json: &str) -> Cow<'_, str> {
+    // JSON itself escapes most control characters in strings; outside strings there are only line
+    // ends.
+    let acts = |c: char| acts(c) && c != '\n';
+    if !json.contains(acts) {
+        return Cow::Borrowed(json);
+    }
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        match acts(c) {
+            true => {
+                let _ = write!(shown, "\\u{:04x}", u32::from(c));
+            }
+            false => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Line ends that Unicode does not classify as control characters.
+const LINE_ENDS: [char; 2] = ['\u{2028}', '\u{2029}'];
+
+/// Characters that change the text direction.
+const TURNS: [char; 12] = [
+    '\u{061c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}',
+    '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}',
+];
+
+pub const fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "PASS",
+        Verdict::Fail => "FAIL",
+        Verdict::Inconclusive => "INCONCLUSIVE",
+        Verdict::Pending => "PENDING",
+    }
+}
+
+pub const fn outcome(outcome: TaskOutcome) -> &'static str {
+    match outcome {
+        TaskOutcome::Passed => "passed",
+        TaskOutcome::Failed => "failed",
+        TaskOutcome::Unjudged => "unjudged",
+    }
+}
+
+pub const fn sign(outcome: TaskOutcome) -> &'static str {
+    match outcome {
+        TaskOutcome::Passed => "✓",
+        TaskOutcome::Failed => "✗",
+        TaskOutcome::Unjudged => "?",
+    }
+}
+
+/// All tasks with their numbers and reasons, in suite order.
+pub fn rows(report: &EvalReport) -> impl Iterator<Item = (&TaskSummary, &TaskReport)> {
+    report.summary.tasks.iter().zip(&report.tasks)
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub passed: usize,
+    pub failed: usize,
+    pub unjudged: usize,
+}
+
+impl Counts {
+    pub const fn add(&mut self, outcome: TaskOutcome) {
+        match outcome {
+            TaskOutcome::Passed => self.passed += 1,
+            TaskOutcome::Failed => self.failed += 1,
+            TaskOutcome::Unjudged => self.unjudged += 1,
+        }
+    }
+
+    pub const fn all(self) -> usize {
+        self.passed + self.failed + self.unjudged
+    }
+}
+
+pub fn counts(report: &EvalReport) -> Counts {
+    let mut counts = Counts::default();
+    for task in &report.tasks {
+        counts.add(task.outcome);
+    }
+    counts
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.unjudged > 0 {
+            write!(f, ", {} unjudged", self.unjudged)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(0.0, "$0")]
+    #[case(12.0, "$12.00")]
+    #[case(0.5, "$0.5000")]
+    #[case(0.001_25, "$0.001250")]
+    #[case(0.000_000_6, "$0.000001")]
+    #[case(0.000_000_001, "<$0.000001")]
+    fn amounts_have_the_decimals_that_fit(#[case] amount: f64, #[case] shown: &str) {
+        assert_eq!(usd(NanoUsd::from_usd(amount).unwrap()), shown);
+    }
+
+    #[rstest]
+    #[case::colour("a\u{1b}[31mred", "a [31mred")]
+    #[case::title("\u{1b}]0;mine\u{7}x", " ]0;mine x")]
+    #[case::eight_bit("\u{9b}2Jx", " 2Jx")]
+    #[case::lines("a\r\nb\u{85}c\u{2028}d\te\u{7f}", "a  b c d e ")]
+    #[case::turned_round("\u{202e}ssap\u{202c}", " ssap ")]
+    #[case::kept("prüfen – 検査 👩‍🚀 ✓", "prüfen – 検査 👩‍🚀 ✓")]
+    fn foreign_texts_do_nothing_to_a_terminal(#[case] text: &str, #[case] shown: &str) {
+        assert_eq!(plain(text), shown);
+    }
+
+    #[test]
+    fn an_output_keeps_its_lines_and_colours_and_nothing_else_that_acts() {
+        let text = "\u{1b}[32mgood\u{1b}[0m\ta\n\u{202e}b\u{1b}[2J\u{1b}[8mc\r\u{9b}d";
+        assert_eq!(
+            harmless(text, true),
+            "\u{1b}[32mgood\u{1b}[0m\ta\n b [2J [8mc  d"
+        );
+        assert_eq!(harmless(text, false), " [32mgood [0m\ta\n b [2J [8mc  d");
+        assert!(matches!(harmless("a\n\tb", false), Cow::Borrowed(_)));
+        for unfinished in ["\u{1b}", "\u{1b}[", "\u{1b}[3", "\u{1b}[;;m"] {
+            harmless(unfinished, true);
+        }
+    }
+
+    #[test]
+    fn json_keeps_what_it_says_without_acting() {
+        let document = serde_json::json!({"a": "x\u{202e}y\u{1b}\u{7f}\u{9b}\u{2028}"});
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        let shown = harmless_json(&text);
+        assert!(shown.chars().all(|c| c == '\n' || !acts(c)), "{shown}");
+        let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(read, document);
+    }
+
+    #[rstest]
+    #[case(0, "0 ms")]
+    #[case(999, "999 ms")]
+    #[case(1999, "1.9 s")]
+    #[case(61_000, "1 min 01 s")]
+    fn durations_have_the_unit_that_fits(#[case] ms: u64, #[case] shown: &str) {
+        assert_eq!(duration(ms), shown);
+    }
+}

@@ -1,0 +1,10 @@
+//! Use cases over domain and ports.
+
+pub mod access;
+pub mod audit;
+pub mod fault;
+pub mod jobs;
+pub mod keys;
+pub mod lease;
+pub mod reserving;
+pub mod vault;

@@ -1,0 +1,151 @@
+//! OASIS evaluations under `/v1/host/touchstone/`: verdict, report and evidence of a run; profiles,
+//! preflight, computation (OASIS.md sections 14 and 15).
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use serde_json::json;
+
+use crate::host::http::HttpState;
+use crate::host::http::answer::{Answer, json as json_answer};
+use crate::host::http::extract::{JsonBody, PathParameters, Query, RunPath};
+use crate::host::service::access::Caller;
+use crate::host::service::fault::internal;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_oasis::rules::report::Form;
+use touchstone_oasis::rules::verdict::input;
+use touchstone_oasis::rules::verdict::input::Input;
+
+/// `GET /v1/host/touchstone/runs/{runId}/oasis-verdict`.
+pub async fn verdict(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    headers: HeaderMap,
+) -> Answer {
+    let form = accepted(&headers, &[Form::Json, Form::Yaml])?;
+    let document = state.runs.oasis_verdict(&caller.tenant, &run).await?;
+    let text = match form {
+        Form::Yaml => serde_saphyr::to_string(&document).map_err(|cause| internal(&cause))?,
+        _ => document.to_string(),
+    };
+    Ok(answer(form, text))
+}
+
+/// `GET /v1/host/touchstone/runs/{runId}/oasis-report`.
+pub async fn report(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    query: Query,
+    headers: HeaderMap,
+) -> Answer {
+    let form = match query.get("format") {
+        None => accepted(&headers, &Form::ALL)?,
+        Some(name) => Form::parse(name).ok_or_else(|| {
+            Problem::validation("format", "`format` must be json, yaml, markdown or html")
+        })?,
+    };
+    let report = state.runs.oasis_report(&caller.tenant, &run).await?;
+    let text = crate::oasis::render::write(&report, form).map_err(|cause| internal(&cause))?;
+    Ok(answer(form, text))
+}
+
+/// `GET /v1/host/touchstone/runs/{runId}/oasis-evidence/{scenarioId}`.
+pub async fn evidence(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    parameters: PathParameters,
+) -> Answer {
+    let (tenant, scenario) = (&caller.tenant, parameters.get("scenarioId"));
+    let evidence = state.runs.oasis_evidence(tenant, &run, scenario).await?;
+    json_answer(StatusCode::OK, &evidence)
+}
+
+/// `GET /v1/host/touchstone/oasis/profiles`.
+pub async fn profiles(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+) -> Answer {
+    let (profiles, providers) = state.runs.oasis_profiles(&caller.tenant).await?;
+    let shown = json!({"profiles": profiles, "providers": providers});
+    json_answer(StatusCode::OK, &shown)
+}
+
+/// `POST /v1/host/touchstone/oasis/preflight`. Changes nothing, so it needs no `Idempotency-Key`.
+pub async fn preflight(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let found = state.runs.oasis_preflight(&caller.tenant, &body).await?;
+    json_answer(StatusCode::OK, &found)
+}
+
+/// `POST /v1/host/touchstone/oasis/compute`. A pure function of its body.
+pub async fn compute(JsonBody(body): JsonBody) -> Answer {
+    let computing = tokio::task::spawn_blocking(move || {
+        let input = Input::read(&body)?;
+        input::compute(&input)
+    });
+    let computed = computing.await.map_err(|cause| internal(&cause))?;
+    let output = computed.map_err(|faults| {
+        let field = faults.first().map(|it| it.path.clone()).unwrap_or_default();
+        let words: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        Problem::validation(&field, words.join("; "))
+    })?;
+    json_answer(StatusCode::OK, &output)
+}
+
+/// The first format of `offered` that the client accepts; without an `Accept` header, the first
+/// one.
+fn accepted(headers: &HeaderMap, offered: &[Form]) -> Result<Form, Problem> {
+    let Some(header) = headers.get(ACCEPT).and_then(|it| it.to_str().ok()) else {
+        return offered.first().copied().ok_or_else(not_acceptable);
+    };
+    let wanted = header.split(',').map(|it| {
+        it.split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase()
+    });
+    for range in wanted {
+        let found = offered.iter().find(|form| {
+            let whole = form.media_type().split(';').next().unwrap_or_default();
+            let kind = whole.split('/').next().unwrap_or_default();
+            range == "*/*" || range == whole || range == format!("{kind}/*")
+        });
+        if let Some(form) = found {
+            return Ok(*form);
+        }
+    }
+    Err(not_acceptable())
+}
+
+fn not_acceptable() -> Problem {
+    Problem::new(
+        ErrorCode::NotAcceptable,
+        "no media type in `Accept` is available here; ask for application/json",
+    )
+}
+
+fn answer(form: Form, text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(form.media_type()));
+    // A report contains text of agents. It needs no external resources and may load none.
+    headers.insert(
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox",
+        ),
+    );
+    response
+}

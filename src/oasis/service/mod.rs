@@ -1,0 +1,2 @@
+pub mod evaluations;
+pub mod gate;

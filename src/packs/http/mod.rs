@@ -1,0 +1,3 @@
+pub mod packs;
+pub mod registry;
+pub mod suites;

@@ -1,0 +1,5 @@
+pub mod cli;
+pub mod http;
+pub mod ports;
+pub mod registry;
+pub mod service;

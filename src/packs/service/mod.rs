@@ -1,0 +1,2 @@
+pub mod packs;
+pub mod publications;

@@ -1,1 +1,0 @@
-//! The eval runs of one version of an agent, as attempts that are pooled.

@@ -1,1 +1,0 @@
-//! Wake-ups between readers, workers and replicas.

@@ -1,0 +1,7 @@
+pub mod cli;
+pub mod gate;
+pub mod http;
+pub mod ports;
+pub mod render;
+pub mod service;
+pub mod store;

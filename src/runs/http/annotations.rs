@@ -1,0 +1,53 @@
+//! `GET` and `POST /v1/runs/{runId}/annotations` (RFC 0056).
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::host::http::HttpState;
+use crate::host::http::answer::{Answer, json};
+use crate::host::http::extract::{IdempotencyKey, JsonBody, RunPath};
+use crate::host::http::idempotency::{Done, once};
+use crate::host::service::access::Caller;
+use crate::host::service::fault::internal;
+use touchstone_runs::rules::run::annotation::parse;
+
+/// `GET /v1/runs/{runId}/annotations`.
+pub async fn list(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+) -> Answer {
+    let annotations = state.annotations.list(&caller.tenant, &run).await?;
+    json(
+        StatusCode::OK,
+        &serde_json::json!({"annotations": annotations}),
+    )
+}
+
+/// `POST /v1/runs/{runId}/annotations`.
+pub async fn create(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    state.runs.record(&caller.tenant, &run).await?;
+    let new = parse(&body)?;
+    let endpoint = format!("POST /v1/runs/{run}/annotations");
+    let (annotations, who) = (state.annotations.clone(), caller.clone());
+    once(&state, &caller, endpoint, key, &body, |claim| async move {
+        let made = annotations
+            .annotate(&who, &run, new, claim.as_ref())
+            .await?;
+        Ok(Done::new(
+            StatusCode::CREATED,
+            serde_json::to_value(made).map_err(|cause| internal(&cause))?,
+        )
+        .recorded(claim.is_some()))
+    })
+    .await
+}

@@ -1,0 +1,32 @@
+//! `GET /v1/runs/{runId}:diff?against=` (RFC 0054).
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::host::http::HttpState;
+use crate::host::http::answer::{Answer, json};
+use crate::host::http::extract::{OwnRun, Query};
+use crate::host::service::access::Caller;
+use crate::runs::http::poll::full;
+
+/// Memory for one comparison, in bytes: two pages, and the differences found.
+const ROOM: usize = 16 * 1024 * 1024;
+
+/// `GET /v1/runs/{runId}:diff`.
+pub async fn get(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    query: Query,
+    OwnRun(run): OwnRun,
+) -> Answer {
+    let against = query.run("against")?;
+    let _room = state.log.rooms().take(ROOM).await.map_err(full)?;
+    let diff = state
+        .diffs
+        .diff(&caller.tenant, &run.run_id, &against)
+        .await?;
+    json(StatusCode::OK, &diff)
+}

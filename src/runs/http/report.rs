@@ -1,0 +1,23 @@
+//! `GET /v1/host/touchstone/runs/{runId}/report`: the verdict with its reasons, also while the run
+//! is in progress.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::host::http::HttpState;
+use crate::host::http::answer::{Answer, json};
+use crate::host::http::extract::RunPath;
+use crate::host::service::access::Caller;
+
+/// `GET /v1/host/touchstone/runs/{runId}/report`.
+pub async fn get(
+    State(state): State<Arc<HttpState>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+) -> Answer {
+    let report = state.runs.report(&caller.tenant, &run).await?;
+    json(StatusCode::OK, &report)
+}

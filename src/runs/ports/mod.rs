@@ -1,0 +1,8 @@
+pub mod annotations;
+pub mod calibrations;
+pub mod inventory;
+pub mod pauses;
+pub mod queue;
+pub mod run_log;
+pub mod storage;
+pub mod webhooks;

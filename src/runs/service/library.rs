@@ -1,0 +1,240 @@
+//! Suites and agents as runs use them: loaded from content-addressed bytes and cached.
+//!
+//! Everything loaded here was verified at installation. The digest is checked again on every load,
+//! so bytes altered in the store are refused.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use moka::future::Cache;
+use semver::Version;
+use serde_json::{Value, json};
+
+use crate::agents::ports::agent::AgentDefinition;
+use crate::host::ports::store::StoreError;
+use crate::host::store::database::Database;
+use crate::kinds::KINDS;
+use touchstone_kit::ids::{AgentId, TenantId};
+use touchstone_kit::json::canonical_text;
+use touchstone_oasis::rules::adapter::AdapterReport;
+use touchstone_oasis::rules::format::Package;
+use touchstone_openwop::schema::CompiledSchema;
+use touchstone_openwop::suite::AgentEvalSuite;
+use touchstone_packs::rules::contents::PackAgent;
+use touchstone_packs::rules::{archive, contents, integrity};
+use touchstone_runs::rules::eval::suite_rules::read_suite;
+
+const CACHED_SUITES: u64 = 64;
+const CACHED_PACKS: u64 = 64;
+
+/// An installed suite or pack cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The bytes do not match their digest, or can no longer be parsed.
+    #[error("the {what} {digest} was modified in the store")]
+    Damaged {
+        /// `suite` or `pack`.
+        what: &'static str,
+        digest: String,
+    },
+}
+
+/// An agent of an installed pack.
+#[derive(Debug)]
+pub struct LoadedAgent {
+    pub definition: AgentDefinition,
+    /// The version of its pack.
+    pub version: String,
+    /// The digest of its pack.
+    pub pack_integrity: String,
+    /// The digest of the pack's content about this agent: it stays the same when the pack is
+    /// rebuilt or its other files change.
+    pub content: String,
+    /// The adapter's report for OASIS evaluations, if the pack has one.
+    pub adapter: Option<AdapterReport>,
+    task_schema: Option<CompiledSchema>,
+}
+
+impl LoadedAgent {
+    /// Whether a task's input satisfies the agent's task schema.
+    pub fn accepts(&self, input: &Value) -> bool {
+        self.task_schema
+            .as_ref()
+            .is_none_or(|schema| schema.is_valid(input))
+    }
+}
+
+struct LoadedPack {
+    agents: HashMap<AgentId, Arc<LoadedAgent>>,
+    profile: Option<Arc<Package>>,
+}
+
+pub struct Library {
+    store: Arc<Database>,
+    suites: Cache<String, Arc<AgentEvalSuite>>,
+    packs: Cache<String, Arc<LoadedPack>>,
+}
+
+impl Library {
+    pub fn new(store: Arc<Database>) -> Self {
+        Self {
+            store,
+            suites: Cache::new(CACHED_SUITES),
+            packs: Cache::new(CACHED_PACKS),
+        }
+    }
+
+    /// The suite with this digest.
+    ///
+    /// # Errors
+    /// The store failed, or the suite was altered in it.
+    pub async fn suite(&self, digest: &str) -> Result<Option<Arc<AgentEvalSuite>>, Error> {
+        if let Some(suite) = self.suites.get(digest).await {
+            return Ok(Some(suite));
+        }
+        let Some(octets) = self.store.get(digest).await? else {
+            return Ok(None);
+        };
+        let damaged = || Error::Damaged {
+            what: "suite",
+            digest: digest.to_owned(),
+        };
+        let document = read_suite(KINDS, &octets).map_err(|_| damaged())?;
+        if document.digest() != digest {
+            return Err(damaged());
+        }
+        let suite = Arc::new(document.suite);
+        self.suites.insert(digest.to_owned(), suite.clone()).await;
+        Ok(Some(suite))
+    }
+
+    /// An agent of the pack with this digest.
+    ///
+    /// # Errors
+    /// The store failed, or the pack was altered in it.
+    pub async fn agent(
+        &self,
+        pack_integrity: &str,
+        agent: &AgentId,
+    ) -> Result<Option<Arc<LoadedAgent>>, Error> {
+        let pack = self.pack(pack_integrity).await?;
+        Ok(pack.and_then(|pack| pack.agents.get(agent).cloned()))
+    }
+
+    /// The OASIS profile of the pack with this digest, if it has one.
+    ///
+    /// # Errors
+    /// The store failed, or the pack was altered in it.
+    pub async fn profile(&self, pack_integrity: &str) -> Result<Option<Arc<Package>>, Error> {
+        let pack = self.pack(pack_integrity).await?;
+        Ok(pack.and_then(|pack| pack.profile.clone()))
+    }
+
+    async fn pack(&self, pack_integrity: &str) -> Result<Option<Arc<LoadedPack>>, Error> {
+        if let Some(pack) = self.packs.get(pack_integrity).await {
+            return Ok(Some(pack));
+        }
+        let Some(octets) = self.store.get(pack_integrity).await? else {
+            return Ok(None);
+        };
+        let pack = load(pack_integrity, &octets).ok_or_else(|| Error::Damaged {
+            what: "pack",
+            digest: pack_integrity.to_owned(),
+        })?;
+        let pack = Arc::new(pack);
+        self.packs
+            .insert(pack_integrity.to_owned(), pack.clone())
+            .await;
+        Ok(Some(pack))
+    }
+
+    /// The agent as installed by this tenant: the requested version, else the highest release, else
+    /// the highest pre-release.
+    ///
+    /// # Errors
+    /// The store failed, or the pack was altered in it.
+    pub async fn installed_agent(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        version: Option<&str>,
+    ) -> Result<Option<Arc<LoadedAgent>>, Error> {
+        // An agent's id is its pack's name and one more segment (RFC 0003 §B).
+        let Some((pack, _)) = agent.as_str().rsplit_once('.') else {
+            return Ok(None);
+        };
+        let installs = self.store.installs(tenant).await?;
+        let newest = installs
+            .iter()
+            .filter(|install| {
+                install.name == pack && version.is_none_or(|version| install.version == version)
+            })
+            .max_by_key(|install| {
+                let parsed = Version::parse(&install.version).ok();
+                (
+                    parsed
+                        .as_ref()
+                        .is_some_and(|version| version.pre.is_empty()),
+                    parsed,
+                )
+            });
+        match newest {
+            Some(install) => self.agent(&install.integrity, agent).await,
+            None => Ok(None),
+        }
+    }
+}
+
+/// `sha256-<base64>` over the parts of a pack that influence an agent's output.
+fn content_of(agent: &PackAgent) -> String {
+    let document = json!({
+        "recipe": CONTENT_RECIPE,
+        "modelClass": agent.manifest.model_class,
+        "prompt": agent.prompt,
+        "tools": agent.tools(),
+        "taskSchema": agent.task_schema.as_ref().map(CompiledSchema::source),
+        "returnSchema": agent.return_schema.as_ref().map(CompiledSchema::source),
+    });
+    integrity::of(canonical_text(&document).as_bytes())
+}
+
+/// Domain separation: distinguishes these digests from all others.
+const CONTENT_RECIPE: &str = "touchstone:agent-content:v1";
+
+fn load(pack_integrity: &str, octets: &[u8]) -> Option<LoadedPack> {
+    if !integrity::matches(pack_integrity, octets) {
+        return None;
+    }
+    // Admission was decided at installation; settings that became stricter since must not keep a
+    // run from resuming.
+    let pack = contents::reopen(archive::read(octets).ok()?).ok()?;
+    let version = pack.manifest.version.clone();
+    let agents = pack.agents.into_iter().map(|agent| {
+        let id = AgentId::from(agent.manifest.agent_id.as_str());
+        let content = content_of(&agent);
+        let definition = AgentDefinition {
+            agent_id: id.clone(),
+            model_class: agent.manifest.model_class,
+            prompt: agent.prompt.as_str().into(),
+            tool_allowlist: agent.tools().to_vec(),
+            return_schema: agent
+                .return_schema
+                .map(|schema| (Arc::new(schema.source().clone()), schema)),
+        };
+        let loaded = LoadedAgent {
+            definition,
+            version: version.to_string(),
+            pack_integrity: pack_integrity.to_owned(),
+            content,
+            adapter: agent.adapter,
+            task_schema: agent.task_schema,
+        };
+        (id, Arc::new(loaded))
+    });
+    Some(LoadedPack {
+        agents: agents.collect(),
+        profile: pack.profile,
+    })
+}

@@ -1,0 +1,16 @@
+pub mod annotations;
+pub mod bundles;
+pub mod command;
+pub mod diffs;
+pub mod executor;
+pub mod installed;
+pub mod journal;
+pub mod library;
+pub mod log_reader;
+pub mod projections;
+pub mod run_writer;
+pub mod runs;
+pub mod storage;
+pub mod webhooks;
+pub mod worker;
+pub mod workflows;

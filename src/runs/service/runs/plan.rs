@@ -1,0 +1,187 @@
+//! Planning an eval run: the facts that its request refers to, at this moment.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::agents::ports::model::ModelBinding;
+use crate::host::service::fault::internal;
+use crate::kinds::KINDS;
+use crate::runs::ports::inventory::SuiteRecord;
+use crate::runs::service::runs::Runs;
+use touchstone_kit::error::Problem;
+use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_packs::rules::integrity;
+use touchstone_runs::rules::eval::report::{Verdict, report};
+use touchstone_runs::rules::run::reached_by::ReachedBy;
+use touchstone_runs::rules::run::record::{EvalSpec, RunSpec};
+use touchstone_runs::rules::run::request::{
+    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, plan,
+};
+
+/// A remote agent, with the pack that represents it: the tenant has not installed it.
+#[derive(Clone, Copy, Debug)]
+pub struct Elsewhere<'a> {
+    pub way: &'a ReachedBy,
+    /// The archive of the pack.
+    pub pack: &'a [u8],
+}
+
+/// The baseline eval run of a comparison.
+pub(super) struct FoundBaseline {
+    run_id: RunId,
+    eval: Arc<EvalSpec>,
+    /// Whether every task has a result.
+    conclusive: bool,
+    aggregate_score: f64,
+}
+
+impl FoundBaseline {
+    pub(super) fn facts(&self) -> BaselineFacts<'_> {
+        BaselineFacts {
+            run_id: &self.run_id,
+            conclusive: self.conclusive,
+            ignore: &self.eval.ignore,
+            tasks: &self.eval.tasks,
+            judge: self.eval.judge.as_ref(),
+            modes: &self.eval.modes,
+            safety_judge: self.eval.safety_judge.as_ref(),
+            suite_id: &self.eval.suite_id,
+            suite_version: &self.eval.suite_version,
+            aggregate_score: self.aggregate_score,
+        }
+    }
+}
+
+impl Runs {
+    pub(super) async fn plan(
+        &self,
+        tenant: &TenantId,
+        request: CreateRun,
+    ) -> Result<RunSpec, Problem> {
+        let (id, version) = (&request.suite.suite_id, &request.suite.version);
+        let suite = self.store.suite(tenant, id, version).await;
+        let suite = suite.map_err(|cause| internal(&cause))?;
+        self.plan_over(tenant, request, suite, None).await
+    }
+
+    /// As [`plan`](Self::plan), with a suite that need not be among the tenant's.
+    pub(super) async fn plan_over(
+        &self,
+        tenant: &TenantId,
+        mut request: CreateRun,
+        suite: Option<SuiteRecord>,
+        elsewhere: Option<Elsewhere<'_>>,
+    ) -> Result<RunSpec, Problem> {
+        self.pin_channel(tenant, &mut request).await?;
+        let fail = |cause: &(dyn std::error::Error + 'static)| internal(cause);
+        let document = match &suite {
+            Some(suite) => self
+                .library
+                .suite(&suite.digest)
+                .await
+                .map_err(|cause| fail(&cause))?,
+            None => None,
+        };
+        let agent = match elsewhere {
+            Some(elsewhere) => {
+                let digest = integrity::of(elsewhere.pack);
+                let kept = self.store.put(&digest, elsewhere.pack).await;
+                kept.map_err(|cause| fail(&cause))?;
+                self.library.agent(&digest, &request.agent_id).await
+            }
+            None => {
+                let version = request.agent_version.as_deref();
+                self.library
+                    .installed_agent(tenant, &request.agent_id, version)
+                    .await
+            }
+        };
+        let agent = agent.map_err(|cause| fail(&cause))?;
+        let baseline = self.baseline(tenant, &request).await?;
+        let oasis = self.oasis_wanted(tenant, &mut request, suite.as_ref());
+        let oasis = oasis.await?;
+        let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
+        let model = match (elsewhere, &agent) {
+            (Some(elsewhere), _) => Some(self.reach(tenant, elsewhere.way)?),
+            (None, Some(agent)) => self.models.resolve(agent.definition.model_class),
+            (None, None) => None,
+        };
+        let mut spec = plan(
+            request,
+            &self.limits_for(model.as_ref()),
+            suite
+                .as_ref()
+                .zip(document.as_ref())
+                .map(|(suite, document)| SuiteFacts {
+                    document,
+                    digest: &suite.digest,
+                    signed: suite.signed,
+                })
+                .as_ref(),
+            agent
+                .as_ref()
+                .map(|agent| AgentFacts {
+                    agent_id: &agent.definition.agent_id,
+                    version: &agent.version,
+                    pack_integrity: &agent.pack_integrity,
+                    content: &agent.content,
+                    model_class: agent.definition.model_class,
+                    accepts: &accepts,
+                    model: model.as_ref().map(ModelBinding::pin),
+                })
+                .as_ref(),
+            baseline.as_ref().map(FoundBaseline::facts).as_ref(),
+            self.judging_model().as_ref(),
+            &|request, suite, modes| oasis.plan(request, suite, modes),
+        )?;
+        if let (Some(elsewhere), Some(eval)) = (elsewhere, spec.eval_mut()) {
+            eval.execution.reached_by = Some(elsewhere.way.clone());
+        }
+        self.pin_endpoints(tenant, &mut spec);
+        Ok(spec)
+    }
+
+    /// The limits of a run on this model: more tasks in flight than its endpoint's concurrency
+    /// would only hold slots that others could use.
+    pub(super) fn limits_for(&self, model: Option<&ModelBinding>) -> HostLimits {
+        let host = self.limits.max_concurrency;
+        HostLimits {
+            max_concurrency: model
+                .map_or(host, |model| host.min(model.model.info().max_concurrency)),
+            ..self.limits
+        }
+    }
+
+    pub(super) async fn baseline(
+        &self,
+        tenant: &TenantId,
+        request: &CreateRun,
+    ) -> Result<Option<FoundBaseline>, Problem> {
+        let Some(run) = &request.baseline_run_id else {
+            return Ok(None);
+        };
+        let record = self
+            .projections
+            .record(tenant, run)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let Some((record, eval)) =
+            record.and_then(|record| record.spec.eval().cloned().map(|eval| (record, eval)))
+        else {
+            return Ok(None);
+        };
+        let thresholds = self.thresholds(&eval).await?;
+        let report = self
+            .look(run, |state| {
+                report(KINDS, &record, &eval, &thresholds, state)
+            })
+            .await?;
+        Ok(Some(FoundBaseline {
+            run_id: record.run_id.clone(),
+            eval,
+            conclusive: matches!(report.verdict, Verdict::Pass | Verdict::Fail),
+            aggregate_score: report.summary.aggregate_score,
+        }))
+    }
+}

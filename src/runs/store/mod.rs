@@ -1,0 +1,10 @@
+pub mod annotations;
+pub mod attempts;
+pub mod blobs;
+pub mod calibrations;
+pub mod inventory;
+pub mod pauses;
+pub mod queue;
+pub mod runs;
+pub mod storage;
+pub mod webhooks;
