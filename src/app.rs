@@ -11,29 +11,24 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent_cards::prober::CardProber;
 use crate::agent_cards::service::Cards;
-use crate::agent_cards::service::history::CardScores;
 use crate::agent_cards::service::rescoring::Rescorer;
+use crate::agents::model;
+use crate::agents::model::cassette::Cassette;
+use crate::agents::model::command::CommandModel;
+use crate::agents::model::reached::{ReachSettings, ReachedAgents};
+use crate::agents::model::{ModelCatalog, OwnModels};
 use crate::agents::ports::live_tools::LiveTools;
 use crate::agents::ports::model::Models;
-use crate::agents::runtime::judge::RubricJudge;
-use crate::agents::runtime::model;
-use crate::agents::runtime::model::cassette::Cassette;
-use crate::agents::runtime::model::command::CommandModel;
-use crate::agents::runtime::model::reached::{ReachSettings, ReachedAgents};
-use crate::agents::runtime::model::{ModelCatalog, OwnModels};
-use crate::agents::runtime::runtime::Runtime;
-use crate::agents::runtime::tools;
-use crate::agents::runtime::tools::ToolCatalog;
+use crate::agents::tools;
+use crate::agents::tools::ToolCatalog;
 use crate::config;
 use crate::config::Config;
 use crate::config::agent_cards::AgentCardSettings;
 use crate::deployments::service::attestations::Attester;
 use crate::host::audit::checkpoint::INTERVAL_SECONDS;
-use crate::host::http;
+use crate::host::http::HttpSettings;
 use crate::host::http::limits::Rates;
-use crate::host::http::{HttpDeps, HttpSettings, HttpState, PackRules};
 use crate::host::net;
-use crate::host::net::webhooks::WebhookClient;
 use crate::host::ports::clock::Clock;
 use crate::host::ports::host_keys::HostKeys as _;
 use crate::host::ports::host_secrets::{AUDIT_CHECKPOINTS, INTERRUPT_TOKENS, Reencrypt};
@@ -43,7 +38,7 @@ use crate::host::ports::store::StoreError;
 use crate::host::service::audit::checkpointer::Checkpointer;
 use crate::host::service::jobs;
 use crate::host::service::jobs::{Periodic, Replica};
-use crate::host::service::keys::Keys;
+use crate::host::service::keys::{Keys, LOCAL_TENANT};
 use crate::host::service::vault::Vault;
 use crate::host::store;
 use crate::host::store::database::Database;
@@ -51,35 +46,25 @@ use crate::host::system::host_key::HostKeyFile;
 use crate::host::system::private_files;
 use crate::host::system::signing_key::{ATTEST_FILE, KeyFile, NoKey, SECRETS_FILE};
 use crate::host::system::{SystemClock, SystemIds};
-use crate::host::telemetry::Metrics;
+use crate::http::openapi::Unreadable;
 use crate::oasis::net::HttpProviders;
 use crate::oasis::ports::providers::Providers;
+use crate::packs::http::PackRules;
 use crate::packs::service::packs::Packs;
-use crate::ratings::http::rates::AaafRates;
 use crate::ratings::service::assessor::{Assessor, AssessorSettings};
 use crate::ratings::service::deliveries::{Deliverer, Means};
 use crate::ratings::service::housekeeping::Housekeeper;
-use crate::ratings::service::issuer::Issuer;
 use crate::ratings::service::schedule::Scheduler;
 use crate::ratings::service::stress_tests::Bench;
 use crate::runs::ports::webhooks::Notifier;
 use crate::runs::service::command::Command;
-use crate::runs::service::executor::Executor;
-use crate::runs::service::executor::eval::EvalWork;
-use crate::runs::service::library::Library;
-use crate::runs::service::projections::Projections;
-use crate::runs::service::runs::{Offer, Runs};
-use crate::runs::service::storage::Storage;
-use crate::runs::service::webhooks::Webhooks;
 use crate::runs::service::webhooks::dispatcher::Dispatcher;
 use crate::runs::service::worker::{Worker, WorkerSettings};
-use crate::runs::service::workflows::Workflows;
+use crate::runs::webhook_client::WebhookClient;
+use crate::services::{Parts, Services};
 use touchstone_kit::ids::TenantId;
 use touchstone_packs::rules::keys::SecretKey;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
-
-/// The tenant of commands that work on the data folder directly.
-pub const LOCAL_TENANT: &str = "default";
 
 const DATABASE_FILE: &str = "touchstone.db";
 /// Idempotency records are kept for a day (OpenWOP idempotency, layer 1); an hourly job deletes
@@ -136,7 +121,7 @@ pub enum Error {
     Net(#[from] net::Error),
     /// The embedded API description is invalid: a fault of this build.
     #[error("this build's API description could not be parsed")]
-    Contract(#[from] http::UnreadableContract),
+    Contract(#[from] Unreadable),
 }
 
 /// A fully wired host.
@@ -147,7 +132,6 @@ pub struct App {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     keys: Arc<Keys>,
-    packs: Arc<Packs>,
     worker: Arc<Worker>,
     dispatcher: Arc<Dispatcher>,
     deliverer: Arc<Deliverer>,
@@ -155,8 +139,7 @@ pub struct App {
     scheduler: Scheduler,
     rescorer: Rescorer,
     checkpointer: Checkpointer,
-    storage: Arc<Storage>,
-    runs: Arc<Runs>,
+    services: Services,
     assessor: Arc<Assessor>,
     router: Router,
     local_key: SecretString,
@@ -205,174 +188,84 @@ impl App {
             scored_modes: scored_modes(models.judge().is_some(), tools.is_some()),
             ..config.host_limits()
         };
-        let library = Arc::new(Library::new(store.clone()));
-        let projections = Arc::new(Projections::new(store.clone()));
-        let storage = Arc::new(Storage::new(
-            store.clone(),
-            clock.clone(),
-            projections.clone(),
-            config.quotas,
-            config.retention,
-        ));
-        let packs = Packs::new(store.clone(), clock.clone()).limited_by(storage.clone());
-        let packs = Arc::new(packs);
         let mut keys = Keys::new(store.clone(), clock.clone(), ids.clone())
             .with_roles(Arc::new(config.roles()?));
         let local_key = keys.admit_local(&TenantId::from(LOCAL_TENANT));
         let keys = Arc::new(keys);
-        let eval = EvalWork::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            library.clone(),
-            models.clone(),
-            Arc::new(Runtime::default()),
-            config.limits.max_concurrency_per_tenant,
-        )
-        .judging_with(Arc::new(RubricJudge))
-        .acting_with(tools)
-        .provided_by(providers.clone());
-        let executor = Executor::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            projections.clone(),
-            eval,
-        );
-        let worker = Worker::new(
-            store.clone(),
-            clock.clone(),
-            executor,
-            ids.mint("replica"),
-            worker_settings(&config),
-            command.clone(),
-        );
-        let notifier: Arc<dyn Notifier> = Arc::new(WebhookClient::new(config.webhooks.targets()?)?);
-        let dispatcher = Dispatcher::new(
-            store.clone(),
-            clock.clone(),
-            notifier.clone(),
-            ids.mint("replica"),
-        );
         let vault = Arc::new(Vault::new(host_keys, ids.clone()));
+        let notifier: Arc<dyn Notifier> = Arc::new(WebhookClient::new(config.webhooks.targets()?)?);
         let place = config.aaaf.place(&config.listen);
-        let issuer = Arc::new(Issuer::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            vault.clone(),
-            place.map_err(|fault| config::Error::Unusable(format!("`aaaf.public_url` {fault}")))?,
-        ));
-        let webhooks = Arc::new(Webhooks::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            notifier.clone(),
-        ));
-        let replica = Replica {
+        let services = Services::new(Parts {
             store: store.clone(),
             clock: clock.clone(),
-            owner: ids.mint("replica"),
-        };
-        let cards = Arc::new(CardScores::new(
-            Arc::new(cards(&config.agent_cards)?),
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-        ));
-        let rescorer = Rescorer::new(cards.clone(), replica.clone());
-        let deliverer = Deliverer::new(
-            Means {
-                store: store.clone(),
-                clock: clock.clone(),
-                ids: ids.clone(),
-                notifier: notifier.clone(),
-                vault: vault.clone(),
-            },
-            ids.mint("replica"),
-            LOOK_EVERY,
-        );
-        let runs = Runs::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            library,
-            models,
-            projections.clone(),
-            Offer {
-                workflows: Workflows {
-                    fixtures: config.conformance.enabled,
-                },
-                limits,
-                webhooks: webhooks.clone(),
-                judge: Arc::new(RubricJudge),
-                providers,
-                evaluator: config.oasis.evaluator.clone(),
-                command: command.clone(),
-            },
-        );
-        let runs = Arc::new(runs.limited_by(storage.clone()));
-        let assessor = Assessor::new(
-            store.clone(),
-            clock.clone(),
-            issuer.clone(),
-            ids.mint("replica"),
-            AssessorSettings::default(),
-            Bench::new(store.clone(), clock.clone(), runs.clone()),
-        );
-        let schedule_owner = ids.mint("replica");
-        let streams = CancellationToken::new();
-        let state = HttpState::new(HttpDeps {
-            runs: runs.clone(),
+            ids: ids.clone(),
             keys: keys.clone(),
-            packs: packs.clone(),
+            vault: vault.clone(),
+            models,
+            tools,
+            providers,
+            evaluator: config.oasis.evaluator.clone(),
+            notifier: notifier.clone(),
+            cards: cards(&config.agent_cards)?,
+            place: place
+                .map_err(|fault| config::Error::Unusable(format!("`aaaf.public_url` {fault}")))?,
+            attester: attester(&config)?,
+            audit_key: audit_key.public(),
+            channels: config.channels()?,
             pack_rules: PackRules {
                 trust: config.packs.trust()?,
                 policy: config.packs.policy(),
                 lockfile: config.packs.read_lockfile()?,
                 publication: config.packs.publication()?,
             },
-            webhooks,
-            cards,
-            storage: storage.clone(),
-            projections,
+            limits,
+            max_concurrency_per_tenant: config.limits.max_concurrency_per_tenant,
+            quotas: config.quotas,
+            retention: config.retention,
+            command: command.clone(),
+            fixtures: config.conformance.enabled,
+        });
+        let worker = Worker::new(
+            store.clone(),
+            clock.clone(),
+            services.executor.clone(),
+            ids.mint("replica"),
+            worker_settings(&config),
+            command.clone(),
+        );
+        let dispatcher = Dispatcher::new(
+            store.clone(),
+            clock.clone(),
+            notifier.clone(),
+            ids.mint("replica"),
+        );
+        let replica = Replica {
             store: store.clone(),
             clock: clock.clone(),
-            ids,
-            metrics: Metrics::install(),
-            attester: attester(&config)?,
-            audit_key: audit_key.public(),
-            vault,
-            issuer,
-            notifier,
-            channels: config.channels()?,
-            limits,
-            settings: HttpSettings {
-                max_body_bytes: config.limits.max_request_body_bytes,
-                // The largest document is a suite; a small task in it takes about four kilobytes.
-                max_body_memory: HttpSettings::default()
-                    .max_body_memory
-                    .max(config.limits.max_tasks_per_suite.saturating_mul(5 * 1024)),
-                max_subscribers: config.limits.max_subscribers,
-                rates: Rates {
-                    per_key: config.limits.requests_per_second_per_key,
-                    per_tenant: config.limits.requests_per_second_per_tenant,
-                    refusals_per_minute: config.limits.refused_keys_per_minute_per_address,
-                    in_flight: config.limits.max_requests_in_flight,
-                },
-                aaaf: AaafRates {
-                    requests_per_minute: config.aaaf.requests_per_minute_per_key,
-                    events_per_minute: config.aaaf.events_per_minute_per_key,
-                    assessments_per_hour: config.aaaf.assessments_per_hour_per_key,
-                },
-                conformance: config.conformance.enabled,
-                metrics_to_loopback: config.metrics.allow_loopback,
-                ..HttpSettings::default()
+            owner: ids.mint("replica"),
+        };
+        let deliverer = Deliverer::new(
+            Means {
+                store: store.clone(),
+                clock: clock.clone(),
+                ids: ids.clone(),
+                notifier,
+                vault,
             },
-            shutdown: streams.clone(),
-        })?;
-        let scheduler = Scheduler::new(state.aaaf().clone(), schedule_owner);
-        let router = http::router(state);
+            ids.mint("replica"),
+            LOOK_EVERY,
+        );
+        let assessor = Assessor::new(
+            store.clone(),
+            clock.clone(),
+            services.issuer.clone(),
+            ids.mint("replica"),
+            AssessorSettings::default(),
+            Bench::new(store.clone(), clock.clone(), services.runs.clone()),
+        );
+        let streams = CancellationToken::new();
+        let router =
+            services.router(http_settings(&config), config.aaaf.rates(), streams.clone())?;
         let checkpointer =
             Checkpointer::new(store.clone(), clock.clone(), Arc::new(SystemIds), audit_key);
         Ok(Self {
@@ -382,16 +275,14 @@ impl App {
             store,
             clock,
             keys,
-            packs,
             worker,
             dispatcher,
             deliverer,
-            housekeeper: Housekeeper::new(replica),
-            scheduler,
-            rescorer,
+            housekeeper: Housekeeper::new(replica.clone()),
+            scheduler: Scheduler::new(services.aaaf.clone(), ids.mint("replica")),
+            rescorer: Rescorer::new(services.cards.clone(), replica),
             checkpointer,
-            storage,
-            runs,
+            services,
             assessor,
             router,
             local_key,
@@ -418,7 +309,7 @@ impl App {
     }
 
     pub fn packs(&self) -> &Arc<Packs> {
-        &self.packs
+        &self.services.packs
     }
 
     /// The command that runs in this process; `None` for a host.
@@ -449,7 +340,7 @@ impl App {
         };
         let calibrations = async {
             shutdown.cancelled().await;
-            self.runs.stop_calibrating().await;
+            self.services.runs.stop_calibrating().await;
         };
         tokio::join!(
             self.worker.clone().work(shutdown.clone()),
@@ -490,7 +381,7 @@ impl App {
                 .run(store, shutdown, || self.rescorer.look_again(shutdown)),
             after(CHECKPOINTS_EVERY, "audit_checkpoints")
                 .run(store, shutdown, || self.checkpoint()),
-            at_once("retention").run(store, shutdown, || self.storage.sweep(shutdown)),
+            at_once("retention").run(store, shutdown, || self.services.storage.sweep(shutdown)),
             at_once("idempotency").run(store, shutdown, || self.expire()),
         );
     }
@@ -507,6 +398,27 @@ impl App {
             Ok(oldest) => self.store.expire(oldest).await,
             Err(_) => Ok(0),
         }
+    }
+}
+
+fn http_settings(config: &Config) -> HttpSettings {
+    let limits = &config.limits;
+    HttpSettings {
+        max_body_bytes: limits.max_request_body_bytes,
+        // The largest document is a suite; a small task in it takes about four kilobytes.
+        max_body_memory: HttpSettings::default()
+            .max_body_memory
+            .max(limits.max_tasks_per_suite.saturating_mul(5 * 1024)),
+        max_subscribers: limits.max_subscribers,
+        rates: Rates {
+            per_key: limits.requests_per_second_per_key,
+            per_tenant: limits.requests_per_second_per_tenant,
+            refusals_per_minute: limits.refused_keys_per_minute_per_address,
+            in_flight: limits.max_requests_in_flight,
+        },
+        conformance: config.conformance.enabled,
+        metrics_to_loopback: config.metrics.allow_loopback,
+        ..HttpSettings::default()
     }
 }
 

@@ -12,17 +12,74 @@ use url::Url;
 
 use crate::agent_cards::ports::watches::CardWatch;
 use crate::agent_cards::service::Asking;
+use crate::agent_cards::service::history::CardScores;
 use crate::agent_cards::service::history::{MOST_RANKED, MOST_SHOWN, Subject};
-use crate::host::http::HttpState;
+use crate::host::access::Scope;
+use crate::host::http::HttpHost;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{IdempotencyKey, JsonBody, Query, closed};
 use crate::host::http::idempotency::{Done, once};
+use crate::host::http::routes::Table;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::undescribed;
+use axum::http::Method;
 use touchstone_agent_cards::rules::history::AlertBelow;
 use touchstone_agent_cards::rules::ranking::Weights;
 use touchstone_agent_cards::rules::web_url;
 use touchstone_kit::error::Problem;
+
+/// What the routes of agent cards share.
+pub struct CardsApi {
+    pub host: Arc<HttpHost>,
+    pub cards: Arc<CardScores>,
+}
+
+impl AsRef<Arc<HttpHost>> for CardsApi {
+    fn as_ref(&self) -> &Arc<HttpHost> {
+        &self.host
+    }
+}
+
+pub fn routes(table: Table<CardsApi>) -> Table<CardsApi> {
+    let (get, post, delete) = (&Method::GET, &Method::POST, &Method::DELETE);
+    table
+        .keyed(
+            post,
+            "/v1/host/touchstone/agent-cards/score",
+            Scope::AssessmentsWrite,
+            score,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/agent-cards/rank",
+            Scope::AssessmentsWrite,
+            rank,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/agent-cards/history",
+            Scope::AssessmentsRead,
+            history,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/agent-cards/watches",
+            Scope::AssessmentsRead,
+            watches,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/agent-cards/watches",
+            Scope::AssessmentsWrite,
+            watch,
+        )
+        .keyed(
+            delete,
+            "/v1/host/touchstone/agent-cards/watches",
+            Scope::AssessmentsWrite,
+            unwatch,
+        )
+}
 
 /// Default number of history entries.
 const USUALLY_SHOWN: u32 = 20;
@@ -42,7 +99,7 @@ struct Ask {
 
 /// `POST /v1/host/touchstone/agent-cards/score`. Changes nothing, so it needs no `Idempotency-Key`.
 pub async fn score(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<CardsApi>>,
     Extension(caller): Extension<Caller>,
     JsonBody(body): JsonBody,
 ) -> Answer {
@@ -109,7 +166,7 @@ struct Candidate {
 
 /// `POST /v1/host/touchstone/agent-cards/rank`. Changes nothing, so it needs no `Idempotency-Key`.
 pub async fn rank(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<CardsApi>>,
     Extension(caller): Extension<Caller>,
     JsonBody(body): JsonBody,
 ) -> Answer {
@@ -139,7 +196,7 @@ pub async fn rank(
 
 /// `GET /v1/host/touchstone/agent-cards/history`.
 pub async fn history(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<CardsApi>>,
     Extension(caller): Extension<Caller>,
     query: Query,
 ) -> Answer {
@@ -166,7 +223,7 @@ struct Watch {
 
 /// `POST /v1/host/touchstone/agent-cards/watches`.
 pub async fn watch(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<CardsApi>>,
     Extension(caller): Extension<Caller>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
@@ -175,7 +232,7 @@ pub async fn watch(
     let url = parsed(&asked.url)?;
     let (cards, watcher) = (state.cards.clone(), caller.clone());
     let endpoint = "POST /v1/host/touchstone/agent-cards/watches".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let watched = cards
             .watch(
                 &watcher,
@@ -192,7 +249,7 @@ pub async fn watch(
 
 /// `GET /v1/host/touchstone/agent-cards/watches`.
 pub async fn watches(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<CardsApi>>,
     Extension(caller): Extension<Caller>,
 ) -> Answer {
     let watches = state.cards.watches(&caller.tenant).await?;
@@ -202,7 +259,7 @@ pub async fn watches(
 
 /// `DELETE /v1/host/touchstone/agent-cards/watches`.
 pub async fn unwatch(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<CardsApi>>,
     Extension(caller): Extension<Caller>,
     query: Query,
     IdempotencyKey(key): IdempotencyKey,
@@ -211,7 +268,7 @@ pub async fn unwatch(
     let (cards, remover) = (state.cards.clone(), caller.clone());
     let endpoint = "DELETE /v1/host/touchstone/agent-cards/watches".to_owned();
     let body = json!({"url": url.as_str()});
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         cards.unwatch(&remover, &url).await?;
         Ok(Done::new(StatusCode::OK, json!({"removed": true})))
     })

@@ -15,12 +15,12 @@ use reqwest::header::HeaderMap;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::agent_cards::ports::prober::{
-    Certificates, Handshake, Method, ProbeRequest, Probed, Prober, Wire,
-};
+use crate::agent_cards::ports::prober::{Handshake, Method, ProbeRequest, Probed, Prober};
 use crate::host::net::address::Reach;
 use crate::host::net::error::Error;
+use crate::host::net::policy::Certificates;
 use crate::host::net::policy::Policy;
+use crate::host::net::policy::Wire;
 use crate::host::net::{Client, error};
 use touchstone_agent_cards::rules::live::{Body, Headers, NoReply, Reply};
 use touchstone_agent_cards::rules::signature::{Allowed, Endpoint};

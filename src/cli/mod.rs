@@ -5,6 +5,7 @@
 //! over the data folder. Both use the same code path. [`crate::render`] renders the output;
 //! [`exit::Exit`] lists the exit codes.
 
+pub mod context;
 pub mod demo;
 pub mod serve;
 
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::host::cli::context::Context;
+use crate::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::options::Global;
 use crate::host::cli::reach::Reach;

@@ -8,8 +8,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::cli::context::{Context, start};
 use crate::host::background::{Spawned, spawn};
-use crate::host::cli::context::{Context, start};
 use crate::host::cli::exit::{Exit, Failure, with_causes};
 use crate::host::http;
 use crate::host::http::server::ServerSettings;

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use crate::agents::runtime::model::reached::{Credential, NamedCommand, ReachSettings};
+use crate::agents::model::reached::{Credential, NamedCommand, ReachSettings};
 use crate::config::Error;
+use crate::ratings::http::rates::AaafRates;
 use touchstone_agent_cards::rules::signature::{Allowed, Endpoint};
 use touchstone_kit::ids::TenantId;
 use touchstone_ratings::rules::place::{NoPlace, Place};
@@ -77,6 +78,14 @@ impl Default for AaafSettings {
 }
 
 impl AaafSettings {
+    pub fn rates(&self) -> AaafRates {
+        AaafRates {
+            requests_per_minute: self.requests_per_minute_per_key,
+            events_per_minute: self.events_per_minute_per_key,
+            assessments_per_hour: self.assessments_per_hour_per_key,
+        }
+    }
+
     /// The public place of a host that listens on `listen`, for badge verification.
     ///
     /// # Errors

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::agents::runtime::model;
-use crate::agents::runtime::model::config::ModelConfig;
-use crate::agents::runtime::tools::config::ToolSettings;
+use crate::agents::model;
+use crate::agents::model::config::ModelConfig;
+use crate::agents::tools::config::ToolSettings;
 pub use crate::config::aaaf::{AaafSettings, CommandConfig, CredentialConfig, ReachConfig};
 pub use crate::config::agent_cards::AgentCardSettings;
 pub use crate::config::oasis::{OasisProviderConfig, OasisSettings};

@@ -2,14 +2,12 @@
 
 use crate::host::audit::Decision;
 use crate::host::ports::idempotency::IdempotencyCompletion;
-use crate::runs::ports::run_log::StoredEvent;
+use crate::host::ports::run_log::StoredEvent;
 use touchstone_deployments::rules::Lifecycle;
 use touchstone_kit::ids::AgentId;
 use touchstone_runs::rules::run::record::RunRecord;
 
-/// Revision of an agent's deployments; increases with every change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Revision(pub i64);
+use crate::runs::ports::inventory::Revision;
 
 /// The outcome of a transition request, granted or not: its run with the whole log, the new
 /// deployments, the audit entry and the response. Recorded all or nothing.

@@ -1,6 +1,6 @@
 //! Deployments and promotion policies.
 
-use crate::deployments::ports::{DeploymentCommit, Revision};
+use crate::deployments::ports::DeploymentCommit;
 use crate::deployments::promotion::{PolicyScope, ScopedPolicy};
 use crate::host::audit::Decision;
 use crate::host::ports::store::StoreError;
@@ -8,6 +8,7 @@ use crate::host::store::audit::record;
 use crate::host::store::convert::{Batch, column};
 use crate::host::store::database::Database;
 use crate::host::store::sql::{Sql, query};
+use crate::runs::ports::inventory::Revision;
 use crate::runs::store::runs::begin;
 use touchstone_deployments::rules::Lifecycle;
 use touchstone_kit::ids::{AgentId, TenantId};

@@ -11,19 +11,83 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::json;
 
-use crate::host::http::HttpState;
+use crate::host::access::Scope;
+use crate::host::http::HttpHost;
 use crate::host::http::answer::{Answer, json as json_answer};
-use crate::host::http::extract::{JsonBody, PathParameters, Query, RunPath};
+use crate::host::http::extract::{JsonBody, PathParameters, Query};
+use crate::host::http::routes::Table;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
+use crate::runs::http::extract::RunPath;
+use crate::runs::service::runs::Runs;
+use axum::http::Method;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_oasis::rules::report::Form;
 use touchstone_oasis::rules::verdict::input;
 use touchstone_oasis::rules::verdict::input::Input;
 
+/// What the routes of OASIS evaluations share.
+pub struct OasisApi {
+    pub host: Arc<HttpHost>,
+    pub runs: Arc<Runs>,
+}
+
+impl AsRef<Arc<HttpHost>> for OasisApi {
+    fn as_ref(&self) -> &Arc<HttpHost> {
+        &self.host
+    }
+}
+
+impl AsRef<Runs> for OasisApi {
+    fn as_ref(&self) -> &Runs {
+        &self.runs
+    }
+}
+
+pub fn routes(table: Table<OasisApi>) -> Table<OasisApi> {
+    let (get, post) = (&Method::GET, &Method::POST);
+    table
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/oasis-verdict",
+            Scope::RunsRead,
+            verdict,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/oasis-report",
+            Scope::RunsRead,
+            report,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/oasis-evidence/{scenarioId}",
+            Scope::RunsRead,
+            evidence,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/oasis/profiles",
+            Scope::ManifestRead,
+            profiles,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/oasis/preflight",
+            Scope::RunsCreate,
+            preflight,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/oasis/compute",
+            Scope::RunsRead,
+            compute,
+        )
+}
+
 /// `GET /v1/host/touchstone/runs/{runId}/oasis-verdict`.
 pub async fn verdict(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<OasisApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     headers: HeaderMap,
@@ -39,7 +103,7 @@ pub async fn verdict(
 
 /// `GET /v1/host/touchstone/runs/{runId}/oasis-report`.
 pub async fn report(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<OasisApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     query: Query,
@@ -58,7 +122,7 @@ pub async fn report(
 
 /// `GET /v1/host/touchstone/runs/{runId}/oasis-evidence/{scenarioId}`.
 pub async fn evidence(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<OasisApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     parameters: PathParameters,
@@ -70,7 +134,7 @@ pub async fn evidence(
 
 /// `GET /v1/host/touchstone/oasis/profiles`.
 pub async fn profiles(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<OasisApi>>,
     Extension(caller): Extension<Caller>,
 ) -> Answer {
     let (profiles, providers) = state.runs.oasis_profiles(&caller.tenant).await?;
@@ -80,7 +144,7 @@ pub async fn profiles(
 
 /// `POST /v1/host/touchstone/oasis/preflight`. Changes nothing, so it needs no `Idempotency-Key`.
 pub async fn preflight(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<OasisApi>>,
     Extension(caller): Extension<Caller>,
     JsonBody(body): JsonBody,
 ) -> Answer {

@@ -6,3 +6,4 @@ pub mod render;
 pub mod service;
 pub mod storage;
 pub mod store;
+pub mod webhook_client;

@@ -10,7 +10,7 @@ use crate::agent_cards::render as shown;
 use crate::agent_cards::service::fetch::{Fetched, Unfetched};
 use crate::agent_cards::service::{Asking, Cards};
 use crate::app;
-use crate::host::cli::context::Context;
+use crate::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::files;
 use crate::host::ports::clock::Clock as _;

@@ -7,30 +7,14 @@ use url::Url;
 
 use touchstone_agent_cards::rules::live::Outcome;
 
+use crate::host::net::policy::{Certificates, Wire};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     Get,
     Head,
     Options,
     Post,
-}
-
-/// The protocol of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wire {
-    /// HTTP/1.1.
-    Http1,
-    /// HTTP/2 from the first byte (prior knowledge).
-    Http2,
-}
-
-/// Which certificates are accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Certificates {
-    /// Valid ones: chain, dates, name.
-    Verified,
-    /// All. No secret is sent that way, and no response is trusted.
-    Any,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 pub use crate::agent_cards::render::page::page;
 use crate::host::render::ink::Ink;
+use crate::host::render::table::Style;
 use crate::host::render::words::plain;
-use crate::runs::render::scorecard::Style;
 use touchstone_agent_cards::rules::compliance;
 use touchstone_agent_cards::rules::compliance::Compliance;
 use touchstone_agent_cards::rules::finding::{Finding, Severity};

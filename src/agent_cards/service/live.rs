@@ -13,11 +13,11 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use tokio::time::Instant;
 use url::Url;
 
-use crate::agent_cards::ports::prober::{
-    Certificates, Handshake, Method, ProbeRequest, Probed, Prober, Wire,
-};
+use crate::agent_cards::ports::prober::{Handshake, Method, ProbeRequest, Probed, Prober};
 use crate::agent_cards::service::fetch::follow;
 use crate::agent_cards::service::{posted, request};
+use crate::host::net::policy::Certificates;
+use crate::host::net::policy::Wire;
 use crate::host::ports::ids::Ids;
 use touchstone_agent_cards::rules::live::{
     Asked, Endpoint, Interface, NoReply, Observation, Plan, Probe, Reply, Tls, grpc, http_json,

@@ -26,8 +26,10 @@ pub use crate::agent_cards::service::history::{
 };
 pub use crate::agent_cards::service::rescoring::Rescorer;
 
-use crate::agent_cards::ports::prober::{Certificates, Method, ProbeRequest, Prober, Wire};
+use crate::agent_cards::ports::prober::{Method, ProbeRequest, Prober};
 use crate::agent_cards::service::key_sets::KeySets;
+use crate::host::net::policy::Certificates;
+use crate::host::net::policy::Wire;
 use crate::host::ports::clock::Clock;
 use crate::host::ports::ids::Ids;
 use touchstone_agent_cards::rules as card;

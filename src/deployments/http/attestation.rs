@@ -8,14 +8,15 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::host::http::HttpState;
+use crate::deployments::http::DeploymentsApi;
 use crate::host::http::answer::{Answer, json};
-use crate::host::http::extract::{Query, RunPath};
+use crate::host::http::extract::Query;
 use crate::host::service::access::Caller;
+use crate::runs::http::extract::RunPath;
 
 /// `GET /v1/host/touchstone/runs/{runId}/attestation`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<DeploymentsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     query: Query,
@@ -26,7 +27,7 @@ pub async fn get(
 }
 
 /// `GET /v1/host/touchstone/attestation-key`.
-pub async fn key(State(state): State<Arc<HttpState>>) -> Answer {
+pub async fn key(State(state): State<Arc<DeploymentsApi>>) -> Answer {
     let key = state.attestations.public_key()?;
     let shown = json!({
         "keyId": key.fingerprint(), "algorithm": "ed25519", "publicKey": key.to_pem(),

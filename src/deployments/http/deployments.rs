@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::deployments::http::DeploymentsApi;
 use crate::deployments::service::deployments::may_ask;
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, Failure, json};
 use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use crate::host::http::idempotency::{Done, once};
@@ -17,7 +17,7 @@ use touchstone_kit::ids::AgentId;
 
 /// `GET /v1/agents/{agentId}/deployments`: a bare array.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<DeploymentsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
 ) -> Answer {
@@ -29,7 +29,7 @@ pub async fn list(
 /// `POST /v1/agents/{agentId}/deployments`. The required scope depends on the transition, so the
 /// use case checks it.
 pub async fn transition(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<DeploymentsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -49,7 +49,7 @@ pub async fn transition(
     // response to another.
     let request = json!([caller.principal, body]);
     once(
-        &state,
+        &state.host,
         &caller,
         endpoint,
         key,

@@ -9,8 +9,8 @@ use semver::Version;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::deployments::http::DeploymentsApi;
 use crate::deployments::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{IdempotencyKey, JsonBody, Query, closed};
 use crate::host::http::idempotency::{Done, once};
@@ -21,7 +21,7 @@ use touchstone_kit::ids::{AgentId, RunId};
 
 /// `GET /v1/host/touchstone/gates`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<DeploymentsApi>>,
     Extension(caller): Extension<Caller>,
 ) -> Answer {
     let policies = state.gates.policies(&caller.tenant).await?;
@@ -41,7 +41,7 @@ struct Set {
 
 /// `POST /v1/host/touchstone/gates`.
 pub async fn set(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<DeploymentsApi>>,
     Extension(caller): Extension<Caller>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
@@ -57,7 +57,7 @@ pub async fn set(
     };
     let (gates, setter) = (state.gates.clone(), caller.clone());
     let endpoint = "POST /v1/host/touchstone/gates".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         gates.set(&setter, &policy).await?;
         Ok(Done::new(StatusCode::OK, json!(policy)))
     })
@@ -66,7 +66,7 @@ pub async fn set(
 
 /// `DELETE /v1/host/touchstone/gates`.
 pub async fn remove(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<DeploymentsApi>>,
     Extension(caller): Extension<Caller>,
     query: Query,
     IdempotencyKey(key): IdempotencyKey,
@@ -78,7 +78,7 @@ pub async fn remove(
     let (gates, remover) = (state.gates.clone(), caller.clone());
     let endpoint = "DELETE /v1/host/touchstone/gates".to_owned();
     let body = json!(scope);
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         gates.remove(&remover, &scope).await?;
         Ok(Done::new(StatusCode::OK, json!({"removed": true})))
     })
@@ -100,7 +100,7 @@ struct Ask {
 
 /// `POST /v1/host/touchstone/gates/check`. Changes nothing, so it needs no `Idempotency-Key`.
 pub async fn check(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<DeploymentsApi>>,
     Extension(caller): Extension<Caller>,
     JsonBody(body): JsonBody,
 ) -> Answer {

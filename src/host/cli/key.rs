@@ -6,9 +6,9 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use crate::app;
+use crate::cli::context::{Context, Endpoints, started};
 use crate::host::access::Scope;
 use crate::host::access::{Roles, is_role_name};
-use crate::host::cli::context::{Context, Endpoints, started};
 use crate::host::cli::exit::{Exit, Failure, with_causes};
 use crate::host::ports::clock::Clock as _;
 use crate::host::ports::keys::KeyRecord;

@@ -1,6 +1,5 @@
 pub mod audit;
 pub mod client;
-pub mod context;
 pub mod exit;
 pub mod files;
 pub mod key;

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::host::cli::exit::Failure;
 use crate::host::render::ink::Ink;
+use crate::host::render::table::Style;
 use crate::host::render::words::{harmless, harmless_json};
-use crate::runs::render::scorecard::Style;
 use touchstone_kit::error::ErrorCode;
 
 /// Below this many columns a table would be unreadable.

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::host::http::Dialect;
 use crate::host::service::fault::internal;
-use crate::ratings::http as aaaf;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::json::text_of;
 use touchstone_kit::redaction::mask;
@@ -84,7 +84,7 @@ pub async fn method_not_allowed() -> Failure {
 
 /// Renders the envelope of a failed response in the form of the API that was called; leaves any
 /// other response unchanged.
-pub fn envelope(response: Response, correlation_id: &str, is_aaaf: bool) -> Response {
+pub fn envelope(response: Response, correlation_id: &str, dialect: Option<Dialect>) -> Response {
     let (parts, body) = response.into_parts();
     if !parts.status.is_client_error() && !parts.status.is_server_error() {
         return Response::from_parts(parts, body);
@@ -98,9 +98,9 @@ pub fn envelope(response: Response, correlation_id: &str, is_aaaf: bool) -> Resp
     if status.is_server_error() {
         problem = problem.with("correlationId", correlation_id);
     }
-    let text = match is_aaaf {
-        true => text_of(&aaaf::envelope::of(&problem)),
-        false => text_of(&problem.envelope()),
+    let text = match dialect {
+        Some(dialect) => (dialect.envelope)(&problem),
+        None => text_of(&problem.envelope()).into_bytes(),
     };
     let mut response = json_text(status, text.into());
     let headers = response.headers_mut();

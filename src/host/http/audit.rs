@@ -6,19 +6,19 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::host::http::HttpState;
+use crate::host::http::HostApi;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::Query;
 use crate::host::service::access::Caller;
 
 /// `GET /v1/audit/verify`.
 pub async fn verify(
-    State(state): State<Arc<HttpState>>,
+    State(api): State<Arc<HostApi>>,
     Extension(caller): Extension<Caller>,
     query: Query,
 ) -> Answer {
     let from = query.whole("fromSeq", 0, u64::MAX)?;
     let to = query.whole("toSeq", 0, u64::MAX)?;
-    let found = state.audit.verify(&caller.tenant, from, to).await?;
+    let found = api.audit.verify(&caller.tenant, from, to).await?;
     json(StatusCode::OK, &found)
 }

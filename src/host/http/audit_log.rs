@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::host::http::HttpState;
+use crate::host::http::HostApi;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::Query;
 use crate::host::service::access::Caller;
@@ -16,7 +16,7 @@ const USUAL: u32 = 100;
 
 /// `GET /v1/host/touchstone/audit`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(api): State<Arc<HostApi>>,
     Extension(caller): Extension<Caller>,
     query: Query,
 ) -> Answer {
@@ -25,6 +25,6 @@ pub async fn list(
         .whole("limit", 1, MOST)?
         .and_then(|limit| u32::try_from(limit).ok())
         .unwrap_or(USUAL);
-    let found = state.audit.entries(&caller.tenant, from, limit).await?;
+    let found = api.audit.entries(&caller.tenant, from, limit).await?;
     json(StatusCode::OK, &found)
 }

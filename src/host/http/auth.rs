@@ -4,26 +4,25 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{RawPathParams, Request, State};
+use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::host::access::Scope;
-use crate::host::http::HttpState;
+use crate::host::http::HttpHost;
 use crate::host::http::answer::Failure;
 use crate::host::http::server::Peer;
 use crate::host::service::access::{Caller, authorise};
 use crate::host::service::keys::unknown;
 use crate::host::telemetry::names;
-use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::error::Problem;
 
 /// The requirements of a guarded route.
 #[derive(Clone)]
 pub struct Door {
-    pub state: Arc<HttpState>,
+    pub host: Arc<HttpHost>,
     /// The scope the caller must hold; `None` where the use case decides.
     pub scope: Option<Scope>,
     /// Whether the request may wait for events. Such requests have their own concurrency limit.
@@ -41,10 +40,10 @@ pub async fn guard(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
-    let limits = &door.state.limits;
+    let limits = &door.host.limits;
     let _place = if door.waits { None } else { limits.enter()? };
     let peer = request.extensions().get::<Peer>().copied();
-    let caller = authenticate(&door.state, request.headers(), peer).await?;
+    let caller = authenticate(&door.host, request.headers(), peer).await?;
     limits.admit(&caller)?;
     let _held = limits.hold(&caller.tenant, request.body(), door.waits)?;
     if let Some(scope) = door.scope {
@@ -54,36 +53,7 @@ pub async fn guard(
     Ok(next.run(request).await)
 }
 
-/// Admits a request whose path holds an interrupt token, and attaches the [`InterruptToken`].
-///
-/// # Errors
-/// `503` when the host is at its limit of requests, the errors of tokens, `429` for an address with
-/// too many invalid tokens and for a tenant at its rate limit.
-pub async fn guard_token(
-    State(door): State<Door>,
-    parameters: Result<RawPathParams, RawPathParamsRejection>,
-    mut request: Request,
-    next: Next,
-) -> Result<Response, Failure> {
-    let limits = &door.state.limits;
-    let _place = limits.enter()?;
-    let peer = request.extensions().get::<Peer>().copied();
-    let text = parameters.as_ref().ok().and_then(|parameters| {
-        let mut parameters = parameters.iter();
-        parameters.find_map(|(name, text)| (name == "token").then_some(text))
-    });
-    let token = door.state.runs.interrupt_token(text.unwrap_or_default());
-    let token = token.await.map_err(|refusal| match refusal.code {
-        ErrorCode::InterruptNotFound => limits.refuse(address(peer), refusal),
-        _ => refusal,
-    })?;
-    limits.admit_tenant(&token.tenant)?;
-    let _held = limits.hold(&token.tenant, request.body(), false)?;
-    request.extensions_mut().insert(token);
-    Ok(next.run(request).await)
-}
-
-fn address(peer: Option<Peer>) -> Option<IpAddr> {
+pub fn address(peer: Option<Peer>) -> Option<IpAddr> {
     peer.map(|Peer(address)| address.ip())
 }
 
@@ -92,11 +62,11 @@ fn address(peer: Option<Peer>) -> Option<IpAddr> {
 /// # Errors
 /// `401`, and `429` for an address with too many refused credentials.
 pub async fn authenticate(
-    state: &HttpState,
+    host: &HttpHost,
     headers: &HeaderMap,
     peer: Option<Peer>,
 ) -> Result<Caller, Problem> {
-    recognise(state, bearer(headers), peer).await
+    recognise(host, bearer(headers), peer).await
 }
 
 /// Authenticates the caller by the key it presents, if any.
@@ -104,12 +74,12 @@ pub async fn authenticate(
 /// # Errors
 /// As [`authenticate`].
 pub async fn recognise(
-    state: &HttpState,
+    host: &HttpHost,
     key: Option<&str>,
     peer: Option<Peer>,
 ) -> Result<Caller, Problem> {
     let found = match key {
-        Some(key) => state.keys.authenticate(key).await,
+        Some(key) => host.keys.authenticate(key).await,
         None => Err(unknown()),
     };
     found.inspect_err(refused).map_err(|refusal| {
@@ -117,7 +87,7 @@ pub async fn recognise(
         if refusal.code.status() != 401 {
             return refusal;
         }
-        state.limits.refuse(address(peer), refusal)
+        host.limits.refuse(address(peer), refusal)
     })
 }
 

@@ -5,7 +5,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
@@ -15,16 +14,14 @@ use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::host::http::HttpState;
+use crate::host::http::HttpHost;
 use crate::host::http::answer::Failure;
 use crate::host::http::unread::Holds;
-use crate::host::service::access::Caller;
 pub use crate::host::service::fault::undescribed;
 use crate::host::service::fault::{internal, unread_member};
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::RunId;
 use touchstone_kit::json;
-use touchstone_runs::rules::run::record::RunRecord;
 
 /// Maximum time a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -40,7 +37,11 @@ const MAX_IDEMPOTENCY_KEY: usize = 255;
 ///
 /// # Errors
 /// `not_found` for a parameter that cannot be decoded.
-async fn path_parameter(parts: &mut Parts, state: &Arc<HttpState>, name: &str) -> Option<String> {
+pub async fn path_parameter<S: Send + Sync>(
+    parts: &mut Parts,
+    state: &S,
+    name: &str,
+) -> Option<String> {
     let parameters = RawPathParams::from_request_parts(parts, state).await.ok()?;
     parameters
         .iter()
@@ -59,40 +60,6 @@ fn names_nothing(text: &str) -> bool {
 /// `validation_error`.
 pub fn closed<T: for<'de> Deserialize<'de>>(body: &Value) -> Result<T, Problem> {
     serde_path_to_error::deserialize(body).map_err(|fault| undescribed(&unread_member(&fault)))
-}
-
-/// The run id in the path.
-pub struct RunPath(pub RunId);
-
-impl FromRequestParts<Arc<HttpState>> for RunPath {
-    type Rejection = Failure;
-
-    async fn from_request_parts(
-        parts: &mut Parts,
-        state: &Arc<HttpState>,
-    ) -> Result<Self, Failure> {
-        let id = path_parameter(parts, state, "runId").await;
-        id.filter(|id| is_run_id(id))
-            .map(|id| Self(id.into()))
-            .ok_or_else(|| no_such_run().into())
-    }
-}
-
-/// The run in the path; it exists and belongs to the caller's tenant.
-pub struct OwnRun(pub Arc<RunRecord>);
-
-impl FromRequestParts<Arc<HttpState>> for OwnRun {
-    type Rejection = Failure;
-
-    async fn from_request_parts(
-        parts: &mut Parts,
-        state: &Arc<HttpState>,
-    ) -> Result<Self, Failure> {
-        let RunPath(run) = RunPath::from_request_parts(parts, state).await?;
-        let caller = Extension::<Caller>::from_request_parts(parts, state).await;
-        let caller = caller.map_err(|cause| internal(&cause))?;
-        Ok(Self(state.runs.record(&caller.tenant, &run).await?))
-    }
 }
 
 /// Whether a string is a possible run id.
@@ -121,13 +88,10 @@ impl PathParameters {
     }
 }
 
-impl FromRequestParts<Arc<HttpState>> for PathParameters {
+impl<S: Send + Sync> FromRequestParts<S> for PathParameters {
     type Rejection = Failure;
 
-    async fn from_request_parts(
-        parts: &mut Parts,
-        state: &Arc<HttpState>,
-    ) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
         let parameters = RawPathParams::from_request_parts(parts, state)
             .await
             .map_err(|_| no_such_thing())?;
@@ -259,39 +223,41 @@ fn malformed_key() -> Failure {
 /// A JSON body, parsed strictly.
 pub struct JsonBody(pub Value);
 
-impl FromRequest<Arc<HttpState>> for JsonBody {
+impl<S: AsRef<Arc<HttpHost>> + Send + Sync> FromRequest<Arc<S>> for JsonBody {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, state: &Arc<HttpState>) -> Result<Self, Failure> {
+    async fn from_request(request: Request, state: &Arc<S>) -> Result<Self, Failure> {
         require_json(&request)?;
-        parse(request, state).await.map(Self)
+        parse(request, state.as_ref().as_ref()).await.map(Self)
     }
 }
 
 /// An optional JSON body.
 pub struct OptionalJsonBody(pub Value);
 
-impl FromRequest<Arc<HttpState>> for OptionalJsonBody {
+impl<S: AsRef<Arc<HttpHost>> + Send + Sync> FromRequest<Arc<S>> for OptionalJsonBody {
     type Rejection = Failure;
 
-    async fn from_request(request: Request, state: &Arc<HttpState>) -> Result<Self, Failure> {
+    async fn from_request(request: Request, state: &Arc<S>) -> Result<Self, Failure> {
         let typed = request.headers().contains_key(CONTENT_TYPE);
         if typed {
             require_json(&request)?;
         }
         let held = request.extensions().get::<Holds>().cloned();
-        let octets = read(request, state.settings.max_body_bytes).await?;
+        let octets = read(request, state.as_ref().as_ref().settings.max_body_bytes).await?;
         if octets.is_empty() {
             return Ok(Self(Value::Object(serde_json::Map::new())));
         }
         if !typed {
             return Err(wrong_type());
         }
-        parse_octets(octets, held, state).await.map(Self)
+        parse_octets(octets, held, state.as_ref().as_ref())
+            .await
+            .map(Self)
     }
 }
 
-async fn parse(request: Request, state: &HttpState) -> Result<Value, Failure> {
+async fn parse(request: Request, state: &HttpHost) -> Result<Value, Failure> {
     let held = request.extensions().get::<Holds>().cloned();
     let octets = read(request, state.settings.max_body_bytes).await?;
     parse_octets(octets, held, state).await
@@ -301,7 +267,7 @@ async fn parse(request: Request, state: &HttpState) -> Result<Value, Failure> {
 async fn parse_octets(
     octets: Bytes,
     held: Option<Holds>,
-    state: &HttpState,
+    state: &HttpHost,
 ) -> Result<Value, Failure> {
     let memory = state.limits.weigh(json::weight(&octets))?;
     if let Some(held) = held {

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use tracing::Instrument as _;
 
 use crate::host::background::spawn;
-use crate::host::http::HttpState;
+use crate::host::http::HttpHost;
 use crate::host::http::answer::{Answer, Failure, json_text};
 use crate::host::ports::idempotency::{IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion};
 use crate::host::service::access::Caller;
@@ -86,7 +86,7 @@ impl Done {
 /// With a key, the operation continues when the client disconnects, so that its response is there
 /// for the next attempt.
 pub async fn once<F>(
-    state: &Arc<HttpState>,
+    state: &Arc<HttpHost>,
     caller: &Caller,
     endpoint: String,
     key: Option<String>,
@@ -108,7 +108,7 @@ where
 /// # Cancel safety
 /// As [`once`].
 pub async fn once_per_principal<F>(
-    state: &Arc<HttpState>,
+    state: &Arc<HttpHost>,
     caller: &Caller,
     endpoint: String,
     key: Option<String>,
@@ -130,7 +130,7 @@ where
 /// # Cancel safety
 /// As [`once`].
 pub async fn once_for<F>(
-    state: &Arc<HttpState>,
+    state: &Arc<HttpHost>,
     tenant: &TenantId,
     endpoint: String,
     key: Option<String>,
@@ -164,7 +164,7 @@ where
 }
 
 /// Locks the key, or returns the recorded response.
-async fn begin(state: &HttpState, claim: &IdempotencyClaim) -> Result<Option<Response>, Failure> {
+async fn begin(state: &HttpHost, claim: &IdempotencyClaim) -> Result<Option<Response>, Failure> {
     let give_up = Instant::now() + PATIENCE;
     loop {
         let begun = state
@@ -210,7 +210,7 @@ async fn begin(state: &HttpState, claim: &IdempotencyClaim) -> Result<Option<Res
 }
 
 async fn carry_out(
-    state: Arc<HttpState>,
+    state: Arc<HttpHost>,
     claim: IdempotencyClaim,
     operation: impl Future<Output = Result<Done, Problem>>,
 ) -> Answer {
@@ -241,7 +241,7 @@ async fn carry_out(
 
 /// Executes the operation and extends the lease meanwhile.
 async fn heard_of(
-    state: &HttpState,
+    state: &HttpHost,
     claim: &IdempotencyClaim,
     operation: impl Future<Output = Result<Done, Problem>>,
 ) -> Result<Done, Problem> {
@@ -254,7 +254,7 @@ async fn heard_of(
 
 /// Extends the lease for as long as it is polled; never returns. The operation is polled at the
 /// same time: it may hold the connection that the extension waits for.
-async fn hold<T>(state: &HttpState, claim: &IdempotencyClaim) -> T {
+async fn hold<T>(state: &HttpHost, claim: &IdempotencyClaim) -> T {
     loop {
         sleep(LEASE / 3).await;
         // An operation in progress cannot be undone; its response is refused if another request has

@@ -14,12 +14,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use tracing::{Instrument as _, info, info_span};
 
-use crate::host::http::HttpState;
+use crate::host::http::HttpHost;
 use crate::host::http::answer::{Failure, envelope, own_header};
 use crate::host::http::paths::documented;
 use crate::host::http::trace::{TRACEPARENT, TraceContext};
 use crate::host::telemetry::names;
-use crate::ratings::http as aaaf;
 use touchstone_kit::error::{ErrorCode, Problem};
 
 /// Longer than the longest poll.
@@ -41,16 +40,13 @@ pub async fn note_route(request: Request, next: Next) -> Response {
     response
 }
 
-pub async fn observe(
-    State(state): State<Arc<HttpState>>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub async fn observe(State(host): State<Arc<HttpHost>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let id = state.ids.mint("req");
+    let id = host.ids.mint("req");
     let method = request.method().clone();
-    let is_aaaf = aaaf::owns(request.uri().path());
-    let trace = TraceContext::of(request.headers(), state.ids.as_ref());
+    let path = request.uri().path();
+    let dialect = host.dialects.iter().find(|it| (it.owns)(path)).copied();
+    let trace = TraceContext::of(request.headers(), host.ids.as_ref());
     let span = info_span!("request", request_id = %id, trace_id = %trace.trace_id);
     let answered = async {
         let response = match tokio::time::timeout(DEADLINE, next.run(request)).await {
@@ -65,7 +61,7 @@ pub async fn observe(
             || UNMATCHED.to_owned(),
             |route| documented(route.0.as_str()),
         );
-        let mut response = envelope(response, &id, is_aaaf);
+        let mut response = envelope(response, &id, dialect);
         common_headers(response.headers_mut(), &id);
         let trace = own_header(&trace.to_string());
         response.headers_mut().insert(TRACEPARENT, trace);

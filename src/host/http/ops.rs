@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
 use crate::host::access::Scope;
-use crate::host::http::HttpState;
+use crate::host::http::HostApi;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::auth::authenticate;
 use crate::host::http::server::Peer;
@@ -35,11 +35,11 @@ pub async fn healthz() -> Answer {
 }
 
 /// `GET /readyz`: the database takes writes and the host is not shutting down.
-pub async fn readyz(State(state): State<Arc<HttpState>>) -> Answer {
-    if state.shutdown.is_cancelled() {
+pub async fn readyz(State(api): State<Arc<HostApi>>) -> Answer {
+    if api.host.shutdown.is_cancelled() {
         return Err(Problem::new(ErrorCode::Unavailable, "the host is shutting down").into());
     }
-    if let Err(cause) = state.store.check_writable().await {
+    if let Err(cause) = api.host.store.check_writable().await {
         return Err(unavailable(&cause).into());
     }
     json(StatusCode::OK, &json!({"status": "ready"}))
@@ -56,19 +56,19 @@ fn is_proxied(headers: &HeaderMap) -> bool {
 /// a header, so a loopback address proves nothing unless the operator states that there is no proxy
 /// (`metrics.allow_loopback`). Even then, a request with proxy headers needs a key.
 pub async fn metrics(
-    State(state): State<Arc<HttpState>>,
+    State(api): State<Arc<HostApi>>,
     peer: Option<Extension<Peer>>,
     headers: HeaderMap,
 ) -> Answer {
     let local = peer
         .as_ref()
         .is_some_and(|Extension(Peer(address))| address.ip().to_canonical().is_loopback());
-    if !state.settings.metrics_to_loopback || is_proxied(&headers) || !local {
+    if !api.host.settings.metrics_to_loopback || is_proxied(&headers) || !local {
         let peer = peer.map(|Extension(peer)| peer);
-        let caller = authenticate(&state, &headers, peer).await?;
+        let caller = authenticate(&api.host, &headers, peer).await?;
         authorise(&caller, Scope::MetricsRead)?;
     }
-    let mut response: Response = state.metrics.render().into_response();
+    let mut response: Response = api.host.metrics.render().into_response();
     response.headers_mut().insert(
         CONTENT_TYPE,
         HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"),

@@ -15,7 +15,6 @@ pub mod policy;
 pub mod room;
 pub mod sse;
 pub mod target;
-pub mod webhooks;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -28,15 +27,14 @@ use reqwest::redirect;
 use tokio::time::Instant;
 use url::{Host, Url};
 
-use crate::agent_cards::ports::prober::{Certificates, Wire};
+use crate::host::net::policy::Certificates;
+use crate::host::net::policy::Wire;
 
-pub use crate::agent_cards::prober::CardProber;
 pub use crate::host::net::address::{Reach, is_public};
 pub use crate::host::net::error::Error;
 pub use crate::host::net::policy::{Policy, Redirects};
 pub use crate::host::net::room::Room;
 pub use crate::host::net::target::PrivateTarget;
-pub use crate::host::net::webhooks::WebhookClient;
 
 use crate::host::net::room::Rooms;
 

@@ -6,8 +6,25 @@ use std::time::Duration;
 use ipnet::IpNet;
 use url::{Host, Url};
 
-use crate::agent_cards::ports::prober::{Certificates, Wire};
 use crate::host::net::address::Reach;
+
+/// Which certificates are accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Certificates {
+    /// Valid ones: chain, dates, name.
+    Verified,
+    /// All. No secret is sent that way, and no response is trusted.
+    Any,
+}
+
+/// The protocol of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wire {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2 from the first byte (prior knowledge).
+    Http2,
+}
 
 /// The redirects that a request follows. A redirect to another origin would let the server choose
 /// the address.

@@ -4,5 +4,6 @@ pub mod host_secrets;
 pub mod idempotency;
 pub mod ids;
 pub mod keys;
+pub mod run_log;
 pub mod signing_key;
 pub mod store;

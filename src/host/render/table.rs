@@ -1,7 +1,19 @@
 use comfy_table::{Color, ContentArrangement, LineStyle, Table, TableStyle};
 
-use crate::runs::render::scorecard::Style;
+use crate::host::render::ink::Ink;
 use touchstone_runs::rules::eval::report::TaskOutcome;
+
+/// How to render.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Style {
+    pub ink: Ink,
+    /// Render a table instead of plain lines.
+    pub table: bool,
+    /// Maximum number of columns of a table.
+    pub width: Option<u16>,
+    /// Omit passed tasks, however few there are.
+    pub only_not_passed: bool,
+}
 
 pub const GOOD: Color = Color::Green;
 pub const BAD: Color = Color::Red;

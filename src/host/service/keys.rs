@@ -30,6 +30,9 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::hex::hex_prefix;
 use touchstone_kit::ids::{KeyId, TenantId};
 
+/// The tenant of commands that work on the data folder directly.
+pub const LOCAL_TENANT: &str = "default";
+
 const LIVE: &str = "tsk_";
 /// Prefix of test keys, so that neither people nor scanners confuse them with live keys.
 pub const TEST: &str = "hk_test_";

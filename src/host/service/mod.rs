@@ -6,5 +6,4 @@ pub mod fault;
 pub mod jobs;
 pub mod keys;
 pub mod lease;
-pub mod reserving;
 pub mod vault;

@@ -11,8 +11,8 @@ use sqlx::error::DatabaseError as _;
 use sqlx::postgres::PgDatabaseError;
 use sqlx::sqlite::SqliteError;
 
+use crate::host::ports::run_log::{Head, StoredEvent};
 use crate::host::ports::store::{Outage, StoreError, Unstorable};
-use crate::runs::ports::run_log::{Head, StoredEvent};
 
 /// A database error. Its message contains names of tables and constraints, never values.
 pub fn backend(cause: impl Error + Send + Sync + 'static) -> StoreError {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::host::ports::host_keys::HostKeys;
+use crate::host::ports::run_log::Fence;
+use crate::host::ports::run_log::Head;
 use crate::host::ports::store::StoreError;
 use crate::host::store::convert::Batch;
 use crate::host::store::health::WriteHealth;
@@ -13,8 +15,6 @@ use crate::host::store::secrets::Cipher;
 use crate::host::store::signals::LocalSignals;
 use crate::host::store::sql::{Pool, Transaction, query};
 use crate::host::store::sqlite::Sqlite;
-use crate::runs::ports::queue::Fence;
-use crate::runs::ports::run_log::Head;
 use touchstone_kit::ids::{RunId, TenantId};
 
 /// The store: an SQLite file, or a PostgreSQL server that several replicas share.

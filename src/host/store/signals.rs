@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::timeout;
 
-use crate::runs::ports::run_log::Head;
+use crate::host::ports::run_log::Head;
 use touchstone_kit::ids::RunId;
 
 /// Number of runs at which runs without waiters are first forgotten.

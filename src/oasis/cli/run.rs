@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::agents::runtime::model::OwnModels;
+use crate::agents::model::OwnModels;
+use crate::cli::context::{Context, ModelEndpoint, Session};
 use crate::host::cli::client::Client;
-use crate::host::cli::context::{Context, ModelEndpoint, Session};
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::render::words::plain;
 use crate::oasis::cli::report;

@@ -11,11 +11,11 @@ use jiff::Unit;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::app::LOCAL_TENANT;
+use crate::cli::context::Context;
 use crate::host::cli::client::transport::Call;
-use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::ports::clock::Clock as _;
+use crate::host::service::keys::LOCAL_TENANT;
 use crate::host::system::SystemClock;
 use crate::packs::cli::judge::{Judged, Judges, Source, judge, read_lockfile, unusable_lockfile};
 use crate::packs::cli::{folder, shown};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use url::Url;
 
-use crate::host::cli::context::Context;
+use crate::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::net;
 use crate::host::net::Client;

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
-use crate::host::cli::context::Context;
+use crate::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::terminal::Terminal;
 use crate::host::ports::ids::Ids as _;

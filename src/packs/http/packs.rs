@@ -10,12 +10,12 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
+use crate::packs::http::PacksApi;
 use crate::packs::service::packs::Candidate;
 use crate::runs::http::cancel::members;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -24,7 +24,7 @@ use touchstone_packs::rules::verify::{Fetched, verify};
 
 /// `GET /v1/host/touchstone/packs`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<PacksApi>>,
     Extension(caller): Extension<Caller>,
 ) -> Answer {
     let packs = state.packs.list(&caller.tenant).await?;
@@ -33,22 +33,22 @@ pub async fn list(
 
 /// `POST /v1/host/touchstone/packs`.
 pub async fn install(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<PacksApi>>,
     Extension(caller): Extension<Caller>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
     let upload = Upload::parse(members(&body)?)?;
-    let (host, tenant) = (state.clone(), caller.tenant.clone());
+    let (api, tenant) = (state.clone(), caller.tenant.clone());
     let endpoint = "POST /v1/host/touchstone/packs".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
-        let turn = host.limits.pack_turn().await?;
-        let judge = host.clone();
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
+        let turn = api.host.limits.pack_turn().await?;
+        let judge = api.clone();
         // Unpacking and hashing may take a while, so they run on a blocking thread. That thread
         // holds the turn: it continues when the client disconnects.
         let judging = tokio::task::spawn_blocking(move || (upload.verify(&judge), turn));
         let (candidate, _turn) = judging.await.map_err(|cause| internal(&cause))?;
-        let facts = host.packs.install(&tenant, &candidate?).await?;
+        let facts = api.packs.install(&tenant, &candidate?).await?;
         let facts = serde_json::to_value(facts).map_err(|cause| internal(&cause))?;
         Ok(Done::new(StatusCode::CREATED, facts))
     })
@@ -57,7 +57,7 @@ pub async fn install(
 
 /// `DELETE /v1/host/touchstone/packs/{name}/{version}`.
 pub async fn remove(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<PacksApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -70,7 +70,7 @@ pub async fn remove(
     );
     let (packs, tenant) = (state.packs.clone(), caller.tenant.clone());
     once(
-        &state,
+        &state.host,
         &caller,
         endpoint,
         key,
@@ -109,7 +109,7 @@ impl Upload {
         })
     }
 
-    fn verify(self, state: &HttpState) -> Result<Candidate, Problem> {
+    fn verify(self, state: &PacksApi) -> Result<Candidate, Problem> {
         let fetched = Fetched {
             served: self.served.as_deref(),
             tgz: &self.tgz,

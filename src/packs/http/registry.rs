@@ -9,25 +9,25 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json, no_such_route_problem};
 use crate::host::http::encoding::ARCHIVE;
 use crate::host::http::etag::conditional_with;
 use crate::host::http::extract::{PathParameters, Query};
+use crate::packs::http::PacksApi;
 use crate::packs::service::publications::{Page, Publications};
 use touchstone_kit::error::Problem;
 
 const MOST: u64 = 100;
 const USUAL: u64 = 50;
 
-fn registry(state: &HttpState) -> Result<&Publications, Problem> {
+fn registry(state: &PacksApi) -> Result<&Publications, Problem> {
     state
         .publications
         .as_ref()
         .ok_or_else(no_such_route_problem)
 }
 
-async fn page(state: &HttpState, query: &Query) -> Result<Page, Problem> {
+async fn page(state: &PacksApi, query: &Query) -> Result<Page, Problem> {
     let registry = registry(state)?;
     let limit = query.whole("limit", 1, MOST)?.unwrap_or(USUAL);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -36,29 +36,29 @@ async fn page(state: &HttpState, query: &Query) -> Result<Page, Problem> {
 }
 
 /// `GET /v1/packs`.
-pub async fn list(State(state): State<Arc<HttpState>>, query: Query) -> Answer {
-    let _place = state.limits.enter()?;
+pub async fn list(State(state): State<Arc<PacksApi>>, query: Query) -> Answer {
+    let _place = state.host.limits.enter()?;
     let page = page(&state, &query).await?;
     json(StatusCode::OK, &page.named("packs"))
 }
 
 /// `GET /v1/packs/-/search`.
-pub async fn search(State(state): State<Arc<HttpState>>, query: Query) -> Answer {
-    let _place = state.limits.enter()?;
+pub async fn search(State(state): State<Arc<PacksApi>>, query: Query) -> Answer {
+    let _place = state.host.limits.enter()?;
     let page = page(&state, &query).await?;
     json(StatusCode::OK, &page.named("results"))
 }
 
 /// `GET /v1/packs/{name}` and `GET /v1/packs/{name}/index.json`.
-pub async fn catalogue(State(state): State<Arc<HttpState>>, path: PathParameters) -> Answer {
-    let _place = state.limits.enter()?;
+pub async fn catalogue(State(state): State<Arc<PacksApi>>, path: PathParameters) -> Answer {
+    let _place = state.host.limits.enter()?;
     let found = registry(&state)?.catalogue(path.get("name")).await?;
     json(StatusCode::OK, &found)
 }
 
 /// `GET /v1/packs/{name}/-/{version}.json`.
-pub async fn manifest(State(state): State<Arc<HttpState>>, path: PathParameters) -> Answer {
-    let _place = state.limits.enter()?;
+pub async fn manifest(State(state): State<Arc<PacksApi>>, path: PathParameters) -> Answer {
+    let _place = state.host.limits.enter()?;
     let registry = registry(&state)?;
     let found = registry
         .served(path.get("name"), path.get("version"))
@@ -68,11 +68,11 @@ pub async fn manifest(State(state): State<Arc<HttpState>>, path: PathParameters)
 
 /// `GET /v1/packs/{name}/-/{version}.tgz`.
 pub async fn archive(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<PacksApi>>,
     headers: HeaderMap,
     path: PathParameters,
 ) -> Answer {
-    let _place = state.limits.enter()?;
+    let _place = state.host.limits.enter()?;
     let registry = registry(&state)?;
     let (digest, octets) = registry
         .archive(path.get("name"), path.get("version"))
@@ -88,8 +88,8 @@ pub async fn archive(
 }
 
 /// `GET /v1/packs/{name}/-/{version}.sig`.
-pub async fn signature(State(state): State<Arc<HttpState>>, path: PathParameters) -> Answer {
-    let _place = state.limits.enter()?;
+pub async fn signature(State(state): State<Arc<PacksApi>>, path: PathParameters) -> Answer {
+    let _place = state.host.limits.enter()?;
     let registry = registry(&state)?;
     let octets = registry
         .signature(path.get("name"), path.get("version"))
@@ -98,22 +98,22 @@ pub async fn signature(State(state): State<Arc<HttpState>>, path: PathParameters
 }
 
 /// `GET /v1/packs/{name}/-/keychain`.
-pub async fn keychain(State(state): State<Arc<HttpState>>, path: PathParameters) -> Answer {
-    let _place = state.limits.enter()?;
+pub async fn keychain(State(state): State<Arc<PacksApi>>, path: PathParameters) -> Answer {
+    let _place = state.host.limits.enter()?;
     let found = registry(&state)?.keychain(path.get("name")).await?;
     json(StatusCode::OK, &found)
 }
 
 /// `GET /.well-known/openwop-registry`.
-pub async fn discovery(State(state): State<Arc<HttpState>>) -> Answer {
-    let _place = state.limits.enter()?;
+pub async fn discovery(State(state): State<Arc<PacksApi>>) -> Answer {
+    let _place = state.host.limits.enter()?;
     let found = registry(&state)?.discovery().await?;
     json(StatusCode::OK, &found)
 }
 
 /// `GET /keys/{keyId}.pub`.
-pub async fn key(State(state): State<Arc<HttpState>>, path: PathParameters) -> Answer {
-    let _place = state.limits.enter()?;
+pub async fn key(State(state): State<Arc<PacksApi>>, path: PathParameters) -> Answer {
+    let _place = state.host.limits.enter()?;
     let pem = registry(&state)?.key(path.get("keyId")).await?;
     Ok(of_type("application/x-pem-file", pem.into()))
 }

@@ -7,11 +7,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
+use crate::packs::http::PacksApi;
 use crate::packs::service::packs::ImportError;
 use crate::runs::ports::inventory::SuiteRecord;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -20,7 +20,7 @@ use touchstone_kit::json::value_of;
 
 /// `GET /v1/host/touchstone/suites`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<PacksApi>>,
     Extension(caller): Extension<Caller>,
 ) -> Answer {
     let suites = state.packs.suites(&caller.tenant).await?;
@@ -30,7 +30,7 @@ pub async fn list(
 
 /// `GET /v1/host/touchstone/suites/{suiteId}/{version}`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<PacksApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
 ) -> Answer {
@@ -47,7 +47,7 @@ pub async fn get(
 
 /// `POST /v1/host/touchstone/suites`.
 pub async fn import(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<PacksApi>>,
     Extension(caller): Extension<Caller>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
@@ -55,7 +55,7 @@ pub async fn import(
     let (packs, tenant) = (state.packs.clone(), caller.tenant.clone());
     let text = canonical_text(&body);
     let endpoint = "POST /v1/host/touchstone/suites".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let suite = packs
             .import_suite(&tenant, text.as_bytes())
             .await
@@ -67,7 +67,7 @@ pub async fn import(
 
 /// `DELETE /v1/host/touchstone/suites/{suiteId}/{version}`.
 pub async fn remove(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<PacksApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -79,7 +79,7 @@ pub async fn remove(
     let endpoint = format!("DELETE /v1/host/touchstone/suites/{id}/{version}");
     let (packs, tenant) = (state.packs.clone(), caller.tenant.clone());
     once(
-        &state,
+        &state.host,
         &caller,
         endpoint,
         key,

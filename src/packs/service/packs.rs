@@ -8,13 +8,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use semver::Version;
 
-use crate::deployments::ports::Revision;
 use crate::host::ports::clock::Clock;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
 use crate::kinds::KINDS;
 use crate::packs::ports::{PackSource, SourceError};
+use crate::runs::ports::inventory::Revision;
 use crate::runs::ports::inventory::{InstallRecord, SuiteRecord};
 use crate::runs::service::storage::Storage;
 use crate::runs::storage::Usage;

@@ -5,12 +5,12 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::app::LOCAL_TENANT;
+use crate::cli::context::Context;
 use crate::host::cli::client::Client;
 use crate::host::cli::client::transport::Call;
-use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::render::words::plain;
+use crate::host::service::keys::LOCAL_TENANT;
 use crate::ratings::cli::{API, agent, told};
 
 const EXAMPLES: &str = "\

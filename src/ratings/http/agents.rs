@@ -8,10 +8,10 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
 use crate::host::http::idempotency::{Done, once};
+use crate::ratings::http::RatingsApi;
 use crate::ratings::http::assessments::badge_urls;
 use crate::ratings::http::page::Page;
 use crate::ratings::ports::Position;
@@ -25,7 +25,7 @@ use touchstone_ratings::rules::agent::{Change, Enrolment, Status};
 
 /// `POST /api/v1/agents`.
 pub async fn enrol(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
@@ -33,7 +33,7 @@ pub async fn enrol(
     let asked = Enrolment::parse(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = "POST /api/v1/agents".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let agent = aaaf.enrol(&member, asked).await?;
         let profile = profile(&aaaf, &member, &agent).await?;
         Ok(Done::new(StatusCode::CREATED, profile))
@@ -43,7 +43,7 @@ pub async fn enrol(
 
 /// `GET /api/v1/agents`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     query: Query,
 ) -> Answer {
@@ -73,7 +73,7 @@ pub async fn list(
 
 /// `GET /api/v1/agents/{agentId}`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {
@@ -86,7 +86,7 @@ pub async fn get(
 
 /// `GET /api/v1/agents/{agentId}/progress`.
 pub async fn progress(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {
@@ -105,7 +105,7 @@ pub async fn progress(
 
 /// `PATCH /api/v1/agents/{agentId}`.
 pub async fn change(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     JsonBody(body): JsonBody,
@@ -123,7 +123,7 @@ pub async fn change(
 
 /// `DELETE /api/v1/agents/{agentId}`.
 pub async fn archive(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {

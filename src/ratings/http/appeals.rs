@@ -7,10 +7,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
 use crate::host::http::idempotency::{Done, once_per_principal};
+use crate::ratings::http::RatingsApi;
 use crate::ratings::http::page::Page;
 use crate::ratings::ports::Position;
 use crate::ratings::ports::appeals::AppealRecord;
@@ -19,7 +19,7 @@ use touchstone_ratings::rules::filing::{Filing, Ruling};
 
 /// `POST /api/v1/assessments/{assessmentId}/appeals`.
 pub async fn file(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -31,7 +31,7 @@ pub async fn file(
     let filing = Filing::parse(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/assessments/{id}/appeals");
-    once_per_principal(&state, &caller, endpoint, key, &body, |_| async move {
+    once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
         let filed = aaaf.file_appeal(&member, &id, filing).await?;
         Ok(Done::new(StatusCode::CREATED, shown(&filed)))
     })
@@ -40,7 +40,7 @@ pub async fn file(
 
 /// `GET /api/v1/assessments/{assessmentId}/appeals`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     query: Query,
@@ -56,7 +56,7 @@ pub async fn list(
 
 /// `GET /api/v1/assessments/{assessmentId}/appeals/{appealId}`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {
@@ -67,7 +67,7 @@ pub async fn get(
 
 /// `POST /api/v1/assessments/{assessmentId}/appeals/{appealId}/resolve`.
 pub async fn resolve(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -79,7 +79,7 @@ pub async fn resolve(
     let ruling = Ruling::parse(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/assessments/{assessment}/appeals/{id}/resolve");
-    once_per_principal(&state, &caller, endpoint, key, &body, |_| async move {
+    once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
         let resolved = aaaf
             .resolve_appeal(&member, &assessment, &id, ruling)
             .await?;

@@ -7,12 +7,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{
     IdempotencyKey, JsonBody, OptionalJsonBody, PathParameters, Query,
 };
 use crate::host::http::idempotency::{Done, once, once_per_principal};
+use crate::ratings::http::RatingsApi;
 use crate::ratings::http::page::Page;
 use crate::ratings::ports::Position;
 use crate::ratings::ports::assessments::{AssessmentRecord, Finding, Stage};
@@ -28,7 +28,7 @@ use touchstone_ratings::rules::{Axis, Config};
 
 /// `POST /api/v1/assessments`.
 pub async fn order(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
@@ -40,7 +40,7 @@ pub async fn order(
 
 /// `POST /api/v1/agents/{agentId}/stress-test`.
 pub async fn stress_test(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -57,7 +57,7 @@ pub async fn stress_test(
 /// `POST /api/v1/assessments/{assessmentId}/stress-test`: orders a new assessment of the same agent
 /// and window, with a stress test.
 pub async fn add_stress_test(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -71,7 +71,7 @@ pub async fn add_stress_test(
 }
 
 async fn ordered(
-    state: Arc<HttpState>,
+    state: Arc<RatingsApi>,
     member: Member,
     endpoint: String,
     key: Option<String>,
@@ -79,7 +79,7 @@ async fn ordered(
     order: Order,
 ) -> Answer {
     let (host, caller) = (state.clone(), member.caller.clone());
-    once(&state, &caller, endpoint, key, body, |_| async move {
+    once(&state.host, &caller, endpoint, key, body, |_| async move {
         // A replay under the same idempotency key does not count against the limit.
         host.allowances.assessment(&member.caller.key_id)?;
         let assessment = host.aaaf.order(&member, &order).await?;
@@ -93,7 +93,7 @@ async fn ordered(
 
 /// `GET /api/v1/assessments/{assessmentId}/stress-test`.
 pub async fn stress_results(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {
@@ -106,7 +106,7 @@ pub async fn stress_results(
 
 /// `GET /api/v1/assessments`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     query: Query,
 ) -> Answer {
@@ -132,7 +132,7 @@ pub async fn list(
 
 /// `GET /api/v1/assessments/{assessmentId}`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {
@@ -145,7 +145,7 @@ pub async fn get(
 
 /// `POST /api/v1/assessments/{assessmentId}/review`.
 pub async fn review(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -157,7 +157,7 @@ pub async fn review(
     let review = Review::parse(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/assessments/{id}/review");
-    once_per_principal(&state, &caller, endpoint, key, &body, |_| async move {
+    once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
         let reviewed = aaaf.review(&member, &id, review).await?;
         Ok(Done::new(StatusCode::OK, shown(&reviewed, &member, &aaaf)))
     })

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
 use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
 use crate::host::service::access::Caller;
+use crate::ratings::http::RatingsApi;
 use crate::ratings::http::assessments;
 
 /// `GET /api/v1/audits/{organizationId}/assessments`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     query: Query,
@@ -26,7 +26,7 @@ pub async fn list(
 
 /// `GET /api/v1/audits/{organizationId}/assessments/{assessmentId}`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
 ) -> Answer {
@@ -37,7 +37,7 @@ pub async fn get(
 
 /// `POST /api/v1/audits/{organizationId}/assessments/{assessmentId}/review`.
 pub async fn review(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     key: IdempotencyKey,

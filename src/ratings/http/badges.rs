@@ -11,12 +11,12 @@ use axum::response::Response;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::etag::conditional_as;
 use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
 use crate::host::http::idempotency::{Done, once_per_principal};
 use crate::host::service::fault::internal;
+use crate::ratings::http::RatingsApi;
 use crate::ratings::http::door::Viewer;
 use crate::ratings::ports::assessments::AssessmentRecord;
 use crate::ratings::ports::badges::{BadgeState, Revocation};
@@ -60,7 +60,7 @@ impl Form {
 /// `GET /api/v1/badges/{badgeId}`, by the id of the badge or of its assessment, optionally with the
 /// suffix `.json`, `.svg`, `.png` or `.md`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(Viewer(viewer)): Extension<Viewer>,
     headers: HeaderMap,
     path: PathParameters,
@@ -103,7 +103,7 @@ pub async fn get(
 /// `GET /api/v1/badges/{badgeId}/credential`: the exact bytes that were signed and that the
 /// pictures contain.
 pub async fn credential(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(Viewer(viewer)): Extension<Viewer>,
     headers: HeaderMap,
     path: PathParameters,
@@ -116,7 +116,7 @@ pub async fn credential(
 
 /// `GET /api/v1/badges/{badgeId}/verify`.
 pub async fn verify(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(Viewer(viewer)): Extension<Viewer>,
     headers: HeaderMap,
     path: PathParameters,
@@ -175,7 +175,7 @@ fn notes(appealed: bool, since: &Since) -> Vec<String> {
 
 /// `POST /api/v1/badges/{badgeId}/revoke`.
 pub async fn revoke(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -187,7 +187,7 @@ pub async fn revoke(
     let (reason, note) = revocation(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/badges/{id}/revoke");
-    once_per_principal(&state, &caller, endpoint, key, &body, |_| async move {
+    once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
         let revoked = aaaf.revoke(&member, &id, reason, note).await?;
         Ok(Done::new(StatusCode::OK, record(&revoked, Shape::Own)?))
     })

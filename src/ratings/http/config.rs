@@ -8,10 +8,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{JsonBody, PathParameters};
 use crate::host::service::access::Caller;
+use crate::ratings::http::RatingsApi;
 use crate::ratings::ports::organizations::OrganizationRecord;
 use crate::ratings::service::{Member, config};
 use touchstone_ratings::rules::Config;
@@ -39,7 +39,7 @@ impl Part {
 
     async fn replace(
         &self,
-        state: &HttpState,
+        state: &RatingsApi,
         caller: &Caller,
         organization: OrganizationRecord,
         body: &Value,
@@ -54,7 +54,7 @@ impl Part {
 
 /// `GET /api/v1/organizations/{organizationId}/config`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
 ) -> Answer {
@@ -64,7 +64,7 @@ pub async fn get(
 
 /// `PATCH /api/v1/organizations/{organizationId}/config`.
 pub async fn change(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     JsonBody(body): JsonBody,
@@ -81,7 +81,7 @@ pub async fn weights(Extension(member): Extension<Member>) -> Answer {
 
 /// `PUT /api/v1/config/weights`.
 pub async fn set_weights(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     JsonBody(body): JsonBody,
 ) -> Answer {
@@ -93,7 +93,7 @@ pub async fn set_weights(
 
 /// `GET /api/v1/organizations/{organizationId}/config/weights`.
 pub async fn organization_weights(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
 ) -> Answer {
@@ -103,7 +103,7 @@ pub async fn organization_weights(
 
 /// `PUT /api/v1/organizations/{organizationId}/config/weights`.
 pub async fn set_organization_weights(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     JsonBody(body): JsonBody,
@@ -121,7 +121,7 @@ pub async fn taxonomy(Extension(member): Extension<Member>) -> Answer {
 
 /// `PUT /api/v1/config/taxonomy`.
 pub async fn set_taxonomy(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     JsonBody(body): JsonBody,
 ) -> Answer {
@@ -133,7 +133,7 @@ pub async fn set_taxonomy(
 
 /// `GET /api/v1/organizations/{organizationId}/config/taxonomy`.
 pub async fn organization_taxonomy(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
 ) -> Answer {
@@ -143,7 +143,7 @@ pub async fn organization_taxonomy(
 
 /// `PUT /api/v1/organizations/{organizationId}/config/taxonomy`.
 pub async fn set_organization_taxonomy(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     JsonBody(body): JsonBody,

@@ -7,13 +7,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
+use crate::ratings::http::RatingsApi;
 use crate::ratings::service::Member;
 
 /// `GET /api/v1/dimensions`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
 ) -> Answer {
     let found = state.aaaf.dimensions(&member).await?;

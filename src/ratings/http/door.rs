@@ -10,11 +10,11 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::host::access::Scope;
-use crate::host::http::HttpState;
 use crate::host::http::answer::Failure;
 use crate::host::http::auth::{bearer, recognise, refused};
 use crate::host::http::server::Peer;
 use crate::host::service::access::authorise;
+use crate::ratings::http::RatingsApi;
 use crate::ratings::service::Member;
 use touchstone_kit::error::{ErrorCode, Problem};
 
@@ -38,7 +38,7 @@ pub struct Viewer(pub Option<Member>);
 /// The access rules of a guarded route.
 #[derive(Clone)]
 pub struct Door {
-    pub state: Arc<HttpState>,
+    pub api: Arc<RatingsApi>,
     /// The required scope; `None` if the use case decides.
     pub scope: Option<Scope>,
     pub name: Name,
@@ -57,7 +57,7 @@ pub async fn guard(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
-    let limits = &door.state.limits;
+    let limits = &door.api.host.limits;
     let _place = limits.enter()?;
     let peer = request.extensions().get::<Peer>().copied();
     if door.name == Name::Anybody && !presents_a_key(request.headers()) {
@@ -75,20 +75,20 @@ pub async fn guard(
         }
         return Ok(response);
     }
-    let caller = recognise(&door.state, credential(request.headers()), peer).await?;
+    let caller = recognise(&door.api.host, credential(request.headers()), peer).await?;
     limits.admit(&caller)?;
-    door.state.allowances.request(&caller.key_id)?;
+    door.api.allowances.request(&caller.key_id)?;
     let _held = limits.hold(&caller.tenant, request.body(), false)?;
     if let Some(scope) = door.scope {
         authorise(&caller, scope).inspect_err(refused)?;
     }
     match door.name {
         Name::Organization => {
-            let member = door.state.aaaf.member(caller.clone(), door.writes).await?;
+            let member = door.api.aaaf.member(caller.clone(), door.writes).await?;
             request.extensions_mut().insert(member);
         }
         Name::Anybody => {
-            let member = door.state.aaaf.member(caller.clone(), door.writes).await;
+            let member = door.api.aaaf.member(caller.clone(), door.writes).await;
             let viewer = match member {
                 Ok(member) => Viewer(Some(member)),
                 // A key without an organization, or of one that may not read, sees only what is

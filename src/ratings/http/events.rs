@@ -10,12 +10,12 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, Query};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::ports::idempotency::IdempotencyClaim;
 use crate::host::service::access::Caller;
+use crate::ratings::http::RatingsApi;
 use crate::ratings::http::page::Page;
 use crate::ratings::ports::events::{EventFilter, EventPosition, EventRecord};
 use crate::ratings::service::Member;
@@ -27,29 +27,36 @@ use touchstone_ratings::rules::order::Collection;
 
 /// `POST /api/v1/events`.
 pub async fn record(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
     let (host, caller, document) = (state.clone(), member.caller.clone(), body.clone());
     let endpoint = in_the_name_of(&caller, "POST /api/v1/events");
-    once(&state, &caller, endpoint, key, &body, |claim| async move {
-        host.allowances.events(&member.caller.key_id, 1)?;
-        let attempt = claim.as_ref().map(IdempotencyClaim::names);
-        let recorded = host.aaaf.ingest_one(&member, document, attempt).await?;
-        let status = match recorded.new {
-            true => StatusCode::CREATED,
-            false => StatusCode::OK,
-        };
-        Ok(Done::new(status, shown(&recorded.event)))
-    })
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &body,
+        |claim| async move {
+            host.allowances.events(&member.caller.key_id, 1)?;
+            let attempt = claim.as_ref().map(IdempotencyClaim::names);
+            let recorded = host.aaaf.ingest_one(&member, document, attempt).await?;
+            let status = match recorded.new {
+                true => StatusCode::CREATED,
+                false => StatusCode::OK,
+            };
+            Ok(Done::new(status, shown(&recorded.event)))
+        },
+    )
     .await
 }
 
 /// `POST /api/v1/events/batch`.
 pub async fn record_batch(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
@@ -57,38 +64,45 @@ pub async fn record_batch(
     let many = documents(&body)?.len();
     let (host, caller, request) = (state.clone(), member.caller.clone(), body.clone());
     let endpoint = in_the_name_of(&caller, "POST /api/v1/events/batch");
-    once(&state, &caller, endpoint, key, &body, |claim| async move {
-        host.allowances.events(&member.caller.key_id, many)?;
-        let attempt = claim.as_ref().map(IdempotencyClaim::names);
-        let events = documents(&request)?;
-        let ingested = host.aaaf.ingest(&member, events, attempt).await?;
-        let (accepted, errors) = (ingested.accepted, json!(ingested.errors));
-        let rejected = ingested.errors.len();
-        if accepted == 0 {
-            let is_conflict = |it: &Refusal| it.code == Some(Refusal::CONFLICT);
-            let code = match ingested.errors.iter().all(is_conflict) {
-                true => ErrorCode::Conflict,
-                false => ErrorCode::ValidationError,
-            };
-            return Err(Problem::new(
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &body,
+        |claim| async move {
+            host.allowances.events(&member.caller.key_id, many)?;
+            let attempt = claim.as_ref().map(IdempotencyClaim::names);
+            let events = documents(&request)?;
+            let ingested = host.aaaf.ingest(&member, events, attempt).await?;
+            let (accepted, errors) = (ingested.accepted, json!(ingested.errors));
+            let rejected = ingested.errors.len();
+            if accepted == 0 {
+                let is_conflict = |it: &Refusal| it.code == Some(Refusal::CONFLICT);
+                let code = match ingested.errors.iter().all(is_conflict) {
+                    true => ErrorCode::Conflict,
+                    false => ErrorCode::ValidationError,
+                };
+                return Err(Problem::new(
                 code,
                 "no event of the batch was recorded; `details.errors` gives the reason for each",
             )
             .with("accepted", accepted)
             .with("rejected", rejected)
             .with("errors", errors));
-        }
-        let new = ingested.new;
-        let body =
-            json!({"accepted": accepted, "new": new, "rejected": rejected, "errors": errors});
-        Ok(Done::new(StatusCode::CREATED, body))
-    })
+            }
+            let new = ingested.new;
+            let body =
+                json!({"accepted": accepted, "new": new, "rejected": rejected, "errors": errors});
+            Ok(Done::new(StatusCode::CREATED, body))
+        },
+    )
     .await
 }
 
 /// `POST /api/v1/events/collect`.
 pub async fn collect(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     IdempotencyKey(key): IdempotencyKey,
     OptionalJsonBody(body): OptionalJsonBody,
@@ -96,7 +110,7 @@ pub async fn collect(
     let asked = Collection::parse(&body)?;
     let (host, caller) = (state.clone(), member.caller.clone());
     let endpoint = "POST /api/v1/events/collect".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         host.allowances.events(&member.caller.key_id, 1)?;
         let tally = host.aaaf.gather(&member, &asked).await?;
         Ok(Done::new(StatusCode::OK, json!(tally)))
@@ -120,7 +134,7 @@ fn documents(body: &Value) -> Result<&[Value], Problem> {
 
 /// `GET /api/v1/events`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     query: Query,
 ) -> Answer {

@@ -7,11 +7,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
 use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use crate::host::http::idempotency::{Done, once_per_principal};
 use crate::host::service::access::Caller;
+use crate::ratings::http::RatingsApi;
 use crate::ratings::ports::badges::IssuerKeyRecord;
 use crate::ratings::service::issuer_keys::{Rotated, Rotation};
 use touchstone_kit::error::Problem;
@@ -23,7 +23,7 @@ const MAX_KEY: usize = 128;
 
 /// `POST /api/v1/organizations/{organizationId}/issuer-keys/rotate`.
 pub async fn rotate(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -35,7 +35,7 @@ pub async fn rotate(
     let asked = rotation(&body)?;
     let (aaaf, who) = (state.aaaf.clone(), caller.clone());
     let endpoint = format!("POST /api/v1/organizations/{id}/issuer-keys/rotate");
-    once_per_principal(&state, &caller, endpoint, key, &body, |_| async move {
+    once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
         let rotated = aaaf.rotate_issuer_key(&who, &id, asked).await?;
         Ok(Done::new(StatusCode::OK, shown(&id, &rotated)))
     })

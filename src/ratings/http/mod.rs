@@ -23,13 +23,36 @@ pub mod routes;
 pub mod stress_tests;
 pub mod webhooks;
 
-pub use crate::ratings::http::rates::{AaafRates, Allowances};
-pub use crate::ratings::http::routes::operations as aaaf_operations;
+use std::sync::Arc;
+
+use crate::host::http::{Dialect, HttpHost};
+use crate::ratings::http::rates::Allowances;
+use crate::ratings::service::Aaaf;
+use touchstone_kit::json::text_of;
 
 /// The path prefix of the API.
 const ROOT: &str = "/api/v1";
 
-pub(crate) fn owns(path: &str) -> bool {
+/// What the routes of ratings share.
+pub struct RatingsApi {
+    pub host: Arc<HttpHost>,
+    pub aaaf: Arc<Aaaf>,
+    pub allowances: Allowances,
+}
+
+impl AsRef<Arc<HttpHost>> for RatingsApi {
+    fn as_ref(&self) -> &Arc<HttpHost> {
+        &self.host
+    }
+}
+
+/// The error envelope of this API.
+pub const DIALECT: Dialect = Dialect {
+    owns,
+    envelope: |problem| text_of(&envelope::of(problem)).into_bytes(),
+};
+
+fn owns(path: &str) -> bool {
     path.strip_prefix(ROOT)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -8,18 +8,18 @@ use axum::http::StatusCode;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
+use crate::ratings::http::RatingsApi;
 use crate::ratings::ports::organizations::OrganizationRecord;
 use touchstone_ratings::rules::organization::{Change, Founding, Visibility};
 
 /// `POST /api/v1/organizations`. Only this answer shows the new key. A replayed request is answered
 /// without it, because stored answers never contain keys.
 pub async fn found(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
@@ -27,7 +27,7 @@ pub async fn found(
     let asked = Founding::parse(&body)?;
     let (aaaf, who) = (state.aaaf.clone(), caller.clone());
     let endpoint = "POST /api/v1/organizations".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let founded = aaaf.found(&who, asked).await?;
         let secret = json!(founded.key.text.expose_secret());
         Ok(Done::new(StatusCode::CREATED, shown(&founded.organization)).telling("api_key", secret))
@@ -37,7 +37,7 @@ pub async fn found(
 
 /// `GET /api/v1/organizations/{organizationId}`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
 ) -> Answer {
@@ -47,7 +47,7 @@ pub async fn get(
 
 /// `PATCH /api/v1/organizations/{organizationId}`.
 pub async fn change(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     JsonBody(body): JsonBody,

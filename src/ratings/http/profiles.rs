@@ -8,9 +8,9 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{JsonBody, PathParameters, Query};
+use crate::ratings::http::RatingsApi;
 use crate::ratings::http::page::Page;
 use crate::ratings::ports::Position;
 use crate::ratings::ports::profiles::ProfileRecord;
@@ -18,7 +18,7 @@ use crate::ratings::service::Member;
 
 /// `GET /api/v1/profiles`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     query: Query,
 ) -> Answer {
@@ -34,7 +34,7 @@ pub async fn list(
 
 /// `GET /api/v1/profiles/{suiteId}/{suiteVersion}`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {
@@ -44,7 +44,7 @@ pub async fn get(
 
 /// `PUT /api/v1/profiles/{suiteId}/{suiteVersion}`.
 pub async fn set(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     JsonBody(body): JsonBody,
@@ -62,7 +62,7 @@ pub async fn set(
 
 /// `DELETE /api/v1/profiles/{suiteId}/{suiteVersion}`.
 pub async fn remove(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {

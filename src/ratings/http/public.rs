@@ -9,21 +9,21 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
 use crate::host::http::etag::conditional_as;
 use crate::host::http::extract::PathParameters;
 use crate::host::service::fault::internal;
+use crate::ratings::http::RatingsApi;
 use crate::ratings::http::badges::CREDENTIAL;
 use touchstone_kit::error::{ErrorCode, Problem};
 
 /// `GET /status/{statusListId}`: the revoked badges of a list.
 pub async fn status_list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     headers: HeaderMap,
     path: PathParameters,
 ) -> Answer {
-    let _place = state.limits.enter()?;
+    let _place = state.host.limits.enter()?;
     let number = path.get("statusListId");
     // Accept only the canonical spelling of the number, so that a list has one address.
     let number: Option<i64> = number
@@ -41,11 +41,11 @@ pub async fn status_list(
 /// `GET /orgs/{organizationId}/did.json`: the keys of an organization that uses a `did:web` under
 /// the host's name.
 pub async fn did_document(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     headers: HeaderMap,
     path: PathParameters,
 ) -> Answer {
-    let _place = state.limits.enter()?;
+    let _place = state.host.limits.enter()?;
     let document = state.aaaf.did_document(path.get("organizationId")).await?;
     let text = serde_json::to_vec(&document).map_err(|cause| internal(&cause))?;
     Ok(kept_for_a_minute(

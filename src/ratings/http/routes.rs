@@ -2,26 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::handler::Handler;
+use axum::http::Method;
 use axum::middleware;
 use axum::routing::{MethodFilter, on};
 
 use crate::host::access::Scope;
-use crate::host::http::HttpState;
+use crate::host::http::routes::{Operation, Table};
+use crate::ratings::http::RatingsApi;
 use crate::ratings::http::door::{Door, Name, guard};
 use crate::ratings::http::{
     agents, appeals, assessments, audits, badges, config, dimensions, events, issuer_keys,
-    organizations, profiles, stress_tests, webhooks,
+    organizations, profiles, public, stress_tests, webhooks,
 };
-use crate::routes::Operation;
-
-/// Collects routes and their operation names.
-struct Table {
-    state: Option<Arc<HttpState>>,
-    router: Router<Arc<HttpState>>,
-    operations: Vec<Operation>,
-}
 
 #[derive(Clone, Copy)]
 struct Access(Option<Scope>, Name);
@@ -44,25 +37,21 @@ impl Access {
     const ANYBODY: Self = Self(None, Name::Caller);
 }
 
-impl Table {
+/// The routes of members of organizations.
+struct Members(Table<RatingsApi>);
+
+impl Members {
     fn add<H, T>(
-        mut self,
+        self,
         method: &'static str,
         path: &'static str,
         Access(scope, name): Access,
         handler: H,
     ) -> Self
     where
-        H: Handler<T, Arc<HttpState>>,
+        H: Handler<T, Arc<RatingsApi>>,
         T: 'static,
     {
-        self.operations.push(Operation {
-            method,
-            path,
-            keyed: name != Name::Anybody,
-            scope,
-            described: true,
-        });
         let filter = match method {
             "POST" => MethodFilter::POST,
             "PUT" => MethodFilter::PUT,
@@ -70,29 +59,42 @@ impl Table {
             "DELETE" => MethodFilter::DELETE,
             _ => MethodFilter::GET,
         };
-        if let Some(state) = &self.state {
+        let operation = Operation {
+            method,
+            path,
+            keyed: name != Name::Anybody,
+            scope,
+            described: true,
+        };
+        Self(self.0.guarded(operation, |api| {
             let door = Door {
-                state: state.clone(),
+                api: api.clone(),
                 scope,
                 name,
                 writes: filter != MethodFilter::GET,
             };
-            let route =
-                on(filter, handler).route_layer(middleware::from_fn_with_state(door, guard));
-            self.router = self.router.route(path, route);
-        }
-        self
+            on(filter, handler).route_layer(middleware::from_fn_with_state(door, guard))
+        }))
     }
 }
 
-fn fill(state: Option<Arc<HttpState>>) -> Table {
-    let table = Table {
-        state,
-        router: Router::new(),
-        operations: Vec::new(),
-    };
-    let member = Access::member;
+/// All routes of ratings.
+pub fn routes(table: Table<RatingsApi>) -> Table<RatingsApi> {
+    members(public(table))
+}
+
+/// The documents that verifiers of badges read.
+pub fn public(table: Table<RatingsApi>) -> Table<RatingsApi> {
+    let get = &Method::GET;
     table
+        .open(get, "/status/{statusListId}", public::status_list)
+        .open(get, "/orgs/{organizationId}/did.json", public::did_document)
+}
+
+/// The rating API under `/api/v1`.
+pub fn members(table: Table<RatingsApi>) -> Table<RatingsApi> {
+    let member = Access::member;
+    Members(table)
         .add(
             "POST",
             "/api/v1/organizations",
@@ -442,12 +444,5 @@ fn fill(state: Option<Arc<HttpState>>) -> Table {
             member(Scope::WebhooksManage),
             webhooks::redeliver,
         )
-}
-
-pub fn table(state: &Arc<HttpState>) -> Router<Arc<HttpState>> {
-    fill(Some(state.clone())).router
-}
-
-pub fn operations() -> Vec<Operation> {
-    fill(None).operations
+        .0
 }

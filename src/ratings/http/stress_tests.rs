@@ -8,10 +8,10 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
 use crate::host::http::idempotency::{Done, once};
+use crate::ratings::http::RatingsApi;
 use crate::ratings::http::page::Page;
 use crate::ratings::ports::Position;
 use crate::ratings::ports::own_tasks::OwnTaskRecord;
@@ -19,14 +19,14 @@ use crate::ratings::service::Member;
 
 /// `POST /api/v1/stress-tests`.
 pub async fn add(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
     let (aaaf, caller, document) = (state.aaaf.clone(), member.caller.clone(), body.clone());
     let endpoint = "POST /api/v1/stress-tests".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let record = aaaf.add_own_task(&member, &document).await?;
         Ok(Done::new(StatusCode::CREATED, shown(&record, &member)))
     })
@@ -35,7 +35,7 @@ pub async fn add(
 
 /// `GET /api/v1/stress-tests`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     query: Query,
 ) -> Answer {
@@ -51,7 +51,7 @@ pub async fn list(
 
 /// `DELETE /api/v1/stress-tests/{stressTestId}`.
 pub async fn remove(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {

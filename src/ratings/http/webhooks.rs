@@ -8,12 +8,12 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{
     IdempotencyKey, JsonBody, OptionalJsonBody, PathParameters, Query,
 };
 use crate::host::http::idempotency::{Done, once};
+use crate::ratings::http::RatingsApi;
 use crate::ratings::http::page::Page;
 use crate::ratings::ports::Position;
 use crate::ratings::ports::notices::{DeliveryRecord, NoticeWebhook};
@@ -25,7 +25,7 @@ use touchstone_ratings::rules::notice::{Registration, Topic};
 /// `POST /api/v1/webhooks`. Only this answer shows the secret; a replayed request is answered
 /// without it.
 pub async fn subscribe(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
@@ -33,7 +33,7 @@ pub async fn subscribe(
     let asked = Registration::parse(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = "POST /api/v1/webhooks".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let made = aaaf.subscribe(&member, asked).await?;
         let secret = json!(made.secret.expose());
         Ok(Done::new(StatusCode::CREATED, shown(&made.webhook, &member)).telling("secret", secret))
@@ -43,7 +43,7 @@ pub async fn subscribe(
 
 /// `GET /api/v1/webhooks`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     query: Query,
 ) -> Answer {
@@ -56,7 +56,7 @@ pub async fn list(
 
 /// `GET /api/v1/webhooks/{webhookId}`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {
@@ -66,7 +66,7 @@ pub async fn get(
 
 /// `DELETE /api/v1/webhooks/{webhookId}`.
 pub async fn remove(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
 ) -> Answer {
@@ -78,7 +78,7 @@ pub async fn remove(
 /// `POST /api/v1/webhooks/{webhookId}/rotate-secret`. A replayed request is answered without the
 /// secret.
 pub async fn rotate(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -90,7 +90,7 @@ pub async fn rotate(
     nothing_in(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/webhooks/{id}/rotate-secret");
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let rotated = aaaf.rotate_webhook(&member, &id).await?;
         let secret = json!(rotated.secret.expose());
         Ok(Done::new(StatusCode::OK, shown(&rotated.webhook, &member)).telling("secret", secret))
@@ -100,7 +100,7 @@ pub async fn rotate(
 
 /// `POST /api/v1/webhooks/{webhookId}/enable`.
 pub async fn enable(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -111,7 +111,7 @@ pub async fn enable(
     nothing_in(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/webhooks/{id}/enable");
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let enabled = aaaf.enable_webhook(&member, &id).await?;
         Ok(Done::new(StatusCode::OK, shown(&enabled, &member)))
     })
@@ -120,7 +120,7 @@ pub async fn enable(
 
 /// `GET /api/v1/webhooks/{webhookId}/deliveries`.
 pub async fn deliveries(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     query: Query,
@@ -136,7 +136,7 @@ pub async fn deliveries(
 
 /// `POST /api/v1/webhooks/{webhookId}/deliveries/{deliveryId}/redeliver`.
 pub async fn redeliver(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     path: PathParameters,
     IdempotencyKey(key): IdempotencyKey,
@@ -148,7 +148,7 @@ pub async fn redeliver(
     nothing_in(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/webhooks/{id}/deliveries/{delivery}/redeliver");
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let again = aaaf.redeliver(&member, &id, &delivery).await?;
         Ok(Done::new(StatusCode::ACCEPTED, shown_delivery(&again)))
     })

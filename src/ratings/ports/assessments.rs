@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::host::ports::run_log::Fence;
 use crate::ratings::ports::Position;
 use crate::ratings::ports::agents::AgentNumber;
 use crate::ratings::ports::badges::BadgeStanding;
 use crate::ratings::ports::organizations::OrganizationNumber;
-use crate::runs::ports::queue::Fence;
 use touchstone_kit::ids::TenantId;
 use touchstone_ratings::rules::Assessment;
 use touchstone_ratings::rules::calibration::Calibration;

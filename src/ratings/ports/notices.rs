@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use crate::host::ports::run_log::Fence;
 use crate::ratings::ports::Position;
 use crate::ratings::ports::appeals::AppealRecord;
 use crate::ratings::ports::assessments::{AssessmentRecord, Finding};
 use crate::ratings::ports::organizations::OrganizationNumber;
-use crate::runs::ports::queue::Fence;
 use touchstone_ratings::rules::Kind;
 use touchstone_ratings::rules::notice::schedule::{Health, Next};
 use touchstone_ratings::rules::notice::{Notice, Topic};

@@ -6,9 +6,9 @@ use comfy_table::{Attribute, Cell, CellAlignment};
 use serde::{Deserialize, Serialize};
 
 use crate::host::render::table;
+use crate::host::render::table::Style;
 use crate::host::render::words::plain;
 use crate::ratings::render::{bar, name_of};
-use crate::runs::render::scorecard::Style;
 use touchstone_ratings::rules::overview::{AgentScore, DimensionOverview};
 
 /// Width of a bar in characters.

@@ -13,9 +13,9 @@ use jiff::Timestamp;
 
 use crate::host::render::ink::Ink;
 use crate::host::render::table;
+use crate::host::render::table::Style;
 use crate::host::render::words::plain;
 use crate::ratings::render::view::{Assessed, AxisFound, Found, Measured};
-use crate::runs::render::scorecard::Style;
 use touchstone_ratings::rules::assessment::EvidenceBasis;
 use touchstone_ratings::rules::calibration::Calibration;
 use touchstone_ratings::rules::evidence::in_words;

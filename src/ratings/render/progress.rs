@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::host::render::table;
+use crate::host::render::table::Style;
 use crate::host::render::words::plain;
 use crate::ratings::render::bar;
-use crate::runs::render::scorecard::Style;
 
 /// Width of a bar in characters.
 const BAR: usize = 12;

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use crate::host::ports::run_log::reaches_end;
 use crate::host::ports::store::StoreError;
 use crate::host::store::database::Database;
 use crate::ratings::ports::agents::AgentRecord;
 use crate::ratings::ports::events::NewEvent;
 use crate::ratings::ports::profiles::LeftOut;
-use crate::runs::ports::run_log::reaches_end;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::summary::Severity;
 use touchstone_ratings::rules::Event;

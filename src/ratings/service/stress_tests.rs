@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::host::ports::clock::Clock;
+use crate::host::ports::run_log::Head;
 use crate::host::ports::store::StoreError;
 use crate::host::store::database::Database;
 use crate::kinds::KINDS;
@@ -25,7 +26,6 @@ use crate::ratings::service::gathering::{is_taken, keep};
 use crate::ratings::service::projected::projected;
 use crate::ratings::service::{Aaaf, Member};
 use crate::runs::ports::queue::CancelRequest;
-use crate::runs::ports::run_log::Head;
 use crate::runs::service::command::Command;
 use crate::runs::service::library::LoadedAgent;
 use crate::runs::service::runs::Runs;

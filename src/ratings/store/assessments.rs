@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::host::audit::Decision;
+use crate::host::ports::run_log::Fence;
 use crate::host::ports::store::StoreError;
 use crate::host::store::audit::record;
 use crate::host::store::convert::{Column, column, micros};
@@ -22,7 +23,6 @@ use crate::ratings::store::badges::{add_badge, decide_badge};
 use crate::ratings::store::notices::tell::tell;
 use crate::ratings::store::organizations::active;
 use crate::ratings::store::{page_start, taken};
-use crate::runs::ports::queue::Fence;
 use touchstone_kit::ids::TenantId;
 use touchstone_ratings::rules::Kind;
 

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::cli::context::{Context, Endpoints, JudgeEndpoint};
 use crate::host::cli::client::Client;
 use crate::host::cli::client::transport::Call;
-use crate::host::cli::context::{Context, Endpoints, JudgeEndpoint};
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::patience::{LOOK_EVERY, LOOK_FIRST, persistently};
 use crate::host::cli::terminal::Terminal;

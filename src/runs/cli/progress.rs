@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use crate::host::cli::terminal::Terminal;
 use crate::host::render::ink::Ink;
+use crate::host::render::table::Style;
 use crate::host::render::words::harmless;
 use crate::runs::render::live::Live;
-use crate::runs::render::scorecard::Style;
 
 /// How often the display is redrawn while nothing happens.
 const TICK: Duration = Duration::from_millis(100);

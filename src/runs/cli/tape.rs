@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::agents::runtime::model::cassette::{Cassette, Error, Recording, Replay};
+use crate::agents::model::cassette::{Cassette, Error, Recording, Replay};
+use crate::cli::context::Context;
 use crate::config::Config;
-use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure, with_causes};
 use crate::host::ports::signing_key::SigningKey as _;
 use crate::host::system::signing_key::{ATTEST_FILE, KeyFile};

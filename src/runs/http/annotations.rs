@@ -6,17 +6,18 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
-use crate::host::http::extract::{IdempotencyKey, JsonBody, RunPath};
+use crate::host::http::extract::{IdempotencyKey, JsonBody};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
+use crate::runs::http::RunsApi;
+use crate::runs::http::extract::RunPath;
 use touchstone_runs::rules::run::annotation::parse;
 
 /// `GET /v1/runs/{runId}/annotations`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
 ) -> Answer {
@@ -29,7 +30,7 @@ pub async fn list(
 
 /// `POST /v1/runs/{runId}/annotations`.
 pub async fn create(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     IdempotencyKey(key): IdempotencyKey,
@@ -39,15 +40,22 @@ pub async fn create(
     let new = parse(&body)?;
     let endpoint = format!("POST /v1/runs/{run}/annotations");
     let (annotations, who) = (state.annotations.clone(), caller.clone());
-    once(&state, &caller, endpoint, key, &body, |claim| async move {
-        let made = annotations
-            .annotate(&who, &run, new, claim.as_ref())
-            .await?;
-        Ok(Done::new(
-            StatusCode::CREATED,
-            serde_json::to_value(made).map_err(|cause| internal(&cause))?,
-        )
-        .recorded(claim.is_some()))
-    })
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &body,
+        |claim| async move {
+            let made = annotations
+                .annotate(&who, &run, new, claim.as_ref())
+                .await?;
+            Ok(Done::new(
+                StatusCode::CREATED,
+                serde_json::to_value(made).map_err(|cause| internal(&cause))?,
+            )
+            .recorded(claim.is_some()))
+        },
+    )
     .await
 }

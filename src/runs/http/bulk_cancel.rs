@@ -7,11 +7,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
 use crate::host::http::extract::{IdempotencyKey, JsonBody, is_run_id, no_such_run};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
 use crate::runs::http::cancel::{members, reason};
 use crate::runs::service::runs::Runs;
 use touchstone_kit::error::Problem;
@@ -22,7 +22,7 @@ const MAX_RUN_IDS: usize = 100;
 
 /// `POST /v1/runs:bulk-cancel`.
 pub async fn bulk_cancel(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
@@ -31,7 +31,7 @@ pub async fn bulk_cancel(
     let (ids, reason) = (run_ids(fields)?, reason(fields)?);
     let (runs, who) = (state.runs.clone(), caller.clone());
     let endpoint = "POST /v1/runs:bulk-cancel".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let mut results = Vec::with_capacity(ids.len());
         for id in ids {
             results.push(cancel_one(&runs, &who, &id, reason.clone()).await);

@@ -7,11 +7,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
-use crate::host::http::extract::{IdempotencyKey, OptionalJsonBody, RunPath};
+use crate::host::http::extract::{IdempotencyKey, OptionalJsonBody};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
+use crate::runs::http::extract::RunPath;
 use touchstone_kit::error::Problem;
 use touchstone_kit::redaction::mask;
 
@@ -19,7 +20,7 @@ const MAX_REASON_CHARS: usize = 512;
 
 /// `POST /v1/runs/{runId}/cancel`.
 pub async fn cancel(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     IdempotencyKey(key): IdempotencyKey,
@@ -30,7 +31,7 @@ pub async fn cancel(
     let reason = reason(members(&body)?)?;
     let endpoint = format!("POST /v1/runs/{run}/cancel");
     let (runs, who) = (state.runs.clone(), caller.clone());
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let status = runs.cancel(&who, &run, reason).await?;
         Ok(Done::new(
             StatusCode::OK,

@@ -7,14 +7,15 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
-use crate::host::http::extract::{OwnRun, Query};
+use crate::host::http::extract::Query;
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
+use crate::runs::http::extract::OwnRun;
 
 /// `GET /v1/host/touchstone/runs/{runId}/comparison`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     query: Query,
     OwnRun(run): OwnRun,

@@ -6,18 +6,18 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
 use crate::host::http::extract::{IdempotencyKey, JsonBody};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
 use crate::runs::service::runs::create::Dedup;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_runs::events::ENGINE_VERSION;
 
 /// `POST /v1/runs`.
 pub async fn create(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     IdempotencyKey(key): IdempotencyKey,
@@ -27,7 +27,7 @@ pub async fn create(
     engine_version(&headers, caller.test)?;
     let (runs, who, request) = (state.runs.clone(), caller.clone(), body.clone());
     once(
-        &state,
+        &state.host,
         &caller,
         "POST /v1/runs".to_owned(),
         key,

@@ -6,16 +6,17 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
-use crate::host::http::extract::{OwnRun, Query};
+use crate::host::http::extract::Query;
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
+use crate::runs::http::extract::OwnRun;
 use crate::runs::http::poll::full;
 use crate::runs::service::bundles::MAX_BUNDLE;
 
 /// `GET /v1/runs/{runId}/debug-bundle`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     query: Query,
     OwnRun(run): OwnRun,

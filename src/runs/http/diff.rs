@@ -6,10 +6,11 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
-use crate::host::http::extract::{OwnRun, Query};
+use crate::host::http::extract::Query;
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
+use crate::runs::http::extract::OwnRun;
 use crate::runs::http::poll::full;
 
 /// Memory for one comparison, in bytes: two pages, and the differences found.
@@ -17,7 +18,7 @@ const ROOM: usize = 16 * 1024 * 1024;
 
 /// `GET /v1/runs/{runId}:diff`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     query: Query,
     OwnRun(run): OwnRun,

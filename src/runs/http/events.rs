@@ -8,18 +8,19 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
-use crate::host::http::extract::{OwnRun, Query};
+use crate::host::http::extract::Query;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
+use crate::runs::http::RunsApi;
+use crate::runs::http::extract::OwnRun;
 use crate::runs::http::poll::collect;
 use crate::runs::http::stream::Subscription;
 use crate::runs::http::stream::mode::{Mode, StreamOptions};
 
 /// `GET /v1/runs/{runId}/events`.
 pub async fn stream(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     query: Query,
     headers: HeaderMap,
@@ -27,7 +28,7 @@ pub async fn stream(
 ) -> Answer {
     let run = &record.run_id;
     let options = StreamOptions::parse(&query)?;
-    let place = state.subscribers.enter(&caller.tenant)?;
+    let place = state.host.subscribers.enter(&caller.tenant)?;
     let head = state
         .log
         .head(run)

@@ -7,16 +7,17 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use crate::host::access::Scope;
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
-use crate::host::http::extract::{IdempotencyKey, JsonBody, RunPath};
+use crate::host::http::extract::{IdempotencyKey, JsonBody};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::{Caller, authorise};
+use crate::runs::http::RunsApi;
+use crate::runs::http::extract::RunPath;
 use touchstone_runs::rules::run::fork::parse;
 
 /// `POST /v1/runs/{runId}:fork`.
 pub async fn fork(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     IdempotencyKey(key): IdempotencyKey,
@@ -28,9 +29,16 @@ pub async fn fork(
     let request = parse(&body)?;
     let endpoint = format!("POST /v1/runs/{run}:fork");
     let (runs, who) = (state.runs.clone(), caller.clone());
-    once(&state, &caller, endpoint, key, &body, |claim| async move {
-        let created = runs.fork(&who, &run, &request, claim.as_ref()).await?;
-        Ok(Done::new(StatusCode::CREATED, created.body).recorded(claim.is_some()))
-    })
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &body,
+        |claim| async move {
+            let created = runs.fork(&who, &run, &request, claim.as_ref()).await?;
+            Ok(Done::new(StatusCode::CREATED, created.body).recorded(claim.is_some()))
+        },
+    )
     .await
 }

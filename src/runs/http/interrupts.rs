@@ -7,19 +7,20 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer;
 use crate::host::http::answer::Answer;
-use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters, RunPath};
+use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use crate::host::http::idempotency::{Done, once, once_for};
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
+use crate::runs::http::extract::RunPath;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::NodeId;
 use touchstone_runs::rules::workflow::token::InterruptToken;
 
 /// `GET /v1/host/touchstone/runs/{runId}/interrupts`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
 ) -> Answer {
@@ -29,7 +30,7 @@ pub async fn list(
 
 /// `POST /v1/runs/{runId}/interrupts/{nodeId}`.
 pub async fn resolve(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     path: PathParameters,
@@ -44,16 +45,23 @@ pub async fn resolve(
     // The principal is part of the request: the response to one principal is not replayed to
     // another with the same key.
     let asked = json!([caller.principal, body]);
-    once(&state, &caller, endpoint, key, &asked, |_| async move {
-        let answered = runs.resolve(&who, &run, &node, &value).await?;
-        Ok(Done::new(StatusCode::OK, answered))
-    })
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &asked,
+        |_| async move {
+            let answered = runs.resolve(&who, &run, &node, &value).await?;
+            Ok(Done::new(StatusCode::OK, answered))
+        },
+    )
     .await
 }
 
 /// `GET /v1/interrupts/{token}`.
 pub async fn inspect(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(token): Extension<InterruptToken>,
 ) -> Answer {
     let asked = state.runs.inspect_interrupt(&token).await?;
@@ -62,7 +70,7 @@ pub async fn inspect(
 
 /// `POST /v1/interrupts/{token}`.
 pub async fn resolve_by_token(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(token): Extension<InterruptToken>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
@@ -75,7 +83,7 @@ pub async fn resolve_by_token(
         token.run_id, token.interrupt_id
     );
     let (runs, tenant) = (state.runs.clone(), token.tenant.clone());
-    once_for(&state, &tenant, endpoint, key, &body, |_| async move {
+    once_for(&state.host, &tenant, endpoint, key, &body, |_| async move {
         let answered = runs.resolve_by_token(&token, &value).await?;
         Ok(Done::new(StatusCode::OK, answered))
     })

@@ -8,12 +8,12 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
 use crate::host::service::fault::undescribed;
+use crate::runs::http::RunsApi;
 use crate::runs::service::runs::calibrations::Comparison;
 use touchstone_kit::error::Problem;
 use touchstone_kit::money::NanoUsd;
@@ -22,7 +22,7 @@ use touchstone_runs::rules::eval::suite_rules::{NotASuiteRef, SuiteRef};
 
 /// `GET /v1/host/touchstone/judge/calibrations`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
 ) -> Answer {
     let calibrations = state.runs.calibrations(&caller.tenant).await?;
@@ -42,7 +42,7 @@ struct Ask {
 
 /// `GET /v1/host/touchstone/judge/calibrations/{calibrationId}`.
 pub async fn show(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
 ) -> Answer {
@@ -53,7 +53,7 @@ pub async fn show(
 
 /// `POST /v1/host/touchstone/judge/calibrations`. Responds once the calibration has started.
 pub async fn calibrate(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
@@ -74,10 +74,17 @@ pub async fn calibrate(
     };
     let (runs, asker) = (state.runs.clone(), caller.clone());
     let endpoint = "POST /v1/host/touchstone/judge/calibrations".to_owned();
-    once(&state, &caller, endpoint, key, &body, |claim| async move {
-        let begun = runs.calibrate(&asker, asked, claim.as_ref()).await?;
-        Ok(Done::new(StatusCode::ACCEPTED, json!(begun)).recorded(claim.is_some()))
-    })
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &body,
+        |claim| async move {
+            let begun = runs.calibrate(&asker, asked, claim.as_ref()).await?;
+            Ok(Done::new(StatusCode::ACCEPTED, json!(begun)).recorded(claim.is_some()))
+        },
+    )
     .await
 }
 

@@ -2,7 +2,7 @@
 //! error.
 
 use crate::host::http::answer::Answer;
-use crate::host::http::extract::OwnRun;
+use crate::runs::http::extract::OwnRun;
 use touchstone_kit::error::{ErrorCode, Problem};
 
 /// Eval runs create no artifacts, so every artifact id is unknown, whether the run exists or not.

@@ -7,18 +7,19 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Map, Value};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
-use crate::host::http::extract::{IdempotencyKey, OptionalJsonBody, RunPath};
+use crate::host::http::extract::{IdempotencyKey, OptionalJsonBody};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
 use crate::runs::http::cancel::{members, reason};
+use crate::runs::http::extract::RunPath;
 use touchstone_kit::error::Problem;
 use touchstone_runs::events::DrainPolicy;
 
 /// `POST /v1/runs/{runId}:pause`.
 pub async fn pause(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     IdempotencyKey(key): IdempotencyKey,
@@ -29,7 +30,7 @@ pub async fn pause(
     let (reason, policy) = (reason(fields)?, policy(fields)?);
     let endpoint = format!("POST /v1/runs/{run}:pause");
     let (runs, who) = (state.runs.clone(), caller.clone());
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let paused = runs.pause(&who, &run, policy, reason).await?;
         Ok(Done::new(StatusCode::ACCEPTED, paused))
     })
@@ -38,7 +39,7 @@ pub async fn pause(
 
 /// `POST /v1/runs/{runId}:resume`.
 pub async fn resume(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     IdempotencyKey(key): IdempotencyKey,
@@ -48,7 +49,7 @@ pub async fn resume(
     members(&body)?;
     let endpoint = format!("POST /v1/runs/{run}:resume");
     let (runs, who) = (state.runs.clone(), caller.clone());
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let resumed = runs.resume(&who, &run).await?;
         Ok(Done::new(StatusCode::ACCEPTED, resumed))
     })

@@ -9,12 +9,13 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use tokio::time::{Instant, timeout_at};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, Failure, json_text};
-use crate::host::http::extract::{OwnRun, Query};
+use crate::host::http::extract::Query;
+use crate::host::ports::run_log::Head;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
-use crate::runs::ports::run_log::Head;
+use crate::runs::http::RunsApi;
+use crate::runs::http::extract::OwnRun;
 use crate::runs::service::log_reader::Error;
 use crate::runs::service::log_reader::filter::Filter;
 use crate::runs::service::log_reader::page::{PAGE_BYTES, Page};
@@ -29,7 +30,7 @@ const ENOUGH_BYTES: usize = PAGE_BYTES;
 
 /// `GET /v1/runs/{runId}/events/poll`.
 pub async fn poll(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     query: Query,
     OwnRun(run): OwnRun,
@@ -41,7 +42,7 @@ pub async fn poll(
     let timeout = query
         .whole("timeout", 1, LONGEST_TIMEOUT_S)?
         .unwrap_or(DEFAULT_TIMEOUT_S);
-    let _place = state.subscribers.enter(&caller.tenant)?;
+    let _place = state.host.subscribers.enter(&caller.tenant)?;
     let mut head = state
         .log
         .head(run)
@@ -54,7 +55,7 @@ pub async fn poll(
 }
 
 /// Waits for an event after `after`, the end of the run, the timeout, or shutdown.
-async fn wait(state: &HttpState, run: &RunId, after: u64, head: Head, patience: Duration) -> Head {
+async fn wait(state: &RunsApi, run: &RunId, after: u64, head: Head, patience: Duration) -> Head {
     let until = Instant::now() + patience;
     let mut follow = state.log.follow(run, head);
     loop {
@@ -63,7 +64,7 @@ async fn wait(state: &HttpState, run: &RunId, after: u64, head: Head, patience: 
             return told;
         }
         tokio::select! {
-            () = state.shutdown.cancelled() => return head,
+            () = state.host.shutdown.cancelled() => return head,
             changed = timeout_at(until, follow.changed()) => if changed.is_err() {
                 return head;
             },
@@ -77,7 +78,7 @@ async fn wait(state: &HttpState, run: &RunId, after: u64, head: Head, patience: 
 /// # Errors
 /// The store failed.
 pub async fn collect(
-    state: &HttpState,
+    state: &RunsApi,
     run: &RunId,
     after: u64,
     mut head: Head,
@@ -118,7 +119,7 @@ pub async fn collect(
 }
 
 async fn read_page(
-    state: &HttpState,
+    state: &RunsApi,
     run: &RunId,
     position: u64,
     head: u64,

@@ -6,17 +6,18 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
-use crate::host::http::extract::{IdempotencyKey, OptionalJsonBody, RunPath};
+use crate::host::http::extract::{IdempotencyKey, OptionalJsonBody};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
 use crate::runs::http::cancel::members;
+use crate::runs::http::extract::RunPath;
 use touchstone_kit::error::Problem;
 
 /// `POST /v1/host/touchstone/runs/{runId}:retry`.
 pub async fn retry(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     IdempotencyKey(key): IdempotencyKey,
@@ -28,9 +29,16 @@ pub async fn retry(
     }
     let endpoint = format!("POST /v1/host/touchstone/runs/{run}:retry");
     let (runs, who) = (state.runs.clone(), caller.clone());
-    once(&state, &caller, endpoint, key, &body, |claim| async move {
-        let created = runs.retry(&who, &run, claim.as_ref()).await?;
-        Ok(Done::new(StatusCode::CREATED, created.body).recorded(created.recorded))
-    })
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &body,
+        |claim| async move {
+            let created = runs.retry(&who, &run, claim.as_ref()).await?;
+            Ok(Done::new(StatusCode::CREATED, created.body).recorded(created.recorded))
+        },
+    )
     .await
 }

@@ -6,15 +6,15 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
 use crate::host::http::etag::conditional;
-use crate::host::http::extract::RunPath;
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
+use crate::runs::http::extract::RunPath;
 
 /// `GET /v1/runs/{runId}`.
 pub async fn get(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     headers: HeaderMap,

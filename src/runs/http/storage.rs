@@ -7,17 +7,18 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
-use crate::host::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, RunPath};
+use crate::host::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
 use crate::runs::http::cancel::members;
+use crate::runs::http::extract::RunPath;
 use touchstone_kit::error::Problem;
 
 /// `GET /v1/host/touchstone/usage`.
 pub async fn usage(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
 ) -> Answer {
     let used = state.storage.usage(&caller.tenant).await?;
@@ -37,7 +38,7 @@ pub async fn usage(
 
 /// `DELETE /v1/host/touchstone/runs/{runId}`.
 pub async fn delete_run(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     IdempotencyKey(key): IdempotencyKey,
@@ -51,12 +52,12 @@ pub async fn delete_run(
             json!({"runId": run, "deleted": true}),
         ))
     };
-    once(&state, &caller, endpoint, key, &Value::Null, operation).await
+    once(&state.host, &caller, endpoint, key, &Value::Null, operation).await
 }
 
 /// `POST /v1/host/touchstone/runs/{runId}:hold`.
 pub async fn hold(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     IdempotencyKey(key): IdempotencyKey,
@@ -76,7 +77,7 @@ pub async fn hold(
         .to_owned();
     let endpoint = format!("POST /v1/host/touchstone/runs/{run}:hold");
     let (storage, who) = (state.storage.clone(), caller.clone());
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let hold = storage.hold(&who, &run, &reason).await?;
         Ok(Done::new(
             StatusCode::OK,
@@ -88,7 +89,7 @@ pub async fn hold(
 
 /// `POST /v1/host/touchstone/runs/{runId}:release`.
 pub async fn release(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     IdempotencyKey(key): IdempotencyKey,
@@ -104,7 +105,7 @@ pub async fn release(
     }
     let endpoint = format!("POST /v1/host/touchstone/runs/{run}:release");
     let (storage, who) = (state.storage.clone(), caller.clone());
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         storage.release(&who, &run).await?;
         Ok(Done::new(
             StatusCode::OK,

@@ -6,17 +6,18 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
-use crate::host::http::extract::{IdempotencyKey, JsonBody, RunPath};
+use crate::host::http::extract::{IdempotencyKey, JsonBody};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
 use crate::runs::http::cancel::{members, reason};
+use crate::runs::http::extract::RunPath;
 use touchstone_kit::error::Problem;
 
 /// `POST /v1/host/touchstone/runs/{runId}:void`.
 pub async fn void(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     RunPath(run): RunPath,
     IdempotencyKey(key): IdempotencyKey,
@@ -38,9 +39,16 @@ pub async fn void(
         })?;
     let endpoint = format!("POST /v1/host/touchstone/runs/{run}:void");
     let (runs, who) = (state.runs.clone(), caller.clone());
-    once(&state, &caller, endpoint, key, &body, |claim| async move {
-        let body = runs.void(&who, &run, reason, claim.as_ref()).await?;
-        Ok(Done::new(StatusCode::OK, body).recorded(claim.is_some()))
-    })
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &body,
+        |claim| async move {
+            let body = runs.void(&who, &run, reason, claim.as_ref()).await?;
+            Ok(Done::new(StatusCode::OK, body).recorded(claim.is_some()))
+        },
+    )
     .await
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::http::extract::PathParameters;
+use crate::runs::http::RunsApi;
 
 /// `GET /v1/workflows/{workflowId}`.
-pub async fn get(State(state): State<Arc<HttpState>>, path: PathParameters) -> Answer {
+pub async fn get(State(state): State<Arc<RunsApi>>, path: PathParameters) -> Answer {
     let definition = state.runs.workflow(path.get("workflowId"))?;
     json(StatusCode::OK, &definition)
 }

@@ -5,6 +5,10 @@ use serde_json::Value;
 
 use touchstone_kit::ids::TenantId;
 
+/// Revision of an agent's deployments; increases with every change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Revision(pub i64);
+
 /// An installed pack version of a tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstallRecord {

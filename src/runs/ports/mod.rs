@@ -3,6 +3,5 @@ pub mod calibrations;
 pub mod inventory;
 pub mod pauses;
 pub mod queue;
-pub mod run_log;
 pub mod storage;
 pub mod webhooks;

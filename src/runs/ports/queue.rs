@@ -5,13 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::runs::ports::run_log::Head;
+use crate::host::ports::run_log::{Fence, Head};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::rules::run::record::RunRecord;
-
-/// Fencing token: increases with every claim of a run; an append with an older one is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Fence(pub i64);
 
 /// A run that this replica may execute until its lease ends.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use url::Url;
 
-use crate::runs::ports::queue::Fence;
+use crate::host::ports::run_log::Fence;
 use touchstone_kit::ids::{RunId, TenantId, WebhookId};
 use touchstone_kit::webhook::{Circuit, Secrets};
 

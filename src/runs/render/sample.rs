@@ -1,7 +1,7 @@
 //! Sample reports for tests.
 
 use crate::host::render::ink::Ink;
-use crate::runs::render::scorecard::Style;
+use crate::host::render::table::Style;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::suite::{EvalMode, ModelClass};
 use touchstone_openwop::summary::{EvalSummary, Regression, TaskSummary};

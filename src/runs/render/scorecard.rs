@@ -6,6 +6,7 @@ use comfy_table::{Attribute, Cell, CellAlignment};
 
 use crate::host::render::ink::Ink;
 use crate::host::render::table;
+use crate::host::render::table::Style;
 use crate::host::render::words::{
     UNSIGNED, cost, cost_of, counts, duration, judge, outcome, reason_of, rows, sign, verdict,
 };
@@ -20,18 +21,6 @@ const SHOWN_IN_FULL: usize = 40;
 
 /// Maximum number of columns for a list of names.
 const LISTED_WIDTH: usize = 100;
-
-/// How to render.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Style {
-    pub ink: Ink,
-    /// Render a table instead of plain lines.
-    pub table: bool,
-    /// Maximum number of columns of a table.
-    pub width: Option<u16>,
-    /// Omit passed tasks, however few there are.
-    pub only_not_passed: bool,
-}
 
 /// Renders the scorecard, with the changes since `baseline` if it is given.
 pub fn scorecard(report: &EvalReport, baseline: Option<&EvalReport>, style: Style) -> String {

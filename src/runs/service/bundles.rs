@@ -6,11 +6,11 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::host::ports::clock::Clock;
+use crate::host::ports::run_log::StoredEvent;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
 use crate::kinds::KINDS;
-use crate::runs::ports::run_log::StoredEvent;
 use crate::runs::service::projections::Projections;
 use crate::runs::service::runs::Runs;
 use touchstone_kit::error::Problem;

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::host::ports::run_log::StoredEvent;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::runs::ports::run_log::StoredEvent;
 use crate::runs::service::projections::Projections;
 use crate::runs::service::runs::Runs;
 use touchstone_kit::error::Problem;

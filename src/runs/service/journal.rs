@@ -16,11 +16,11 @@ use tokio::time::Instant;
 
 use crate::host::ports::clock::Clock;
 use crate::host::ports::ids::Ids;
+use crate::host::ports::run_log::Beside;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::{internal, unavailable};
 use crate::host::store::database::Database;
 use crate::runs::ports::queue::{Claim, Wait};
-use crate::runs::ports::run_log::Beside;
 use crate::runs::service::executor::endings::started;
 use crate::runs::service::projections::catch_up;
 use crate::runs::service::run_writer::{Closed, RunWriter};

@@ -9,9 +9,9 @@ use std::time::Duration;
 use moka::future::Cache;
 use tokio::sync::Mutex;
 
+use crate::host::ports::run_log::reaches_end;
 use crate::host::ports::store::StoreError;
 use crate::host::store::database::Database;
-use crate::runs::ports::run_log::reaches_end;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::record::RunRecord;

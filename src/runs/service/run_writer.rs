@@ -17,11 +17,12 @@ use tracing::{error, warn};
 
 use crate::host::ports::clock::Clock;
 use crate::host::ports::ids::Ids;
+use crate::host::ports::run_log::Fence;
+use crate::host::ports::run_log::{Beside, Head, StoredEvent};
 use crate::host::ports::store::StoreError;
 use crate::host::service::lease::Lease;
 use crate::host::store::database::Database;
-use crate::runs::ports::queue::{Claim, Fence};
-use crate::runs::ports::run_log::{Beside, Head, StoredEvent};
+use crate::runs::ports::queue::Claim;
 use touchstone_kit::ids::EventId;
 use touchstone_runs::events::{Event, Inherited, NewEvent, write_document, write_inherited};
 use touchstone_runs::rules::run::fold::RunState;

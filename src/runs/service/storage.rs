@@ -10,12 +10,12 @@ use tracing::info;
 
 use crate::host::audit::{Decision, Outcome};
 use crate::host::ports::clock::Clock;
+use crate::host::ports::run_log::{StoredEvent, reaches_end};
 use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
 use crate::kinds::KINDS;
-use crate::runs::ports::run_log::{StoredEvent, reaches_end};
 use crate::runs::ports::storage::{Remains, RunDeletion};
 use crate::runs::service::projections::Projections;
 use crate::runs::storage::{LegalHold, Quotas, Retention, Usage};

@@ -17,6 +17,7 @@ use tracing::{error, info};
 
 use crate::host::background::{spawn, supervised};
 use crate::host::ports::clock::Clock;
+use crate::host::ports::run_log::Fence;
 use crate::host::ports::store::{Outage, StoreError};
 use crate::host::service::fault::{chain, note_outage};
 use crate::host::service::jobs;
@@ -24,7 +25,7 @@ use crate::host::service::jobs::{Failure, Leased};
 use crate::host::service::lease::{Lease, LeaseTerm};
 use crate::host::store::database::Database;
 use crate::runs::ports::pauses::PauseRequest;
-use crate::runs::ports::queue::{CancelRequest, Claim, Claimable, Fence};
+use crate::runs::ports::queue::{CancelRequest, Claim, Claimable};
 use crate::runs::service::command::Command;
 use crate::runs::service::executor::control::RunControl;
 use crate::runs::service::executor::{Executor, Outcome};

@@ -6,12 +6,12 @@ use futures_util::TryStreamExt;
 
 use crate::host::audit::Decision;
 use crate::host::ports::idempotency::IdempotencyCompletion;
+use crate::host::ports::run_log::StoredEvent;
 use crate::host::ports::store::StoreError;
 use crate::host::store::audit::record;
 use crate::host::store::convert::column;
 use crate::host::store::database::Database;
 use crate::host::store::sql::query;
-use crate::runs::ports::run_log::StoredEvent;
 use crate::runs::store::runs::{event_of, run_of};
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
 use touchstone_runs::rules::eval::attempts::Voided;

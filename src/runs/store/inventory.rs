@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 
 use semver::Version;
 
-use crate::deployments::ports::Revision;
 use crate::host::ports::store::StoreError;
 use crate::host::store::convert::column;
 use crate::host::store::database::Database;
 use crate::host::store::sql::{Transaction, query};
+use crate::runs::ports::inventory::Revision;
 use crate::runs::ports::inventory::{InstallRecord, SuiteRecord};
 use touchstone_kit::ids::{AgentId, TenantId};
 

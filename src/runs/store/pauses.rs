@@ -1,11 +1,11 @@
 //! Pause requests for runs.
 
+use crate::host::ports::run_log::Fence;
 use crate::host::ports::store::StoreError;
 use crate::host::store::convert::column;
 use crate::host::store::database::Database;
 use crate::host::store::sql::query;
 use crate::runs::ports::pauses::PauseRequest;
-use crate::runs::ports::queue::Fence;
 use touchstone_kit::ids::RunId;
 
 const PAUSE: &str = "UPDATE run SET pause = $2,

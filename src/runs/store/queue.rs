@@ -7,11 +7,12 @@ use jiff::Timestamp;
 use serde_json::json;
 use tracing::error;
 
+use crate::host::ports::run_log::Fence;
 use crate::host::ports::store::StoreError;
 use crate::host::store::convert::{Column, NEVER, column, head_of, micros};
 use crate::host::store::database::Database;
 use crate::host::store::sql::query;
-use crate::runs::ports::queue::{CancelRequest, Claim, Claimable, Fence, Wait};
+use crate::runs::ports::queue::{CancelRequest, Claim, Claimable, Wait};
 use touchstone_kit::ids::{RunId, TenantId};
 
 const RECORD: &str = "SELECT record FROM run_record WHERE run_number = $1";

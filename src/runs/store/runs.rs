@@ -5,13 +5,13 @@ use serde::Deserialize;
 use std::borrow::Cow;
 
 use crate::host::ports::idempotency::IdempotencyCompletion;
+use crate::host::ports::run_log::Fence;
+use crate::host::ports::run_log::{Beside, Head, READ_BYTES, StoredEvent};
 use crate::host::ports::store::StoreError;
 use crate::host::store::audit::record;
 use crate::host::store::convert::{Batch, NEVER, column, head_of};
 use crate::host::store::database::{Database, append_within};
 use crate::host::store::sql::{Sql, Transaction, query};
-use crate::runs::ports::queue::Fence;
-use crate::runs::ports::run_log::{Beside, Head, READ_BYTES, StoredEvent};
 use crate::runs::ports::webhooks::WebhookRecord;
 use crate::runs::store::pauses::END_PAUSE;
 use crate::runs::store::webhooks::{FOLLOW, add};

@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 
 use crate::host::audit::Decision;
+use crate::host::ports::run_log::StoredEvent;
 use crate::host::ports::store::StoreError;
 use crate::host::store::audit::record;
 use crate::host::store::convert::column;
 use crate::host::store::database::Database;
 use crate::host::store::sql::{Sql, query};
-use crate::runs::ports::run_log::StoredEvent;
 use crate::runs::ports::storage::{Remains, RunDeletion, Unmasked};
 use crate::runs::storage::{LegalHold, Usage};
 use touchstone_kit::ids::{RunId, TenantId};

@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::host::ports::idempotency::IdempotencyCompletion;
+use crate::host::ports::run_log::Fence;
+use crate::host::ports::run_log::StoredEvent;
 use crate::host::ports::store::StoreError;
 use crate::host::store::convert::{column, micros};
 use crate::host::store::database::Database;
 use crate::host::store::secrets::Cipher;
 use crate::host::store::sql::{Sql, Transaction, query};
-use crate::runs::ports::queue::Fence;
-use crate::runs::ports::run_log::StoredEvent;
 use crate::runs::ports::webhooks::{Followed, WebhookClaim, WebhookRecord, Window};
 use crate::runs::store::runs::event_of;
 use touchstone_kit::ids::{RunId, TenantId, WebhookId};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::agents::model::ModelCatalog;
+use touchstone::agents::model::config::ModelConfig;
 use touchstone::agents::ports::model::Models;
-use touchstone::agents::runtime::model::ModelCatalog;
-use touchstone::agents::runtime::model::config::ModelConfig;
 use touchstone::host::ports::clock::Clock;
 use touchstone_openwop::suite::ModelClass;
 

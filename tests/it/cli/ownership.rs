@@ -1,7 +1,7 @@
 //! Ownership of runs and assessments: commands on a shared data folder execute only their own.
 
 use serde_json::{Value, json};
-use touchstone::agents::runtime::model::OwnModels;
+use touchstone::agents::model::OwnModels;
 use touchstone::app::App;
 use touchstone::config::Config;
 use touchstone::demo::pack::{AGENT, SUITE};

@@ -8,8 +8,8 @@ use rstest::rstest;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 use touchstone::agents::ports::live_tools::{LiveCall, LiveTools as _, ToolAnswer};
-use touchstone::agents::runtime::tools::ToolCatalog;
-use touchstone::agents::runtime::tools::config::ToolSettings;
+use touchstone::agents::tools::ToolCatalog;
+use touchstone::agents::tools::config::ToolSettings;
 use touchstone_agents::rules::Effects;
 use touchstone_kit::ids::TaskId;
 

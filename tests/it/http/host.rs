@@ -22,17 +22,14 @@ use touchstone::agent_cards::ports::prober::{ProbeRequest, Probed, Prober};
 use touchstone::agent_cards::prober::CardProber;
 use touchstone::agent_cards::service::Cards;
 use touchstone::agent_cards::service::history::CardScores;
+use touchstone::agents::model::reached::{ReachSettings, ReachedAgents};
 use touchstone::agents::ports::model::{
     Model, ModelBinding, ModelError, ModelInfo, Models, NotReached,
 };
-use touchstone::agents::runtime::judge::RubricJudge;
-use touchstone::agents::runtime::model::reached::{ReachSettings, ReachedAgents};
-use touchstone::agents::runtime::runtime::Runtime;
 use touchstone::deployments::service::attestations::Attester;
 use touchstone::host::access::Roles;
 use touchstone::host::access::Scope;
-use touchstone::host::http::{HttpDeps, HttpSettings, HttpState, PackRules, router};
-use touchstone::host::net::webhooks::WebhookClient;
+use touchstone::host::http::HttpSettings;
 use touchstone::host::ports::clock::Clock;
 use touchstone::host::ports::signing_key::{NoSigningKey, SigningKey};
 use touchstone::host::service::audit::checkpointer::Checkpointer;
@@ -42,9 +39,9 @@ use touchstone::host::service::vault::Vault;
 use touchstone::host::store;
 use touchstone::host::store::database::Database;
 use touchstone::host::system::{SystemClock, SystemIds};
-use touchstone::host::telemetry::Metrics;
 use touchstone::oasis::ports::providers::{NoProviders, Providers};
-use touchstone::packs::service::packs::Packs;
+use touchstone::packs::http::PackRules;
+use touchstone::ratings::http::rates::AaafRates;
 use touchstone::ratings::service::Aaaf;
 use touchstone::ratings::service::assessor::{Assessor, AssessorSettings};
 use touchstone::ratings::service::deliveries::{Deliverer, Means};
@@ -52,16 +49,13 @@ use touchstone::ratings::service::issuer::Issuer;
 use touchstone::ratings::service::stress_tests::Bench;
 use touchstone::runs::ports::webhooks::Notifier;
 use touchstone::runs::service::executor::Executor;
-use touchstone::runs::service::executor::eval::EvalWork;
-use touchstone::runs::service::library::Library;
-use touchstone::runs::service::projections::Projections;
-use touchstone::runs::service::runs::{Offer, Runs};
+use touchstone::runs::service::runs::Runs;
 use touchstone::runs::service::storage::Storage;
-use touchstone::runs::service::webhooks::Webhooks;
 use touchstone::runs::service::webhooks::dispatcher::Dispatcher;
 use touchstone::runs::service::worker::{Worker, WorkerSettings};
-use touchstone::runs::service::workflows::Workflows;
 use touchstone::runs::storage::{Quotas, Retention};
+use touchstone::runs::webhook_client::WebhookClient;
+use touchstone::services::{Parts, Services};
 use touchstone_agent_cards::rules::signature::{Allowed, Endpoint, Keys as CardKeys};
 use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
@@ -252,6 +246,30 @@ pub struct Lab {
     pub publication: Option<Publication>,
     /// Settings for agents outside this host.
     pub elsewhere: ReachSettings,
+    /// Rate limits of the rating API.
+    pub rates: AaafRates,
+}
+
+impl Lab {
+    /// The usual parts, with these rate limits of the rating API.
+    pub fn limited(rates: AaafRates) -> Self {
+        Self {
+            rates,
+            ..Self::default()
+        }
+    }
+}
+
+/// No rate limits of the rating API.
+pub const UNLIMITED: AaafRates = AaafRates {
+    requests_per_minute: 0,
+    events_per_minute: 0,
+    assessments_per_hour: 0,
+};
+
+/// The public address of a host, unless a test names one.
+pub fn public_place() -> Place {
+    Place::public("https://assess.example.org").unwrap()
 }
 
 impl Default for Lab {
@@ -267,6 +285,7 @@ impl Default for Lab {
             },
             publication: None,
             elsewhere: ReachSettings::default(),
+            rates: AaafRates::default(),
         }
     }
 }
@@ -301,6 +320,10 @@ impl TestHost {
     }
 
     pub async fn with(settings: HttpSettings) -> Self {
+        Self::with_lab(settings, Lab::default()).await
+    }
+
+    pub async fn with_lab(settings: HttpSettings, lab: Lab) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = store::open(
             dir.path().join("host.db").to_str().unwrap(),
@@ -308,15 +331,14 @@ impl TestHost {
         )
         .await
         .unwrap();
-        let mut host = Self::over(store, settings).await;
+        let mut host = Self::lab(store, settings, public_place(), lab).await;
         host.dir = Some(dir);
         host
     }
 
     /// A host on an existing store.
     pub async fn over(store: Arc<Database>, settings: HttpSettings) -> Self {
-        let place = Place::public("https://assess.example.org").unwrap();
-        Self::at(store, settings, place).await
+        Self::at(store, settings, public_place()).await
     }
 
     /// The same, at the public address under which verifiers of its badges reach it.
@@ -331,8 +353,6 @@ impl TestHost {
         let roles = Roles::new([("release-manager", release_manager.as_slice())]).unwrap();
         let keys = Keys::new(store.clone(), clock.clone(), ids.clone());
         let keys = Arc::new(keys.with_roles(Arc::new(roles)));
-        let projections = Arc::new(Projections::new(store.clone()));
-        let library = Arc::new(Library::new(store.clone()));
         let info = ModelInfo {
             provider: "bench".to_owned(),
             model: "echo-1".to_owned(),
@@ -345,9 +365,7 @@ impl TestHost {
         let models = Arc::new(Endpoints {
             model: ModelBinding {
                 model: lab.agent.unwrap_or_else(|| Arc::new(Echo(info))),
-                permits: Arc::new(
-                    touchstone::agents::runtime::model::permits::EndpointPermits::new(48),
-                ),
+                permits: Arc::new(touchstone::agents::model::permits::EndpointPermits::new(48)),
                 endpoint: None,
             },
             judge: examiner.binding(),
@@ -365,97 +383,21 @@ impl TestHost {
         };
         let notifier: Arc<dyn Notifier> =
             Arc::new(WebhookClient::new(vec!["127.0.0.1:1024-65535".parse().unwrap()]).unwrap());
-        let webhooks = Arc::new(Webhooks::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            notifier.clone(),
-        ));
-        let storage = Arc::new(Storage::new(
-            store.clone(),
-            clock.clone(),
-            projections.clone(),
-            lab.quotas,
-            lab.retention,
-        ));
-        let runs = Runs::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            library.clone(),
-            models.clone(),
-            projections.clone(),
-            Offer {
-                workflows: Workflows { fixtures: true },
-                limits,
-                webhooks: webhooks.clone(),
-                judge: Arc::new(RubricJudge),
-                providers: lab.providers.clone(),
-                evaluator: None,
-                command: None,
-            },
-        );
-        let runs = Arc::new(runs.limited_by(storage.clone()));
-        let eval = EvalWork::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            library,
-            models,
-            Arc::new(Runtime::default()),
-            64,
-        )
-        .judging_with(Arc::new(RubricJudge))
-        .provided_by(lab.providers);
-        let executor = Executor::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            projections.clone(),
-            eval,
-        );
         let vault = Arc::new(Vault::new(host_keys::usual(), ids.clone()));
-        let issuer = Arc::new(Issuer::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            vault.clone(),
-            place,
-        ));
         let outside = Arc::new(Outside::default());
-        let cards = Cards::new(
-            outside.clone(),
-            clock.clone(),
-            ids.clone(),
-            CardKeys::default(),
-        );
-        let cards = Arc::new(CardScores::new(
-            Arc::new(cards),
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-        ));
-        let shutdown = CancellationToken::new();
-        let state = HttpState::new(HttpDeps {
-            runs: runs.clone(),
-            packs: Arc::new(Packs::new(store.clone(), clock.clone()).limited_by(storage.clone())),
-            storage: storage.clone(),
-            pack_rules: PackRules {
-                trust: lab.trust,
-                publication: lab.publication,
-                ..PackRules::default()
-            },
-            keys: keys.clone(),
-            webhooks,
-            cards: cards.clone(),
-            projections,
+        let services = Services::new(Parts {
             store: store.clone(),
             clock: clock.clone(),
+            ids: ids.clone(),
+            keys: keys.clone(),
             vault: vault.clone(),
-            issuer: issuer.clone(),
+            models,
+            tools: None,
+            providers: lab.providers,
+            evaluator: None,
             notifier: notifier.clone(),
-            ids,
-            metrics: Metrics::install(),
+            cards: Cards::new(outside.clone(), clock.clone(), ids, CardKeys::default()),
+            place,
             attester: Attester {
                 host_id: Some("https://evals.example".to_owned()),
                 key: Arc::new(Signs),
@@ -464,31 +406,41 @@ impl TestHost {
             channels: ["stable", "canary"]
                 .map(|name| name.parse().unwrap())
                 .into(),
+            pack_rules: PackRules {
+                trust: lab.trust,
+                publication: lab.publication,
+                ..PackRules::default()
+            },
             limits,
-            settings,
-            shutdown: shutdown.clone(),
-        })
-        .unwrap();
-        let aaaf = state.aaaf().clone();
+            max_concurrency_per_tenant: 64,
+            quotas: lab.quotas,
+            retention: lab.retention,
+            command: None,
+            fixtures: true,
+        });
+        let shutdown = CancellationToken::new();
+        let router = services
+            .router(settings, lab.rates, shutdown.clone())
+            .unwrap();
         let key = make_key(&keys, "acme", Scope::ALL).await;
         let other_key = make_key(&keys, "globex", Scope::ALL).await;
         Self {
             dir: None,
             store,
             keys,
-            runs,
-            router: router(state),
+            runs: services.runs,
+            router,
             shutdown,
-            executor,
+            executor: services.executor,
             notifier,
             outside,
-            cards,
-            issuer,
-            aaaf,
+            cards: services.cards,
+            issuer: services.issuer,
+            aaaf: services.aaaf,
             clock,
             vault,
             examiner,
-            storage,
+            storage: services.storage,
             key,
             other_key,
         }

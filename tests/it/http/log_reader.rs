@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use touchstone::runs::ports::run_log::Head;
+use touchstone::host::ports::run_log::Head;
 use touchstone::runs::service::log_reader::LogReader;
 use touchstone::runs::service::log_reader::filter::Filter;
 use touchstone::runs::service::log_reader::page::PAGE_BYTES;

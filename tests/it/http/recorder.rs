@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use touchstone::host::ports::clock::Clock as _;
 use touchstone::host::ports::ids::Ids as _;
+use touchstone::host::ports::run_log::Fence;
+use touchstone::host::ports::run_log::{Head, StoredEvent};
 use touchstone::host::store::database::Database;
 use touchstone::host::system::{SystemClock, SystemIds};
-use touchstone::runs::ports::queue::{Claimable, Fence};
-use touchstone::runs::ports::run_log::{Head, StoredEvent};
+use touchstone::runs::ports::queue::Claimable;
 use touchstone_kit::ids::{EventId, RunId};
 use touchstone_runs::events::{
     AgentReasoned, EvalScored, Event, ModelRetried, NewEvent, Owner, RunCancelled, RunStarted,

@@ -163,7 +163,7 @@ async fn a_deleted_eval_run_is_unreadable_and_its_content_is_gone() {
     let noted = json!({"signal": {"kind": "flag"}, "note": "canary-nine"});
     host.post(&format!("/v1/runs/{run}/annotations"), &noted)
         .await;
-    let scored = |log: &[touchstone::runs::ports::run_log::StoredEvent]| {
+    let scored = |log: &[touchstone::host::ports::run_log::StoredEvent]| {
         let scored = log.iter().filter(|event| &*event.kind == "eval.scored");
         scored.cloned().collect::<Vec<_>>()
     };

@@ -14,8 +14,9 @@ use tokio::net::TcpStream;
 use touchstone::host::access::Scope;
 use touchstone::host::http::HttpSettings;
 use touchstone::host::http::limits::Rates;
+use touchstone::host::http::routes::Operation;
 use touchstone::host::store;
-use touchstone::routes::{Operation, operations};
+use touchstone::http::operations;
 use touchstone_kit::ids::RunId;
 
 use super::calibrations::{ended, scored, tone};

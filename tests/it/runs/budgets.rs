@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::agents::ports::model::ModelError;
-use touchstone::runs::ports::run_log::StoredEvent;
+use touchstone::host::ports::run_log::StoredEvent;
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::rules::{ModelReply, ToolCall};
 use touchstone_kit::money::NanoUsd;

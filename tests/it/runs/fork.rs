@@ -14,10 +14,10 @@ use touchstone::agents::ports::agent::{
 use touchstone::agents::ports::model::{ModelBinding, Models};
 use touchstone::host::ports::clock::Clock as _;
 use touchstone::host::ports::ids::Ids as _;
+use touchstone::host::ports::run_log::StoredEvent;
 use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::kinds::KINDS;
 use touchstone::runs::ports::queue::Claimable;
-use touchstone::runs::ports::run_log::StoredEvent;
 use touchstone::runs::service::executor::eval::EvalWork;
 use touchstone::runs::service::executor::{Executor, Outcome};
 use touchstone::runs::service::journal::{Journal, JournalError};

@@ -65,7 +65,7 @@ fn acts(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     })
 }
 
-async fn whole(effects: Effects) -> Vec<touchstone::runs::ports::run_log::StoredEvent> {
+async fn whole(effects: Effects) -> Vec<touchstone::host::ports::run_log::StoredEvent> {
     let tools = Counter::new(effects);
     let bench = Bench::acting(acts, tools.clone()).await;
     let run = bench

@@ -150,7 +150,7 @@ async fn a_stale_writer_changes_nothing() {
         .store
         .append(
             &run.run_id,
-            touchstone::runs::ports::queue::Fence(1),
+            touchstone::host::ports::run_log::Fence(1),
             &log[..1],
             false,
         )
@@ -159,7 +159,7 @@ async fn a_stale_writer_changes_nothing() {
     assert_eq!(bench.log(&run.run_id).await, log);
 }
 
-fn scored(log: &[touchstone::runs::ports::run_log::StoredEvent]) -> HashSet<String> {
+fn scored(log: &[touchstone::host::ports::run_log::StoredEvent]) -> HashSet<String> {
     log.iter()
         .filter_map(
             |event| match EventDocument::read(&event.body).unwrap().event().unwrap() {

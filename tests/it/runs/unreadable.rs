@@ -2,9 +2,9 @@
 //! and it never passes.
 
 use rstest::rstest;
+use touchstone::host::ports::run_log::StoredEvent;
 use touchstone::kinds::KINDS;
 use touchstone::runs::ports::queue::CancelRequest;
-use touchstone::runs::ports::run_log::StoredEvent;
 use touchstone::runs::service::projections::Projections;
 use touchstone_openwop::suite::Thresholds;
 use touchstone_runs::rules::eval::report::{Verdict, report};

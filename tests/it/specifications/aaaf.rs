@@ -8,11 +8,10 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::host::access::Scope;
 use touchstone::host::http::HttpSettings;
-use touchstone::ratings::http::rates::AaafRates;
 use touchstone_ratings::rules::place::Place;
 
 use super::{assert_as_printed, document, printed, text, with_ids};
-use crate::http::host::{Reply, TestHost};
+use crate::http::host::{Lab, Reply, TestHost, UNLIMITED};
 use crate::store::{Engine, TestStore};
 use crate::support::evidence::collecting_since;
 use crate::webhooks::receiver::{Answer, Receiver};
@@ -35,16 +34,14 @@ impl Witness {
     /// database.
     async fn registered(engine: Engine) -> Option<Self> {
         let database = engine.database().await?;
-        let settings = HttpSettings {
-            aaaf: AaafRates {
-                requests_per_minute: 0,
-                events_per_minute: 0,
-                assessments_per_hour: 0,
-            },
-            ..HttpSettings::default()
-        };
         let place = Place::public("https://assess.example.com").unwrap();
-        let host = TestHost::at(database.open().await, settings, place).await;
+        let host = TestHost::lab(
+            database.open().await,
+            HttpSettings::default(),
+            place,
+            Lab::limited(UNLIMITED),
+        )
+        .await;
         host.clock.stop_at(at("2026-04-16T12:00:00Z"));
 
         let call = host.request(Method::POST, "/api/v1/organizations");

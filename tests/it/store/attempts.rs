@@ -3,10 +3,10 @@
 use rstest::rstest;
 use serde_json::json;
 use touchstone::host::audit::{Decision, Outcome};
+use touchstone::host::ports::run_log::StoredEvent;
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
 use touchstone::runs::ports::queue::Claimable;
-use touchstone::runs::ports::run_log::StoredEvent;
 use touchstone_kit::ids::AgentId;
 use touchstone_runs::rules::eval::attempts::Voided;
 

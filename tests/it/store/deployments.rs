@@ -8,21 +8,23 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 
 use super::{Engine, Engine::*, at, claimed, events, open, record, tenant};
-use touchstone::deployments::ports::{DeploymentCommit, Revision};
+use touchstone::deployments::ports::DeploymentCommit;
 use touchstone::deployments::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
 use touchstone::host::audit::checkpoint::Checkpoint;
 use touchstone::host::audit::{ChainHead, Decision, Outcome, Walk};
 use touchstone::host::ports::idempotency::{
     IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
+use touchstone::host::ports::run_log::Beside;
+use touchstone::host::ports::run_log::Fence;
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::service::audit::Audit;
 use touchstone::host::service::audit::checkpointer::Checkpointer;
 use touchstone::host::store::database::Database;
 use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::runs::ports::inventory::InstallRecord;
-use touchstone::runs::ports::queue::{Claimable, Fence};
-use touchstone::runs::ports::run_log::Beside;
+use touchstone::runs::ports::inventory::Revision;
+use touchstone::runs::ports::queue::Claimable;
 use touchstone_deployments::rules::Lifecycle;
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
 use touchstone_packs::rules::keys::SecretKey;

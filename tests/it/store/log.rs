@@ -4,10 +4,11 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::{Engine, Engine::*, TTL, claimed, events, head, open, record, tenant};
+use touchstone::host::ports::run_log::Fence;
+use touchstone::host::ports::run_log::{StoredEvent, reaches_end};
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
-use touchstone::runs::ports::queue::{Claimable, Fence};
-use touchstone::runs::ports::run_log::{StoredEvent, reaches_end};
+use touchstone::runs::ports::queue::Claimable;
 use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_runs::rules::kind::Extensions;
 use touchstone_runs::rules::run::record::Work;

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use rstest::rstest;
 
 use super::{Engine, Engine::*, TTL, claimed, events, open, record, tenant};
+use touchstone::host::ports::run_log::Fence;
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
-use touchstone::runs::ports::queue::{CancelRequest, Claim, Claimable, Fence, Wait};
+use touchstone::runs::ports::queue::{CancelRequest, Claim, Claimable, Wait};
 use touchstone_kit::ids::RunId;
 use touchstone_runs::rules::run::fork::{Fork, ForkMode};
 

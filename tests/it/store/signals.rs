@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{Engine, Engine::*, TOO_LONG, TestStore, claimed, events, head, open, record};
+use touchstone::host::ports::run_log::Head;
 use touchstone::runs::ports::queue::CancelRequest;
-use touchstone::runs::ports::run_log::Head;
 
 /// Follows a run to its end like a stream: read, then wait for more.
 async fn follow(store: Arc<Database>, run: touchstone_kit::ids::RunId) -> u64 {

@@ -7,7 +7,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::{Engine, Engine::*, claimed, head, open};
-use touchstone::runs::ports::run_log::StoredEvent;
+use touchstone::host::ports::run_log::StoredEvent;
 
 /// CPU time of this process so far, in microseconds, without PostgreSQL's.
 fn cpu_us() -> f64 {

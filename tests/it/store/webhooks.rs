@@ -5,9 +5,10 @@ use std::time::Duration;
 use rstest::rstest;
 
 use super::{Engine, Engine::*, TTL, at, events, open, record, tenant};
+use touchstone::host::ports::run_log::Fence;
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
-use touchstone::runs::ports::queue::{Claimable, Fence};
+use touchstone::runs::ports::queue::Claimable;
 use touchstone::runs::ports::webhooks::{Followed, WebhookClaim, WebhookRecord, Window};
 use touchstone_kit::ids::RunId;
 use touchstone_kit::webhook::{Circuit, Secret, Secrets};

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use axum::http::{HeaderMap, Method, StatusCode};
 use serde_json::{Map, Value, json};
-use touchstone::openapi::read as read_contract;
-use touchstone::routes::operations;
+use touchstone::http::openapi::read as read_contract;
+use touchstone::http::operations;
 
 use super::asyncapi;
 use super::schemas::{Schemas, faults};

@@ -7,14 +7,15 @@ use std::time::Duration;
 use rstest::rstest;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use touchstone::host::net::webhooks::WebhookClient;
 use touchstone::host::ports::clock::Clock as _;
+use touchstone::host::ports::run_log::Fence;
+use touchstone::host::ports::run_log::Head;
 use touchstone::host::service::jobs;
 use touchstone::host::store::database::Database;
-use touchstone::runs::ports::queue::{Claimable, Fence};
-use touchstone::runs::ports::run_log::Head;
+use touchstone::runs::ports::queue::Claimable;
 use touchstone::runs::ports::webhooks::WebhookRecord;
 use touchstone::runs::service::webhooks::dispatcher::Dispatcher;
+use touchstone::runs::webhook_client::WebhookClient;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::webhook::{Circuit, Secret, Secrets};
 

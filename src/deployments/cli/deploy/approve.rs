@@ -8,8 +8,8 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::cli::context::{Context, Endpoints};
 use crate::host::cli::client::{Client, is_terminal};
-use crate::host::cli::context::{Context, Endpoints};
 use crate::host::cli::exit::{Exit, Failure};
 use crate::runs::cli::run::run_id;
 use crate::runs::service::runs::interrupts::GATE_NODE;

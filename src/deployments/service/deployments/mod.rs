@@ -17,7 +17,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use crate::deployments::ports::Revision;
 use crate::deployments::promotion::Requirement;
 use crate::deployments::service::gates::approvals::Approval;
 use crate::deployments::service::gates::{Gates, InForce, Question};
@@ -31,6 +30,7 @@ use crate::host::service::access;
 use crate::host::service::access::{Caller, authorise, decide};
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
+use crate::runs::ports::inventory::Revision;
 use crate::runs::ports::queue::CancelRequest;
 use crate::runs::service::installed::{Installed, installed};
 use crate::runs::service::runs::interrupts::GATE_NODE;

@@ -17,8 +17,8 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
 use crate::host::background::{Panicked, spawn};
+use crate::host::ports::run_log::Head;
 use crate::host::store::signals::LocalSignals;
-use crate::runs::ports::run_log::Head;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::json::text_of;
 

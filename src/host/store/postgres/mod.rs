@@ -13,13 +13,13 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool, Transaction};
 
+use crate::host::ports::run_log::Fence;
 use crate::host::ports::store::StoreError;
 use crate::host::store::convert::{Batch, backend};
 use crate::host::store::migrations;
 use crate::host::store::postgres::broadcast::Broadcast;
 use crate::host::store::signals::LocalSignals;
 use crate::host::store::sql::Pool;
-use crate::runs::ports::queue::Fence;
 use touchstone_kit::ids::RunId;
 
 /// Connections per replica, in addition to the two for signals.

@@ -15,6 +15,7 @@ use backon::{ExponentialBuilder, Retryable};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection, SqlitePool, Transaction};
 
+use crate::host::ports::run_log::Fence;
 use crate::host::ports::store::{Outage, StoreError};
 use crate::host::store::convert::{Batch, backend};
 use crate::host::store::database_file::{DatabaseFile, LogFile};
@@ -23,7 +24,6 @@ use crate::host::store::signals::LocalSignals;
 use crate::host::store::sql::Pool;
 use crate::host::store::sqlite::owner::Process;
 use crate::host::system::private_files;
-use crate::runs::ports::queue::Fence;
 use touchstone_kit::ids::RunId;
 
 /// Connections for reading.

@@ -1,5 +1,6 @@
 //! Conversions between domain types and columns.
 
+use crate::host::ports::run_log::Fence;
 use crate::host::ports::store::StoreError;
 use crate::host::store::convert::{Column, column};
 use crate::host::store::sql;
@@ -8,7 +9,6 @@ use crate::ratings::ports::notices::{
     DeliveryRecord, DeliveryState, DueDelivery, NoticeClaim, NoticeWebhook, SealedSecrets,
 };
 use crate::ratings::ports::organizations::OrganizationNumber;
-use crate::runs::ports::queue::Fence;
 use touchstone_ratings::rules::notice::Topic;
 use touchstone_ratings::rules::notice::schedule::{Disabled, Health};
 

@@ -5,8 +5,8 @@ pub mod trials;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::agents::runtime::model::OwnModels;
-use crate::host::cli::context::{Context, ModelEndpoint};
+use crate::agents::model::OwnModels;
+use crate::cli::context::{Context, ModelEndpoint};
 use crate::host::cli::exit::{Exit, Failure};
 use crate::runs::cli::tape::Tape;
 use crate::runs::cli::watch::{Outputs, Started, watch};

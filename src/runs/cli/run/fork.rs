@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
+use crate::cli::context::{Context, ModelEndpoint};
 use crate::host::cli::client::Client;
-use crate::host::cli::context::{Context, ModelEndpoint};
 use crate::host::cli::exit::{Exit, Failure};
 use crate::runs::cli::run::run_id;
 use crate::runs::cli::watch::{Outputs, Started, watch};

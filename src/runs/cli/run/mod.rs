@@ -18,8 +18,8 @@ use clap::{Args, Subcommand};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
+use crate::cli::context::{Context, Endpoints, ModelEndpoint, Session};
 use crate::host::cli::client::{Client, EventPage};
-use crate::host::cli::context::{Context, Endpoints, ModelEndpoint, Session};
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::terminal::Terminal;
 use crate::host::ports::clock::Clock as _;

@@ -7,9 +7,9 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::host::http::HttpState;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::chain;
+use crate::runs::http::RunsApi;
 use crate::runs::ports::annotations::AnnotationRecord;
 use crate::runs::service::log_reader::filter::Filter;
 use touchstone_kit::ids::RunId;
@@ -29,13 +29,13 @@ impl Notes {
     /// # Errors
     /// The store failed.
     pub async fn from_now_on(
-        state: &HttpState,
+        state: &RunsApi,
         run: &RunId,
         filter: Filter,
         ended: bool,
     ) -> Result<Self, StoreError> {
         let told = if filter.passes(KIND) && !ended {
-            Some(state.store.last_annotation(run).await?)
+            Some(state.host.store.last_annotation(run).await?)
         } else {
             None
         };
@@ -45,7 +45,7 @@ impl Notes {
     /// The frames of annotations created since the last call.
     pub async fn frames(
         &mut self,
-        state: &HttpState,
+        state: &RunsApi,
         run: &RunId,
         position: u64,
         batched: bool,
@@ -53,7 +53,7 @@ impl Notes {
         let Some(told) = &mut self.told else {
             return Vec::new();
         };
-        let new = match state.store.annotations(run, *told).await {
+        let new = match state.host.store.annotations(run, *told).await {
             Ok(new) => new,
             Err(cause) => {
                 // The annotations can still be listed; the stream is about the log.

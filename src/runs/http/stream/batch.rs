@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::host::http::HttpState;
+use crate::host::ports::run_log::Head;
+use crate::runs::http::RunsApi;
 use crate::runs::http::stream::{Waiting, later};
-use crate::runs::ports::run_log::Head;
 use crate::runs::service::log_reader::Error;
 use crate::runs::service::log_reader::filter::Filter;
 use crate::runs::service::log_reader::page::PagedEvent;
@@ -34,7 +34,7 @@ pub enum Gathered {
 /// # Errors
 /// The log cannot be read.
 pub async fn gather(
-    state: &HttpState,
+    state: &RunsApi,
     waiting: &mut Waiting,
     position: u64,
     mut head: Head,
@@ -45,7 +45,7 @@ pub async fn gather(
     while !head.ended && !suspends(state, &waiting.run, looked, head.sequence).await? {
         looked = head.sequence;
         tokio::select! {
-            () = state.shutdown.cancelled() => return Ok(Gathered::Closing),
+            () = state.host.shutdown.cancelled() => return Ok(Gathered::Closing),
             () = tokio::time::sleep_until(flush_at) => break,
             () = waiting.follow.changed() => head = later(head, waiting.follow.head()),
         }
@@ -54,12 +54,7 @@ pub async fn gather(
 }
 
 /// Whether a node was suspended after the first sequence, up to and including the second.
-async fn suspends(
-    state: &HttpState,
-    run: &RunId,
-    mut after: u64,
-    upto: u64,
-) -> Result<bool, Error> {
+async fn suspends(state: &RunsApi, run: &RunId, mut after: u64, upto: u64) -> Result<bool, Error> {
     while after < upto {
         let page = state.log.page_after(run, after, upto).await?;
         let mut events = page.events_after(after).iter();

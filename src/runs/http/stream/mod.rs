@@ -24,14 +24,14 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::info;
 
-use crate::host::http::HttpState;
 use crate::host::http::subscribers::Place;
+use crate::host::ports::run_log::Head;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::chain;
+use crate::runs::http::RunsApi;
 use crate::runs::http::stream::annotated::Notes;
 use crate::runs::http::stream::batch::Gathered;
 use crate::runs::http::stream::mode::{Mode, StreamOptions};
-use crate::runs::ports::run_log::Head;
 use crate::runs::service::log_reader::filter::Filter;
 use crate::runs::service::log_reader::follower::Follow;
 use touchstone_kit::ids::RunId;
@@ -43,7 +43,7 @@ const KEEPALIVE: Bytes = Bytes::from_static(b": keepalive\n\n");
 
 /// An admitted consumer.
 pub struct Subscription {
-    pub state: Arc<HttpState>,
+    pub state: Arc<RunsApi>,
     pub caller: Caller,
     pub run: Arc<RunRecord>,
     /// The last sequence the consumer has.
@@ -51,8 +51,7 @@ pub struct Subscription {
     /// Where the log ended when the consumer connected.
     pub head: Head,
     /// Its place among the subscribers.
-    #[expect(dead_code, reason = "held for as long as the stream lasts")]
-    place: Place,
+    pub place: Place,
 }
 
 impl Subscription {
@@ -98,24 +97,24 @@ pub struct Waiting {
 impl Waiting {
     fn new(subscription: &Subscription) -> Self {
         let state = &subscription.state;
-        let every = state.settings.keepalive;
+        let every = state.host.settings.keepalive;
         let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             follow: state
                 .log
                 .follow(&subscription.run.run_id, subscription.head),
-            annotated: state.store.annotated(),
+            annotated: state.host.store.annotated(),
             run: subscription.run.run_id.clone(),
             ticks,
             sent_since_tick: false,
         }
     }
 
-    async fn next(&mut self, state: &HttpState) -> Woken {
+    async fn next(&mut self, state: &RunsApi) -> Woken {
         loop {
             tokio::select! {
-                () = state.shutdown.cancelled() => return Woken::Shutdown,
+                () = state.host.shutdown.cancelled() => return Woken::Shutdown,
                 () = self.follow.changed() => return Woken::Changed,
                 _ = self.ticks.tick() => return Woken::Tick,
                 told = self.annotated.recv() => match told {
@@ -147,6 +146,7 @@ fn later(known: Head, told: Head) -> Head {
 async fn may_stay(subscription: &Subscription) -> bool {
     let valid = subscription
         .state
+        .host
         .keys
         .still_valid(&subscription.caller)
         .await;
@@ -205,7 +205,7 @@ fn events(
                     waiting.sent_since_tick = true;
                     yield Ok(frames);
                 }
-                if state.shutdown.is_cancelled() {
+                if state.host.shutdown.is_cancelled() {
                     closing = true;
                     break;
                 }

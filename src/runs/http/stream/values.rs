@@ -69,6 +69,7 @@ pub fn stream(
 async fn take(subscription: &Subscription) -> Result<Taken, Problem> {
     let (state, run) = (&subscription.state, &subscription.run);
     let cancelling = state
+        .host
         .store
         .cancel_requested(&run.run_id)
         .await
@@ -95,7 +96,7 @@ fn frame(subscription: &Subscription, taken: &Taken) -> Bytes {
         "eventId": format!("snapshot-{}-{run}", taken.sequence),
         "runId": run,
         "type": "state.snapshot",
-        "timestamp": subscription.state.clock.now(),
+        "timestamp": subscription.state.host.clock.now(),
         "sequence": taken.sequence,
         "schemaVersion": SCHEMA_VERSION,
         "engineVersion": ENGINE_VERSION,

@@ -9,18 +9,18 @@ use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::{Answer, json};
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
 use crate::runs::http::webhooks::shown;
 use crate::runs::ports::webhooks::WebhookRecord;
 
 /// `GET /v1/host/touchstone/webhooks`.
 pub async fn list(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
 ) -> Answer {
-    let now = state.clock.now();
+    let now = state.host.clock.now();
     let webhooks = state.webhooks.list(&caller.tenant).await?;
     let listed: Vec<Value> = webhooks
         .iter()

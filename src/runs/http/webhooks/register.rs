@@ -7,23 +7,23 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
 use crate::host::http::extract::{IdempotencyKey, JsonBody};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
 use crate::runs::service::webhooks::Registered;
 
 /// `POST /v1/webhooks`.
 pub async fn register(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
     let (webhooks, who, request) = (state.webhooks.clone(), caller.clone(), body.clone());
     let endpoint = "POST /v1/webhooks".to_owned();
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let registered = webhooks.register(&who, &request).await?;
         Ok(Done::new(StatusCode::CREATED, document(&registered)))
     })

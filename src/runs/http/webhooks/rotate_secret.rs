@@ -7,17 +7,17 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
 use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
 use crate::runs::http::webhooks::webhook_id;
 
 /// `POST /v1/webhooks/{webhookId}/rotate-secret`. The response does not contain the secret: the
 /// subscriber sent it.
 pub async fn rotate_secret(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     query: Query,
@@ -28,7 +28,7 @@ pub async fn rotate_secret(
     let endpoint = format!("POST /v1/webhooks/{id}/rotate-secret");
     let tenant = query.get("tenantId").map(str::to_owned);
     let (webhooks, who, request) = (state.webhooks.clone(), caller.clone(), body.clone());
-    once(&state, &caller, endpoint, key, &body, |_| async move {
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let rotated = webhooks
             .rotate(&who, tenant.as_deref(), &id, &request)
             .await?;

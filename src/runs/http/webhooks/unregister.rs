@@ -8,16 +8,16 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use serde_json::Value;
 
-use crate::host::http::HttpState;
 use crate::host::http::answer::Answer;
 use crate::host::http::extract::{IdempotencyKey, PathParameters, Query};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
+use crate::runs::http::RunsApi;
 use crate::runs::http::webhooks::webhook_id;
 
 /// `DELETE /v1/webhooks/{webhookId}`. The API key determines the tenant; `tenantId` may repeat it.
 pub async fn unregister(
-    State(state): State<Arc<HttpState>>,
+    State(state): State<Arc<RunsApi>>,
     Extension(caller): Extension<Caller>,
     path: PathParameters,
     query: Query,
@@ -28,7 +28,7 @@ pub async fn unregister(
     let tenant = query.get("tenantId").map(str::to_owned);
     let (webhooks, who) = (state.webhooks.clone(), caller.clone());
     let answer = once(
-        &state,
+        &state.host,
         &caller,
         endpoint,
         key,

@@ -15,9 +15,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::host::render::table;
+use crate::host::render::table::Style;
 use crate::host::render::words::{Counts, cost_of, duration, plain, reason_of, sign, usd};
 use crate::runs::render::live::pace::Pace;
-use crate::runs::render::scorecard::Style;
 use touchstone_kit::ids::TaskId;
 use touchstone_runs::events::AgentInvocationStarted;
 use touchstone_runs::rules::eval::report::{TaskOutcome, outcome_of, task_report};

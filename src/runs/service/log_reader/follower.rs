@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use crate::host::background::spawn;
+use crate::host::ports::run_log::Head;
 use crate::host::service::fault::chain;
 use crate::host::store::database::Database;
-use crate::runs::ports::run_log::Head;
 use touchstone_kit::ids::RunId;
 
 /// Longest interval between two checks of a run, in case a signal is lost.

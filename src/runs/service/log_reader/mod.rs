@@ -26,9 +26,9 @@ use crate::runs::service::log_reader::follower::Followers;
 pub use crate::runs::service::log_reader::page::{PAGE_BYTES, PAGE_EVENTS, Page, PagedEvent};
 pub use crate::runs::service::log_reader::room::{Full, Room, Rooms};
 
+use crate::host::ports::run_log::{Head, reaches_end};
 use crate::host::ports::store::StoreError;
 use crate::host::store::database::Database;
-use crate::runs::ports::run_log::{Head, reaches_end};
 use touchstone_kit::ids::RunId;
 
 const DEFAULT_CACHE_BYTES: u64 = 16 * 1024 * 1024;

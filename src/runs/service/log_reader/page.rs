@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use crate::runs::ports::run_log::{READ_BYTES, StoredEvent};
+use crate::host::ports::run_log::{READ_BYTES, StoredEvent};
 use crate::runs::service::log_reader::filter::Filter;
 use crate::runs::service::log_reader::room::Room;
 

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::host::ports::idempotency::IdempotencyClaim;
+use crate::host::ports::run_log::StoredEvent;
 use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
 use crate::oasis::service::evaluations::plan::plan_unprovided;
-use crate::runs::ports::run_log::StoredEvent;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::create::{Created, NewRun};
 use crate::runs::service::runs::plan::FoundBaseline;

@@ -30,8 +30,6 @@ use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
 use crate::oasis::ports::providers::Providers;
-pub use crate::oasis::service::evaluations::{DryPreflight, OfferedProfile};
-pub use crate::oasis::service::gate::OasisGate;
 use crate::runs::ports::queue::CancelRequest;
 use crate::runs::service::command::Command;
 use crate::runs::service::journal::Journal;

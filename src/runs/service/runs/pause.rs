@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::host::ports::run_log::{Beside, Head};
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::runs::ports::pauses::PauseRequest;
-use crate::runs::ports::run_log::{Beside, Head};
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::interrupts::for_people;
 use touchstone_kit::error::{ErrorCode, Problem};

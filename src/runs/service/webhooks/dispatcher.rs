@@ -20,11 +20,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::host::ports::clock::Clock;
+use crate::host::ports::run_log::StoredEvent;
 use crate::host::ports::store::StoreError;
 use crate::host::service::jobs::{Failure, Leased};
 use crate::host::store::database::Database;
 use crate::host::telemetry::names;
-use crate::runs::ports::run_log::StoredEvent;
 use crate::runs::ports::webhooks::{Followed, Notifier, WebhookClaim, Window};
 use touchstone_kit::ids::RunId;
 use touchstone_kit::webhook::delivery::Addressed;

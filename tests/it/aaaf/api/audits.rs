@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::host::access::Scope;
-use touchstone::ratings::http::routes::operations as aaaf_operations;
+use touchstone::http::rating_operations as aaaf_operations;
 
 use super::assessments::{assessed, work};
 use super::{Engine, Site, refusal, site};

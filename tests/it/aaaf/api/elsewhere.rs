@@ -4,9 +4,8 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agents::runtime::model::reached::{Credential, NamedCommand, ReachSettings};
+use touchstone::agents::model::reached::{Credential, NamedCommand, ReachSettings};
 use touchstone::host::http::HttpSettings;
-use touchstone::ratings::http::rates::AaafRates;
 use touchstone_agent_cards::rules::signature::Allowed;
 use touchstone_ratings::rules::place::Place;
 use url::Url;
@@ -16,7 +15,7 @@ use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 use super::assessments::{assessed, work};
 use super::{Engine, Site, found, refusal};
 use crate::http::clerk::{self, CLERK, TOOLS};
-use crate::http::host::{Lab, Reply, TestHost};
+use crate::http::host::{Lab, Reply, TestHost, UNLIMITED};
 use crate::store::TestStore;
 
 const KEY: &str = "canary-key";
@@ -27,18 +26,10 @@ async fn site(engine: Engine, elsewhere: ReachSettings) -> Option<(TestStore, Si
     let database = engine.database().await?;
     let lab = Lab {
         elsewhere,
-        ..Lab::default()
-    };
-    let settings = HttpSettings {
-        aaaf: AaafRates {
-            requests_per_minute: 0,
-            events_per_minute: 0,
-            assessments_per_hour: 0,
-        },
-        ..HttpSettings::default()
+        ..Lab::limited(UNLIMITED)
     };
     let place = Place::public("https://assess.example.org").unwrap();
-    let host = TestHost::lab(database.open().await, settings, place, lab).await;
+    let host = TestHost::lab(database.open().await, HttpSettings::default(), place, lab).await;
     let mut site = Site::of(host, None).await;
     site.ours = found(&site.host, &json!({"name": "Face", "tenant": TENANT})).await;
     Some((database, site))

@@ -31,7 +31,7 @@ use touchstone::host::http::HttpSettings;
 use touchstone::host::store;
 use touchstone::ratings::http::rates::AaafRates;
 
-use crate::http::host::{Reply, TestHost};
+use crate::http::host::{Lab, Reply, TestHost, UNLIMITED, public_place};
 use crate::store::{Engine, TestStore};
 use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
@@ -52,27 +52,20 @@ pub struct Organization {
 impl Site {
     /// Without rate limits; `None`, with a printed note, if the database is not available.
     pub async fn on(engine: Engine) -> Option<Self> {
-        let rates = AaafRates {
-            requests_per_minute: 0,
-            events_per_minute: 0,
-            assessments_per_hour: 0,
-        };
-        Self::with(engine, rates).await
+        Self::with(engine, UNLIMITED).await
     }
 
-    pub async fn with(engine: Engine, aaaf: AaafRates) -> Option<Self> {
-        let settings = HttpSettings {
-            aaaf,
-            ..HttpSettings::default()
-        };
+    pub async fn with(engine: Engine, rates: AaafRates) -> Option<Self> {
+        let (settings, lab) = (HttpSettings::default(), Lab::limited(rates));
         let (host, database) = match engine {
-            Engine::Sqlite => (TestHost::with(settings).await, None),
+            Engine::Sqlite => (TestHost::with_lab(settings, lab).await, None),
             Engine::Postgres => {
                 let database = TestDatabase::create().await?;
                 let store = store::open(&database.url(), host_keys::usual())
                     .await
                     .unwrap();
-                (TestHost::over(store, settings).await, Some(database))
+                let host = TestHost::lab(store, settings, public_place(), lab).await;
+                (host, Some(database))
             }
         };
         Some(Self::of(host, database).await)
@@ -80,15 +73,13 @@ impl Site {
 
     /// On a database that the test can change, without rate limits.
     pub async fn over(database: &TestStore) -> Self {
-        let settings = HttpSettings {
-            aaaf: AaafRates {
-                requests_per_minute: 0,
-                events_per_minute: 0,
-                assessments_per_hour: 0,
-            },
-            ..HttpSettings::default()
-        };
-        let host = TestHost::over(database.open().await, settings).await;
+        let host = TestHost::lab(
+            database.open().await,
+            HttpSettings::default(),
+            public_place(),
+            Lab::limited(UNLIMITED),
+        )
+        .await;
         Self::of(host, None).await
     }
 

@@ -8,8 +8,8 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::host::access::Scope;
-use touchstone::ratings::http::routes::operations as aaaf_operations;
-use touchstone::routes::Operation;
+use touchstone::host::http::routes::Operation;
+use touchstone::http::rating_operations as aaaf_operations;
 
 use super::{Engine, Site, refusal, site};
 use crate::http::host::Reply;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use touchstone::agents::ports::agent::*;
 use touchstone::agents::ports::live_tools::*;
-use touchstone::agents::runtime::tools::ToolCatalog;
-use touchstone::agents::runtime::tools::config::ToolSettings;
+use touchstone::agents::tools::ToolCatalog;
+use touchstone::agents::tools::config::ToolSettings;
 
 use super::support::*;
 

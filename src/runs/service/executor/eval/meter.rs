@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use crate::agents::ports::agent::{Exhausted, Meter};
-use crate::host::service::reserving::reserve;
+use crate::runs::service::reserving::reserve;
 use crate::runs::service::run_writer::RunWriter;
 use touchstone_agents::budget::watch::{Notice, Watch};
 use touchstone_agents::budget::{Budget, Dimension, Estimate, Spending};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tracing::error;
 
+use crate::host::ports::run_log::reaches_end;
 use crate::host::store::database::Database;
-use crate::runs::ports::run_log::reaches_end;
 use crate::runs::service::executor::eval::RunContext;
 use crate::runs::service::run_writer::Closed;
 use touchstone_kit::ids::{RunId, TaskId};

@@ -1,0 +1,86 @@
+//! Test seams for agents and their runs: an eval run, one invocation, a deployment transition, a
+//! budget, a race for an effect.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::conformance::http::ConformanceApi;
+use crate::conformance::http::{open_to, open_to_those_with};
+use crate::host::access::Scope;
+use crate::host::http::answer::{Answer, json};
+use crate::host::http::extract::{OptionalJsonBody, PathParameters};
+use crate::host::service::access::Caller;
+
+/// `POST /v1/host/sample/agents/eval-run`; responds once the run has ended.
+pub async fn eval_run(
+    State(state): State<Arc<ConformanceApi>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    json(StatusCode::OK, &state.seams.eval(&caller, &body).await?)
+}
+
+/// `POST /v1/host/sample/agents/live-invoke`; responds once the invocation has ended.
+pub async fn live_invoke(
+    State(state): State<Arc<ConformanceApi>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    json(StatusCode::OK, &state.seams.invoke(&caller, &body).await?)
+}
+
+/// `POST /v1/host/sample/agents/{agentId}/dispatch`; responds once the agent has decided.
+pub async fn dispatch(
+    State(state): State<Arc<ConformanceApi>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    let agent = path.get("agentId");
+    json(
+        StatusCode::OK,
+        &state.seams.dispatch(&caller, agent, &body).await?,
+    )
+}
+
+/// `POST /v1/host/sample/agents/deployment-transition`. The use case checks the scope.
+pub async fn deployment_transition(
+    State(state): State<Arc<ConformanceApi>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to(&state, &caller)?;
+    json(
+        StatusCode::OK,
+        &state.seams.transition(&caller, &body).await?,
+    )
+}
+
+/// `POST /v1/host/sample/budget/run`; responds once the run has ended.
+pub async fn budget_run(
+    State(state): State<Arc<ConformanceApi>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    json(StatusCode::OK, &state.seams.budget(&caller, &body).await?)
+}
+
+/// `POST /v1/host/sample/test/idempotency/concurrent-claim`.
+pub async fn concurrent_claim(
+    State(state): State<Arc<ConformanceApi>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    json(
+        StatusCode::OK,
+        &state.seams.claim_concurrently(&caller, &body).await?,
+    )
+}

@@ -1,0 +1,72 @@
+//! Test seams for authorization decisions, approval gates, and the isolation of tenants.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::conformance::http::ConformanceApi;
+use crate::conformance::http::open_to_those_with;
+use crate::host::access::Scope;
+use crate::host::http::answer::{Answer, json};
+use crate::host::http::extract::OptionalJsonBody;
+use crate::host::service::access::Caller;
+use touchstone_kit::error::{ErrorCode, Problem};
+
+/// `POST /v1/host/sample/authorization/decide`.
+pub async fn decide(
+    State(state): State<Arc<ConformanceApi>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::AuditRead)?;
+    json(StatusCode::OK, &state.seams.decide(&caller, &body).await?)
+}
+
+/// `POST /v1/host/sample/governance/approval-gate`; responds once the gate has been resolved.
+pub async fn approval_gate(
+    State(state): State<Arc<ConformanceApi>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    json(
+        StatusCode::OK,
+        &state.seams.approval_gate(&caller, &body).await?,
+    )
+}
+
+/// `GET /v1/host/sample/identity/owned-run`.
+pub async fn owned_run(
+    State(state): State<Arc<ConformanceApi>>,
+    Extension(caller): Extension<Caller>,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    json(StatusCode::OK, &state.seams.owned_run(&caller).await?)
+}
+
+/// `POST /v1/host/sample/identity/cross-workspace-read`. On the regular API the refusal is a 404;
+/// here a 404 would mean that this seam does not exist.
+pub async fn cross_workspace_read(
+    State(state): State<Arc<ConformanceApi>>,
+    Extension(caller): Extension<Caller>,
+    // Suites send a body that says nothing.
+    OptionalJsonBody(_): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::RunsCreate)?;
+    match state.seams.read_from_elsewhere(&caller).await? {
+        Ok(snapshot) => json(StatusCode::OK, &snapshot),
+        Err(refusal) => Err(Problem::new(ErrorCode::RunForbidden, refusal.message).into()),
+    }
+}
+
+/// `POST /v1/host/sample/test/surface`.
+pub async fn surface(
+    State(state): State<Arc<ConformanceApi>>,
+    Extension(caller): Extension<Caller>,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    open_to_those_with(&state, &caller, Scope::WebhooksManage)?;
+    json(StatusCode::OK, &state.seams.surface(&caller, &body).await?)
+}

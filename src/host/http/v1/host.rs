@@ -1,1 +1,0 @@
-//! This host's own API beyond OpenWOP, under `/v1/host/touchstone/`.

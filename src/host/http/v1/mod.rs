@@ -1,3 +1,0 @@
-//! OpenWOP v1, one file per operation.
-
-pub mod host;

@@ -1,0 +1,89 @@
+//! The whole HTTP API: the routes of all features as one service.
+
+pub mod discovery;
+pub mod openapi;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::Method;
+
+use crate::agent_cards::http::{self as agent_cards, CardsApi};
+use crate::conformance::http::{self as conformance, ConformanceApi};
+use crate::deployments::http::{self as deployments, DeploymentsApi};
+use crate::host::http::routes::{Operation, Table};
+use crate::host::http::{self as host, HostApi, HttpHost};
+use crate::oasis::http::{self as oasis, OasisApi};
+use crate::packs::http::{self as packs, PacksApi};
+use crate::ratings::http::{self as ratings, RatingsApi};
+use crate::runs::http::{self as runs, RunsApi};
+
+/// What the routes of the discovery document and the API description share.
+pub struct DocumentsApi {
+    pub host: Arc<HttpHost>,
+    pub discovery: discovery::Document,
+    pub openapi: openapi::Document,
+}
+
+impl AsRef<Arc<HttpHost>> for DocumentsApi {
+    fn as_ref(&self) -> &Arc<HttpHost> {
+        &self.host
+    }
+}
+
+fn documents(table: Table<DocumentsApi>) -> Table<DocumentsApi> {
+    let get = &Method::GET;
+    table
+        .open(get, "/.well-known/openwop", discovery::get)
+        .open(get, "/v1/openapi.json", openapi::get)
+}
+
+/// What the routes of each feature share.
+pub struct Apis {
+    pub host: HostApi,
+    pub documents: DocumentsApi,
+    pub runs: RunsApi,
+    pub packs: PacksApi,
+    pub deployments: DeploymentsApi,
+    pub oasis: OasisApi,
+    pub cards: CardsApi,
+    pub ratings: RatingsApi,
+    pub conformance: ConformanceApi,
+}
+
+/// All routes as one service.
+pub fn router(apis: Apis) -> Router {
+    let host = apis.host.host.clone();
+    let routes = host::routes(Table::new(Some(Arc::new(apis.host))))
+        .router()
+        .merge(documents(Table::new(Some(Arc::new(apis.documents)))).router())
+        .merge(runs::routes(Table::new(Some(Arc::new(apis.runs)))).router())
+        .merge(packs::routes(Table::new(Some(Arc::new(apis.packs)))).router())
+        .merge(deployments::routes(Table::new(Some(Arc::new(apis.deployments)))).router())
+        .merge(oasis::routes(Table::new(Some(Arc::new(apis.oasis)))).router())
+        .merge(agent_cards::routes(Table::new(Some(Arc::new(apis.cards)))).router())
+        .merge(ratings::routes::routes(Table::new(Some(Arc::new(apis.ratings)))).router())
+        .merge(conformance::routes(Table::new(Some(Arc::new(apis.conformance)))).router());
+    host::layered(routes, host)
+}
+
+/// Every operation of the OpenWOP API.
+pub fn operations() -> Vec<Operation> {
+    [
+        host::routes(Table::new(None)).operations(),
+        documents(Table::new(None)).operations(),
+        runs::routes(Table::new(None)).operations(),
+        packs::routes(Table::new(None)).operations(),
+        deployments::routes(Table::new(None)).operations(),
+        oasis::routes(Table::new(None)).operations(),
+        agent_cards::routes(Table::new(None)).operations(),
+        ratings::routes::public(Table::new(None)).operations(),
+        conformance::routes(Table::new(None)).operations(),
+    ]
+    .concat()
+}
+
+/// Every operation of the rating API (AAAF S14).
+pub fn rating_operations() -> Vec<Operation> {
+    ratings::routes::members(Table::new(None)).operations()
+}
