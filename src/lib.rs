@@ -2,25 +2,11 @@
 //!
 //! # Modules
 //!
-//! ```text
-//! protocol   wire documents as serde types, schema validators, error envelope; no rules, no IO
-//! domain     the rules as pure functions: packs, runs, scoring, gates; no IO, no clock
-//! ports      traits for the IO that the rules need
-//! service    use cases over domain + ports: runs, executor, packs, suites, keys
-//! agent      the agent runtime: model turns, tool calls, retries, model adapters
-//! store      event log, work queue and records on SQLite and PostgreSQL
-//! registry   where packs come from: a file, a directory, an HTTP registry
-//! background spawned work, whose panics are caught and logged
-//! system     the real clock and randomness
-//! net        the one guarded HTTP client for everything outgoing
-//! http       the OpenWOP surface: router, auth, SSE
-//! cli        one file per subcommand; speaks to a remote host or an embedded one
-//! render     scorecards, JUnit, Markdown: views of recorded facts
-//! demo       the two-minute demo and its stand-in model
-//! ```
-//!
-//! `protocol <- domain <- ports <- service <- {http, cli}`; only [`app`] names the adapters
-//! (`store`, `agent`, `registry`, `net`).
+//! A folder per feature: [`runs`], [`packs`], [`deployments`], [`oasis`], [`agent_cards`],
+//! [`ratings`], [`agents`], over [`host`]. In each, `service` has the use cases, `store` the SQL,
+//! `http` the routes, `cli` the commands, `render` their output, `ports` the interfaces; the rules
+//! are in the crate of the same name. [`services`] builds all of them once; [`app`] makes a host
+//! from a configuration; [`http`] and [`cli`] put routes and commands together.
 //!
 //! # The life of an eval run
 //!

@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::agent::model::a2a::wire::{Streamed, read_answer};
-use touchstone::ports::ModelError;
+use touchstone::agents::model::a2a::wire::{Streamed, read_answer};
+use touchstone::agents::ports::model::ModelError;
 
 fn is_label(error: &ModelError) {
     let ModelError::Unavailable { reason, .. } = error else {

@@ -5,8 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
-use touchstone::domain::aaaf::evidence::list;
-use touchstone::domain::aaaf::{Assessment, Config, Dimension, Event, Scored, score};
+use touchstone_ratings::rules::evidence::list;
+use touchstone_ratings::rules::{Assessment, Config, Dimension, Event, Scored, score};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else {

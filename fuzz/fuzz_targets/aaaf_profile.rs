@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::domain::aaaf::projection::Profile;
-use touchstone::protocol::json;
+use touchstone_kit::json;
+use touchstone_ratings::rules::projection::Profile;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(document) = json::parse(data) else {

@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::domain::card::points::Points;
-use touchstone::domain::card::signature::{KeySetAnswer, Keys, State};
-use touchstone::domain::card::{Card, Context, Live, score, signature};
+use touchstone_agent_cards::rules::points::Points;
+use touchstone_agent_cards::rules::signature::{KeySetAnswer, Keys, State};
+use touchstone_agent_cards::rules::{Card, Context, Live, score, signature};
 use touchstone_fuzz::now;
 
 fuzz_target!(|data: &[u8]| {

@@ -6,11 +6,11 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::domain::attestation::dsse::{open, seal};
-use touchstone::domain::attestation::{Rejected, read};
-use touchstone::domain::pack::keys::{PublicKey, SecretKey};
-use touchstone::protocol::in_toto::Envelope;
-use touchstone::protocol::json;
+use touchstone::deployments::attestation::dsse::{open, seal};
+use touchstone::deployments::attestation::{Rejected, read};
+use touchstone_kit::json;
+use touchstone_openwop::in_toto::Envelope;
+use touchstone_packs::rules::keys::{PublicKey, SecretKey};
 
 static SECRET: LazyLock<SecretKey> = LazyLock::new(|| SecretKey::from_random([7; 32]));
 static PUBLIC: LazyLock<PublicKey> = LazyLock::new(|| SECRET.public());

@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::{Corpus, fuzz_target};
-use touchstone::domain::aaaf::badge::{Standing, verify};
-use touchstone::domain::credential::{MAX_OCTETS, baking, parse};
 use touchstone_fuzz::now;
+use touchstone_ratings::credential::{MAX_OCTETS, baking, parse};
+use touchstone_ratings::rules::badge::{Standing, verify};
 
 fuzz_target!(|data: &[u8]| -> Corpus {
     let Some((kind, rest)) = data.split_first() else {

@@ -7,16 +7,16 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::{Map, json};
-use touchstone::domain::ids::{NodeId, RunId};
-use touchstone::domain::workflow::facts::{FlowFacts, NodeStatus};
-use touchstone::domain::workflow::gate::{GatePolicy, Responder};
-use touchstone::domain::workflow::graph::Graph;
-use touchstone::domain::workflow::interrupt::answer;
-use touchstone::domain::workflow::node::NodeKind;
-use touchstone::domain::workflow::step::{Circumstances, Step, next};
-use touchstone::protocol::json;
-use touchstone::protocol::openwop::events::NewEvent;
 use touchstone_fuzz::now;
+use touchstone_kit::ids::{NodeId, RunId};
+use touchstone_kit::json;
+use touchstone_runs::events::NewEvent;
+use touchstone_runs::rules::workflow::facts::{FlowFacts, NodeStatus};
+use touchstone_runs::rules::workflow::gate::{GatePolicy, Responder};
+use touchstone_runs::rules::workflow::graph::Graph;
+use touchstone_runs::rules::workflow::interrupt::answer;
+use touchstone_runs::rules::workflow::node::NodeKind;
+use touchstone_runs::rules::workflow::step::{Circumstances, Step, next};
 
 struct Asked {
     graph: Graph,

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use libfuzzer_sys::{Corpus, fuzz_target};
 use sha2::Sha256;
-use touchstone::domain::workflow::token::InterruptToken;
+use touchstone_runs::rules::workflow::token::InterruptToken;
 
 const SECRET: [u8; 32] = [7; 32];
 

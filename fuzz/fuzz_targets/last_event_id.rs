@@ -9,12 +9,12 @@ use std::sync::Arc;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use touchstone::domain::ids::RunId;
-use touchstone::ports::StoredEvent;
-use touchstone::service::log_reader::LogReader;
-use touchstone::store::Database;
-use touchstone::system::host_key::HostKeyFile;
+use touchstone::host::ports::run_log::StoredEvent;
+use touchstone::host::store::database::Database;
+use touchstone::host::system::host_key::HostKeyFile;
+use touchstone::runs::service::log_reader::LogReader;
 use touchstone_fuzz::{EVENTS, event_id, run_record};
+use touchstone_kit::ids::RunId;
 
 struct Log {
     runtime: Runtime,
@@ -38,7 +38,7 @@ fn log() -> Log {
     let run = record.run_id.clone();
     let store: Arc<Database> = runtime.block_on(async {
         let keys = HostKeyFile::own(folder.path().join("secrets.pem"));
-        let store = touchstone::store::open(&location, Arc::new(keys)).await.expect("a store");
+        let store = touchstone::host::store::open(&location, Arc::new(keys)).await.expect("a store");
         store.create(&record, None).await.expect("a run");
         let lease = std::time::Duration::from_secs(60);
         let claim = store.claim_run(&record.tenant, &run, "fuzz", lease).await.expect("a claim").expect("the run");

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::domain::oasis::evidence::needed;
-use touchstone::domain::oasis::format::{Problem, Scenario, read, read_scenarios};
+use touchstone_oasis::rules::evidence::needed;
+use touchstone_oasis::rules::format::{Problem, Scenario, read, read_scenarios};
 
 const PROFILE: &str = include_str!("../../packs/oasis-front-desk/oasis/profile.yaml");
 const CONTRACT: &str =

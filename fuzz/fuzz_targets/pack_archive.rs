@@ -11,9 +11,10 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use libfuzzer_sys::{Corpus, fuzz_target};
-use touchstone::domain::pack::archive::{self, MAX_ENTRIES, MAX_ENTRY, MAX_NAME, MAX_UNPACKED};
-use touchstone::domain::pack::build;
-use touchstone::domain::pack::contents;
+use touchstone_packs::rules::archive;
+use touchstone_packs::rules::archive::{MAX_ENTRIES, MAX_ENTRY, MAX_NAME, MAX_UNPACKED};
+use touchstone_packs::rules::build;
+use touchstone_packs::rules::contents;
 
 fuzz_target!(|data: &[u8]| -> Corpus {
     let Some((form, rest)) = data.split_first() else {

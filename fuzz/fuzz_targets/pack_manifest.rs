@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::domain::pack::manifest;
+use touchstone_packs::rules::manifest;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(read) = manifest::read(data) else {

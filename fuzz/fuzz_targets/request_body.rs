@@ -5,16 +5,16 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::domain::KINDS;
-use touchstone::domain::eval::suite_rules::read_suite;
-use touchstone::domain::ids::{AgentId, TaskId};
-use touchstone::domain::run::record::{ModelPin, RunSpec};
-use touchstone::domain::run::request::{
+use touchstone::kinds::KINDS;
+use touchstone::runs::fixtures::fixture;
+use touchstone_kit::ids::{AgentId, TaskId};
+use touchstone_kit::json;
+use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
+use touchstone_runs::rules::eval::suite_rules::read_suite;
+use touchstone_runs::rules::run::record::{ModelPin, RunSpec};
+use touchstone_runs::rules::run::request::{
     AgentFacts, BaselineFacts, HostLimits, Request, SuiteFacts, parse, plan, plan_workflow,
 };
-use touchstone::domain::workflow::fixtures::fixture;
-use touchstone::protocol::json;
-use touchstone::protocol::openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};
 
 static SUITE: LazyLock<AgentEvalSuite> = LazyLock::new(|| {
     read_suite(

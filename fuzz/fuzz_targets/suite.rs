@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::domain::KINDS;
-use touchstone::domain::eval::suite_rules::read_suite;
-use touchstone::protocol::json;
+use touchstone::kinds::KINDS;
+use touchstone_kit::json;
+use touchstone_runs::rules::eval::suite_rules::read_suite;
 
 fuzz_target!(|data: &[u8]| {
     match read_suite(KINDS, data) {

@@ -4,10 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::{Corpus, fuzz_target};
-use touchstone::domain::KINDS;
-use touchstone::domain::eval::import::{Fault, Format, Identity, convert};
-use touchstone::domain::eval::suite_rules::check_suite;
-use touchstone::protocol::openwop::suite::MatchStrategy;
+use touchstone::kinds::KINDS;
+use touchstone_openwop::suite::MatchStrategy;
+use touchstone_runs::rules::eval::import::{Fault, Format, Identity, convert};
+use touchstone_runs::rules::eval::suite_rules::check_suite;
 
 fuzz_target!(|data: &[u8]| -> Corpus {
     let Some((which, file)) = data.split_first() else {

@@ -8,11 +8,11 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use touchstone::deployments::attestation::PREDICATE_TYPE;
 use touchstone::deployments::attestation::dsse::seal;
+use touchstone_fuzz::event_id;
+use touchstone_openwop::in_toto::{STATEMENT_TYPE, TEST_RESULT_TYPE};
 use touchstone_packs::rules::build::{Files, build};
 use touchstone_packs::rules::keys::SecretKey;
 use touchstone_packs::rules::template::new_pack;
-use touchstone_openwop::in_toto::{STATEMENT_TYPE, TEST_RESULT_TYPE};
-use touchstone_fuzz::event_id;
 
 fn main() -> io::Result<()> {
     let pack =

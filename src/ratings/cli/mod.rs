@@ -3,7 +3,7 @@
 
 pub mod assess;
 pub mod badge;
-pub mod collect;
+mod collect;
 pub mod enroll;
 pub mod manage;
 pub mod report;
