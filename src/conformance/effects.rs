@@ -19,6 +19,7 @@ use crate::runs::ports::queue::Wait;
 use crate::runs::service::journal::Journal;
 use crate::runs::service::projections::catch_up;
 use crate::runs::service::run_writer::RunWriter;
+use crate::runs::store as run_store;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::events::{EffectIntended, Event, NewEvent, RunCompleted, RunOutputs};
@@ -106,15 +107,12 @@ impl Seams {
     ) -> Result<Vec<RunWriter>, Problem> {
         let mut executors = Vec::new();
         for _ in 0..count {
-            let claim = self
-                .store
-                .claim_run(tenant, run, owner, LEASE)
+            let claim = run_store::queue::claim_run(&self.store, tenant, run, owner, LEASE)
                 .await
                 .map_err(|cause| internal(&cause))?
                 .ok_or_else(nothing_came)?;
             // The next executor takes over; this one does not notice.
-            self.store
-                .park(run, claim.fence, Wait::default())
+            run_store::queue::park(&self.store, run, claim.fence, Wait::default())
                 .await
                 .map_err(|cause| internal(&cause))?;
             executors.push(RunWriter::new(

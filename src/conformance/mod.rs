@@ -30,6 +30,7 @@ use crate::runs::service::library::Library;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::create::Dedup;
 use crate::runs::service::webhooks::Webhooks;
+use crate::runs::store as run_store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
 
@@ -141,9 +142,7 @@ impl Seams {
         }
         let mut after = 0;
         loop {
-            let page = self
-                .store
-                .read(run, after, PAGE)
+            let page = run_store::runs::read(&self.store, run, after, PAGE)
                 .await
                 .map_err(|cause| internal(&cause))?;
             let Some(last) = page.last() else { break };
@@ -414,7 +413,7 @@ impl Seams {
     async fn wait_for(&self, run: &RunId) -> Result<(), Problem> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            let head = self.store.head(run).await;
+            let head = run_store::runs::head(&self.store, run).await;
             let head = head.map_err(|cause| internal(&cause))?.unwrap_or_default();
             if head.ended {
                 return Ok(());

@@ -11,6 +11,7 @@ use crate::host::service::access::{Caller, decide};
 use crate::host::service::fault::internal;
 use crate::runs::fixtures::{GOVERNANCE_APPROVER, GOVERNANCE_GATE, GOVERNANCE_OVERRIDER};
 use crate::runs::service::runs::create::Dedup;
+use crate::runs::store as run_store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{NodeId, RunId};
 
@@ -116,7 +117,7 @@ impl Seams {
     async fn wait_to_be_asked(&self, caller: &Caller, run: &RunId) -> Result<(), Problem> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            let head = self.store.head(run).await;
+            let head = run_store::runs::head(&self.store, run).await;
             let head = head.map_err(|cause| internal(&cause))?.unwrap_or_default();
             if self.runs.suspended(caller, run).await?.is_some() {
                 return Ok(());

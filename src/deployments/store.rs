@@ -49,136 +49,141 @@ fn policy_of(
     })
 }
 
-/// Deployments and their promotion policies.
-impl Database {
-    /// The deployments of an agent; an agent without deployments has none at revision 0.
-    pub async fn deployments(
-        &self,
-        tenant: &TenantId,
-        agent: &AgentId,
-    ) -> Result<(Lifecycle, Revision), StoreError> {
-        let row: Option<(i64, String)> = query(ONE)
-            .bind(tenant.as_str())
-            .bind(agent.as_str())
-            .fetch_optional(self.readers())
-            .await?;
-        row.map_or_else(
-            || Ok(Default::default()),
-            |(revision, document)| {
-                let lifecycle = column("deployment", "document").document(&document)?;
-                Ok((lifecycle, Revision(revision)))
-            },
-        )
-    }
+/// The deployments of an agent; an agent without deployments has none at revision 0.
+pub async fn deployments(
+    database: &Database,
+    tenant: &TenantId,
+    agent: &AgentId,
+) -> Result<(Lifecycle, Revision), StoreError> {
+    let row: Option<(i64, String)> = query(ONE)
+        .bind(tenant.as_str())
+        .bind(agent.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    row.map_or_else(
+        || Ok(Default::default()),
+        |(revision, document)| {
+            let lifecycle = column("deployment", "document").document(&document)?;
+            Ok((lifecycle, Revision(revision)))
+        },
+    )
+}
 
-    /// Records a transition. [`StoreError::Stale`] if the deployments have changed since that
-    /// revision, or the pack that goes into service is no longer installed.
-    pub async fn commit_deployment(&self, commit: &DeploymentCommit<'_>) -> Result<(), StoreError> {
-        let tenant = &commit.run.tenant;
-        let log = Batch::check(commit.events)?
-            .filter(|log| log.before == 0)
-            .ok_or_else(|| column("event", "sequence").inconsistent())?;
-        let mut transaction = self.begin_write().await?;
-        if let Some(integrity) = commit.serves {
-            let installed: Option<String> = query(HOLD_PACK)
-                .bind(tenant.as_str())
-                .bind(integrity)
-                .fetch_optional(&mut transaction)
-                .await?;
-            installed.ok_or(StoreError::Stale)?;
+/// Records a transition. [`StoreError::Stale`] if the deployments have changed since that
+/// revision, or the pack that goes into service is no longer installed.
+pub async fn commit_deployment(
+    database: &Database,
+    commit: &DeploymentCommit<'_>,
+) -> Result<(), StoreError> {
+    let tenant = &commit.run.tenant;
+    let log = Batch::check(commit.events)?
+        .filter(|log| log.before == 0)
+        .ok_or_else(|| column("event", "sequence").inconsistent())?;
+    let mut transaction = database.begin_write().await?;
+    if let Some(integrity) = commit.serves {
+        let installed: Option<String> = query(HOLD_PACK)
+            .bind(tenant.as_str())
+            .bind(integrity)
+            .fetch_optional(&mut transaction)
+            .await?;
+        installed.ok_or(StoreError::Stale)?;
+    }
+    if let Some((lifecycle, seen)) = commit.after {
+        let document = column("deployment", "document").text(lifecycle)?;
+        let write = match seen {
+            Revision(0) => query(FIRST),
+            Revision(_) => query(NEXT),
+        };
+        let mut write = write
+            .bind(tenant.as_str())
+            .bind(commit.agent.as_str())
+            .bind(seen.0 + 1)
+            .bind(document);
+        if seen != Revision(0) {
+            write = write.bind(seen.0);
         }
-        if let Some((lifecycle, seen)) = commit.after {
-            let document = column("deployment", "document").text(lifecycle)?;
-            let write = match seen {
-                Revision(0) => query(FIRST),
-                Revision(_) => query(NEXT),
-            };
-            let mut write = write
-                .bind(tenant.as_str())
-                .bind(commit.agent.as_str())
-                .bind(seen.0 + 1)
-                .bind(document);
-            if seen != Revision(0) {
-                write = write.bind(seen.0);
-            }
-            let written = write.execute(&mut transaction).await?;
-            if written == 0 {
-                return Err(StoreError::Stale);
-            }
+        let written = write.execute(&mut transaction).await?;
+        if written == 0 {
+            return Err(StoreError::Stale);
         }
-        let number = begin(&mut transaction, commit.run).await?;
-        query(END)
+    }
+    let number = begin(&mut transaction, commit.run).await?;
+    query(END)
+        .bind(number)
+        .bind(log.head)
+        .execute(&mut transaction)
+        .await?;
+    for opened in commit.opens {
+        begin(&mut transaction, opened).await?;
+    }
+    for (sequence, (kind, body)) in (1_i64..).zip(log.rows) {
+        query(EVENT)
             .bind(number)
-            .bind(log.head)
+            .bind(sequence)
+            .bind(kind)
+            .bind(body)
             .execute(&mut transaction)
             .await?;
-        for opened in commit.opens {
-            begin(&mut transaction, opened).await?;
-        }
-        for (sequence, (kind, body)) in (1_i64..).zip(log.rows) {
-            query(EVENT)
-                .bind(number)
-                .bind(sequence)
-                .bind(kind)
-                .bind(body)
-                .execute(&mut transaction)
-                .await?;
-        }
-        record(&mut transaction, tenant, commit.decision).await?;
-        if let Some(completion) = commit.completes {
-            self.complete_within(&mut transaction, completion).await?;
-        }
-        transaction.commit().await
     }
-
-    /// The policies of a tenant.
-    pub async fn policies(&self, tenant: &TenantId) -> Result<Vec<ScopedPolicy>, StoreError> {
-        let rows: Vec<(String, String, String)> = query(POLICIES)
-            .bind(tenant.as_str())
-            .fetch_all(self.readers())
+    record(&mut transaction, tenant, commit.decision).await?;
+    if let Some(completion) = commit.completes {
+        database
+            .complete_within(&mut transaction, completion)
             .await?;
-        rows.into_iter().map(policy_of).collect()
     }
+    transaction.commit().await
+}
 
-    /// Sets a policy, replacing one with the same scope, together with the audit entry.
-    pub async fn set_policy(
-        &self,
-        tenant: &TenantId,
-        policy: &ScopedPolicy,
-        decision: &Decision,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        query(SET_POLICY)
-            .bind(tenant.as_str())
-            .bind(policy.scope.agent_id.as_deref().unwrap_or_default())
-            .bind(policy.scope.channel.as_deref().unwrap_or_default())
-            .bind(column("promotion_policy", "document").text(&policy.policy)?)
-            .execute(&mut transaction)
-            .await?;
-        record(&mut transaction, tenant, decision).await?;
-        transaction.commit().await
-    }
+/// The policies of a tenant.
+pub async fn policies(
+    database: &Database,
+    tenant: &TenantId,
+) -> Result<Vec<ScopedPolicy>, StoreError> {
+    let rows: Vec<(String, String, String)> = query(POLICIES)
+        .bind(tenant.as_str())
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(policy_of).collect()
+}
 
-    /// Removes a policy, together with the audit entry; `false`, and nothing is recorded, if no
-    /// policy has this scope.
-    pub async fn remove_policy(
-        &self,
-        tenant: &TenantId,
-        scope: &PolicyScope,
-        decision: &Decision,
-    ) -> Result<bool, StoreError> {
-        let mut transaction = self.begin_write().await?;
-        let removed = query(REMOVE_POLICY)
-            .bind(tenant.as_str())
-            .bind(scope.agent_id.as_deref().unwrap_or_default())
-            .bind(scope.channel.as_deref().unwrap_or_default())
-            .execute(&mut transaction)
-            .await?;
-        if removed == 0 {
-            return Ok(false);
-        }
-        record(&mut transaction, tenant, decision).await?;
-        transaction.commit().await?;
-        Ok(true)
+/// Sets a policy, replacing one with the same scope, together with the audit entry.
+pub async fn set_policy(
+    database: &Database,
+    tenant: &TenantId,
+    policy: &ScopedPolicy,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    query(SET_POLICY)
+        .bind(tenant.as_str())
+        .bind(policy.scope.agent_id.as_deref().unwrap_or_default())
+        .bind(policy.scope.channel.as_deref().unwrap_or_default())
+        .bind(column("promotion_policy", "document").text(&policy.policy)?)
+        .execute(&mut transaction)
+        .await?;
+    record(&mut transaction, tenant, decision).await?;
+    transaction.commit().await
+}
+
+/// Removes a policy, together with the audit entry; `false`, and nothing is recorded, if no
+/// policy has this scope.
+pub async fn remove_policy(
+    database: &Database,
+    tenant: &TenantId,
+    scope: &PolicyScope,
+    decision: &Decision,
+) -> Result<bool, StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let removed = query(REMOVE_POLICY)
+        .bind(tenant.as_str())
+        .bind(scope.agent_id.as_deref().unwrap_or_default())
+        .bind(scope.channel.as_deref().unwrap_or_default())
+        .execute(&mut transaction)
+        .await?;
+    if removed == 0 {
+        return Ok(false);
     }
+    record(&mut transaction, tenant, decision).await?;
+    transaction.commit().await?;
+    Ok(true)
 }

@@ -12,12 +12,14 @@ use url::Url;
 use crate::agent_cards::ports::watches::{CardWatch, DueCard, Telling};
 use crate::agent_cards::service::fetch::{Fetched, Unfetched};
 use crate::agent_cards::service::{Asking, Cards};
+use crate::agent_cards::store;
 use crate::host::ports::clock::Clock;
 use crate::host::ports::ids::Ids;
 use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
+use crate::ratings::store as rating_store;
 use touchstone_agent_cards::rules::Scorecard;
 use touchstone_agent_cards::rules::history::{AlertBelow, Look, Scores, alerts, falls};
 use touchstone_agent_cards::rules::ranking::{Ranking, Weights};
@@ -163,8 +165,7 @@ impl CardScores {
         url: &Url,
         most: u32,
     ) -> Result<Vec<Look>, Problem> {
-        self.store
-            .card_looks(tenant, url.as_str(), most)
+        store::card_looks(&self.store, tenant, url.as_str(), most)
             .await
             .map_err(|cause| internal(&cause))
     }
@@ -197,9 +198,7 @@ impl CardScores {
             created_at: now,
             alert_below,
         };
-        let kept = self
-            .store
-            .watch_card(&caller.tenant, &watch, now, MOST_WATCHED)
+        let kept = store::watch_card(&self.store, &caller.tenant, &watch, now, MOST_WATCHED)
             .await
             .map_err(|cause| internal(&cause))?;
         if kept {
@@ -216,9 +215,7 @@ impl CardScores {
     /// # Errors
     /// `not_found`.
     pub async fn unwatch(&self, caller: &Caller, url: &Url) -> Result<(), Problem> {
-        let removed = self
-            .store
-            .unwatch_card(&caller.tenant, url.as_str())
+        let removed = store::unwatch_card(&self.store, &caller.tenant, url.as_str())
             .await
             .map_err(|cause| internal(&cause))?;
         if removed {
@@ -239,7 +236,7 @@ impl CardScores {
         tenant: &TenantId,
     ) -> Result<Vec<(CardWatch, Timestamp, bool)>, Problem> {
         let alerts = self.alerts(tenant).await?;
-        let watches = self.store.card_watches(tenant).await;
+        let watches = store::card_watches(&self.store, tenant).await;
         let watches = watches.map_err(|cause| internal(&cause))?;
         Ok(watches
             .into_iter()
@@ -249,7 +246,7 @@ impl CardScores {
 
     /// Whether the tenant has an organization that receives alerts.
     async fn alerts(&self, tenant: &TenantId) -> Result<bool, Problem> {
-        let organization = self.store.organization_of(tenant).await;
+        let organization = rating_store::organizations::organization_of(&self.store, tenant).await;
         Ok(organization.map_err(|cause| internal(&cause))?.is_some())
     }
 
@@ -263,7 +260,7 @@ impl CardScores {
         let next = now.checked_add(every).unwrap_or(Timestamp::MAX);
         let soon = now.checked_add(every.min(AGAIN)).unwrap_or(Timestamp::MAX);
         let (store, url) = (&self.store, &watch.url);
-        store.card_due(tenant, url, soon, None).await?;
+        store::card_due(store, tenant, url, soon, None).await?;
         let Ok(url) = Url::parse(&watch.url) else {
             return Ok(());
         };
@@ -278,7 +275,7 @@ impl CardScores {
         };
         self.keep_watched(tenant, &look, Some(watch)).await?;
         // Unless the watch was changed meanwhile.
-        store.card_due(tenant, &watch.url, next, Some(soon)).await
+        store::card_due(store, tenant, &watch.url, next, Some(soon)).await
     }
 
     /// The history entry for a missing card.
@@ -314,7 +311,7 @@ impl CardScores {
 
     /// Stores the result of a requested check.
     async fn keep(&self, tenant: &TenantId, look: &Look) -> Result<(), StoreError> {
-        let watches = self.store.card_watches(tenant).await?;
+        let watches = store::card_watches(&self.store, tenant).await?;
         let watch = watches.iter().find(|(watch, _)| watch.url == look.url);
         self.keep_watched(tenant, look, watch.map(|(watch, _)| watch))
             .await
@@ -333,12 +330,13 @@ impl CardScores {
             let dropped = notice(look, earlier);
             dropped.into_iter().chain(below).collect::<Vec<Notice>>()
         };
-        let organization = self.store.organization_of(tenant).await?;
+        let organization =
+            rating_store::organizations::organization_of(&self.store, tenant).await?;
         let telling = organization.map(|it| Telling {
             organization: it.number,
             notices: &notices,
         });
-        if self.store.keep_card_look(tenant, look, telling).await? {
+        if store::keep_card_look(&self.store, tenant, look, telling).await? {
             self.store.notify_work().await;
         }
         Ok(())

@@ -12,6 +12,7 @@ use tracing::warn;
 
 use crate::agent_cards::ports::watches::DueCard;
 use crate::agent_cards::service::history::CardScores;
+use crate::agent_cards::store;
 use crate::host::background::supervised;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::{chain, note_outage};
@@ -47,7 +48,7 @@ impl Rescorer {
         if !store.takes_writes().await {
             return Ok(());
         }
-        if store.due_cards(clock.now(), 1).await?.is_empty() {
+        if store::due_cards(store, clock.now(), 1).await?.is_empty() {
             return Ok(());
         }
         let Some(turn) = self.replica.begin(JOB).await? else {
@@ -55,7 +56,7 @@ impl Rescorer {
         };
         let now = turn.now;
         while !shutdown.is_cancelled() {
-            let due = store.due_cards(now, AT_ONCE).await?;
+            let due = store::due_cards(store, now, AT_ONCE).await?;
             if due.is_empty() {
                 break;
             }

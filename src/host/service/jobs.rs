@@ -20,6 +20,7 @@ use crate::host::ports::clock::Clock;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::{chain, note_outage};
 use crate::host::store::database::Database;
+use crate::ratings::store as rating_store;
 
 /// Why leased work was not finished.
 pub type Failure = Box<dyn Error + Send + Sync>;
@@ -202,10 +203,9 @@ impl Replica {
     pub async fn begin(&self, job: Shared) -> Result<Option<Turn<'_>>, StoreError> {
         let now = self.clock.now();
         let before = now.checked_sub(job.every).unwrap_or(Timestamp::MIN);
-        let begun = self
-            .store
-            .begin_job(job.name, &self.owner, before, job.lease)
-            .await?;
+        let begun =
+            rating_store::upkeep::begin_job(&self.store, job.name, &self.owner, before, job.lease)
+                .await?;
         Ok(begun.then_some(Turn {
             replica: self,
             job,
@@ -230,7 +230,7 @@ impl Turn<'_> {
     pub async fn hold(&self) -> Result<(), StoreError> {
         let Shared { name, lease, .. } = self.job;
         let Replica { store, owner, .. } = self.replica;
-        store.hold_job(name, owner, lease).await
+        rating_store::upkeep::hold_job(store, name, owner, lease).await
     }
 
     /// Marks the job as done, unless `shutdown` interrupted it: the next replica starts it again.
@@ -242,6 +242,6 @@ impl Turn<'_> {
             return Ok(());
         }
         let Replica { store, owner, .. } = self.replica;
-        store.end_job(self.job.name, owner, self.now).await
+        rating_store::upkeep::end_job(store, self.job.name, owner, self.now).await
     }
 }

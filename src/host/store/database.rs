@@ -15,6 +15,7 @@ use crate::host::store::secrets::Cipher;
 use crate::host::store::signals::LocalSignals;
 use crate::host::store::sql::{Pool, Transaction, query};
 use crate::host::store::sqlite::Sqlite;
+use crate::runs::store as run_store;
 use touchstone_kit::ids::{RunId, TenantId};
 
 /// The store: an SQLite file, or a PostgreSQL server that several replicas share.
@@ -246,7 +247,7 @@ impl Database {
     pub async fn run_changed(&self, run: &RunId, known: Head, at_most: Duration) {
         let waiter = self.local_signals().wait(run);
         if waiter.first
-            && let Ok(Some(head)) = self.head(run).await
+            && let Ok(Some(head)) = run_store::runs::head(self, run).await
         {
             self.local_signals().raise(run, head);
         }

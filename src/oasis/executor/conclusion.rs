@@ -12,6 +12,7 @@ use crate::oasis::executor::{Evaluation, PROVIDER_FAILURE};
 use crate::runs::service::executor::endings::running_for;
 use crate::runs::service::executor::eval::{INTERNAL_ERROR, completed};
 use crate::runs::service::run_writer::Closed;
+use crate::runs::store as run_store;
 use touchstone_kit::json;
 use touchstone_oasis::rules::CORE_VERSION;
 use touchstone_oasis::rules::probes::ProbeScript;
@@ -119,7 +120,9 @@ async fn record(
     };
     let sha256 = integrity::of(text.as_bytes());
     // The document is stored first: it becomes visible only when the event below refers to it.
-    if let Err(cause) = evaluation.work.store.put(&sha256, text.as_bytes()).await {
+    if let Err(cause) =
+        run_store::blobs::put(&evaluation.work.store, &sha256, text.as_bytes()).await
+    {
         error!(run_id = %context.run.run_id, %cause, "could not store an OASIS verdict");
         context.writer.close();
         return Err(Closed);

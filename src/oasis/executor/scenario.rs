@@ -15,6 +15,7 @@ use crate::oasis::ports::providers::ProviderFault;
 use crate::runs::service::executor::control::Stop;
 use crate::runs::service::executor::eval::LoopEnd;
 use crate::runs::service::executor::eval::record::close_open_invocation;
+use crate::runs::store as run_store;
 use touchstone_kit::ids::TaskId;
 use touchstone_kit::json as strict;
 use touchstone_oasis::rules::evidence::Said;
@@ -341,7 +342,7 @@ impl Evaluation {
         let value = serde_json::to_value(evidence).map_err(|cause| failed(&cause))?;
         let text = strict::canonical_text(&value);
         let digest = integrity::of(text.as_bytes());
-        let kept = self.work.store.put(&digest, text.as_bytes()).await;
+        let kept = run_store::blobs::put(&self.work.store, &digest, text.as_bytes()).await;
         kept.map_err(|cause| failed(&cause))?;
         Ok(digest)
     }

@@ -16,6 +16,7 @@ use crate::host::store::database::Database;
 use crate::oasis::gate as oasis;
 use crate::oasis::gate::{Evaluation, OasisPolicy, Unevaluated};
 use crate::runs::service::runs::Runs;
+use crate::runs::store as run_store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::RunId;
 use touchstone_oasis::rules::request::OasisSpec;
@@ -80,7 +81,8 @@ impl OasisGate {
     ) -> Result<Vec<Unevaluated>, Problem> {
         let version = question.version.to_string();
         let candidate = question.candidate(&version);
-        let newest = self.store.newest_oasis(
+        let newest = run_store::runs::newest_oasis(
+            &self.store,
             question.tenant,
             question.agent,
             candidate.version,
@@ -97,9 +99,12 @@ impl OasisGate {
             }
         };
         if let Some(newest) = &newest {
-            let voided = self
-                .store
-                .voided(question.tenant, question.agent, candidate.version);
+            let voided = run_store::attempts::voided(
+                &self.store,
+                question.tenant,
+                question.agent,
+                candidate.version,
+            );
             let voided = voided.await.map_err(|cause| internal(&cause))?;
             unmet.extend(voided.get(newest).map(oasis::not_voided));
             let failed = self.failed(asked, question, candidate.version, newest, &voided);
@@ -130,7 +135,8 @@ impl OasisGate {
         let (tenant, agent) = (question.tenant, question.agent);
         let (mut records, mut after) = (Vec::new(), 0);
         loop {
-            let page = self.store.evals_of(tenant, agent, version, after, RECORDS);
+            let page =
+                run_store::attempts::evals_of(&self.store, tenant, agent, version, after, RECORDS);
             let page = page.await.map_err(|cause| internal(&cause))?;
             let is_last = page.len() < RECORDS as usize;
             for (number, record) in page {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use semver::Version;
 
+use crate::deployments::store as deployment_store;
 use crate::host::ports::clock::Clock;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
@@ -18,6 +19,7 @@ use crate::runs::ports::inventory::Revision;
 use crate::runs::ports::inventory::{InstallRecord, SuiteRecord};
 use crate::runs::service::storage::Storage;
 use crate::runs::storage::Usage;
+use crate::runs::store as run_store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, TenantId};
 use touchstone_kit::json;
@@ -328,7 +330,11 @@ impl Packs {
             .chain([(pack.integrity.as_str(), candidate.tgz.as_ref())])
             .collect();
         let installed = self
-            .with_octets(tenant, &octets, self.store.install(&record, &suites))
+            .with_octets(
+                tenant,
+                &octets,
+                run_store::inventory::install(&self.store, &record, &suites),
+            )
             .await;
         match installed {
             Ok(()) => Ok(facts),
@@ -367,7 +373,7 @@ impl Packs {
 
     async fn put_all(&self, octets: &[(&str, &[u8])]) -> Result<(), StoreError> {
         for (digest, octets) in octets {
-            self.store.put(digest, octets).await?;
+            run_store::blobs::put(&self.store, digest, octets).await?;
         }
         Ok(())
     }
@@ -379,7 +385,7 @@ impl Packs {
         digests: impl Iterator<Item = &'a str>,
     ) -> Result<(), StoreError> {
         for digest in digests {
-            self.store.drop_unreferenced(digest).await?;
+            run_store::storage::drop_unreferenced(&self.store, digest).await?;
         }
         if let Some(storage) = &self.storage {
             storage.forget_usage(tenant);
@@ -393,7 +399,7 @@ impl Packs {
             return Ok(());
         };
         let pack = &candidate.pack;
-        let installs = self.store.installs(tenant).await;
+        let installs = run_store::inventory::installs(&self.store, tenant).await;
         let is_installed = installs
             .map_err(|cause| internal(&cause))?
             .iter()
@@ -423,7 +429,7 @@ impl Packs {
         let Some(storage) = &self.storage else {
             return Ok(());
         };
-        let known = self.store.suite(tenant, id, version).await;
+        let known = run_store::inventory::suite(&self.store, tenant, id, version).await;
         let known = known.map_err(|cause| internal(&cause))?;
         if known.is_some_and(|known| known.digest == digest) {
             return Ok(());
@@ -445,7 +451,8 @@ impl Packs {
         for _ in 0..ATTEMPTS {
             let seen = self.out_of_service(tenant, pack).await?;
             let digests = self.digests_of(tenant, pack).await?;
-            let removed = self.store.remove(tenant, &pack.name, &version, &seen);
+            let removed =
+                run_store::inventory::remove(&self.store, tenant, &pack.name, &version, &seen);
             match removed.await {
                 Ok(true) => {
                     let dropped = self.drop_octets(tenant, digests.iter().map(String::as_str));
@@ -469,8 +476,8 @@ impl Packs {
 
     /// The digests of a pack and of its suites.
     async fn digests_of(&self, tenant: &TenantId, pack: &PackId) -> Result<Vec<String>, Problem> {
-        let installs = self.store.installs(tenant).await;
-        let suites = self.store.suites(tenant).await;
+        let installs = run_store::inventory::installs(&self.store, tenant).await;
+        let suites = run_store::inventory::suites(&self.store, tenant).await;
         let (version, origin) = (pack.version.to_string(), pack.to_string());
         let packs = installs
             .map_err(|cause| internal(&cause))?
@@ -501,7 +508,7 @@ impl Packs {
             .flat_map(|facts| &facts.agents);
         for agent in agents {
             let id = AgentId::from(agent.agent_id.as_str());
-            let deployed = self.store.deployments(tenant, &id).await;
+            let deployed = deployment_store::deployments(&self.store, tenant, &id).await;
             let (lifecycle, revision) = deployed.map_err(|cause| internal(&cause))?;
             if lifecycle.is_in_service(&pack.version) {
                 return Err(Problem::new(
@@ -519,9 +526,7 @@ impl Packs {
     /// # Errors
     /// An internal error.
     pub async fn list(&self, tenant: &TenantId) -> Result<Vec<PackFacts>, Problem> {
-        let records = self
-            .store
-            .installs(tenant)
+        let records = run_store::inventory::installs(&self.store, tenant)
             .await
             .map_err(|cause| internal(&cause))?;
         records
@@ -600,13 +605,16 @@ impl Packs {
         };
         let octets = [(record.digest.as_str(), octets)];
         let added = self
-            .with_octets(tenant, &octets, self.store.add_suite(&record))
+            .with_octets(
+                tenant,
+                &octets,
+                run_store::inventory::add_suite(&self.store, &record),
+            )
             .await;
-        let used = self
-            .store
-            .suite(tenant, &record.suite_id, &record.version)
-            .await
-            .map_err(|cause| ImportError::Problem(internal(&cause)))?;
+        let used =
+            run_store::inventory::suite(&self.store, tenant, &record.suite_id, &record.version)
+                .await
+                .map_err(|cause| ImportError::Problem(internal(&cause)))?;
         match added {
             Ok(()) => Ok(used.unwrap_or(record)),
             Err(StoreError::Exists(_)) => {
@@ -632,8 +640,7 @@ impl Packs {
     /// # Errors
     /// An internal error.
     pub async fn suites(&self, tenant: &TenantId) -> Result<Vec<SuiteRecord>, Problem> {
-        self.store
-            .suites(tenant)
+        run_store::inventory::suites(&self.store, tenant)
             .await
             .map_err(|cause| internal(&cause))
     }
@@ -648,9 +655,9 @@ impl Packs {
         suite_id: &str,
         version: &str,
     ) -> Result<(), Problem> {
-        let known = self.store.suite(tenant, suite_id, version).await;
+        let known = run_store::inventory::suite(&self.store, tenant, suite_id, version).await;
         let known = known.map_err(|cause| internal(&cause))?;
-        match self.store.remove_suite(tenant, suite_id, version).await {
+        match run_store::inventory::remove_suite(&self.store, tenant, suite_id, version).await {
             Ok(true) => {
                 let digest = known.as_ref().map(|suite| suite.digest.as_str());
                 let dropped = self.drop_octets(tenant, digest.into_iter());

@@ -15,6 +15,7 @@ use crate::host::ports::clock::Clock;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
 use crate::runs::ports::inventory::InstallRecord;
+use crate::runs::store as run_store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_openwop::pack::RegistryDiscovery;
 use touchstone_packs::rules::archive;
@@ -213,7 +214,7 @@ impl Publications {
     async fn of_pack(&self, name: &str) -> Result<Vec<Release>, Problem> {
         well_formed(name)?;
         let tenant = &self.publication.tenant;
-        let installs = self.store.installs_of(tenant, name).await;
+        let installs = run_store::inventory::installs_of(&self.store, tenant, name).await;
         let releases = self.published(installs.map_err(|cause| internal(&cause))?)?;
         if releases.is_empty() {
             return Err(not_published(name));
@@ -246,7 +247,7 @@ impl Publications {
         {
             return Ok(releases.clone());
         }
-        let installs = self.store.installs(&self.publication.tenant).await;
+        let installs = run_store::inventory::installs(&self.store, &self.publication.tenant).await;
         let installs = installs.map_err(|cause| internal(&cause))?;
         let releases: Arc<[Release]> = self.published(installs)?.into();
         *known = Some((now, releases.clone()));
@@ -275,7 +276,7 @@ impl Publications {
     }
 
     async fn octets(&self, release: &Release) -> Result<Bytes, Problem> {
-        let octets = self.store.get(&release.facts.integrity).await;
+        let octets = run_store::blobs::get(&self.store, &release.facts.integrity).await;
         octets
             .map_err(|cause| internal(&cause))?
             .ok_or_else(|| missing(release))
@@ -293,7 +294,7 @@ impl Publications {
         if let Some(manifest) = self.manifests.get(digest).await {
             return Ok(Some(manifest));
         }
-        let octets = self.store.get(digest).await;
+        let octets = run_store::blobs::get(&self.store, digest).await;
         let Some(octets) = octets.map_err(|cause| internal(&cause))? else {
             return Ok(None);
         };

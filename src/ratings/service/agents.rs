@@ -7,6 +7,7 @@ use crate::ratings::ports::Position;
 use crate::ratings::ports::agents::{AgentNumber, AgentRecord};
 use crate::ratings::ports::assessments::AssessmentRecord;
 use crate::ratings::service::{Aaaf, Member, changed_meanwhile, is_id, not_there};
+use crate::ratings::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::KeyId;
 use touchstone_ratings::rules::agent::{Change, Enrolment, Profile, Status};
@@ -44,7 +45,7 @@ impl Aaaf {
             updated_at: now,
             revision: 0,
         };
-        let added = self.store.add_agent(member.organization.number, &agent);
+        let added = store::agents::add_agent(&self.store, member.organization.number, &agent);
         match added.await {
             Ok(()) => Ok(agent),
             Err(StoreError::Exists(_)) => Err(named_already()),
@@ -60,7 +61,7 @@ impl Aaaf {
         if !is_id(id) {
             return Err(not_there("agent"));
         }
-        let agent = self.store.agent(member.organization.number, id).await;
+        let agent = store::agents::agent(&self.store, member.organization.number, id).await;
         let agent = agent.map_err(|cause| internal(&cause))?;
         agent.ok_or_else(|| not_there("agent"))
     }
@@ -91,7 +92,7 @@ impl Aaaf {
         if !is_id(id) {
             return Ok(None);
         }
-        let agent = self.store.agent(member.organization.number, id).await;
+        let agent = store::agents::agent(&self.store, member.organization.number, id).await;
         let agent = agent.map_err(|cause| internal(&cause))?;
         Ok(agent.map(|agent| agent.number))
     }
@@ -108,7 +109,7 @@ impl Aaaf {
         limit: u32,
     ) -> Result<Vec<AgentRecord>, Problem> {
         let organization = member.organization.number;
-        let agents = self.store.agents(organization, status, after, limit);
+        let agents = store::agents::agents(&self.store, organization, status, after, limit);
         agents.await.map_err(|cause| internal(&cause))
     }
 
@@ -216,9 +217,8 @@ impl Aaaf {
         let Some(wanted) = &profile.openwop_agent else {
             return Ok(());
         };
-        let others = self
-            .store
-            .agents_standing_for(member.organization.number, &wanted.id);
+        let others =
+            store::agents::agents_standing_for(&self.store, member.organization.number, &wanted.id);
         let others = others.await.map_err(|cause| internal(&cause))?;
         let taken = others.iter().any(|other| {
             let theirs = other.profile.openwop_agent.as_ref();
@@ -242,7 +242,7 @@ impl Aaaf {
         mut agent: AgentRecord,
     ) -> Result<AgentRecord, Problem> {
         agent.updated_at = self.clock.now();
-        let kept = self.store.change_agent(member.organization.number, &agent);
+        let kept = store::agents::change_agent(&self.store, member.organization.number, &agent);
         match kept.await {
             Ok(()) => Ok(agent),
             Err(StoreError::Exists(_)) => Err(named_already()),

@@ -18,6 +18,7 @@ use crate::ratings::service::assessments::{needs_review, too_little, uncollected
 use crate::ratings::service::collection::{About, collect};
 use crate::ratings::service::issuer::{Keeps, NotIssued};
 use crate::ratings::service::{Aaaf, Member, is_id, not_there};
+use crate::ratings::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TenantId;
 use touchstone_ratings::rules::appeal::{Override, Rerating, Resolution, is_in_time};
@@ -75,7 +76,7 @@ impl Aaaf {
         };
         let decision = self.decided(&member.caller, "appeals:file", &record.id);
         let tenant = &member.organization.tenant;
-        match self.store.file_appeal(&record, tenant, &decision).await {
+        match store::appeals::file_appeal(&self.store, &record, tenant, &decision).await {
             Ok(()) => Ok(record),
             Err(StoreError::Exists(_)) => Err(Problem::new(
                 ErrorCode::AppealOpen,
@@ -93,10 +94,8 @@ impl Aaaf {
         filing: &Filing,
     ) -> Result<(), Problem> {
         let (organization, id) = (assessment.organization, &assessment.id);
-        let earlier = self
-            .store
-            .appeals(organization, id, None, MOST_LISTED)
-            .await;
+        let earlier =
+            store::appeals::appeals(&self.store, organization, id, None, MOST_LISTED).await;
         let earlier = earlier.map_err(|cause| internal(&cause))?;
         let often = filing.dimensions.iter().find(|dimension| {
             let of_it = earlier.iter();
@@ -132,7 +131,7 @@ impl Aaaf {
             return Err(not_there("appeal"));
         }
         let organization = member.organization.number;
-        let found = self.store.appeal(organization, &assessment.id, id).await;
+        let found = store::appeals::appeal(&self.store, organization, &assessment.id, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
         found.ok_or_else(|| not_there("appeal"))
     }
@@ -150,9 +149,8 @@ impl Aaaf {
     ) -> Result<Vec<AppealRecord>, Problem> {
         let assessment = self.assessment(member, assessment).await?;
         let organization = member.organization.number;
-        let found = self
-            .store
-            .appeals(organization, &assessment.id, after, limit);
+        let found =
+            store::appeals::appeals(&self.store, organization, &assessment.id, after, limit);
         found.await.map_err(|cause| internal(&cause))
     }
 
@@ -236,7 +234,7 @@ impl Aaaf {
     ) -> Result<(), Problem> {
         let decision = self.decided(&member.caller, action, &appeal.id);
         let tenant = &member.organization.tenant;
-        let handled = self.store.handle_appeal(appeal, None, tenant, &decision);
+        let handled = store::appeals::handle_appeal(&self.store, appeal, None, tenant, &decision);
         match handled.await {
             Ok(()) => Ok(()),
             Err(StoreError::Stale) => Err(resolved_already()),
@@ -253,7 +251,7 @@ impl Aaaf {
         mut appeal: AppealRecord,
     ) -> Result<AppealRecord, Problem> {
         let number = assessment.organization;
-        let before = self.store.accepted_appeals(number, &assessment.id).await;
+        let before = store::appeals::accepted_appeals(&self.store, number, &assessment.id).await;
         let before = before.map_err(|cause| internal(&cause))?;
         let resolutions: Vec<Resolution> = before
             .iter()
@@ -269,7 +267,7 @@ impl Aaaf {
         let changed = old.changed(&new);
         let result = serde_json::to_value(&rating).map_err(|cause| internal(&cause))?;
         let finding = amended(assessment, &new, result).ok_or_else(resolved_already)?;
-        let stands = self.store.badge_of(number, &assessment.id).await;
+        let stands = store::badges::badge_of(&self.store, number, &assessment.id).await;
         let stands = stands.map_err(|cause| internal(&cause))?;
         let revoked = stands.filter(|it| it.state == BadgeState::Issued && !changed.is_empty());
         let now = self.clock.now();
@@ -380,9 +378,14 @@ impl Accepting<'_> {
             revoked: self.revoked.map(|badge| (badge, &self.revocation)),
             issued,
         };
-        self.store
-            .handle_appeal(self.appeal, Some(amended), self.tenant, &self.decision)
-            .await
+        store::appeals::handle_appeal(
+            self.store,
+            self.appeal,
+            Some(amended),
+            self.tenant,
+            &self.decision,
+        )
+        .await
     }
 }
 

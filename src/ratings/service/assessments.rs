@@ -20,6 +20,7 @@ use crate::ratings::ports::organizations::OrganizationNumber;
 use crate::ratings::service::collection::{About, CHUNK, CollectError, collect};
 use crate::ratings::service::issuer::{Keeps, NotIssued};
 use crate::ratings::service::{Aaaf, Member, config, is_id, not_there, stress_tests};
+use crate::ratings::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TenantId;
 use touchstone_ratings::rules::badge::Unissuable;
@@ -125,7 +126,7 @@ impl Aaaf {
             started_at: None,
             ended_at: None,
         };
-        match self.store.add_assessment(&record).await {
+        match store::assessments::add_assessment(&self.store, &record).await {
             Ok(()) => {}
             Err(StoreError::Exists(_)) => {
                 let refusal = Problem::new(
@@ -157,7 +158,8 @@ impl Aaaf {
                 agent: Some(other.agent_number),
                 stage: Some(stage),
             };
-            let found = self.store.assessments(other.organization, filter, None, 1);
+            let found =
+                store::assessments::assessments(&self.store, other.organization, filter, None, 1);
             let found = found.await.map_err(|cause| internal(&cause))?;
             let of_command = |it: &AssessmentRecord| it.asked.command.is_some();
             if let Some(found) = found.into_iter().find(of_command) {
@@ -259,7 +261,8 @@ impl Aaaf {
         if !is_id(id) {
             return Err(not_there("assessment"));
         }
-        let found = self.store.assessment(member.organization.number, id).await;
+        let found =
+            store::assessments::assessment(&self.store, member.organization.number, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
         found.ok_or_else(|| not_there("assessment"))
     }
@@ -286,7 +289,8 @@ impl Aaaf {
             filter.agent = Some(number);
         }
         let organization = member.organization.number;
-        let found = self.store.assessments(organization, filter, after, limit);
+        let found =
+            store::assessments::assessments(&self.store, organization, filter, after, limit);
         found.await.map_err(|cause| internal(&cause))
     }
 
@@ -332,7 +336,7 @@ impl Aaaf {
             return Err(no_review_due());
         };
         let organization = member.organization.number;
-        let withheld = self.store.badge_of(organization, id).await;
+        let withheld = store::badges::badge_of(&self.store, organization, id).await;
         let withheld = withheld.map_err(|cause| internal(&cause))?;
         let action = match review.verdict {
             Verdict::Approve => "assessments:approve",
@@ -411,15 +415,15 @@ struct Reviewing<'a> {
 
 impl Reviewing<'_> {
     async fn with(&self, badge: Option<&BadgeRecord>) -> Result<(), StoreError> {
-        self.store
-            .review_assessment(
-                self.assessment,
-                self.reviewed,
-                badge,
-                self.tenant,
-                self.decision,
-            )
-            .await
+        store::assessments::review_assessment(
+            self.store,
+            self.assessment,
+            self.reviewed,
+            badge,
+            self.tenant,
+            self.decision,
+        )
+        .await
     }
 }
 

@@ -25,6 +25,7 @@ use crate::ratings::service::badges::is_rejected;
 use crate::ratings::service::collection::{About, CollectError, Collected, collect};
 use crate::ratings::service::issuer::{Issuer, Keeps, NotIssued};
 use crate::ratings::service::stress_tests::{Bench, Standing};
+use crate::ratings::store;
 use touchstone_kit::error::Problem;
 use touchstone_ratings::rules::assessment::Uncertified;
 use touchstone_ratings::rules::calibration::{BadgeDecision, Calibration, Scores, calibrate};
@@ -88,8 +89,7 @@ struct Ending<'a> {
 impl Ending<'_> {
     async fn with(&self, badge: Option<&BadgeRecord>) -> Result<(), StoreError> {
         let (id, fence) = (&self.claim.record.id, self.claim.fence);
-        self.store
-            .end_assessment(id, fence, self.finding, badge, self.now)
+        store::assessments::end_assessment(self.store, id, fence, self.finding, badge, self.now)
             .await
     }
 }
@@ -132,8 +132,7 @@ impl Leased for Assessor {
             return Ok(None);
         }
         let (lease, now) = (self.settings.lease, self.clock.now());
-        self.store
-            .claim_assessment(&self.owner, own.as_deref(), lease, now)
+        store::assessments::claim_assessment(&self.store, &self.owner, own.as_deref(), lease, now)
             .await
     }
 
@@ -190,7 +189,8 @@ impl Assessor {
                 Standing::Running => {
                     // A later check continues with it; other assessments proceed in the meantime.
                     let wait = self.settings.poll * waits(claim);
-                    self.store.park_assessment(&record.id, fence, wait).await?;
+                    store::assessments::park_assessment(&self.store, &record.id, fence, wait)
+                        .await?;
                     return Ok(Left::Waiting);
                 }
                 Standing::Failed(finding) => (*finding).into(),
@@ -232,7 +232,7 @@ impl Assessor {
             // active.
             Err(NotIssued::Hindered) => {
                 let (id, wait) = (&claim.record.id, self.settings.poll);
-                self.store.park_assessment(id, claim.fence, wait).await?;
+                store::assessments::park_assessment(&self.store, id, claim.fence, wait).await?;
                 Ok(Left::Waiting)
             }
             Err(cause) => {
@@ -283,10 +283,12 @@ impl Assessor {
             };
         let (mut calibration, mut draft, mut uncertified) = (None, None, None);
         if let Scored::Rating(rating) = &scored {
-            let before = self
-                .store
-                .last_rating(record.agent_number, record.created_at)
-                .await?;
+            let before = store::assessments::last_rating(
+                &self.store,
+                record.agent_number,
+                record.created_at,
+            )
+            .await?;
             let settled = self.settled(before.clone()).await?;
             let compared = calibrated(record, settled.as_ref(), rating, &config)?;
             calibration = Some(compared.under(config.rules.review_policy));
@@ -331,7 +333,7 @@ impl Assessor {
                 break;
             }
             let (agent, before) = (rating.agent_number, rating.created_at);
-            last = self.store.last_rating(agent, before).await?;
+            last = store::assessments::last_rating(&self.store, agent, before).await?;
         }
         Ok(last)
     }
@@ -349,7 +351,7 @@ impl Assessor {
             Err(why) => return Ok(Some(why)),
         };
         let (organization, agent) = (record.organization, record.agent_number);
-        let collected = self.store.is_collected_by(organization, agent, since);
+        let collected = store::events::is_collected_by(&self.store, organization, agent, since);
         let days = config.rules.assessment_window_days;
         Ok((!collected.await?).then_some(Uncertified::Collection { days, since }))
     }

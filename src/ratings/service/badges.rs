@@ -21,6 +21,7 @@ use crate::ratings::ports::badges::{
 use crate::ratings::ports::organizations::OrganizationRecord;
 use crate::ratings::service::issuer::Issuer;
 use crate::ratings::service::{Aaaf, Member, is_id, not_there};
+use crate::ratings::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_ratings::credential::baking::{png, svg};
 use touchstone_ratings::credential::did::{DidDocument, multibase};
@@ -206,8 +207,8 @@ impl Aaaf {
         if !is_id(id) {
             return Err(nothing());
         }
-        let found = match self.store.badge(id).await {
-            Ok(None) => self.store.newest_badge(id).await,
+        let found = match store::badges::badge(&self.store, id).await {
+            Ok(None) => store::badges::newest_badge(&self.store, id).await,
             found => found,
         };
         let (badge, organization) = found
@@ -387,7 +388,7 @@ impl Aaaf {
     /// The store failed.
     pub async fn is_appealed(&self, seen: &Seen) -> Result<bool, Problem> {
         let assessment = seen.badge.badge.assessment_id.to_string();
-        let appealed = self.store.is_appealed(&assessment).await;
+        let appealed = store::appeals::is_appealed(&self.store, &assessment).await;
         appealed.map_err(|cause| internal(&cause))
     }
 
@@ -404,13 +405,14 @@ impl Aaaf {
     async fn looked_up(&self, seen: &Seen) -> Result<Since, StoreError> {
         let (badge, organization) = (&seen.badge, seen.badge.organization);
         let id = badge.badge.agent.id.to_string();
-        let agent = self.store.agent(organization, &id).await?;
+        let agent = store::agents::agent(&self.store, organization, &id).await?;
         let mut since = Since {
             newer: None,
             archived: agent.is_some_and(|it| it.archived),
         };
         let own = badge.badge.assessment_id.to_string();
-        let Some(own) = self.store.assessment(organization, &own).await? else {
+        let Some(own) = store::assessments::assessment(&self.store, organization, &own).await?
+        else {
             return Ok(since);
         };
         let last = self.standing_rating(badge.agent).await?;
@@ -425,7 +427,7 @@ impl Aaaf {
     ) -> Result<Option<AssessmentRecord>, StoreError> {
         let mut before = Timestamp::MAX;
         for _ in 0..MOST_REJECTED {
-            match self.store.last_rating(agent, before).await? {
+            match store::assessments::last_rating(&self.store, agent, before).await? {
                 Some(rejected) if is_rejected(&rejected) => before = rejected.created_at,
                 last => return Ok(last),
             }
@@ -470,10 +472,9 @@ impl Aaaf {
         };
         let mut decision = self.decided(&member.caller, "badges:revoke", id);
         decision.reasons.push(reason.as_str().to_owned());
-        let revoked = self
-            .store
-            .revoke_badge(&badge, &revocation, &organization, &decision)
-            .await;
+        let revoked =
+            store::badges::revoke_badge(&self.store, &badge, &revocation, &organization, &decision)
+                .await;
         match revoked {
             Ok(()) => {}
             Err(StoreError::Stale) => return Err(taken()),
@@ -497,7 +498,7 @@ impl Aaaf {
         if !is_id(id) {
             return Err(nothing());
         }
-        let found = self.store.badge(id).await;
+        let found = store::badges::badge(&self.store, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
         let own = |(badge, _): &(BadgeRecord, OrganizationRecord)| {
             badge.organization == member.organization.number
@@ -512,7 +513,7 @@ impl Aaaf {
     /// The host failed.
     pub async fn status_list(&self, number: i64) -> Result<Option<Bytes>, Problem> {
         let number = StatusListNumber(number);
-        let list = self.store.status_list(number).await;
+        let list = store::badges::status_list(&self.store, number).await;
         let Some(list) = list.map_err(|cause| internal(&cause))? else {
             return Ok(None);
         };
@@ -530,7 +531,8 @@ impl Aaaf {
     }
 
     async fn signed(&self, list: &StatusListRecord, now: Timestamp) -> Result<SignedList, Problem> {
-        let owner = self.store.organization_numbered(list.organization).await;
+        let owner =
+            store::organizations::organization_numbered(&self.store, list.organization).await;
         let owner = owner
             .map_err(|cause| internal(&cause))?
             .ok_or_else(|| not_there("status list"))?;
@@ -541,7 +543,7 @@ impl Aaaf {
             .map_err(|cause| internal(&cause))?;
         // Read the bits after the number of changes: a revocation in between is then included, at
         // the cost of one extra signature.
-        let revoked = self.store.revoked_bits(list.number).await;
+        let revoked = store::badges::revoked_bits(&self.store, list.number).await;
         let revoked = revoked.map_err(|cause| internal(&cause))?;
         let url = status_list::address(&list.base_url, list.number.0);
         let signed = move || {
@@ -573,7 +575,7 @@ impl Aaaf {
         if !is_id(organization) {
             return Err(nothing());
         }
-        let found = self.store.organization(organization).await;
+        let found = store::organizations::organization(&self.store, organization).await;
         let organization = found
             .map_err(|cause| internal(&cause))?
             .ok_or_else(nothing)?;

@@ -15,6 +15,7 @@ use crate::ratings::ports::events::{
     EventRecord, EvidenceOf, PROJECTED as JUDGED_HERE, TaskPosition,
 };
 use crate::ratings::ports::organizations::OrganizationNumber;
+use crate::ratings::store;
 use touchstone_ratings::rules::Event;
 use touchstone_ratings::rules::appeal::OverrideFault;
 use touchstone_ratings::rules::evidence::Entitlement;
@@ -104,9 +105,9 @@ pub async fn collect<S: Send + 'static>(
     let (mut read, mut own) = (0, 0);
     loop {
         let organization = about.organization;
-        let page = store
-            .events_by_task(organization, evidence, after.as_ref(), PAGE)
-            .await?;
+        let page =
+            store::events::events_by_task(store, organization, evidence, after.as_ref(), PAGE)
+                .await?;
         let Some(last) = page.last() else { break };
         after = Some(TaskPosition {
             task: task_of(last).to_owned(),

@@ -11,6 +11,7 @@ use crate::ratings::ports::assessments::AssessmentRecord;
 use crate::ratings::ports::events::EventRecord;
 use crate::ratings::service::appeals::{evidence_until, found};
 use crate::ratings::service::{Aaaf, Member};
+use crate::ratings::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_ratings::rules::calibration::Scores;
@@ -78,11 +79,12 @@ impl Aaaf {
         correction: Correction<'_>,
     ) -> Result<Option<AssessmentRecord>, StoreError> {
         let id = projection::judgment_id(correction.run.as_str(), correction.sequence);
-        let event = self.store.event(member.organization.number, &id).await?;
+        let event = store::events::event(&self.store, member.organization.number, &id).await?;
         let Some(event) = event else {
             return Ok(None);
         };
-        let last = self.store.last_rating(event.agent_number, self.clock.now());
+        let last =
+            store::assessments::last_rating(&self.store, event.agent_number, self.clock.now());
         Ok(last.await?.filter(|it| counts(it, &event)))
     }
 }

@@ -22,6 +22,7 @@ use crate::host::service::vault::Vault;
 use crate::host::store::database::Database;
 use crate::host::telemetry::names;
 use crate::ratings::ports::notices::{Attempted, DueDelivery, NoticeClaim, NoticeWebhook};
+use crate::ratings::store;
 use crate::runs::ports::webhooks::Undelivered;
 use touchstone_kit::retry_after::retry_after;
 use touchstone_kit::sealing::owner;
@@ -72,9 +73,7 @@ impl Leased for Deliverer {
 
     async fn claim(&self) -> Result<Option<NoticeClaim>, StoreError> {
         let Means { store, clock, .. } = &self.means;
-        store
-            .claim_notice_webhook(&self.owner, LEASE, clock.now())
-            .await
+        store::notices::claim_notice_webhook(store, &self.owner, LEASE, clock.now()).await
     }
 
     fn id(claim: &NoticeClaim) -> &str {
@@ -87,7 +86,7 @@ impl Leased for Deliverer {
         shutdown: &CancellationToken,
     ) -> Result<(), Failure> {
         self.serve(&claim, shutdown).await?;
-        self.means.store.release_notice_webhook(&claim).await?;
+        store::notices::release_notice_webhook(&self.means.store, &claim).await?;
         Ok(())
     }
 }
@@ -113,11 +112,11 @@ impl Deliverer {
         let ends = self.means.clock.uptime() + TURN;
         loop {
             let now = self.means.clock.now();
-            let due = store.due_deliveries(claim, now, TOGETHER).await?;
+            let due = store::notices::due_deliveries(store, claim, now, TOGETHER).await?;
             if due.is_empty() {
                 // The due deliveries may have been deleted. Recording no attempts updates the
                 // webhook's due time.
-                store.attempted(claim, &[], &health, LEASE).await?;
+                store::notices::attempted(store, claim, &[], &health, LEASE).await?;
                 return Ok(());
             }
             let attempts = due
@@ -128,7 +127,7 @@ impl Deliverer {
                 health = health.after(outcome, attempt.at);
                 attempted.push(attempt);
             }
-            store.attempted(claim, &attempted, &health, LEASE).await?;
+            store::notices::attempted(store, claim, &attempted, &health, LEASE).await?;
             if let Some((why, _)) = health.disabled {
                 warn!(
                     webhook_id = claim.webhook.id,

@@ -13,6 +13,8 @@ use crate::ratings::ports::events::{
     EventFilter, EventPosition, EventRecord, NewEvent, Origin, PROJECTED as JUDGED_HERE,
 };
 use crate::ratings::service::{Aaaf, Member, is_id};
+use crate::ratings::store;
+use crate::runs::store as run_store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_ratings::rules::evidence::{
     Batch, Bounds, Data, Event, EventType, RETENTION_DAYS, Recorder, Refusal, Sound, judge,
@@ -148,7 +150,7 @@ impl Aaaf {
         if let Fate::Conflict(why) = fate {
             return Err(Problem::new(ErrorCode::Conflict, *why).with("id", id.as_str()));
         }
-        let event = self.store.event(member.organization.number, id).await;
+        let event = store::events::event(&self.store, member.organization.number, id).await;
         let event = event.map_err(|cause| internal(&cause))?;
         Ok(Recorded {
             event: event.ok_or_else(nothing_recorded)?,
@@ -181,7 +183,7 @@ impl Aaaf {
             };
             filter.agent = Some(agent);
         }
-        let events = self.store.events(organization, &filter, after, limit);
+        let events = store::events::events(&self.store, organization, &filter, after, limit);
         events.await.map_err(|cause| internal(&cause))
     }
 
@@ -192,10 +194,8 @@ impl Aaaf {
             .filter_map(|it| it.get("agent_id")?.as_str());
         let named: BTreeSet<&str> = named.filter(|id| is_id(id)).collect();
         let named: Vec<&str> = named.into_iter().collect();
-        let known = self
-            .store
-            .known_agents(member.organization.number, &named)
-            .await;
+        let known =
+            store::agents::known_agents(&self.store, member.organization.number, &named).await;
         let known = known.map_err(|cause| internal(&cause))?;
         let is_known = |id: &str| known.contains_key(id);
         let is_closed = |id: &str| known.get(id).is_some_and(|agent| agent.closed);
@@ -230,7 +230,8 @@ impl Aaaf {
             return Ok(Recorder::Agent);
         }
         if principal.starts_with(GRADER) {
-            let found = self.store.calibration(&caller.tenant, principal).await;
+            let found =
+                run_store::calibrations::calibration(&self.store, &caller.tenant, principal).await;
             let found = found.map_err(|cause| internal(&cause))?;
             let doubt = doubt(found.as_ref(), MIN_AGREEMENT, self.clock.now());
             return Ok(match doubt {
@@ -249,9 +250,8 @@ impl Aaaf {
     /// Whether a member's key belongs to an agent of the organization.
     pub(super) async fn is_agents_key(&self, member: &Member) -> Result<bool, Problem> {
         let (organization, caller) = (member.organization.number, &member.caller);
-        let found = self
-            .store
-            .is_agent(organization, &caller.principal, &caller.key_id);
+        let found =
+            store::agents::is_agent(&self.store, organization, &caller.principal, &caller.key_id);
         found.await.map_err(|cause| internal(&cause))
     }
 
@@ -276,9 +276,8 @@ impl Aaaf {
             let number = agents.get(agent).ok_or_else(nothing_recorded)?.number;
             let tasks: Vec<&str> = tasks.into_iter().collect();
             let organization = member.organization.number;
-            let judged = self
-                .store
-                .assigned_by(organization, number, JUDGED_HERE, &tasks);
+            let judged =
+                store::events::assigned_by(&self.store, organization, number, JUDGED_HERE, &tasks);
             let judged = judged.await.map_err(|cause| internal(&cause))?;
             settled.extend(judged.into_iter().map(|task| (agent.to_owned(), task)));
         }
@@ -307,7 +306,8 @@ impl Aaaf {
         }
         let named: Vec<&str> = named.into_iter().collect();
         let organization = member.organization.number;
-        let under_way = self.store.assessments_under_way(organization, &named);
+        let under_way =
+            store::assessments::assessments_under_way(&self.store, organization, &named);
         let under_way = under_way.await.map_err(|cause| internal(&cause))?;
         let is_stray = |event: &Event| match &event.assessment_id {
             None => false,
@@ -355,13 +355,14 @@ impl Aaaf {
             recorder: judged.recorder,
             principal: &member.caller.principal,
         };
-        let recorded = self.store.record_events(organization, &events, origin, now);
+        let recorded =
+            store::events::record_events(&self.store, organization, &events, origin, now);
         let recorded = recorded.await.map_err(|cause| internal(&cause))?;
         let there = events.iter().zip(&recorded).filter(|(_, new)| !**new);
         let there: Vec<&str> = there.map(|(event, _)| event.id.as_str()).collect();
         let mut earlier = HashMap::new();
         if !there.is_empty() {
-            let found = self.store.events_named(organization, &there).await;
+            let found = store::events::events_named(&self.store, organization, &there).await;
             let found = found.map_err(|cause| internal(&cause))?;
             earlier.extend(found.into_iter().map(|it| (it.id.clone(), it)));
         }

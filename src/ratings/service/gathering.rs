@@ -19,6 +19,8 @@ use crate::ratings::ports::organizations::OrganizationNumber;
 use crate::ratings::ports::profiles::{Gathered, LeftOut, RunsOf};
 use crate::ratings::service::projected::projected;
 use crate::ratings::service::{Aaaf, Member};
+use crate::ratings::store;
+use crate::runs::store as run_store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_ratings::rules::agent::{OpenwopAgent, Status};
@@ -146,9 +148,13 @@ impl Aaaf {
         let organization = member.organization.number;
         let mut after = None;
         loop {
-            let page =
-                self.store
-                    .agents(organization, Some(Status::Active), after.as_ref(), AGENTS);
+            let page = store::agents::agents(
+                &self.store,
+                organization,
+                Some(Status::Active),
+                after.as_ref(),
+                AGENTS,
+            );
             let page = page.await.map_err(|cause| internal(&cause))?;
             let Some(last) = page.last() else {
                 return Ok(());
@@ -197,10 +203,9 @@ impl Aaaf {
         };
         let (organization, mut after) = (subject.organization, 0);
         loop {
-            let page = self
-                .store
-                .runs_to_gather(organization, which, after, PAGE)
-                .await?;
+            let page =
+                store::profiles::runs_to_gather(&self.store, organization, which, after, PAGE)
+                    .await?;
             let Some(last) = page.last() else { break };
             after = last.number;
             for ended in &page {
@@ -214,10 +219,9 @@ impl Aaaf {
         }
         let room =
             MOST_NAMED.saturating_sub(u32::try_from(tally.skipped.len()).unwrap_or(u32::MAX));
-        let left_out = self
-            .store
-            .left_out(organization, subject.agent.number, room)
-            .await?;
+        let left_out =
+            store::profiles::left_out(&self.store, organization, subject.agent.number, room)
+                .await?;
         let named = left_out.into_iter().map(|(run_id, reason)| LeftOutRun {
             run_id,
             reason: reason.as_str(),
@@ -229,14 +233,14 @@ impl Aaaf {
     /// Records the events of a run and returns how many are new.
     async fn gather_run(&self, subject: Subject<'_>, run: &RunId) -> Result<usize, StoreError> {
         let store = self.store.as_ref();
-        let Some(record) = store.run_to_gather(subject.tenant, run).await? else {
+        let Some(record) = store::profiles::run_to_gather(store, subject.tenant, run).await? else {
             return Ok(0);
         };
         let Some(eval) = record.spec.eval() else {
             return Ok(0);
         };
         let suite = format!("{}@{}", eval.suite_id, eval.suite_version);
-        let profile = store.profile(subject.organization, &suite).await?;
+        let profile = store::profiles::profile(store, subject.organization, &suite).await?;
         let doubted = self.doubted(subject.tenant, eval).await?;
         let made = match (profile, doubted) {
             (None, _) => Err(LeftOut::NoProfile),
@@ -266,9 +270,7 @@ impl Aaaf {
             left_out: made.map_or_else(Some, |made| made.left_out),
         };
         // Mark the run last: lost work is then repeated, and repeating it changes nothing.
-        store
-            .gathered(subject.organization, &gathered, self.clock.now())
-            .await?;
+        store::profiles::gathered(store, subject.organization, &gathered, self.clock.now()).await?;
         Ok(new)
     }
 }
@@ -284,11 +286,12 @@ impl Aaaf {
         let Some(judge) = &eval.judge else {
             return Ok(Some(HashSet::new()));
         };
-        let found = self.store.calibration(tenant, &judge.identity).await?;
+        let found =
+            run_store::calibrations::calibration(&self.store, tenant, &judge.identity).await?;
         if doubt(found.as_ref(), MIN_AGREEMENT, self.clock.now()).is_none() {
             return Ok(Some(HashSet::new()));
         }
-        let octets = self.store.get(&eval.suite_digest).await?;
+        let octets = run_store::blobs::get(&self.store, &eval.suite_digest).await?;
         let document = octets.and_then(|octets| read_suite(KINDS, &octets).ok());
         Ok(document.map(|it| {
             let tasks = it.suite.tasks.into_iter();
@@ -307,7 +310,7 @@ pub(super) async fn is_taken(
 ) -> Result<bool, StoreError> {
     for batch in events.chunks(BATCH) {
         let ids: Vec<&str> = batch.iter().map(|event| event.id.as_str()).collect();
-        if store.is_taken(organization, PROJECTED, &ids).await? {
+        if store::events::is_taken(store, organization, PROJECTED, &ids).await? {
             return Ok(true);
         }
     }
@@ -323,9 +326,8 @@ pub(super) async fn keep(
 ) -> Result<usize, StoreError> {
     let mut new = 0;
     for batch in events.chunks(BATCH) {
-        let recorded = store
-            .record_events(organization, batch, ORIGIN, now)
-            .await?;
+        let recorded =
+            store::events::record_events(store, organization, batch, ORIGIN, now).await?;
         new += recorded.into_iter().filter(|new| *new).count();
     }
     Ok(new)

@@ -13,6 +13,7 @@ use crate::host::service::jobs::{Replica, Shared, Turn};
 use crate::ratings::ports::agents::AgentNumber;
 use crate::ratings::ports::assessments::AssessmentRecord;
 use crate::ratings::ports::upkeep::{Ending, Looked};
+use crate::ratings::store;
 use touchstone_ratings::rules::Config;
 use touchstone_ratings::rules::evidence::RETENTION_DAYS;
 use touchstone_ratings::rules::notice::{Notice, Topic};
@@ -98,7 +99,7 @@ impl Housekeeper {
         let (now, mut told) = (turn.now, 0);
         let mut after = AgentNumber(i64::MIN);
         loop {
-            let agents = self.replica.store.every_agent(after, AGENTS).await?;
+            let agents = store::upkeep::every_agent(&self.replica.store, after, AGENTS).await?;
             let Some(last) = agents.last() else { break };
             after = last.agent;
             for agent in agents.iter().filter(|agent| !agent.retired) {
@@ -126,11 +127,8 @@ impl Housekeeper {
         let until = now.checked_add(NOTICE).unwrap_or(Timestamp::MAX);
         let (mut told, mut after) = (0, (before(now, ENDED), i64::MIN));
         while !shutdown.is_cancelled() {
-            let badges = self
-                .replica
-                .store
-                .ending_badges(after, until, AGENTS)
-                .await?;
+            let badges =
+                store::upkeep::ending_badges(&self.replica.store, after, until, AGENTS).await?;
             let Some(last) = badges.last() else { break };
             after = (last.valid_until, last.number);
             for badge in &badges {
@@ -142,7 +140,9 @@ impl Housekeeper {
                 };
                 for topic in due(&standing, u64::MAX, now, &[]) {
                     let notice = ending(badge, topic, now);
-                    let news = self.replica.store.tell(badge.organization, &notice).await?;
+                    let news =
+                        store::upkeep::tell(&self.replica.store, badge.organization, &notice)
+                            .await?;
                     told += u64::from(news);
                 }
             }
@@ -152,7 +152,9 @@ impl Housekeeper {
     }
 
     async fn look_at(&self, agent: &Looked, now: Timestamp) -> Result<bool, StoreError> {
-        let Some(last) = self.replica.store.last_rating(agent.agent, now).await? else {
+        let Some(last) =
+            store::assessments::last_rating(&self.replica.store, agent.agent, now).await?
+        else {
             return Ok(false);
         };
         let Ok(config) = Config::read(&last.asked.config) else {
@@ -167,11 +169,14 @@ impl Housekeeper {
         let threshold = config.rules.reassessment_task_threshold;
         let most = u32::try_from(threshold).unwrap_or(u32::MAX);
         let (organization, since) = (agent.organization, last.created_at);
-        let completed = self
-            .replica
-            .store
-            .completed_since(organization, agent.agent, since, most)
-            .await?;
+        let completed = store::upkeep::completed_since(
+            &self.replica.store,
+            organization,
+            agent.agent,
+            since,
+            most,
+        )
+        .await?;
         let standing = Standing {
             completed_since: u64::from(completed),
             validity: None,
@@ -182,7 +187,7 @@ impl Housekeeper {
         }
         let reason = if enough { "completed_tasks" } else { "age" };
         let notice = reassessment(&last, reason, completed, now);
-        self.replica.store.tell(organization, &notice).await
+        store::upkeep::tell(&self.replica.store, organization, &notice).await
     }
 
     /// Deletes expired data and returns how many rows.
@@ -194,7 +199,8 @@ impl Housekeeper {
         let (now, mut deleted) = (turn.now, 0);
         let long_ago = before(now, DELIVERIES);
         while !shutdown.is_cancelled() {
-            let some = self.replica.store.forget_deliveries(long_ago, ROWS).await?;
+            let some =
+                store::notices::forget_deliveries(&self.replica.store, long_ago, ROWS).await?;
             deleted += some;
             if some == 0 {
                 break;
@@ -203,11 +209,9 @@ impl Housekeeper {
         }
         let long_ago = before(now, STRESS_RESULTS);
         while !shutdown.is_cancelled() {
-            let some = self
-                .replica
-                .store
-                .forget_stress_results(long_ago, ROWS)
-                .await?;
+            let some =
+                store::stress_tests::forget_stress_results(&self.replica.store, long_ago, ROWS)
+                    .await?;
             deleted += some;
             if some == 0 {
                 break;
@@ -217,7 +221,7 @@ impl Housekeeper {
         let long_ago = before(now, SignedDuration::from_hours(24 * RETENTION_DAYS));
         let mut after = AgentNumber(i64::MIN);
         loop {
-            let agents = self.replica.store.every_agent(after, AGENTS).await?;
+            let agents = store::upkeep::every_agent(&self.replica.store, after, AGENTS).await?;
             let Some(last) = agents.last() else { break };
             after = last.agent;
             for agent in &agents {
@@ -241,11 +245,14 @@ impl Housekeeper {
         let mut deleted = 0;
         while !shutdown.is_cancelled() {
             let (organization, number) = (agent.organization, agent.agent);
-            let some = self
-                .replica
-                .store
-                .forget_evidence(organization, number, before, ROWS)
-                .await?;
+            let some = store::upkeep::forget_evidence(
+                &self.replica.store,
+                organization,
+                number,
+                before,
+                ROWS,
+            )
+            .await?;
             deleted += some;
             if some < u64::from(ROWS) {
                 break;

@@ -15,6 +15,7 @@ use crate::ratings::ports::agents::AgentRecord;
 use crate::ratings::ports::assessments::AssessmentRecord;
 use crate::ratings::ports::badges::{BadgeRecord, BadgeState, Issued, IssuerKeyRecord};
 use crate::ratings::ports::organizations::OrganizationRecord;
+use crate::ratings::store;
 use touchstone_kit::sealing::owner;
 use touchstone_packs::rules::keys::{PublicKey, SecretKey};
 use touchstone_ratings::credential::did::{DidDocument, Signatory};
@@ -173,10 +174,15 @@ impl Issuer {
     ) -> Result<BadgeRecord, NotIssued> {
         let now = self.clock.now();
         let base_url = self.place.base_url().to_owned();
-        let list = self
-            .store
-            .open_status_list(organization.number, &signatory.did, &base_url, ROOM, now)
-            .await?;
+        let list = store::badges::open_status_list(
+            &self.store,
+            organization.number,
+            &signatory.did,
+            &base_url,
+            ROOM,
+            now,
+        )
+        .await?;
         let list_url = status_list::address(&list.base_url, list.number.0);
         let mut issued = draft.clone();
         issued.state = BadgeState::Issued;
@@ -216,13 +222,14 @@ impl Issuer {
         assessment: &AssessmentRecord,
     ) -> Result<(OrganizationRecord, AgentRecord), NotIssued> {
         let number = assessment.organization;
-        let organization = self.store.organization_numbered(number).await?;
-        let agent = self.store.agent(number, &assessment.agent).await?;
+        let organization = store::organizations::organization_numbered(&self.store, number).await?;
+        let agent = store::agents::agent(&self.store, number, &assessment.agent).await?;
         organization.zip(agent).ok_or(NotIssued::Unsound)
     }
 
     async fn organization(&self, badge: &BadgeRecord) -> Result<OrganizationRecord, NotIssued> {
-        let found = self.store.organization_numbered(badge.organization).await?;
+        let found =
+            store::organizations::organization_numbered(&self.store, badge.organization).await?;
         found.ok_or(NotIssued::Unsound)
     }
 
@@ -232,7 +239,7 @@ impl Issuer {
             return Ok(key);
         }
         let key = self.fresh_key(organization)?;
-        match self.store.add_issuer_key(organization.number, &key).await {
+        match store::badges::add_issuer_key(&self.store, organization.number, &key).await {
             // Another replica may have created it first.
             Ok(()) | Err(StoreError::Exists(_)) => {}
             Err(cause) => return Err(cause.into()),
@@ -264,7 +271,7 @@ impl Issuer {
         &self,
         organization: &OrganizationRecord,
     ) -> Result<Option<SecretKey>, NotIssued> {
-        let keys = self.store.issuer_keys(organization.number).await?;
+        let keys = store::badges::issuer_keys(&self.store, organization.number).await?;
         let current = keys.iter().find(|key| key.retired_at.is_none());
         match current {
             Some(key) => self.opened(organization, key).map(Some),
@@ -302,7 +309,7 @@ impl Issuer {
         organization: &OrganizationRecord,
         issuer: &str,
     ) -> Result<(SecretKey, Signatory, bool), NotIssued> {
-        let keys = self.store.issuer_keys(organization.number).await?;
+        let keys = store::badges::issuer_keys(&self.store, organization.number).await?;
         for key in &keys {
             let by_key = Signatory::by_key(&key.public);
             let signatory = if by_key.did == issuer {
@@ -339,7 +346,7 @@ impl Issuer {
         &self,
         organization: &OrganizationRecord,
     ) -> Result<Vec<PublicKey>, StoreError> {
-        let keys = self.store.issuer_keys(organization.number).await?;
+        let keys = store::badges::issuer_keys(&self.store, organization.number).await?;
         let sound = keys.into_iter().filter(|key| !key.compromised);
         Ok(sound.map(|key| key.public).collect())
     }

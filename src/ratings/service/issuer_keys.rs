@@ -8,6 +8,7 @@ use crate::host::service::fault::internal;
 use crate::ratings::ports::badges::{IssuerKeyRecord, Retirement, Revocation};
 use crate::ratings::ports::organizations::OrganizationRecord;
 use crate::ratings::service::{Aaaf, changed_meanwhile, is_operator};
+use crate::ratings::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_packs::rules::keys::PublicKey;
 use touchstone_ratings::credential::did::multibase;
@@ -90,13 +91,14 @@ impl Aaaf {
         };
         let mut decision = self.decided(caller, action, &organization.id);
         decision.reasons.push(multibase(&key.public));
-        let revoked = match self.store.retire_issuer_key(&retirement, &decision).await {
-            Ok(revoked) => revoked,
-            Err(StoreError::Stale | StoreError::Exists(_)) => {
-                return Err(changed_meanwhile("key"));
-            }
-            Err(cause) => return Err(internal(&cause)),
-        };
+        let revoked =
+            match store::badges::retire_issuer_key(&self.store, &retirement, &decision).await {
+                Ok(revoked) => revoked,
+                Err(StoreError::Stale | StoreError::Exists(_)) => {
+                    return Err(changed_meanwhile("key"));
+                }
+                Err(cause) => return Err(internal(&cause)),
+            };
         Ok(Rotated {
             keys: self.issuer_keys(&organization).await?,
             revoked,
@@ -107,7 +109,7 @@ impl Aaaf {
         &self,
         organization: &OrganizationRecord,
     ) -> Result<Vec<IssuerKeyRecord>, Problem> {
-        let keys = self.store.issuer_keys(organization.number).await;
+        let keys = store::badges::issuer_keys(&self.store, organization.number).await;
         keys.map_err(|cause| internal(&cause))
     }
 

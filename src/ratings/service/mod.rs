@@ -45,6 +45,7 @@ use crate::ratings::ports::organizations::OrganizationRecord;
 use crate::ratings::service::assessments::Counting;
 use crate::ratings::service::badges::Gallery;
 pub use crate::ratings::service::gate::RatingGate;
+use crate::ratings::store;
 use crate::runs::ports::webhooks::Notifier;
 use crate::runs::service::runs::Runs;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -118,7 +119,7 @@ impl Aaaf {
     /// `forbidden` if its tenant has no organization, or the organization's status does not allow
     /// the request.
     pub async fn member(&self, caller: Caller, writes: bool) -> Result<Member, Problem> {
-        let organization = self.store.organization_of(&caller.tenant).await;
+        let organization = store::organizations::organization_of(&self.store, &caller.tenant).await;
         let organization = organization
             .map_err(|cause| internal(&cause))?
             .ok_or_else(|| {
@@ -144,14 +145,13 @@ impl Aaaf {
         organization: &OrganizationRecord,
         why: &'static str,
     ) -> Result<(), Problem> {
-        let own = self.store.organization_of(&caller.tenant).await;
+        let own = store::organizations::organization_of(&self.store, &caller.tenant).await;
         let own = own.map_err(|cause| internal(&cause))?;
         let own = own.map(|own| own.number);
         for number in own.into_iter().chain([organization.number]) {
-            let agent = self
-                .store
-                .is_agent(number, &caller.principal, &caller.key_id)
-                .await;
+            let agent =
+                store::agents::is_agent(&self.store, number, &caller.principal, &caller.key_id)
+                    .await;
             if agent.map_err(|cause| internal(&cause))? {
                 return Err(Problem::new(ErrorCode::Forbidden, why));
             }
@@ -164,7 +164,7 @@ impl Aaaf {
     /// # Errors
     /// `forbidden`, with what the agent must not decide.
     pub async fn refuse_own(&self, caller: &Caller, why: &'static str) -> Result<(), Problem> {
-        let own = self.store.organization_of(&caller.tenant).await;
+        let own = store::organizations::organization_of(&self.store, &caller.tenant).await;
         match own.map_err(|cause| internal(&cause))? {
             Some(organization) => self.refuse_agents(caller, &organization, why).await,
             None => Ok(()),

@@ -12,6 +12,7 @@ use crate::ratings::ports::organizations::{OrganizationNumber, OrganizationRecor
 use crate::ratings::service::{
     Aaaf, Member, changed_meanwhile, config, is_id, is_operator, not_there,
 };
+use crate::ratings::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TenantId;
 use touchstone_ratings::rules::organization::{Auditor, Change, Founding, Status, Visibility};
@@ -63,9 +64,8 @@ impl Aaaf {
         let scopes = FIRST_KEY.iter().map(|scope| (*scope).to_owned()).collect();
         let (record, key) = self.keys.of_organization(&organization.tenant, scopes);
         let decision = self.decided(caller, "organizations:create", &organization.id);
-        let added = self
-            .store
-            .add_organization(&organization, &record, &decision);
+        let added =
+            store::organizations::add_organization(&self.store, &organization, &record, &decision);
         match added.await {
             Ok(()) => Ok(Founded { organization, key }),
             Err(StoreError::Exists(_)) => Err(Problem::new(
@@ -142,7 +142,7 @@ impl Aaaf {
             tenant: caller.tenant.clone(),
             principal: caller.principal.clone(),
         };
-        let found = self.store.organization(id).await;
+        let found = store::organizations::organization(&self.store, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
         let named =
             found.filter(|it| it.tenant != auditor.tenant && it.auditors.contains(&auditor));
@@ -179,7 +179,7 @@ impl Aaaf {
     ) -> Result<OrganizationRecord, Problem> {
         organization.updated_at = self.clock.now();
         let decision = self.decided(caller, action, &organization.id);
-        let kept = self.store.change_organization(&organization, &decision);
+        let kept = store::organizations::change_organization(&self.store, &organization, &decision);
         match kept.await {
             Ok(()) => Ok(organization),
             Err(StoreError::Stale) => Err(changed_meanwhile("organization")),
@@ -204,7 +204,7 @@ impl Aaaf {
         if !is_id(id) {
             return Err(not_there("organization"));
         }
-        let found = self.store.organization(id).await;
+        let found = store::organizations::organization(&self.store, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
         let reachable = found.filter(|found| of_any || found.tenant == caller.tenant);
         let organization = reachable.ok_or_else(|| not_there("organization"))?;

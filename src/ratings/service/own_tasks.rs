@@ -6,6 +6,7 @@ use crate::host::service::fault::internal;
 use crate::ratings::ports::Position;
 use crate::ratings::ports::own_tasks::OwnTaskRecord;
 use crate::ratings::service::{Aaaf, Member, config, is_id, not_there};
+use crate::ratings::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_ratings::rules::own_task::{MOST, MOST_OCTETS, OwnTask};
 
@@ -45,10 +46,9 @@ impl Aaaf {
             created_at: self.clock.now(),
         };
         let decision = self.decided(&member.caller, "stress-tests:add", &record.task.id);
-        let added = self
-            .store
-            .add_own_task(&member.organization, &record, &decision)
-            .await;
+        let added =
+            store::own_tasks::add_own_task(&self.store, &member.organization, &record, &decision)
+                .await;
         added.map_err(|cause| internal(&cause))?;
         Ok(record)
     }
@@ -65,7 +65,7 @@ impl Aaaf {
     ) -> Result<Vec<OwnTaskRecord>, Problem> {
         self.not_by_agents(member).await?;
         let organization = member.organization.number;
-        let found = self.store.own_tasks(organization, after, limit).await;
+        let found = store::own_tasks::own_tasks(&self.store, organization, after, limit).await;
         found.map_err(|cause| internal(&cause))
     }
 
@@ -74,7 +74,7 @@ impl Aaaf {
         member: &Member,
     ) -> Result<Vec<OwnTaskRecord>, Problem> {
         let organization = member.organization.number;
-        let found = self.store.own_tasks(organization, None, REACH).await;
+        let found = store::own_tasks::own_tasks(&self.store, organization, None, REACH).await;
         found.map_err(|cause| internal(&cause))
     }
 
@@ -88,10 +88,9 @@ impl Aaaf {
             return Err(not_there("stress task"));
         }
         let decision = self.decided(&member.caller, "stress-tests:remove", id);
-        let removed = self
-            .store
-            .remove_own_task(&member.organization, id, &decision)
-            .await;
+        let removed =
+            store::own_tasks::remove_own_task(&self.store, &member.organization, id, &decision)
+                .await;
         match removed.map_err(|cause| internal(&cause))? {
             true => Ok(()),
             false => Err(not_there("stress task")),

@@ -10,6 +10,8 @@ use crate::kinds::KINDS;
 use crate::ratings::ports::Position;
 use crate::ratings::ports::profiles::ProfileRecord;
 use crate::ratings::service::{Aaaf, Member, not_there};
+use crate::ratings::store;
+use crate::runs::store as run_store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_ratings::rules::projection::Profile;
 use touchstone_runs::rules::eval::suite_rules::{SuiteRef, read_suite};
@@ -58,14 +60,14 @@ impl Aaaf {
         self.tasks_exist(member, &suite, &mut profile).await?;
         let now = self.clock.now();
         let organization = member.organization.number;
-        let before = self.store.profile(organization, &suite.to_string()).await;
+        let before = store::profiles::profile(&self.store, organization, &suite.to_string()).await;
         let before = before.map_err(|cause| internal(&cause))?;
         let record = ProfileRecord {
             profile,
             created_at: before.map_or(now, |it| it.created_at),
             updated_at: now,
         };
-        let new = self.store.set_profile(organization, &record).await;
+        let new = store::profiles::set_profile(&self.store, organization, &record).await;
         Ok((record, new.map_err(|cause| internal(&cause))?))
     }
 
@@ -78,7 +80,8 @@ impl Aaaf {
         profile: &mut Profile,
     ) -> Result<(), Problem> {
         let tenant = &member.organization.tenant;
-        let known = self.store.suite(tenant, &suite.suite_id, &suite.version);
+        let known =
+            run_store::inventory::suite(&self.store, tenant, &suite.suite_id, &suite.version);
         let Some(known) = known.await.map_err(|cause| internal(&cause))? else {
             return Ok(());
         };
@@ -91,7 +94,7 @@ impl Aaaf {
             return Err(Problem::validation("suiteDigest", message));
         }
         profile.suite_digest = Some(known.digest.clone());
-        let octets = self.store.get(&known.digest).await;
+        let octets = run_store::blobs::get(&self.store, &known.digest).await;
         let Some(octets) = octets.map_err(|cause| internal(&cause))? else {
             return Ok(());
         };
@@ -120,10 +123,9 @@ impl Aaaf {
     /// `not_found`.
     pub async fn profile(&self, member: &Member, suite: &str) -> Result<ProfileRecord, Problem> {
         let suite: SuiteRef = suite.parse().map_err(|_| not_there("profile"))?;
-        let found = self
-            .store
-            .profile(member.organization.number, &suite.to_string())
-            .await;
+        let found =
+            store::profiles::profile(&self.store, member.organization.number, &suite.to_string())
+                .await;
         let found = found.map_err(|cause| internal(&cause))?;
         found.ok_or_else(|| not_there("profile"))
     }
@@ -138,9 +140,8 @@ impl Aaaf {
         after: Option<&Position>,
         limit: u32,
     ) -> Result<Vec<ProfileRecord>, Problem> {
-        let profiles = self
-            .store
-            .profiles(member.organization.number, after, limit);
+        let profiles =
+            store::profiles::profiles(&self.store, member.organization.number, after, limit);
         profiles.await.map_err(|cause| internal(&cause))
     }
 
@@ -157,10 +158,12 @@ impl Aaaf {
             ));
         }
         let suite: SuiteRef = suite.parse().map_err(|_| not_there("profile"))?;
-        let removed = self
-            .store
-            .remove_profile(member.organization.number, &suite.to_string())
-            .await;
+        let removed = store::profiles::remove_profile(
+            &self.store,
+            member.organization.number,
+            &suite.to_string(),
+        )
+        .await;
         match removed.map_err(|cause| internal(&cause))? {
             true => Ok(()),
             false => Err(not_there("profile")),

@@ -9,6 +9,7 @@ use crate::host::store::database::Database;
 use crate::ratings::ports::agents::AgentRecord;
 use crate::ratings::ports::events::NewEvent;
 use crate::ratings::ports::profiles::LeftOut;
+use crate::runs::store as run_store;
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::summary::Severity;
 use touchstone_ratings::rules::Event;
@@ -92,7 +93,7 @@ async fn read(
     let mut state = RunState::default();
     let mut events: Vec<RunEvent> = Vec::new();
     loop {
-        let page = store.read(&record.run_id, state.sequence, PAGE).await?;
+        let page = run_store::runs::read(store, &record.run_id, state.sequence, PAGE).await?;
         let last = reaches_end(&page, PAGE);
         for event in page {
             let document: Option<RunEvent> = serde_json::from_slice(&event.body).ok();

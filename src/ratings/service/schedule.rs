@@ -24,6 +24,7 @@ use crate::ratings::ports::organizations::{OrganizationNumber, OrganizationRecor
 use crate::ratings::ports::upkeep::Looked;
 use crate::ratings::service::assessments::valid_until;
 use crate::ratings::service::{Aaaf, Member, config};
+use crate::ratings::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::KeyId;
 use touchstone_ratings::rules::config::Rules;
@@ -86,7 +87,7 @@ impl Scheduler {
         // Consecutive agents often belong to the same organization.
         let mut known: Option<(OrganizationNumber, Option<Scheduled>)> = None;
         while !shutdown.is_cancelled() {
-            let agents = store.every_agent(after, AGENTS).await?;
+            let agents = store::upkeep::every_agent(store, after, AGENTS).await?;
             let Some(last) = agents.last() else { break };
             after = last.agent;
             for agent in agents.iter().filter(|agent| !agent.retired) {
@@ -111,7 +112,7 @@ impl Scheduler {
     }
 
     async fn scheduled(&self, number: OrganizationNumber) -> Result<Option<Scheduled>, StoreError> {
-        let found = self.aaaf.store.organization_numbered(number).await?;
+        let found = store::organizations::organization_numbered(&self.aaaf.store, number).await?;
         let Some(organization) = found else {
             return Ok(None);
         };
@@ -137,7 +138,7 @@ impl Scheduler {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let store = &self.aaaf.store;
-        let Some(last) = store.last_rating(agent.agent, now).await? else {
+        let Some(last) = store::assessments::last_rating(store, agent.agent, now).await? else {
             return Ok(false);
         };
         let rating = LastRating {
@@ -150,7 +151,7 @@ impl Scheduler {
         let retried = now.checked_sub(RETRY_AFTER).unwrap_or(Timestamp::MIN);
         // A try before the last rating does not count, since the rating may be its result.
         let before = retried.max(last.created_at);
-        if !store.claim_reassessment(agent.agent, before, now).await? {
+        if !store::upkeep::claim_reassessment(store, agent.agent, before, now).await? {
             return Ok(false);
         }
         let member = Member {
@@ -186,7 +187,7 @@ impl Scheduler {
                 failed(&problem, &last, reason, now)
             }
         };
-        let news = store.tell(of.organization.number, &notice).await?;
+        let news = store::upkeep::tell(store, of.organization.number, &notice).await?;
         if news {
             store.notify_work().await;
         }
@@ -202,7 +203,7 @@ impl Scheduler {
                 is_earlier: false,
             }));
         }
-        let latest = self.aaaf.store.latest_badge_expiry(last.agent_number);
+        let latest = store::upkeep::latest_badge_expiry(&self.aaaf.store, last.agent_number);
         Ok(latest.await?.map(|valid_until| LastBadge {
             valid_until,
             is_earlier: true,

@@ -9,6 +9,7 @@ use crate::ratings::ports::organizations::OrganizationRecord;
 use crate::ratings::service::Aaaf;
 use crate::ratings::service::assessments::needs_review;
 use crate::ratings::service::badges::{Asking, Seen};
+use crate::ratings::store;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TenantId;
 use touchstone_ratings::rules::evidence::Sources;
@@ -29,13 +30,15 @@ impl Aaaf {
         version: &str,
     ) -> Result<Standing, Problem> {
         let failed = |cause: StoreError| internal(&cause);
-        let organization = self.store.organization_of(tenant).await.map_err(failed)?;
+        let organization = store::organizations::organization_of(&self.store, tenant)
+            .await
+            .map_err(failed)?;
         let readable = organization.filter(|it| it.status.hinders(false).is_none());
         let Some(organization) = readable else {
             return Ok(Standing::NotEnrolled);
         };
         let number = organization.number;
-        let about = self.store.agents_standing_for(number, agent);
+        let about = store::agents::agents_standing_for(&self.store, number, agent);
         let about = about.await.map_err(failed)?;
         let stands = about.into_iter().find(|enrolled| {
             let named = enrolled.profile.openwop_agent.as_ref();
@@ -46,7 +49,7 @@ impl Aaaf {
         let Some(enrolled) = stands else {
             return Ok(Standing::NotEnrolled);
         };
-        let last = self.store.last_rating(enrolled.number, self.clock.now());
+        let last = store::assessments::last_rating(&self.store, enrolled.number, self.clock.now());
         let Some(last) = last.await.map_err(failed)? else {
             return Ok(Standing::NotRated);
         };
@@ -60,7 +63,7 @@ impl Aaaf {
         assessment: &AssessmentRecord,
         organization: &OrganizationRecord,
     ) -> Result<Badge, Problem> {
-        let found = self.store.badge_of(organization.number, &assessment.id);
+        let found = store::badges::badge_of(&self.store, organization.number, &assessment.id);
         let Some(found) = found.await.map_err(|cause| internal(&cause))? else {
             return Ok(Badge::None);
         };

@@ -25,11 +25,13 @@ use crate::ratings::ports::stress_tests::{Outcome, StressResult};
 use crate::ratings::service::gathering::{is_taken, keep};
 use crate::ratings::service::projected::projected;
 use crate::ratings::service::{Aaaf, Member};
+use crate::ratings::store;
 use crate::runs::ports::queue::CancelRequest;
 use crate::runs::service::command::Command;
 use crate::runs::service::library::LoadedAgent;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::plan::Elsewhere;
+use crate::runs::store as run_store;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_ratings::rules::agent::{OpenwopAgent, Profile};
@@ -191,7 +193,8 @@ impl Aaaf {
         id: &str,
     ) -> Result<Vec<StressResult>, Problem> {
         self.assessment(member, id).await?;
-        let results = self.store.stress_results(member.organization.number, id);
+        let results =
+            store::stress_tests::stress_results(&self.store, member.organization.number, id);
         results
             .await
             .map_err(|cause| crate::host::service::fault::internal(&cause))
@@ -228,7 +231,7 @@ impl Bench {
         let (mut under_way, mut ended) = (false, Vec::new());
         for &test in &stress.plan.tests {
             let run = run_of(&assessment.id, test);
-            match self.store.head(&run).await? {
+            match run_store::runs::head(&self.store, &run).await? {
                 Some(head) if head.ended => ended.push((test, run, head)),
                 Some(_) => {
                     under_way = true;
@@ -289,9 +292,13 @@ impl Bench {
             events: 0,
             left_out: Some(LeftOut::StressTest),
         };
-        self.store
-            .gathered(assessment.organization, &kept_apart, self.clock.now())
-            .await?;
+        store::profiles::gathered(
+            &self.store,
+            assessment.organization,
+            &kept_apart,
+            self.clock.now(),
+        )
+        .await?;
         let agent = &stress.plan.subject.agent;
         let mut configurable = json!({"evalModes": ["golden"], "agentVersion": agent.version,
             "runTimeoutMs": LONGEST_RUN.as_millis()});
@@ -329,7 +336,7 @@ impl Bench {
         let Some(command) = self.command() else {
             return Ok(());
         };
-        let record = self.store.run(&stress.tenant, run).await?;
+        let record = run_store::runs::run(&self.store, &stress.tenant, run).await?;
         let eval = record.as_ref().and_then(|record| record.spec.eval());
         let asked = eval.and_then(|eval| eval.execution.command.as_deref());
         if asked.is_some_and(|asked| asked != command.name()) && !command.runs().contains(run) {
@@ -341,7 +348,7 @@ impl Bench {
 
     /// How a run ended early; `None` if it completed.
     async fn broken(&self, run: &RunId, head: Head) -> Result<Option<&'static str>, StoreError> {
-        let last = self.store.read(run, head.sequence.saturating_sub(1), 1);
+        let last = run_store::runs::read(&self.store, run, head.sequence.saturating_sub(1), 1);
         let last = last.await?;
         Ok(match last.first().map(|event| event.kind.as_ref()) {
             Some("run.completed") => None,
@@ -359,8 +366,8 @@ impl Bench {
     ) -> Result<Result<(), &'static str>, StoreError> {
         let store = self.store.as_ref();
         let organization = assessment.organization;
-        let record = store.run(&stress.tenant, run).await?;
-        let agent = store.agent(organization, &assessment.agent).await?;
+        let record = run_store::runs::run(store, &stress.tenant, run).await?;
+        let agent = store::agents::agent(store, organization, &assessment.agent).await?;
         let prepared = library::prepare(test, &stress.plan.subject);
         let (Some(record), Some(agent), Some(prepared)) = (record, agent, prepared) else {
             return Ok(Err("the run, the agent or the suite no longer exists"));
@@ -387,9 +394,14 @@ impl Bench {
         let now = self.clock.now();
         keep(store, organization, &events, now).await?;
         let results = results(test, run, &events);
-        store
-            .record_stress_results(organization, &assessment.id, &results, now)
-            .await?;
+        store::stress_tests::record_stress_results(
+            store,
+            organization,
+            &assessment.id,
+            &results,
+            now,
+        )
+        .await?;
         Ok(Ok(()))
     }
 
@@ -405,8 +417,7 @@ impl Bench {
             reason: Some("the assessment of this stress test has failed".to_owned()),
         };
         for &test in &stress.plan.tests {
-            self.store
-                .request_cancel(&run_of(&assessment.id, test), &request)
+            run_store::queue::request_cancel(&self.store, &run_of(&assessment.id, test), &request)
                 .await?;
         }
         self.store.notify_work().await;

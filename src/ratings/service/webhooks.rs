@@ -9,6 +9,7 @@ use crate::host::service::fault::internal;
 use crate::ratings::ports::Position;
 use crate::ratings::ports::notices::{DeliveryRecord, NoticeWebhook, Redelivery, SealedSecrets};
 use crate::ratings::service::{Aaaf, Member, changed_meanwhile, is_id, not_there};
+use crate::ratings::store;
 use crate::runs::ports::webhooks::Undelivered;
 use crate::runs::service::webhooks::OVERLAP;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -55,7 +56,7 @@ impl Aaaf {
             created_at: self.clock.now(),
             health: Health::default(),
         };
-        let added = self.store.add_notice_webhook(&webhook, MOST).await;
+        let added = store::notices::add_notice_webhook(&self.store, &webhook, MOST).await;
         if !added.map_err(|cause| internal(&cause))? {
             let message = format!(
                 "the organization already has {MOST} webhooks; remove one \
@@ -80,7 +81,7 @@ impl Aaaf {
             return Err(not_there("webhook"));
         }
         let organization = member.organization.number;
-        let found = self.store.notice_webhook(organization, id).await;
+        let found = store::notices::notice_webhook(&self.store, organization, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
         found.ok_or_else(|| not_there("webhook"))
     }
@@ -96,7 +97,7 @@ impl Aaaf {
         limit: u32,
     ) -> Result<Vec<NoticeWebhook>, Problem> {
         let organization = member.organization.number;
-        let found = self.store.notice_webhooks(organization, after, limit);
+        let found = store::notices::notice_webhooks(&self.store, organization, after, limit);
         found.await.map_err(|cause| internal(&cause))
     }
 
@@ -106,10 +107,8 @@ impl Aaaf {
     /// `not_found`.
     pub async fn remove_webhook(&self, member: &Member, id: &str) -> Result<(), Problem> {
         let webhook = self.webhook(member, id).await?;
-        let removed = self
-            .store
-            .remove_notice_webhook(webhook.organization, id)
-            .await;
+        let removed =
+            store::notices::remove_notice_webhook(&self.store, webhook.organization, id).await;
         match removed.map_err(|cause| internal(&cause))? {
             true => Ok(()),
             false => Err(not_there("webhook")),
@@ -131,7 +130,7 @@ impl Aaaf {
             fingerprint: secret.fingerprint(),
             previous: Some((before, until.unwrap_or(Timestamp::MAX))),
         };
-        match self.store.rotate_notice_webhook(&webhook, &secrets).await {
+        match store::notices::rotate_notice_webhook(&self.store, &webhook, &secrets).await {
             Ok(()) => {}
             Err(StoreError::Stale) => return Err(changed_meanwhile("webhook")),
             Err(cause) => return Err(internal(&cause)),
@@ -155,10 +154,8 @@ impl Aaaf {
         id: &str,
     ) -> Result<NoticeWebhook, Problem> {
         let webhook = self.webhook(member, id).await?;
-        let enabled = self
-            .store
-            .enable_notice_webhook(webhook.organization, id)
-            .await;
+        let enabled =
+            store::notices::enable_notice_webhook(&self.store, webhook.organization, id).await;
         match enabled.map_err(|cause| internal(&cause))? {
             true => self.webhook(member, id).await,
             false => Err(not_there("webhook")),
@@ -177,7 +174,7 @@ impl Aaaf {
         limit: u32,
     ) -> Result<Vec<DeliveryRecord>, Problem> {
         let organization = self.webhook(member, id).await?.organization;
-        let found = self.store.deliveries(organization, id, after, limit);
+        let found = store::notices::deliveries(&self.store, organization, id, after, limit);
         found.await.map_err(|cause| internal(&cause))
     }
 
@@ -196,7 +193,7 @@ impl Aaaf {
             return Err(not_there("delivery"));
         }
         let now = self.clock.now();
-        let again = self.store.redeliver(organization, id, delivery, now).await;
+        let again = store::notices::redeliver(&self.store, organization, id, delivery, now).await;
         match again.map_err(|cause| internal(&cause))? {
             Redelivery::Due(delivery) => {
                 self.store.notify_work().await;

@@ -131,145 +131,143 @@ async fn acts_by(
     Ok(())
 }
 
-impl Database {
-    /// Adds an agent; [`StoreError::Exists`] if the organization has an agent of this name that is
-    /// not archived.
-    pub async fn add_agent(
-        &self,
-        organization: OrganizationNumber,
-        agent: &AgentRecord,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        let number: i64 = query(ADD)
-            .bind(organization.0)
-            .bind(&agent.id)
-            .bind(&agent.name)
-            .bind(agent.archived)
-            .bind(agent.suspended)
-            .bind(at("profile").text(&agent.profile)?)
-            .bind(agent.created_at.as_microsecond())
-            .bind(agent.updated_at.as_microsecond())
-            .bind(agent.revision)
-            .fetch_one(&mut transaction)
-            .await
-            .map_err(|cause| taken(cause, NAME))?;
-        acts_by(&mut transaction, organization, number, agent).await?;
-        transaction.commit().await
-    }
+/// Adds an agent; [`StoreError::Exists`] if the organization has an agent of this name that is
+/// not archived.
+pub async fn add_agent(
+    database: &Database,
+    organization: OrganizationNumber,
+    agent: &AgentRecord,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let number: i64 = query(ADD)
+        .bind(organization.0)
+        .bind(&agent.id)
+        .bind(&agent.name)
+        .bind(agent.archived)
+        .bind(agent.suspended)
+        .bind(at("profile").text(&agent.profile)?)
+        .bind(agent.created_at.as_microsecond())
+        .bind(agent.updated_at.as_microsecond())
+        .bind(agent.revision)
+        .fetch_one(&mut transaction)
+        .await
+        .map_err(|cause| taken(cause, NAME))?;
+    acts_by(&mut transaction, organization, number, agent).await?;
+    transaction.commit().await
+}
 
-    pub async fn agent(
-        &self,
-        organization: OrganizationNumber,
-        id: &str,
-    ) -> Result<Option<AgentRecord>, StoreError> {
-        let row = query(ONE)
-            .bind(organization.0)
-            .bind(id)
-            .fetch_optional(self.readers())
-            .await?;
-        row.map(record_of).transpose()
-    }
+pub async fn agent(
+    database: &Database,
+    organization: OrganizationNumber,
+    id: &str,
+) -> Result<Option<AgentRecord>, StoreError> {
+    let row = query(ONE)
+        .bind(organization.0)
+        .bind(id)
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(record_of).transpose()
+}
 
-    /// Agents after a position, in order of enrollment. `Status::Active` includes agents without any
-    /// evidence.
-    pub async fn agents(
-        &self,
-        organization: OrganizationNumber,
-        status: Option<Status>,
-        after: Option<&Position>,
-        limit: u32,
-    ) -> Result<Vec<AgentRecord>, StoreError> {
-        let (created_at, id) = page_start(after);
-        let rows: Vec<Row> = query(LISTED)
-            .bind(organization.0)
-            .bind(created_at)
-            .bind(id)
-            .bind(status.map(Status::as_str))
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(record_of).collect()
-    }
+/// Agents after a position, in order of enrollment. `Status::Active` includes agents without any
+/// evidence.
+pub async fn agents(
+    database: &Database,
+    organization: OrganizationNumber,
+    status: Option<Status>,
+    after: Option<&Position>,
+    limit: u32,
+) -> Result<Vec<AgentRecord>, StoreError> {
+    let (created_at, id) = page_start(after);
+    let rows: Vec<Row> = query(LISTED)
+        .bind(organization.0)
+        .bind(created_at)
+        .bind(id)
+        .bind(status.map(Status::as_str))
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
 
-    /// The existing agents among these ids, by id.
-    pub async fn known_agents(
-        &self,
-        organization: OrganizationNumber,
-        ids: &[&str],
-    ) -> Result<HashMap<String, Known>, StoreError> {
-        let rows: Vec<(String, i64, bool)> = query(KNOWN_AGENTS)
-            .bind(organization.0)
-            .bind(at("id").text(&ids)?)
-            .fetch_all(self.readers())
-            .await?;
-        let known = |number, closed| Known {
-            number: AgentNumber(number),
-            closed,
-        };
-        Ok(rows
-            .into_iter()
-            .map(|(id, number, closed)| (id, known(number, closed)))
-            .collect())
-    }
+/// The existing agents among these ids, by id.
+pub async fn known_agents(
+    database: &Database,
+    organization: OrganizationNumber,
+    ids: &[&str],
+) -> Result<HashMap<String, Known>, StoreError> {
+    let rows: Vec<(String, i64, bool)> = query(KNOWN_AGENTS)
+        .bind(organization.0)
+        .bind(at("id").text(&ids)?)
+        .fetch_all(database.readers())
+        .await?;
+    let known = |number, closed| Known {
+        number: AgentNumber(number),
+        closed,
+    };
+    Ok(rows
+        .into_iter()
+        .map(|(id, number, closed)| (id, known(number, closed)))
+        .collect())
+}
 
-    /// Whether this key or principal belongs to an agent, archived ones included: the key is
-    /// assigned to the agent, or the principal equals its id, name, a former name or its OpenWOP
-    /// agent, ignoring case.
-    pub async fn is_agent(
-        &self,
-        organization: OrganizationNumber,
-        principal: &str,
-        key: &KeyId,
-    ) -> Result<bool, StoreError> {
-        let found: i64 = query(IS_AGENT)
-            .bind(organization.0)
-            .bind(principal.to_ascii_lowercase())
-            .bind(key.as_str())
-            .bind(principal)
-            .fetch_one(self.readers())
-            .await?;
-        Ok(found > 0)
-    }
+/// Whether this key or principal belongs to an agent, archived ones included: the key is
+/// assigned to the agent, or the principal equals its id, name, a former name or its OpenWOP
+/// agent, ignoring case.
+pub async fn is_agent(
+    database: &Database,
+    organization: OrganizationNumber,
+    principal: &str,
+    key: &KeyId,
+) -> Result<bool, StoreError> {
+    let found: i64 = query(IS_AGENT)
+        .bind(organization.0)
+        .bind(principal.to_ascii_lowercase())
+        .bind(key.as_str())
+        .bind(principal)
+        .fetch_one(database.readers())
+        .await?;
+    Ok(found > 0)
+}
 
-    /// Agents that are not archived and may represent the OpenWOP agent of this id. The match is
-    /// approximate; the caller compares further.
-    pub async fn agents_standing_for(
-        &self,
-        organization: OrganizationNumber,
-        openwop_agent: &str,
-    ) -> Result<Vec<AgentRecord>, StoreError> {
-        let rows: Vec<Row> = query(STANDING_FOR)
-            .bind(organization.0)
-            .bind(openwop_agent)
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(record_of).collect()
-    }
+/// Agents that are not archived and may represent the OpenWOP agent of this id. The match is
+/// approximate; the caller compares further.
+pub async fn agents_standing_for(
+    database: &Database,
+    organization: OrganizationNumber,
+    openwop_agent: &str,
+) -> Result<Vec<AgentRecord>, StoreError> {
+    let rows: Vec<Row> = query(STANDING_FOR)
+        .bind(organization.0)
+        .bind(openwop_agent)
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
 
-    /// Updates an agent. `revision` is that of the record that was read: [`StoreError::Stale`] if
-    /// the agent has changed since, [`StoreError::Exists`] if another agent has the new name.
-    pub async fn change_agent(
-        &self,
-        organization: OrganizationNumber,
-        agent: &AgentRecord,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        let changed = query(CHANGE)
-            .bind(organization.0)
-            .bind(agent.number.0)
-            .bind(agent.revision)
-            .bind(&agent.name)
-            .bind(agent.archived)
-            .bind(agent.suspended)
-            .bind(at("profile").text(&agent.profile)?)
-            .bind(agent.updated_at.as_microsecond())
-            .execute(&mut transaction)
-            .await
-            .map_err(|cause| taken(cause, NAME))?;
-        if changed == 0 {
-            return Err(StoreError::Stale);
-        }
-        acts_by(&mut transaction, organization, agent.number.0, agent).await?;
-        transaction.commit().await
+/// Updates an agent. `revision` is that of the record that was read: [`StoreError::Stale`] if
+/// the agent has changed since, [`StoreError::Exists`] if another agent has the new name.
+pub async fn change_agent(
+    database: &Database,
+    organization: OrganizationNumber,
+    agent: &AgentRecord,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let changed = query(CHANGE)
+        .bind(organization.0)
+        .bind(agent.number.0)
+        .bind(agent.revision)
+        .bind(&agent.name)
+        .bind(agent.archived)
+        .bind(agent.suspended)
+        .bind(at("profile").text(&agent.profile)?)
+        .bind(agent.updated_at.as_microsecond())
+        .execute(&mut transaction)
+        .await
+        .map_err(|cause| taken(cause, NAME))?;
+    if changed == 0 {
+        return Err(StoreError::Stale);
     }
+    acts_by(&mut transaction, organization, agent.number.0, agent).await?;
+    transaction.commit().await
 }

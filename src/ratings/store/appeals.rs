@@ -11,7 +11,7 @@ use crate::ratings::ports::agents::AgentNumber;
 use crate::ratings::ports::appeals::{Amended, AppealRecord, AppealState};
 use crate::ratings::ports::assessments::Finding;
 use crate::ratings::ports::organizations::OrganizationNumber;
-use crate::ratings::store::badges::{add_badge, revoke_badge};
+use crate::ratings::store::badges::{add_badge, revoke_within};
 use crate::ratings::store::notices::tell::tell;
 use crate::ratings::store::{page_start, taken};
 use touchstone_kit::ids::TenantId;
@@ -117,7 +117,7 @@ async fn amend(transaction: &mut Transaction, amended: Amended<'_>) -> Result<()
         return Err(StoreError::Stale);
     }
     if let Some((badge, revocation)) = amended.revoked {
-        revoke_badge(transaction, badge, revocation).await?;
+        revoke_within(transaction, badge, revocation).await?;
     }
     if let Some(badge) = amended.issued {
         add_badge(transaction, badge).await?;
@@ -125,141 +125,139 @@ async fn amend(transaction: &mut Transaction, amended: Amended<'_>) -> Result<()
     Ok(())
 }
 
-impl Database {
-    /// Files an appeal and writes the audit entry; [`StoreError::Exists`] if one of its dimensions
-    /// has an open appeal.
-    pub async fn file_appeal(
-        &self,
-        appeal: &AppealRecord,
-        tenant: &TenantId,
-        decision: &Decision,
-    ) -> Result<(), StoreError> {
-        let filed = Filed {
-            by: appeal.filed_by.clone(),
-            filing: &appeal.filing,
-        };
-        let mut transaction = self.begin_write().await?;
-        let number: i64 = query(ADD)
-            .bind(appeal.organization.0)
-            .bind(appeal.agent.0)
+/// Files an appeal and writes the audit entry; [`StoreError::Exists`] if one of its dimensions
+/// has an open appeal.
+pub async fn file_appeal(
+    database: &Database,
+    appeal: &AppealRecord,
+    tenant: &TenantId,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let filed = Filed {
+        by: appeal.filed_by.clone(),
+        filing: &appeal.filing,
+    };
+    let mut transaction = database.begin_write().await?;
+    let number: i64 = query(ADD)
+        .bind(appeal.organization.0)
+        .bind(appeal.agent.0)
+        .bind(&appeal.assessment)
+        .bind(&appeal.id)
+        .bind(appeal.state.as_str())
+        .bind(at("filing").text(&filed)?)
+        .bind(appeal.created_at.as_microsecond())
+        .fetch_one(&mut transaction)
+        .await?;
+    for dimension in &appeal.filing.dimensions {
+        query(CHALLENGE)
             .bind(&appeal.assessment)
-            .bind(&appeal.id)
-            .bind(appeal.state.as_str())
-            .bind(at("filing").text(&filed)?)
-            .bind(appeal.created_at.as_microsecond())
-            .fetch_one(&mut transaction)
-            .await?;
-        for dimension in &appeal.filing.dimensions {
-            query(CHALLENGE)
-                .bind(&appeal.assessment)
-                .bind(dimension.as_str())
-                .bind(number)
-                .execute(&mut transaction)
-                .await
-                .map_err(|cause| taken(cause, "an open appeal against this dimension"))?;
-        }
-        tell(&mut transaction, appeal.organization, &appeal.told()).await?;
-        record(&mut transaction, tenant, decision).await?;
-        transaction.commit().await
-    }
-
-    pub async fn appeal(
-        &self,
-        organization: OrganizationNumber,
-        assessment: &str,
-        id: &str,
-    ) -> Result<Option<AppealRecord>, StoreError> {
-        let row: Option<Row> = query(ONE)
-            .bind(organization.0)
-            .bind(assessment)
-            .bind(id)
-            .fetch_optional(self.readers())
-            .await?;
-        row.map(record_of).transpose()
-    }
-
-    /// Appeals of an assessment after a position, in the order of filing.
-    pub async fn appeals(
-        &self,
-        organization: OrganizationNumber,
-        assessment: &str,
-        after: Option<&Position>,
-        limit: u32,
-    ) -> Result<Vec<AppealRecord>, StoreError> {
-        let (created_at, id) = page_start(after);
-        let rows: Vec<Row> = query(LISTED)
-            .bind(organization.0)
-            .bind(assessment)
-            .bind(created_at)
-            .bind(id)
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(record_of).collect()
-    }
-
-    /// The accepted appeals of an assessment, in the order of acceptance.
-    pub async fn accepted_appeals(
-        &self,
-        organization: OrganizationNumber,
-        assessment: &str,
-    ) -> Result<Vec<AppealRecord>, StoreError> {
-        let rows: Vec<Row> = query(ACCEPTED)
-            .bind(organization.0)
-            .bind(assessment)
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(record_of).collect()
-    }
-
-    pub async fn is_appealed(&self, assessment: &str) -> Result<bool, StoreError> {
-        let open: i64 = query(OPEN)
-            .bind(assessment)
-            .fetch_one(self.readers())
-            .await?;
-        Ok(open > 0)
-    }
-
-    /// Stores the new state of an open appeal with everything it changes, and writes the audit
-    /// entry. [`StoreError::Stale`] if the appeal is already decided or the records it changes are
-    /// not as they were read, [`StoreError::Exists`] if the badge's status bit is already taken.
-    pub async fn handle_appeal(
-        &self,
-        appeal: &AppealRecord,
-        amended: Option<Amended<'_>>,
-        tenant: &TenantId,
-        decision: &Decision,
-    ) -> Result<(), StoreError> {
-        let handling = appeal.handling.as_ref();
-        let handling = handling.map(|it| at("resolution").text(it)).transpose()?;
-        let mut transaction = self.begin_write().await?;
-        let handled = query(HANDLE)
-            .bind(&appeal.id)
-            .bind(appeal.state.as_str())
-            .bind(handling)
-            .bind(appeal.resolved_at.map(|it| it.as_microsecond()))
-            .bind(amended.map(|it| i64::from(it.place)))
+            .bind(dimension.as_str())
+            .bind(number)
             .execute(&mut transaction)
             .await
-            .map_err(|cause| match taken(cause, "an appeal at this position") {
-                // Another appeal against the assessment was accepted in the meantime.
-                StoreError::Exists(_) => StoreError::Stale,
-                cause => cause,
-            })?;
-        if handled == 0 {
-            return Err(StoreError::Stale);
-        }
-        if !appeal.state.is_open() {
-            query(SETTLE)
-                .bind(&appeal.id)
-                .execute(&mut transaction)
-                .await?;
-            tell(&mut transaction, appeal.organization, &appeal.told()).await?;
-        }
-        if let Some(amended) = amended {
-            amend(&mut transaction, amended).await?;
-        }
-        record(&mut transaction, tenant, decision).await?;
-        transaction.commit().await
+            .map_err(|cause| taken(cause, "an open appeal against this dimension"))?;
     }
+    tell(&mut transaction, appeal.organization, &appeal.told()).await?;
+    record(&mut transaction, tenant, decision).await?;
+    transaction.commit().await
+}
+
+pub async fn appeal(
+    database: &Database,
+    organization: OrganizationNumber,
+    assessment: &str,
+    id: &str,
+) -> Result<Option<AppealRecord>, StoreError> {
+    let row: Option<Row> = query(ONE)
+        .bind(organization.0)
+        .bind(assessment)
+        .bind(id)
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(record_of).transpose()
+}
+
+/// Appeals of an assessment after a position, in the order of filing.
+pub async fn appeals(
+    database: &Database,
+    organization: OrganizationNumber,
+    assessment: &str,
+    after: Option<&Position>,
+    limit: u32,
+) -> Result<Vec<AppealRecord>, StoreError> {
+    let (created_at, id) = page_start(after);
+    let rows: Vec<Row> = query(LISTED)
+        .bind(organization.0)
+        .bind(assessment)
+        .bind(created_at)
+        .bind(id)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
+
+/// The accepted appeals of an assessment, in the order of acceptance.
+pub async fn accepted_appeals(
+    database: &Database,
+    organization: OrganizationNumber,
+    assessment: &str,
+) -> Result<Vec<AppealRecord>, StoreError> {
+    let rows: Vec<Row> = query(ACCEPTED)
+        .bind(organization.0)
+        .bind(assessment)
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
+
+pub async fn is_appealed(database: &Database, assessment: &str) -> Result<bool, StoreError> {
+    let open: i64 = query(OPEN)
+        .bind(assessment)
+        .fetch_one(database.readers())
+        .await?;
+    Ok(open > 0)
+}
+
+/// Stores the new state of an open appeal with everything it changes, and writes the audit
+/// entry. [`StoreError::Stale`] if the appeal is already decided or the records it changes are
+/// not as they were read, [`StoreError::Exists`] if the badge's status bit is already taken.
+pub async fn handle_appeal(
+    database: &Database,
+    appeal: &AppealRecord,
+    amended: Option<Amended<'_>>,
+    tenant: &TenantId,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let handling = appeal.handling.as_ref();
+    let handling = handling.map(|it| at("resolution").text(it)).transpose()?;
+    let mut transaction = database.begin_write().await?;
+    let handled = query(HANDLE)
+        .bind(&appeal.id)
+        .bind(appeal.state.as_str())
+        .bind(handling)
+        .bind(appeal.resolved_at.map(|it| it.as_microsecond()))
+        .bind(amended.map(|it| i64::from(it.place)))
+        .execute(&mut transaction)
+        .await
+        .map_err(|cause| match taken(cause, "an appeal at this position") {
+            // Another appeal against the assessment was accepted in the meantime.
+            StoreError::Exists(_) => StoreError::Stale,
+            cause => cause,
+        })?;
+    if handled == 0 {
+        return Err(StoreError::Stale);
+    }
+    if !appeal.state.is_open() {
+        query(SETTLE)
+            .bind(&appeal.id)
+            .execute(&mut transaction)
+            .await?;
+        tell(&mut transaction, appeal.organization, &appeal.told()).await?;
+    }
+    if let Some(amended) = amended {
+        amend(&mut transaction, amended).await?;
+    }
+    record(&mut transaction, tenant, decision).await?;
+    transaction.commit().await
 }

@@ -123,234 +123,233 @@ fn record_of(row: Row) -> Result<AssessmentRecord, StoreError> {
     })
 }
 
-impl Database {
-    async fn take_assessment(
-        &self,
-        owner: &str,
-        only: Option<&[String]>,
-        ttl: Duration,
-        now: Timestamp,
-    ) -> Result<Option<AssessmentClaim>, StoreError> {
-        let only = only.map(|ids| at("id").text(&ids)).transpose()?;
-        let mut transaction = self.begin_write().await?;
-        let claimed: Option<(i64, String, i64, i64)> = query(CLAIM_ASSESSMENT)
-            .bind(self.holder(owner))
-            .bind(micros(ttl))
-            .bind(now.as_microsecond())
-            .bind(self.lease_clock())
-            .bind(only)
-            .fetch_optional(&mut transaction)
-            .await?;
-        let Some((organization, id, claims, parked)) = claimed else {
-            return Ok(None);
-        };
-        let row = query(ONE)
-            .bind(organization)
-            .bind(&id)
-            .fetch_one(&mut transaction)
-            .await?;
-        let record = record_of(row)?;
-        // A notice has a stable id, so work that is restarted after a lost lease is not announced
-        // twice.
-        tell(&mut transaction, record.organization, &record.started(now)).await?;
-        transaction.commit().await?;
-        Ok(Some(AssessmentClaim {
-            record,
-            fence: Fence(claims),
-            attempts: claims - parked,
-        }))
+async fn take_assessment(
+    database: &Database,
+    owner: &str,
+    only: Option<&[String]>,
+    ttl: Duration,
+    now: Timestamp,
+) -> Result<Option<AssessmentClaim>, StoreError> {
+    let only = only.map(|ids| at("id").text(&ids)).transpose()?;
+    let mut transaction = database.begin_write().await?;
+    let claimed: Option<(i64, String, i64, i64)> = query(CLAIM_ASSESSMENT)
+        .bind(database.holder(owner))
+        .bind(micros(ttl))
+        .bind(now.as_microsecond())
+        .bind(database.lease_clock())
+        .bind(only)
+        .fetch_optional(&mut transaction)
+        .await?;
+    let Some((organization, id, claims, parked)) = claimed else {
+        return Ok(None);
+    };
+    let row = query(ONE)
+        .bind(organization)
+        .bind(&id)
+        .fetch_one(&mut transaction)
+        .await?;
+    let record = record_of(row)?;
+    // A notice has a stable id, so work that is restarted after a lost lease is not announced
+    // twice.
+    tell(&mut transaction, record.organization, &record.started(now)).await?;
+    transaction.commit().await?;
+    Ok(Some(AssessmentClaim {
+        record,
+        fence: Fence(claims),
+        attempts: claims - parked,
+    }))
+}
+
+/// Adds an assessment; [`StoreError::Exists`] if another one of the agent is pending or in
+/// progress.
+pub async fn add_assessment(
+    database: &Database,
+    assessment: &AssessmentRecord,
+) -> Result<(), StoreError> {
+    let asked = &assessment.asked;
+    let rated = !matches!(asked.assessment.kind, Kind::SingleDimension(_));
+    query(ADD_ASSESSMENT)
+        .bind(assessment.organization.0)
+        .bind(assessment.agent_number.0)
+        .bind(&assessment.id)
+        .bind(assessment.stage.as_str())
+        .bind(rated)
+        .bind(at("asked").text(asked)?)
+        .bind(assessment.created_at.as_microsecond())
+        .bind(database.lease_clock())
+        .execute(database.writer()?)
+        .await
+        .map_err(|cause| taken(cause, "an unfinished assessment of this agent"))?;
+    Ok(())
+}
+
+pub async fn assessment(
+    database: &Database,
+    organization: OrganizationNumber,
+    id: &str,
+) -> Result<Option<AssessmentRecord>, StoreError> {
+    let row = query(ONE)
+        .bind(organization.0)
+        .bind(id)
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(record_of).transpose()
+}
+
+/// The agents of those assessments among these ids that have not ended, by assessment id.
+pub async fn assessments_under_way(
+    database: &Database,
+    organization: OrganizationNumber,
+    ids: &[&str],
+) -> Result<HashMap<String, AgentNumber>, StoreError> {
+    let rows: Vec<(String, i64)> = query(UNDER_WAY)
+        .bind(organization.0)
+        .bind(at("id").text(&ids)?)
+        .fetch_all(database.readers())
+        .await?;
+    let of = |(id, agent)| (id, AgentNumber(agent));
+    Ok(rows.into_iter().map(of).collect())
+}
+
+/// Assessments after a position, in the order of creation.
+pub async fn assessments(
+    database: &Database,
+    organization: OrganizationNumber,
+    filter: AssessmentFilter,
+    after: Option<&Position>,
+    limit: u32,
+) -> Result<Vec<AssessmentRecord>, StoreError> {
+    let (created_at, id) = page_start(after);
+    let rows: Vec<Row> = query(LISTED)
+        .bind(organization.0)
+        .bind(created_at)
+        .bind(id)
+        .bind(filter.agent.map(|agent| agent.0))
+        .bind(filter.stage.map(Stage::as_str))
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
+
+/// The newest assessment of an agent with both axes that was requested before `before`.
+pub async fn last_rating(
+    database: &Database,
+    agent: AgentNumber,
+    before: Timestamp,
+) -> Result<Option<AssessmentRecord>, StoreError> {
+    let row = query(LAST_RATING)
+        .bind(agent.0)
+        .bind(before.as_microsecond())
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(record_of).transpose()
+}
+
+/// Claims the oldest assessment that is unclaimed or whose lease has expired by the store's
+/// clock. With `only`, limited to these ids.
+pub async fn claim_assessment(
+    database: &Database,
+    owner: &str,
+    only: Option<&[String]>,
+    ttl: Duration,
+    now: Timestamp,
+) -> Result<Option<AssessmentClaim>, StoreError> {
+    let taken = take_assessment(database, owner, only, ttl, now).await?;
+    if taken.is_some() || !database.release_dead().await? {
+        return Ok(taken);
+    }
+    take_assessment(database, owner, only, ttl, now).await
+}
+
+/// Releases an assessment that has to wait, for any replica to claim after a delay;
+/// [`StoreError::Fenced`] as for [`end_assessment`].
+pub async fn park_assessment(
+    database: &Database,
+    id: &str,
+    fence: Fence,
+    wait: Duration,
+) -> Result<(), StoreError> {
+    let parked = query(PARK_ASSESSMENT)
+        .bind(id)
+        .bind(fence.0)
+        .bind(micros(wait))
+        .bind(database.lease_clock())
+        .execute(database.writer()?)
+        .await?;
+    match parked {
+        0 => Err(StoreError::Fenced),
+        _ => Ok(()),
     }
 }
 
-impl Database {
-    /// Adds an assessment; [`StoreError::Exists`] if another one of the agent is pending or in
-    /// progress.
-    pub async fn add_assessment(&self, assessment: &AssessmentRecord) -> Result<(), StoreError> {
-        let asked = &assessment.asked;
-        let rated = !matches!(asked.assessment.kind, Kind::SingleDimension(_));
-        query(ADD_ASSESSMENT)
-            .bind(assessment.organization.0)
-            .bind(assessment.agent_number.0)
-            .bind(&assessment.id)
-            .bind(assessment.stage.as_str())
-            .bind(rated)
-            .bind(at("asked").text(asked)?)
-            .bind(assessment.created_at.as_microsecond())
-            .bind(self.lease_clock())
-            .execute(self.writer()?)
-            .await
-            .map_err(|cause| taken(cause, "an unfinished assessment of this agent"))?;
-        Ok(())
-    }
-
-    pub async fn assessment(
-        &self,
-        organization: OrganizationNumber,
-        id: &str,
-    ) -> Result<Option<AssessmentRecord>, StoreError> {
-        let row = query(ONE)
-            .bind(organization.0)
-            .bind(id)
-            .fetch_optional(self.readers())
-            .await?;
-        row.map(record_of).transpose()
-    }
-
-    /// The agents of those assessments among these ids that have not ended, by assessment id.
-    pub async fn assessments_under_way(
-        &self,
-        organization: OrganizationNumber,
-        ids: &[&str],
-    ) -> Result<HashMap<String, AgentNumber>, StoreError> {
-        let rows: Vec<(String, i64)> = query(UNDER_WAY)
-            .bind(organization.0)
-            .bind(at("id").text(&ids)?)
-            .fetch_all(self.readers())
-            .await?;
-        let of = |(id, agent)| (id, AgentNumber(agent));
-        Ok(rows.into_iter().map(of).collect())
-    }
-
-    /// Assessments after a position, in the order of creation.
-    pub async fn assessments(
-        &self,
-        organization: OrganizationNumber,
-        filter: AssessmentFilter,
-        after: Option<&Position>,
-        limit: u32,
-    ) -> Result<Vec<AssessmentRecord>, StoreError> {
-        let (created_at, id) = page_start(after);
-        let rows: Vec<Row> = query(LISTED)
-            .bind(organization.0)
-            .bind(created_at)
-            .bind(id)
-            .bind(filter.agent.map(|agent| agent.0))
-            .bind(filter.stage.map(Stage::as_str))
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(record_of).collect()
-    }
-
-    /// The newest assessment of an agent with both axes that was requested before `before`.
-    pub async fn last_rating(
-        &self,
-        agent: AgentNumber,
-        before: Timestamp,
-    ) -> Result<Option<AssessmentRecord>, StoreError> {
-        let row = query(LAST_RATING)
-            .bind(agent.0)
-            .bind(before.as_microsecond())
-            .fetch_optional(self.readers())
-            .await?;
-        row.map(record_of).transpose()
-    }
-
-    /// Claims the oldest assessment that is unclaimed or whose lease has expired by the store's
-    /// clock. With `only`, limited to these ids.
-    pub async fn claim_assessment(
-        &self,
-        owner: &str,
-        only: Option<&[String]>,
-        ttl: Duration,
-        now: Timestamp,
-    ) -> Result<Option<AssessmentClaim>, StoreError> {
-        let taken = self.take_assessment(owner, only, ttl, now).await?;
-        if taken.is_some() || !self.release_dead().await? {
-            return Ok(taken);
-        }
-        self.take_assessment(owner, only, ttl, now).await
-    }
-
-    /// Releases an assessment that has to wait, for any replica to claim after a delay;
-    /// [`StoreError::Fenced`] as for [`Self::end_assessment`].
-    pub async fn park_assessment(
-        &self,
-        id: &str,
-        fence: Fence,
-        wait: Duration,
-    ) -> Result<(), StoreError> {
-        let parked = query(PARK_ASSESSMENT)
-            .bind(id)
-            .bind(fence.0)
-            .bind(micros(wait))
-            .bind(self.lease_clock())
-            .execute(self.writer()?)
-            .await?;
-        match parked {
-            0 => Err(StoreError::Fenced),
-            _ => Ok(()),
-        }
-    }
-
-    /// Ends an assessment and stores its badge. [`StoreError::Fenced`] if it was claimed again or
-    /// has ended, [`StoreError::Exists`] if the badge's status bit is already taken.
-    pub async fn end_assessment(
-        &self,
-        id: &str,
-        fence: Fence,
-        finding: &Finding,
-        badge: Option<&BadgeRecord>,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let stage = match finding {
-            Finding::Scored { .. } => Stage::Completed,
-            Finding::Failed { .. } => Stage::Failed,
-        };
-        let mut transaction = self.begin_write().await?;
-        let organization: Option<i64> = query(END)
-            .bind(id)
-            .bind(fence.0)
-            .bind(stage.as_str())
-            .bind(at("finding").text(finding)?)
-            .bind(now.as_microsecond())
-            .fetch_optional(&mut transaction)
-            .await?;
-        let organization = organization.ok_or(StoreError::Fenced)?;
-        if let Some(badge) = badge {
-            add_badge(&mut transaction, badge).await?;
-        }
-        let row = query(ONE)
-            .bind(organization)
-            .bind(id)
-            .fetch_one(&mut transaction)
-            .await?;
-        let record = record_of(row)?;
-        tell(
-            &mut transaction,
-            record.organization,
-            &record.ended(finding, now),
-        )
+/// Ends an assessment and stores its badge. [`StoreError::Fenced`] if it was claimed again or
+/// has ended, [`StoreError::Exists`] if the badge's status bit is already taken.
+pub async fn end_assessment(
+    database: &Database,
+    id: &str,
+    fence: Fence,
+    finding: &Finding,
+    badge: Option<&BadgeRecord>,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let stage = match finding {
+        Finding::Scored { .. } => Stage::Completed,
+        Finding::Failed { .. } => Stage::Failed,
+    };
+    let mut transaction = database.begin_write().await?;
+    let organization: Option<i64> = query(END)
+        .bind(id)
+        .bind(fence.0)
+        .bind(stage.as_str())
+        .bind(at("finding").text(finding)?)
+        .bind(now.as_microsecond())
+        .fetch_optional(&mut transaction)
         .await?;
-        transaction.commit().await
+    let organization = organization.ok_or(StoreError::Fenced)?;
+    if let Some(badge) = badge {
+        add_badge(&mut transaction, badge).await?;
     }
+    let row = query(ONE)
+        .bind(organization)
+        .bind(id)
+        .fetch_one(&mut transaction)
+        .await?;
+    let record = record_of(row)?;
+    tell(
+        &mut transaction,
+        record.organization,
+        &record.ended(finding, now),
+    )
+    .await?;
+    transaction.commit().await
+}
 
-    /// Stores a review: the finding with the decision, the withheld badge with its new state, and
-    /// an audit entry for the organization's tenant. [`StoreError::Stale`] if the assessment has
-    /// changed since it was read, [`StoreError::Exists`] if the badge's status bit is already
-    /// taken.
-    pub async fn review_assessment(
-        &self,
-        assessment: &AssessmentRecord,
-        reviewed: &Finding,
-        badge: Option<&BadgeRecord>,
-        tenant: &TenantId,
-        decision: &Decision,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        let kept = query(REVIEW)
-            .bind(assessment.organization.0)
-            .bind(&assessment.id)
-            .bind(at("finding").text(reviewed)?)
-            .execute(&mut transaction)
-            .await?;
-        if kept == 0 {
-            return Err(StoreError::Stale);
-        }
-        if let Some(badge) = badge {
-            decide_badge(&mut transaction, badge).await?;
-        }
-        record(&mut transaction, tenant, decision).await?;
-        transaction.commit().await
+/// Stores a review: the finding with the decision, the withheld badge with its new state, and
+/// an audit entry for the organization's tenant. [`StoreError::Stale`] if the assessment has
+/// changed since it was read, [`StoreError::Exists`] if the badge's status bit is already
+/// taken.
+pub async fn review_assessment(
+    database: &Database,
+    assessment: &AssessmentRecord,
+    reviewed: &Finding,
+    badge: Option<&BadgeRecord>,
+    tenant: &TenantId,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let kept = query(REVIEW)
+        .bind(assessment.organization.0)
+        .bind(&assessment.id)
+        .bind(at("finding").text(reviewed)?)
+        .execute(&mut transaction)
+        .await?;
+    if kept == 0 {
+        return Err(StoreError::Stale);
     }
+    if let Some(badge) = badge {
+        decide_badge(&mut transaction, badge).await?;
+    }
+    record(&mut transaction, tenant, decision).await?;
+    transaction.commit().await
 }

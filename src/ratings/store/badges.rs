@@ -14,6 +14,7 @@ use crate::ratings::ports::badges::{
     StatusListRecord,
 };
 use crate::ratings::ports::organizations::{OrganizationNumber, OrganizationRecord};
+use crate::ratings::store::organizations::organization_numbered;
 use crate::ratings::store::taken;
 use touchstone_packs::rules::keys::PublicKey;
 use touchstone_ratings::credential::did::multibase;
@@ -213,7 +214,7 @@ async fn give_out(
 }
 
 /// Revokes an issued badge within a transaction.
-pub(super) async fn revoke_badge(
+pub(super) async fn revoke_within(
     transaction: &mut Transaction,
     badge: &BadgeRecord,
     revocation: &Revocation,
@@ -233,186 +234,184 @@ pub(super) async fn revoke_badge(
     Ok(())
 }
 
-impl Database {
-    /// Finds a badge and its organization with a query by id.
-    async fn certified(
-        &self,
-        statement: &'static str,
-        id: &str,
-    ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
-        let row: Option<Row> = query(statement)
-            .bind(id)
-            .fetch_optional(self.readers())
-            .await?;
-        let Some(badge) = row.map(record_of).transpose()? else {
-            return Ok(None);
-        };
-        let organization = self.organization_numbered(badge.organization).await?;
-        let organization = organization.ok_or_else(|| at("organization").inconsistent())?;
-        Ok(Some((badge, organization)))
-    }
+/// Finds a badge and its organization with a query by id.
+async fn certified(
+    database: &Database,
+    statement: &'static str,
+    id: &str,
+) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
+    let row: Option<Row> = query(statement)
+        .bind(id)
+        .fetch_optional(database.readers())
+        .await?;
+    let Some(badge) = row.map(record_of).transpose()? else {
+        return Ok(None);
+    };
+    let organization = organization_numbered(database, badge.organization).await?;
+    let organization = organization.ok_or_else(|| at("organization").inconsistent())?;
+    Ok(Some((badge, organization)))
 }
 
-/// Badges of organizations. They are added and approved together with their assessments.
-impl Database {
-    /// The keys of an organization, oldest first.
-    pub async fn issuer_keys(
-        &self,
-        organization: OrganizationNumber,
-    ) -> Result<Vec<IssuerKeyRecord>, StoreError> {
-        let rows: Vec<KeyRow> = query(KEYS)
-            .bind(organization.0)
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(key_of).collect()
-    }
+/// The keys of an organization, oldest first.
+pub async fn issuer_keys(
+    database: &Database,
+    organization: OrganizationNumber,
+) -> Result<Vec<IssuerKeyRecord>, StoreError> {
+    let rows: Vec<KeyRow> = query(KEYS)
+        .bind(organization.0)
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(key_of).collect()
+}
 
-    /// Adds the current key; [`StoreError::Exists`] if there is one.
-    pub async fn add_issuer_key(
-        &self,
-        organization: OrganizationNumber,
-        key: &IssuerKeyRecord,
-    ) -> Result<(), StoreError> {
-        add_key(self.writer()?, organization, key).await
-    }
+/// Adds the current key; [`StoreError::Exists`] if there is one.
+pub async fn add_issuer_key(
+    database: &Database,
+    organization: OrganizationNumber,
+    key: &IssuerKeyRecord,
+) -> Result<(), StoreError> {
+    add_key(database.writer()?, organization, key).await
+}
 
-    /// Retires a key with all consequences and writes the audit entry. Returns the number of
-    /// revoked badges. [`StoreError::Stale`] if the state of the key has changed.
-    pub async fn retire_issuer_key(
-        &self,
-        retirement: &Retirement<'_>,
-        decision: &Decision,
-    ) -> Result<u64, StoreError> {
-        let organization = retirement.organization;
-        let mut transaction = self.begin_write().await?;
-        let retired = query(RETIRE_KEY)
+/// Retires a key with all consequences and writes the audit entry. Returns the number of
+/// revoked badges. [`StoreError::Stale`] if the state of the key has changed.
+pub async fn retire_issuer_key(
+    database: &Database,
+    retirement: &Retirement<'_>,
+    decision: &Decision,
+) -> Result<u64, StoreError> {
+    let organization = retirement.organization;
+    let mut transaction = database.begin_write().await?;
+    let retired = query(RETIRE_KEY)
+        .bind(organization.number.0)
+        .bind(retirement.key.to_base64())
+        .bind(retirement.at.as_microsecond())
+        .bind(retirement.compromised.is_some())
+        .bind(retirement.successor.is_some())
+        .execute(&mut transaction)
+        .await?;
+    if retired == 0 {
+        return Err(StoreError::Stale);
+    }
+    if let Some(successor) = retirement.successor {
+        add_key(&mut transaction, organization.number, successor).await?;
+    }
+    let mut revoked = 0;
+    if let Some(revocation) = retirement.compromised {
+        let badges = query(REVOKE_SIGNED)
             .bind(organization.number.0)
-            .bind(retirement.key.to_base64())
-            .bind(retirement.at.as_microsecond())
-            .bind(retirement.compromised.is_some())
-            .bind(retirement.successor.is_some())
+            .bind(multibase(retirement.key))
+            .bind(at("revocation").text(revocation)?)
             .execute(&mut transaction)
             .await?;
-        if retired == 0 {
-            return Err(StoreError::Stale);
-        }
-        if let Some(successor) = retirement.successor {
-            add_key(&mut transaction, organization.number, successor).await?;
-        }
-        let mut revoked = 0;
-        if let Some(revocation) = retirement.compromised {
-            let badges = query(REVOKE_SIGNED)
-                .bind(organization.number.0)
-                .bind(multibase(retirement.key))
-                .bind(at("revocation").text(revocation)?)
-                .execute(&mut transaction)
-                .await?;
-            revoked = badges;
-            query(ALL_CHANGED)
-                .bind(organization.number.0)
-                .execute(&mut transaction)
-                .await?;
-        }
-        record(&mut transaction, &organization.tenant, decision).await?;
-        transaction.commit().await?;
-        Ok(revoked)
-    }
-
-    /// A status list of this issuer and address in which fewer than `room` bits are taken; created
-    /// if necessary.
-    pub async fn open_status_list(
-        &self,
-        organization: OrganizationNumber,
-        issuer: &str,
-        base_url: &str,
-        room: u32,
-        now: Timestamp,
-    ) -> Result<StatusListRecord, StoreError> {
-        let open: Option<ListRow> = query(LIST_WITH_ROOM)
-            .bind(organization.0)
-            .bind(issuer)
-            .bind(base_url)
-            .bind(i64::from(room))
-            .fetch_optional(self.readers())
+        revoked = badges;
+        query(ALL_CHANGED)
+            .bind(organization.number.0)
+            .execute(&mut transaction)
             .await?;
-        if let Some(open) = open {
-            return Ok(list_of(open));
-        }
-        let added: Option<ListRow> = query(ADD_LIST)
-            .bind(organization.0)
-            .bind(issuer)
-            .bind(base_url)
-            .bind(now.as_microsecond())
-            .fetch_all(self.writer()?)
-            .await?
-            .pop();
-        let added = added.ok_or_else(|| column("aaaf_status_list", "number").inconsistent())?;
-        Ok(list_of(added))
     }
+    record(&mut transaction, &organization.tenant, decision).await?;
+    transaction.commit().await?;
+    Ok(revoked)
+}
 
-    /// The list of this number, in any organization.
-    pub async fn status_list(
-        &self,
-        number: StatusListNumber,
-    ) -> Result<Option<StatusListRecord>, StoreError> {
-        let row: Option<ListRow> = query(LIST)
-            .bind(number.0)
-            .fetch_optional(self.readers())
-            .await?;
-        Ok(row.map(list_of))
+/// A status list of this issuer and address in which fewer than `room` bits are taken; created
+/// if necessary.
+pub async fn open_status_list(
+    database: &Database,
+    organization: OrganizationNumber,
+    issuer: &str,
+    base_url: &str,
+    room: u32,
+    now: Timestamp,
+) -> Result<StatusListRecord, StoreError> {
+    let open: Option<ListRow> = query(LIST_WITH_ROOM)
+        .bind(organization.0)
+        .bind(issuer)
+        .bind(base_url)
+        .bind(i64::from(room))
+        .fetch_optional(database.readers())
+        .await?;
+    if let Some(open) = open {
+        return Ok(list_of(open));
     }
+    let added: Option<ListRow> = query(ADD_LIST)
+        .bind(organization.0)
+        .bind(issuer)
+        .bind(base_url)
+        .bind(now.as_microsecond())
+        .fetch_all(database.writer()?)
+        .await?
+        .pop();
+    let added = added.ok_or_else(|| column("aaaf_status_list", "number").inconsistent())?;
+    Ok(list_of(added))
+}
 
-    /// The indexes of the revoked bits of a list.
-    pub async fn revoked_bits(&self, number: StatusListNumber) -> Result<Vec<u32>, StoreError> {
-        let bits: Vec<i64> = query(REVOKED_BITS)
-            .bind(number.0)
-            .fetch_all(self.readers())
-            .await?;
-        let bits = bits.into_iter().map(|bit| at("status_index").number(bit));
-        bits.collect()
-    }
+/// The list of this number, in any organization.
+pub async fn status_list(
+    database: &Database,
+    number: StatusListNumber,
+) -> Result<Option<StatusListRecord>, StoreError> {
+    let row: Option<ListRow> = query(LIST)
+        .bind(number.0)
+        .fetch_optional(database.readers())
+        .await?;
+    Ok(row.map(list_of))
+}
 
-    /// A badge with its organization, in any organization.
-    pub async fn badge(
-        &self,
-        id: &str,
-    ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
-        self.certified(ONE, id).await
-    }
+/// The indexes of the revoked bits of a list.
+pub async fn revoked_bits(
+    database: &Database,
+    number: StatusListNumber,
+) -> Result<Vec<u32>, StoreError> {
+    let bits: Vec<i64> = query(REVOKED_BITS)
+        .bind(number.0)
+        .fetch_all(database.readers())
+        .await?;
+    let bits = bits.into_iter().map(|bit| at("status_index").number(bit));
+    bits.collect()
+}
 
-    /// The newest badge of an assessment with its organization, in any organization.
-    pub async fn newest_badge(
-        &self,
-        assessment: &str,
-    ) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
-        self.certified(NEWEST, assessment).await
-    }
+/// A badge with its organization, in any organization.
+pub async fn badge(
+    database: &Database,
+    id: &str,
+) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
+    certified(database, ONE, id).await
+}
 
-    pub async fn badge_of(
-        &self,
-        organization: OrganizationNumber,
-        assessment: &str,
-    ) -> Result<Option<BadgeRecord>, StoreError> {
-        let row: Option<Row> = query(OF)
-            .bind(organization.0)
-            .bind(assessment)
-            .fetch_optional(self.readers())
-            .await?;
-        row.map(record_of).transpose()
-    }
+/// The newest badge of an assessment with its organization, in any organization.
+pub async fn newest_badge(
+    database: &Database,
+    assessment: &str,
+) -> Result<Option<(BadgeRecord, OrganizationRecord)>, StoreError> {
+    certified(database, NEWEST, assessment).await
+}
 
-    /// Revokes an issued badge and writes the audit entry; [`StoreError::Stale`] if the badge is
-    /// not issued any more.
-    pub async fn revoke_badge(
-        &self,
-        badge: &BadgeRecord,
-        revocation: &Revocation,
-        organization: &OrganizationRecord,
-        decision: &Decision,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        revoke_badge(&mut transaction, badge, revocation).await?;
-        record(&mut transaction, &organization.tenant, decision).await?;
-        transaction.commit().await
-    }
+pub async fn badge_of(
+    database: &Database,
+    organization: OrganizationNumber,
+    assessment: &str,
+) -> Result<Option<BadgeRecord>, StoreError> {
+    let row: Option<Row> = query(OF)
+        .bind(organization.0)
+        .bind(assessment)
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(record_of).transpose()
+}
+
+/// Revokes an issued badge and writes the audit entry; [`StoreError::Stale`] if the badge is
+/// not issued any more.
+pub async fn revoke_badge(
+    database: &Database,
+    badge: &BadgeRecord,
+    revocation: &Revocation,
+    organization: &OrganizationRecord,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    revoke_within(&mut transaction, badge, revocation).await?;
+    record(&mut transaction, &organization.tenant, decision).await?;
+    transaction.commit().await
 }

@@ -209,165 +209,163 @@ async fn insert_on_postgres(
         .map_err(backend)
 }
 
-impl Database {
-    /// Records events in one transaction, in this order. Returns for each event whether it is new.
-    /// If the organization already has an event with the same id, the first one is kept.
-    pub async fn record_events(
-        &self,
-        organization: OrganizationNumber,
-        events: &[NewEvent],
-        origin: Origin<'_>,
-        now: Timestamp,
-    ) -> Result<Vec<bool>, StoreError> {
-        let batch = Batch {
-            organization,
-            origin,
-            now,
-            events,
-        };
-        let mut transaction = self.begin_write().await?;
-        let added = insert_events(&mut transaction, &batch).await?;
-        transaction.commit().await?;
-        let mut added: HashSet<String> = added.into_iter().collect();
-        // If one batch contains an id twice, the first event is the new one.
-        Ok(events.iter().map(|event| added.remove(&event.id)).collect())
-    }
+/// Records events in one transaction, in this order. Returns for each event whether it is new.
+/// If the organization already has an event with the same id, the first one is kept.
+pub async fn record_events(
+    database: &Database,
+    organization: OrganizationNumber,
+    events: &[NewEvent],
+    origin: Origin<'_>,
+    now: Timestamp,
+) -> Result<Vec<bool>, StoreError> {
+    let batch = Batch {
+        organization,
+        origin,
+        now,
+        events,
+    };
+    let mut transaction = database.begin_write().await?;
+    let added = insert_events(&mut transaction, &batch).await?;
+    transaction.commit().await?;
+    let mut added: HashSet<String> = added.into_iter().collect();
+    // If one batch contains an id twice, the first event is the new one.
+    Ok(events.iter().map(|event| added.remove(&event.id)).collect())
+}
 
-    pub async fn event(
-        &self,
-        organization: OrganizationNumber,
-        id: &str,
-    ) -> Result<Option<EventRecord>, StoreError> {
-        let row = query(ONE)
+pub async fn event(
+    database: &Database,
+    organization: OrganizationNumber,
+    id: &str,
+) -> Result<Option<EventRecord>, StoreError> {
+    let row = query(ONE)
+        .bind(organization.0)
+        .bind(id)
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(record_of).transpose()
+}
+
+/// The events with these ids, in any order.
+pub async fn events_named(
+    database: &Database,
+    organization: OrganizationNumber,
+    ids: &[&str],
+) -> Result<Vec<EventRecord>, StoreError> {
+    let rows: Vec<Row> = query(NAMED)
+        .bind(organization.0)
+        .bind(at("id").text(&ids)?)
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
+
+/// Events after a position, by agent, time and arrival.
+pub async fn events(
+    database: &Database,
+    organization: OrganizationNumber,
+    filter: &EventFilter,
+    after: Option<EventPosition>,
+    limit: u32,
+) -> Result<Vec<EventRecord>, StoreError> {
+    let micros = Timestamp::as_microsecond;
+    let seen = after.map_or((i64::MIN, i64::MIN), |it| {
+        (micros(it.occurred_at), it.number)
+    });
+    let found = match filter.agent {
+        Some(agent) => query(OF_AGENT).bind(organization.0).bind(agent.0),
+        None => query(OF_ALL)
             .bind(organization.0)
-            .bind(id)
-            .fetch_optional(self.readers())
-            .await?;
-        row.map(record_of).transpose()
-    }
+            .bind(after.map_or(i64::MIN, |it| it.agent.0)),
+    };
+    let rows: Vec<Row> = found
+        .bind(seen.0)
+        .bind(seen.1)
+        .bind(filter.from.map_or(i64::MIN, micros))
+        .bind(filter.to.map_or(i64::MAX, micros))
+        .bind(filter.kind.as_deref())
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
 
-    /// The events with these ids, in any order.
-    pub async fn events_named(
-        &self,
-        organization: OrganizationNumber,
-        ids: &[&str],
-    ) -> Result<Vec<EventRecord>, StoreError> {
-        let rows: Vec<Row> = query(NAMED)
-            .bind(organization.0)
-            .bind(at("id").text(&ids)?)
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(record_of).collect()
-    }
+/// The evidence of an assessment after a position, by task, time and arrival.
+pub async fn events_by_task(
+    database: &Database,
+    organization: OrganizationNumber,
+    evidence: EvidenceOf<'_>,
+    after: Option<&TaskPosition>,
+    limit: u32,
+) -> Result<Vec<EventRecord>, StoreError> {
+    let micros = Timestamp::as_microsecond;
+    let seen = after.map_or(("", i64::MIN, i64::MIN), |it| {
+        (it.task.as_str(), micros(it.occurred_at), it.number)
+    });
+    let rows: Vec<Row> = query(BY_TASK)
+        .bind(organization.0)
+        .bind(evidence.agent.0)
+        .bind(seen.0)
+        .bind(seen.1)
+        .bind(seen.2)
+        .bind(micros(evidence.from))
+        .bind(micros(evidence.to))
+        .bind(evidence.assessment)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
 
-    /// Events after a position, by agent, time and arrival.
-    pub async fn events(
-        &self,
-        organization: OrganizationNumber,
-        filter: &EventFilter,
-        after: Option<EventPosition>,
-        limit: u32,
-    ) -> Result<Vec<EventRecord>, StoreError> {
-        let micros = Timestamp::as_microsecond;
-        let seen = after.map_or((i64::MIN, i64::MIN), |it| {
-            (micros(it.occurred_at), it.number)
-        });
-        let found = match filter.agent {
-            Some(agent) => query(OF_AGENT).bind(organization.0).bind(agent.0),
-            None => query(OF_ALL)
-                .bind(organization.0)
-                .bind(after.map_or(i64::MIN, |it| it.agent.0)),
-        };
-        let rows: Vec<Row> = found
-            .bind(seen.0)
-            .bind(seen.1)
-            .bind(filter.from.map_or(i64::MIN, micros))
-            .bind(filter.to.map_or(i64::MAX, micros))
-            .bind(filter.kind.as_deref())
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(record_of).collect()
-    }
+/// Whether collecting evidence about an agent had begun by a given time: an event was recorded
+/// by then that did not come from an agent, or a run of this host produced one.
+pub async fn is_collected_by(
+    database: &Database,
+    organization: OrganizationNumber,
+    agent: AgentNumber,
+    moment: Timestamp,
+) -> Result<bool, StoreError> {
+    let moment = moment.as_microsecond();
+    let found: i64 = query(COLLECTED)
+        .bind(organization.0)
+        .bind(agent.0)
+        .bind(moment.saturating_add(AHEAD))
+        .bind(moment)
+        .bind(PROJECTED)
+        .fetch_one(database.readers())
+        .await?;
+    Ok(found > 0)
+}
 
-    /// The evidence of an assessment after a position, by task, time and arrival.
-    pub async fn events_by_task(
-        &self,
-        organization: OrganizationNumber,
-        evidence: EvidenceOf<'_>,
-        after: Option<&TaskPosition>,
-        limit: u32,
-    ) -> Result<Vec<EventRecord>, StoreError> {
-        let micros = Timestamp::as_microsecond;
-        let seen = after.map_or(("", i64::MIN, i64::MIN), |it| {
-            (it.task.as_str(), micros(it.occurred_at), it.number)
-        });
-        let rows: Vec<Row> = query(BY_TASK)
-            .bind(organization.0)
-            .bind(evidence.agent.0)
-            .bind(seen.0)
-            .bind(seen.1)
-            .bind(seen.2)
-            .bind(micros(evidence.from))
-            .bind(micros(evidence.to))
-            .bind(evidence.assessment)
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(record_of).collect()
-    }
+/// The tasks among these that were assigned to an agent according to a source.
+pub async fn assigned_by(
+    database: &Database,
+    organization: OrganizationNumber,
+    agent: AgentNumber,
+    source: &str,
+    tasks: &[&str],
+) -> Result<HashSet<String>, StoreError> {
+    let assigned: Vec<String> = query(ASSIGNED_BY)
+        .bind(organization.0)
+        .bind(agent.0)
+        .bind(at("task").text(&tasks)?)
+        .bind(source)
+        .fetch_all(database.readers())
+        .await?;
+    Ok(assigned.into_iter().collect())
+}
 
-    /// Whether collecting evidence about an agent had begun by a given time: an event was recorded
-    /// by then that did not come from an agent, or a run of this host produced one.
-    pub async fn is_collected_by(
-        &self,
-        organization: OrganizationNumber,
-        agent: AgentNumber,
-        moment: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let moment = moment.as_microsecond();
-        let found: i64 = query(COLLECTED)
-            .bind(organization.0)
-            .bind(agent.0)
-            .bind(moment.saturating_add(AHEAD))
-            .bind(moment)
-            .bind(PROJECTED)
-            .fetch_one(self.readers())
-            .await?;
-        Ok(found > 0)
-    }
-
-    /// The tasks among these that were assigned to an agent according to a source.
-    pub async fn assigned_by(
-        &self,
-        organization: OrganizationNumber,
-        agent: AgentNumber,
-        source: &str,
-        tasks: &[&str],
-    ) -> Result<HashSet<String>, StoreError> {
-        let assigned: Vec<String> = query(ASSIGNED_BY)
-            .bind(organization.0)
-            .bind(agent.0)
-            .bind(at("task").text(&tasks)?)
-            .bind(source)
-            .fetch_all(self.readers())
-            .await?;
-        Ok(assigned.into_iter().collect())
-    }
-
-    /// Whether one of these ids belongs to an event of another source.
-    pub async fn is_taken(
-        &self,
-        organization: OrganizationNumber,
-        source: &str,
-        ids: &[&str],
-    ) -> Result<bool, StoreError> {
-        let taken: i64 = query(TAKEN)
-            .bind(organization.0)
-            .bind(at("id").text(&ids)?)
-            .bind(source)
-            .fetch_one(self.readers())
-            .await?;
-        Ok(taken > 0)
-    }
+/// Whether one of these ids belongs to an event of another source.
+pub async fn is_taken(
+    database: &Database,
+    organization: OrganizationNumber,
+    source: &str,
+    ids: &[&str],
+) -> Result<bool, StoreError> {
+    let taken: i64 = query(TAKEN)
+        .bind(organization.0)
+        .bind(at("id").text(&ids)?)
+        .bind(source)
+        .fetch_one(database.readers())
+        .await?;
+    Ok(taken > 0)
 }

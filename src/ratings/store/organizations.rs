@@ -92,86 +92,90 @@ fn record_of(row: Row) -> Result<OrganizationRecord, StoreError> {
     })
 }
 
-impl Database {
-    /// Adds an organization with its first key and writes the audit entry; [`StoreError::Exists`]
-    /// if the tenant already has one.
-    pub async fn add_organization(
-        &self,
-        organization: &OrganizationRecord,
-        key: &KeyRecord,
-        decision: &Decision,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        query(ADD)
-            .bind(&organization.id)
-            .bind(organization.tenant.as_str())
-            .bind(&organization.name)
-            .bind(organization.status.as_str())
-            .bind(organization.private_badges)
-            .bind(at("config").text(&organization.config)?)
-            .bind(organization.created_at.as_microsecond())
-            .bind(organization.updated_at.as_microsecond())
-            .bind(organization.revision)
-            .bind(at("auditors").text(&organization.auditors)?)
-            .execute(&mut transaction)
-            .await
-            .map_err(|cause| taken(cause, "an organization for this tenant"))?;
-        add_key(&mut transaction, key).await?;
-        record(&mut transaction, &organization.tenant, decision).await?;
-        transaction.commit().await
-    }
+/// Adds an organization with its first key and writes the audit entry; [`StoreError::Exists`]
+/// if the tenant already has one.
+pub async fn add_organization(
+    database: &Database,
+    organization: &OrganizationRecord,
+    key: &KeyRecord,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    query(ADD)
+        .bind(&organization.id)
+        .bind(organization.tenant.as_str())
+        .bind(&organization.name)
+        .bind(organization.status.as_str())
+        .bind(organization.private_badges)
+        .bind(at("config").text(&organization.config)?)
+        .bind(organization.created_at.as_microsecond())
+        .bind(organization.updated_at.as_microsecond())
+        .bind(organization.revision)
+        .bind(at("auditors").text(&organization.auditors)?)
+        .execute(&mut transaction)
+        .await
+        .map_err(|cause| taken(cause, "an organization for this tenant"))?;
+    add_key(&mut transaction, key).await?;
+    record(&mut transaction, &organization.tenant, decision).await?;
+    transaction.commit().await
+}
 
-    /// The organization of this id, in any tenant.
-    pub async fn organization(&self, id: &str) -> Result<Option<OrganizationRecord>, StoreError> {
-        let row = query(ONE).bind(id).fetch_optional(self.readers()).await?;
-        row.map(record_of).transpose()
-    }
+/// The organization of this id, in any tenant.
+pub async fn organization(
+    database: &Database,
+    id: &str,
+) -> Result<Option<OrganizationRecord>, StoreError> {
+    let row = query(ONE)
+        .bind(id)
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(record_of).transpose()
+}
 
-    pub async fn organization_numbered(
-        &self,
-        number: OrganizationNumber,
-    ) -> Result<Option<OrganizationRecord>, StoreError> {
-        let row = query(NUMBERED)
-            .bind(number.0)
-            .fetch_optional(self.readers())
-            .await?;
-        row.map(record_of).transpose()
-    }
+pub async fn organization_numbered(
+    database: &Database,
+    number: OrganizationNumber,
+) -> Result<Option<OrganizationRecord>, StoreError> {
+    let row = query(NUMBERED)
+        .bind(number.0)
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(record_of).transpose()
+}
 
-    pub async fn organization_of(
-        &self,
-        tenant: &TenantId,
-    ) -> Result<Option<OrganizationRecord>, StoreError> {
-        let row = query(OF_TENANT)
-            .bind(tenant.as_str())
-            .fetch_optional(self.readers())
-            .await?;
-        row.map(record_of).transpose()
-    }
+pub async fn organization_of(
+    database: &Database,
+    tenant: &TenantId,
+) -> Result<Option<OrganizationRecord>, StoreError> {
+    let row = query(OF_TENANT)
+        .bind(tenant.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(record_of).transpose()
+}
 
-    /// Updates an organization and writes the audit entry. `revision` is that of the record that
-    /// was read; [`StoreError::Stale`] if it has changed since.
-    pub async fn change_organization(
-        &self,
-        organization: &OrganizationRecord,
-        decision: &Decision,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        let changed = query(CHANGE)
-            .bind(organization.number.0)
-            .bind(organization.revision)
-            .bind(&organization.name)
-            .bind(organization.status.as_str())
-            .bind(organization.private_badges)
-            .bind(at("config").text(&organization.config)?)
-            .bind(organization.updated_at.as_microsecond())
-            .bind(at("auditors").text(&organization.auditors)?)
-            .execute(&mut transaction)
-            .await?;
-        if changed == 0 {
-            return Err(StoreError::Stale);
-        }
-        record(&mut transaction, &organization.tenant, decision).await?;
-        transaction.commit().await
+/// Updates an organization and writes the audit entry. `revision` is that of the record that
+/// was read; [`StoreError::Stale`] if it has changed since.
+pub async fn change_organization(
+    database: &Database,
+    organization: &OrganizationRecord,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let changed = query(CHANGE)
+        .bind(organization.number.0)
+        .bind(organization.revision)
+        .bind(&organization.name)
+        .bind(organization.status.as_str())
+        .bind(organization.private_badges)
+        .bind(at("config").text(&organization.config)?)
+        .bind(organization.updated_at.as_microsecond())
+        .bind(at("auditors").text(&organization.auditors)?)
+        .execute(&mut transaction)
+        .await?;
+    if changed == 0 {
+        return Err(StoreError::Stale);
     }
+    record(&mut transaction, &organization.tenant, decision).await?;
+    transaction.commit().await
 }

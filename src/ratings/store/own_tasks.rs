@@ -29,66 +29,63 @@ fn record_of((document, created_at): (String, i64)) -> Result<OwnTaskRecord, Sto
     })
 }
 
-/// Stress tasks of organizations. A task never changes.
-impl Database {
-    /// Adds a task and writes the audit entry.
-    pub async fn add_own_task(
-        &self,
-        organization: &OrganizationRecord,
-        record: &OwnTaskRecord,
-        decision: &Decision,
-    ) -> Result<(), StoreError> {
-        let document = at("document").text(&record.task)?;
-        let mut transaction = self.begin_write().await?;
-        query(ADD)
-            .bind(organization.number.0)
-            .bind(&record.task.id)
-            .bind(&document)
-            .bind(record.created_at.as_microsecond())
-            .execute(&mut transaction)
-            .await
-            .map_err(|cause| crate::ratings::store::taken(cause, "a stress task with this id"))?;
-        audit::record(&mut transaction, &organization.tenant, decision).await?;
-        transaction.commit().await
-    }
+/// Adds a task and writes the audit entry.
+pub async fn add_own_task(
+    database: &Database,
+    organization: &OrganizationRecord,
+    record: &OwnTaskRecord,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let document = at("document").text(&record.task)?;
+    let mut transaction = database.begin_write().await?;
+    query(ADD)
+        .bind(organization.number.0)
+        .bind(&record.task.id)
+        .bind(&document)
+        .bind(record.created_at.as_microsecond())
+        .execute(&mut transaction)
+        .await
+        .map_err(|cause| crate::ratings::store::taken(cause, "a stress task with this id"))?;
+    audit::record(&mut transaction, &organization.tenant, decision).await?;
+    transaction.commit().await
+}
 
-    /// Tasks after a position, in the order of creation.
-    pub async fn own_tasks(
-        &self,
-        organization: OrganizationNumber,
-        after: Option<&Position>,
-        limit: u32,
-    ) -> Result<Vec<OwnTaskRecord>, StoreError> {
-        let (created_at, id) = page_start(after);
-        let rows: Vec<(String, i64)> = query(LISTED)
-            .bind(organization.0)
-            .bind(created_at)
-            .bind(id)
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(record_of).collect()
-    }
+/// Tasks after a position, in the order of creation.
+pub async fn own_tasks(
+    database: &Database,
+    organization: OrganizationNumber,
+    after: Option<&Position>,
+    limit: u32,
+) -> Result<Vec<OwnTaskRecord>, StoreError> {
+    let (created_at, id) = page_start(after);
+    let rows: Vec<(String, i64)> = query(LISTED)
+        .bind(organization.0)
+        .bind(created_at)
+        .bind(id)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
 
-    /// Deletes a task and writes the audit entry; `false` if it does not exist.
-    pub async fn remove_own_task(
-        &self,
-        organization: &OrganizationRecord,
-        id: &str,
-        decision: &Decision,
-    ) -> Result<bool, StoreError> {
-        let mut transaction = self.begin_write().await?;
-        let removed = query(REMOVE)
-            .bind(organization.number.0)
-            .bind(id)
-            .execute(&mut transaction)
-            .await?;
-        if removed == 0 {
-            transaction.rollback().await?;
-            return Ok(false);
-        }
-        audit::record(&mut transaction, &organization.tenant, decision).await?;
-        transaction.commit().await?;
-        Ok(true)
+/// Deletes a task and writes the audit entry; `false` if it does not exist.
+pub async fn remove_own_task(
+    database: &Database,
+    organization: &OrganizationRecord,
+    id: &str,
+    decision: &Decision,
+) -> Result<bool, StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let removed = query(REMOVE)
+        .bind(organization.number.0)
+        .bind(id)
+        .execute(&mut transaction)
+        .await?;
+    if removed == 0 {
+        transaction.rollback().await?;
+        return Ok(false);
     }
+    audit::record(&mut transaction, &organization.tenant, decision).await?;
+    transaction.commit().await?;
+    Ok(true)
 }

@@ -62,171 +62,169 @@ fn record_of(
     })
 }
 
-impl Database {
-    /// Sets the profile of a suite version and marks its runs for processing. Returns whether the
-    /// profile is new.
-    pub async fn set_profile(
-        &self,
-        organization: OrganizationNumber,
-        record: &ProfileRecord,
-    ) -> Result<bool, StoreError> {
-        let suite = record.profile.suite();
-        let document = at("document").text(&record.profile)?;
-        let updated_at = record.updated_at.as_microsecond();
-        let mut transaction = self.begin_write().await?;
-        let changed = query(CHANGE)
+/// Sets the profile of a suite version and marks its runs for processing. Returns whether the
+/// profile is new.
+pub async fn set_profile(
+    database: &Database,
+    organization: OrganizationNumber,
+    record: &ProfileRecord,
+) -> Result<bool, StoreError> {
+    let suite = record.profile.suite();
+    let document = at("document").text(&record.profile)?;
+    let updated_at = record.updated_at.as_microsecond();
+    let mut transaction = database.begin_write().await?;
+    let changed = query(CHANGE)
+        .bind(organization.0)
+        .bind(&suite)
+        .bind(&document)
+        .bind(updated_at)
+        .execute(&mut transaction)
+        .await?;
+    let new = changed == 0;
+    if new {
+        query(ADD)
             .bind(organization.0)
             .bind(&suite)
             .bind(&document)
             .bind(updated_at)
+            .bind(record.created_at.as_microsecond())
             .execute(&mut transaction)
-            .await?;
-        let new = changed == 0;
-        if new {
-            query(ADD)
-                .bind(organization.0)
-                .bind(&suite)
-                .bind(&document)
-                .bind(updated_at)
-                .bind(record.created_at.as_microsecond())
-                .execute(&mut transaction)
-                .await
-                .map_err(|cause| crate::ratings::store::taken(cause, "a profile for this suite"))?;
-        }
-        query(LOOK_AGAIN)
-            .bind(organization.0)
-            .bind(&suite)
-            .execute(&mut transaction)
-            .await?;
-        transaction.commit().await?;
-        Ok(new)
+            .await
+            .map_err(|cause| crate::ratings::store::taken(cause, "a profile for this suite"))?;
     }
+    query(LOOK_AGAIN)
+        .bind(organization.0)
+        .bind(&suite)
+        .execute(&mut transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(new)
+}
 
-    /// The profile of `suiteId@version`.
-    pub async fn profile(
-        &self,
-        organization: OrganizationNumber,
-        suite: &str,
-    ) -> Result<Option<ProfileRecord>, StoreError> {
-        let row = query(ONE)
-            .bind(organization.0)
-            .bind(suite)
-            .fetch_optional(self.readers())
-            .await?;
-        row.map(record_of).transpose()
-    }
+/// The profile of `suiteId@version`.
+pub async fn profile(
+    database: &Database,
+    organization: OrganizationNumber,
+    suite: &str,
+) -> Result<Option<ProfileRecord>, StoreError> {
+    let row = query(ONE)
+        .bind(organization.0)
+        .bind(suite)
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(record_of).transpose()
+}
 
-    /// Profiles after a position, in the order in which they were first set.
-    pub async fn profiles(
-        &self,
-        organization: OrganizationNumber,
-        after: Option<&Position>,
-        limit: u32,
-    ) -> Result<Vec<ProfileRecord>, StoreError> {
-        let (created_at, id) = page_start(after);
-        let rows: Vec<(String, i64, i64)> = query(LISTED)
-            .bind(organization.0)
-            .bind(created_at)
-            .bind(id)
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(record_of).collect()
-    }
+/// Profiles after a position, in the order in which they were first set.
+pub async fn profiles(
+    database: &Database,
+    organization: OrganizationNumber,
+    after: Option<&Position>,
+    limit: u32,
+) -> Result<Vec<ProfileRecord>, StoreError> {
+    let (created_at, id) = page_start(after);
+    let rows: Vec<(String, i64, i64)> = query(LISTED)
+        .bind(organization.0)
+        .bind(created_at)
+        .bind(id)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
 
-    /// Deletes a profile; `false` if it does not exist.
-    pub async fn remove_profile(
-        &self,
-        organization: OrganizationNumber,
-        suite: &str,
-    ) -> Result<bool, StoreError> {
-        let removed = query(REMOVE)
-            .bind(organization.0)
-            .bind(suite)
-            .execute(self.writer()?)
-            .await?;
-        Ok(removed > 0)
-    }
+/// Deletes a profile; `false` if it does not exist.
+pub async fn remove_profile(
+    database: &Database,
+    organization: OrganizationNumber,
+    suite: &str,
+) -> Result<bool, StoreError> {
+    let removed = query(REMOVE)
+        .bind(organization.0)
+        .bind(suite)
+        .execute(database.writer()?)
+        .await?;
+    Ok(removed > 0)
+}
 
-    /// Ended eval runs that were not processed for this organization, in the order of creation.
-    pub async fn runs_to_gather(
-        &self,
-        organization: OrganizationNumber,
-        which: RunsOf<'_>,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<EndedRun>, StoreError> {
-        let rows: Vec<(i64, String)> = query(RUNS)
-            .bind(organization.0)
-            .bind(which.tenant.as_str())
-            .bind(&which.agent.id)
-            .bind(which.agent.version.as_deref())
-            .bind(which.since.as_microsecond())
-            .bind(after)
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        let ended = |(number, run): (i64, String)| EndedRun {
-            number,
-            run: RunId::from(run),
-        };
-        Ok(rows.into_iter().map(ended).collect())
-    }
+/// Ended eval runs that were not processed for this organization, in the order of creation.
+pub async fn runs_to_gather(
+    database: &Database,
+    organization: OrganizationNumber,
+    which: RunsOf<'_>,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<EndedRun>, StoreError> {
+    let rows: Vec<(i64, String)> = query(RUNS)
+        .bind(organization.0)
+        .bind(which.tenant.as_str())
+        .bind(&which.agent.id)
+        .bind(which.agent.version.as_deref())
+        .bind(which.since.as_microsecond())
+        .bind(after)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    let ended = |(number, run): (i64, String)| EndedRun {
+        number,
+        run: RunId::from(run),
+    };
+    Ok(rows.into_iter().map(ended).collect())
+}
 
-    /// The record of an eval run, even of a deleted one: its scores are kept, so that deleting a
-    /// run does not delete evidence.
-    pub async fn run_to_gather(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-    ) -> Result<Option<RunRecord>, StoreError> {
-        let record: Option<String> = query(RECORD)
-            .bind(run.as_str())
-            .bind(tenant.as_str())
-            .fetch_optional(self.readers())
-            .await?;
-        record.map(|record| run_of(&record)).transpose()
-    }
+/// The record of an eval run, even of a deleted one: its scores are kept, so that deleting a
+/// run does not delete evidence.
+pub async fn run_to_gather(
+    database: &Database,
+    tenant: &TenantId,
+    run: &RunId,
+) -> Result<Option<RunRecord>, StoreError> {
+    let record: Option<String> = query(RECORD)
+        .bind(run.as_str())
+        .bind(tenant.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    record.map(|record| run_of(&record)).transpose()
+}
 
-    /// Records the result of processing a run. A missing profile is recorded only while it is
-    /// missing.
-    pub async fn gathered(
-        &self,
-        organization: OrganizationNumber,
-        run: &Gathered,
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        query(GATHERED)
-            .bind(organization.0)
-            .bind(run.run.as_str())
-            .bind(run.agent.0)
-            .bind(&run.suite)
-            .bind(i64::try_from(run.events).unwrap_or(i64::MAX))
-            .bind(run.left_out.map(LeftOut::as_str))
-            .bind(now.as_microsecond())
-            .execute(self.writer()?)
-            .await?;
-        Ok(())
-    }
+/// Records the result of processing a run. A missing profile is recorded only while it is
+/// missing.
+pub async fn gathered(
+    database: &Database,
+    organization: OrganizationNumber,
+    run: &Gathered,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    query(GATHERED)
+        .bind(organization.0)
+        .bind(run.run.as_str())
+        .bind(run.agent.0)
+        .bind(&run.suite)
+        .bind(i64::try_from(run.events).unwrap_or(i64::MAX))
+        .bind(run.left_out.map(LeftOut::as_str))
+        .bind(now.as_microsecond())
+        .execute(database.writer()?)
+        .await?;
+    Ok(())
+}
 
-    /// The newest runs of an agent that produced no evidence, with the reason.
-    pub async fn left_out(
-        &self,
-        organization: OrganizationNumber,
-        agent: AgentNumber,
-        limit: u32,
-    ) -> Result<Vec<(RunId, LeftOut)>, StoreError> {
-        let rows: Vec<(String, String)> = query(LEFT_OUT)
-            .bind(organization.0)
-            .bind(agent.0)
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        let reason = |name: &str| {
-            LeftOut::parse(name).ok_or_else(|| column("aaaf_gathered", "left_out").inconsistent())
-        };
-        rows.into_iter()
-            .map(|(run, why)| Ok((RunId::from(run), reason(&why)?)))
-            .collect()
-    }
+/// The newest runs of an agent that produced no evidence, with the reason.
+pub async fn left_out(
+    database: &Database,
+    organization: OrganizationNumber,
+    agent: AgentNumber,
+    limit: u32,
+) -> Result<Vec<(RunId, LeftOut)>, StoreError> {
+    let rows: Vec<(String, String)> = query(LEFT_OUT)
+        .bind(organization.0)
+        .bind(agent.0)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    let reason = |name: &str| {
+        LeftOut::parse(name).ok_or_else(|| column("aaaf_gathered", "left_out").inconsistent())
+    };
+    rows.into_iter()
+        .map(|(run, why)| Ok((RunId::from(run), reason(&why)?)))
+        .collect()
 }

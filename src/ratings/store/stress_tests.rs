@@ -21,69 +21,67 @@ const FORGET: &str = "DELETE FROM aaaf_stress_test_result
 
 type Row = (String, String, String, String, f64);
 
-impl Database {
-    /// Records results. An existing result of the same task is kept.
-    pub async fn record_stress_results(
-        &self,
-        organization: OrganizationNumber,
-        assessment: &str,
-        results: &[StressResult],
-        now: Timestamp,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        for result in results {
-            query(ADD)
-                .bind(organization.0)
-                .bind(assessment)
-                .bind(&result.test)
-                .bind(&result.task)
-                .bind(result.run_id.as_str())
-                .bind(result.outcome.as_str())
-                .bind(result.score)
-                .bind(now.as_microsecond())
-                .execute(&mut transaction)
-                .await?;
-        }
-        transaction.commit().await
-    }
-
-    /// The results of an assessment, by test and task.
-    pub async fn stress_results(
-        &self,
-        organization: OrganizationNumber,
-        assessment: &str,
-    ) -> Result<Vec<StressResult>, StoreError> {
-        let rows: Vec<Row> = query(ALL)
+/// Records results. An existing result of the same task is kept.
+pub async fn record_stress_results(
+    database: &Database,
+    organization: OrganizationNumber,
+    assessment: &str,
+    results: &[StressResult],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    for result in results {
+        query(ADD)
             .bind(organization.0)
             .bind(assessment)
-            .fetch_all(self.readers())
+            .bind(&result.test)
+            .bind(&result.task)
+            .bind(result.run_id.as_str())
+            .bind(result.outcome.as_str())
+            .bind(result.score)
+            .bind(now.as_microsecond())
+            .execute(&mut transaction)
             .await?;
-        let result = |(test, task, run, outcome, score): Row| {
-            let outcome = Outcome::parse(&outcome)
-                .ok_or_else(|| column("aaaf_stress_test_result", "outcome").inconsistent())?;
-            Ok(StressResult {
-                test,
-                task,
-                run_id: RunId::from(run),
-                outcome,
-                score,
-            })
-        };
-        rows.into_iter().map(result).collect()
     }
+    transaction.commit().await
+}
 
-    /// Deletes the oldest results recorded before `before`, at most `limit`. Returns how many were
-    /// deleted.
-    pub async fn forget_stress_results(
-        &self,
-        before: Timestamp,
-        limit: u32,
-    ) -> Result<u64, StoreError> {
-        let forgotten = query(FORGET)
-            .bind(before.as_microsecond())
-            .bind(i64::from(limit))
-            .execute(self.writer()?)
-            .await?;
-        Ok(forgotten)
-    }
+/// The results of an assessment, by test and task.
+pub async fn stress_results(
+    database: &Database,
+    organization: OrganizationNumber,
+    assessment: &str,
+) -> Result<Vec<StressResult>, StoreError> {
+    let rows: Vec<Row> = query(ALL)
+        .bind(organization.0)
+        .bind(assessment)
+        .fetch_all(database.readers())
+        .await?;
+    let result = |(test, task, run, outcome, score): Row| {
+        let outcome = Outcome::parse(&outcome)
+            .ok_or_else(|| column("aaaf_stress_test_result", "outcome").inconsistent())?;
+        Ok(StressResult {
+            test,
+            task,
+            run_id: RunId::from(run),
+            outcome,
+            score,
+        })
+    };
+    rows.into_iter().map(result).collect()
+}
+
+/// Deletes the oldest results recorded before `before`, at most `limit`. Returns how many were
+/// deleted.
+pub async fn forget_stress_results(
+    database: &Database,
+    before: Timestamp,
+    limit: u32,
+) -> Result<u64, StoreError> {
+    let forgotten = query(FORGET)
+        .bind(before.as_microsecond())
+        .bind(i64::from(limit))
+        .execute(database.writer()?)
+        .await?;
+    Ok(forgotten)
 }

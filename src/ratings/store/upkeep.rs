@@ -11,7 +11,7 @@ use crate::host::store::sql::query;
 use crate::ratings::ports::agents::AgentNumber;
 use crate::ratings::ports::organizations::OrganizationNumber;
 use crate::ratings::ports::upkeep::{Ending, Looked};
-use crate::ratings::store::notices::tell::tell;
+use crate::ratings::store::notices::tell::tell as tell_within;
 use crate::ratings::store::organizations::active;
 use touchstone_ratings::rules::notice::Notice;
 
@@ -67,203 +67,208 @@ fn ending_of(row: EndingRow) -> Result<Ending, StoreError> {
     })
 }
 
-impl Database {
-    const BEGIN_JOB: &str = "UPDATE aaaf_job SET lease_owner = $2, lease_until = COALESCE($5, {now}) + $4 WHERE name = $1 AND lease_until <= COALESCE($5, {now}) AND (done_at IS NULL OR done_at < $3)";
-    const HOLD_JOB: &str = "UPDATE aaaf_job SET lease_until = COALESCE($4, {now}) + $3 WHERE name = $1 AND lease_owner = $2";
+const BEGIN_JOB: &str = "UPDATE aaaf_job SET lease_owner = $2, lease_until = COALESCE($5, {now}) + $4 WHERE name = $1 AND lease_until <= COALESCE($5, {now}) AND (done_at IS NULL OR done_at < $3)";
+const HOLD_JOB: &str = "UPDATE aaaf_job SET lease_until = COALESCE($4, {now}) + $3 WHERE name = $1 AND lease_owner = $2";
 
-    async fn take_job(
-        &self,
-        name: &str,
-        owner: &str,
-        before: Timestamp,
-        ttl: Duration,
-    ) -> Result<bool, StoreError> {
-        let begun = query(Self::BEGIN_JOB)
-            .bind(name)
-            .bind(self.holder(owner))
-            .bind(before.as_microsecond())
-            .bind(micros(ttl))
-            .bind(self.lease_clock())
-            .execute(self.writer()?)
-            .await?;
-        Ok(begun > 0)
+async fn take_job(
+    database: &Database,
+    name: &str,
+    owner: &str,
+    before: Timestamp,
+    ttl: Duration,
+) -> Result<bool, StoreError> {
+    let begun = query(BEGIN_JOB)
+        .bind(name)
+        .bind(database.holder(owner))
+        .bind(before.as_microsecond())
+        .bind(micros(ttl))
+        .bind(database.lease_clock())
+        .execute(database.writer()?)
+        .await?;
+    Ok(begun > 0)
+}
+
+/// Starts a job that has not been done since `before`, unless another replica holds its lease.
+/// The store's clock decides.
+pub async fn begin_job(
+    database: &Database,
+    name: &str,
+    owner: &str,
+    before: Timestamp,
+    ttl: Duration,
+) -> Result<bool, StoreError> {
+    let done: bool = query(DONE)
+        .bind(name)
+        .bind(before.as_microsecond())
+        .fetch_one(database.readers())
+        .await?;
+    if done {
+        return Ok(false);
+    }
+    query(KNOW).bind(name).execute(database.writer()?).await?;
+    Ok(take_job(database, name, owner, before, ttl).await?
+        || (database.release_dead().await? && take_job(database, name, owner, before, ttl).await?))
+}
+
+/// Extends the lease to `ttl` from now; [`StoreError::Fenced`] if another replica has the job.
+pub async fn hold_job(
+    database: &Database,
+    name: &str,
+    owner: &str,
+    ttl: Duration,
+) -> Result<(), StoreError> {
+    let held = query(HOLD_JOB)
+        .bind(name)
+        .bind(database.holder(owner))
+        .bind(micros(ttl))
+        .bind(database.lease_clock())
+        .execute(database.writer()?)
+        .await?;
+    match held {
+        0 => Err(StoreError::Fenced),
+        _ => Ok(()),
     }
 }
 
-/// Periodic jobs, each run by one replica at a time.
-impl Database {
-    /// Starts a job that has not been done since `before`, unless another replica holds its lease.
-    /// The store's clock decides.
-    pub async fn begin_job(
-        &self,
-        name: &str,
-        owner: &str,
-        before: Timestamp,
-        ttl: Duration,
-    ) -> Result<bool, StoreError> {
-        let done: bool = query(DONE)
-            .bind(name)
-            .bind(before.as_microsecond())
-            .fetch_one(self.readers())
-            .await?;
-        if done {
-            return Ok(false);
-        }
-        query(KNOW).bind(name).execute(self.writer()?).await?;
-        Ok(self.take_job(name, owner, before, ttl).await?
-            || (self.release_dead().await? && self.take_job(name, owner, before, ttl).await?))
-    }
+/// Marks the job as done.
+pub async fn end_job(
+    database: &Database,
+    name: &str,
+    owner: &str,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    query(END)
+        .bind(name)
+        .bind(database.holder(owner))
+        .bind(now.as_microsecond())
+        .execute(database.writer()?)
+        .await?;
+    Ok(())
+}
 
-    /// Extends the lease to `ttl` from now; [`StoreError::Fenced`] if another replica has the job.
-    pub async fn hold_job(&self, name: &str, owner: &str, ttl: Duration) -> Result<(), StoreError> {
-        let held = query(Self::HOLD_JOB)
-            .bind(name)
-            .bind(self.holder(owner))
-            .bind(micros(ttl))
-            .bind(self.lease_clock())
-            .execute(self.writer()?)
-            .await?;
-        match held {
-            0 => Err(StoreError::Fenced),
-            _ => Ok(()),
-        }
-    }
+/// Agents of every organization after `after`, in order of enrollment.
+pub async fn every_agent(
+    database: &Database,
+    after: AgentNumber,
+    limit: u32,
+) -> Result<Vec<Looked>, StoreError> {
+    let rows: Vec<(i64, i64, String, bool)> = query(AGENTS)
+        .bind(after.0)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    let looked = rows
+        .into_iter()
+        .map(|(organization, agent, id, retired)| Looked {
+            organization: OrganizationNumber(organization),
+            agent: AgentNumber(agent),
+            id,
+            retired,
+        });
+    Ok(looked.collect())
+}
 
-    /// Marks the job as done.
-    pub async fn end_job(&self, name: &str, owner: &str, now: Timestamp) -> Result<(), StoreError> {
-        query(END)
-            .bind(name)
-            .bind(self.holder(owner))
-            .bind(now.as_microsecond())
-            .execute(self.writer()?)
-            .await?;
-        Ok(())
-    }
+/// Number of tasks that an agent has completed since a given time, counted up to `most`.
+pub async fn completed_since(
+    database: &Database,
+    organization: OrganizationNumber,
+    agent: AgentNumber,
+    since: Timestamp,
+    most: u32,
+) -> Result<u32, StoreError> {
+    let counted: i64 = query(COMPLETED)
+        .bind(organization.0)
+        .bind(agent.0)
+        .bind(since.as_microsecond())
+        .bind(i64::from(most))
+        .fetch_one(database.readers())
+        .await?;
+    column("aaaf_event", "task").number(counted)
+}
 
-    /// Agents of every organization after `after`, in order of enrollment.
-    pub async fn every_agent(
-        &self,
-        after: AgentNumber,
-        limit: u32,
-    ) -> Result<Vec<Looked>, StoreError> {
-        let rows: Vec<(i64, i64, String, bool)> = query(AGENTS)
-            .bind(after.0)
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        let looked = rows
-            .into_iter()
-            .map(|(organization, agent, id, retired)| Looked {
-                organization: OrganizationNumber(organization),
-                agent: AgentNumber(agent),
-                id,
-                retired,
-            });
-        Ok(looked.collect())
-    }
+/// Valid badges of every active organization, by expiry: those after the position `after` that
+/// expire until `until`.
+pub async fn ending_badges(
+    database: &Database,
+    after: (Timestamp, i64),
+    until: Timestamp,
+    limit: u32,
+) -> Result<Vec<Ending>, StoreError> {
+    let rows: Vec<EndingRow> = query(ENDING)
+        .bind(after.0.as_microsecond())
+        .bind(after.1)
+        .bind(until.as_microsecond())
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(ending_of).collect()
+}
 
-    /// Number of tasks that an agent has completed since a given time, counted up to `most`.
-    pub async fn completed_since(
-        &self,
-        organization: OrganizationNumber,
-        agent: AgentNumber,
-        since: Timestamp,
-        most: u32,
-    ) -> Result<u32, StoreError> {
-        let counted: i64 = query(COMPLETED)
-            .bind(organization.0)
-            .bind(agent.0)
-            .bind(since.as_microsecond())
-            .bind(i64::from(most))
-            .fetch_one(self.readers())
-            .await?;
-        column("aaaf_event", "task").number(counted)
-    }
+/// The latest expiry among an agent's issued badges, past or future; revoked badges do not count.
+pub async fn latest_badge_expiry(
+    database: &Database,
+    agent: AgentNumber,
+) -> Result<Option<Timestamp>, StoreError> {
+    let latest: Option<i64> = query(LATEST_EXPIRY)
+        .bind(agent.0)
+        .fetch_one(database.readers())
+        .await?;
+    let time = |micros| column("aaaf_badge", "valid_until").time(micros);
+    latest.map(time).transpose()
+}
 
-    /// Valid badges of every active organization, by expiry: those after the position `after` that
-    /// expire until `until`.
-    pub async fn ending_badges(
-        &self,
-        after: (Timestamp, i64),
-        until: Timestamp,
-        limit: u32,
-    ) -> Result<Vec<Ending>, StoreError> {
-        let rows: Vec<EndingRow> = query(ENDING)
-            .bind(after.0.as_microsecond())
-            .bind(after.1)
-            .bind(until.as_microsecond())
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(ending_of).collect()
-    }
+/// Records that the schedule tries to assess an agent. Returns `false` if there was a try after
+/// `before`.
+pub async fn claim_reassessment(
+    database: &Database,
+    agent: AgentNumber,
+    before: Timestamp,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let claimed = query(CLAIM_REASSESSMENT)
+        .bind(agent.0)
+        .bind(before.as_microsecond())
+        .bind(now.as_microsecond())
+        .execute(database.writer()?)
+        .await?;
+    Ok(claimed > 0)
+}
 
-    /// The latest expiry among an agent's issued badges, past or future; revoked badges do not count.
-    pub async fn latest_badge_expiry(
-        &self,
-        agent: AgentNumber,
-    ) -> Result<Option<Timestamp>, StoreError> {
-        let latest: Option<i64> = query(LATEST_EXPIRY)
-            .bind(agent.0)
-            .fetch_one(self.readers())
-            .await?;
-        let time = |micros| column("aaaf_badge", "valid_until").time(micros);
-        latest.map(time).transpose()
+/// Sends a notice unless the organization already has it. Returns whether it is new.
+pub async fn tell(
+    database: &Database,
+    organization: OrganizationNumber,
+    notice: &Notice,
+) -> Result<bool, StoreError> {
+    let told: bool = query(TOLD)
+        .bind(notice.id().to_string())
+        .fetch_one(database.readers())
+        .await?;
+    if told {
+        return Ok(false);
     }
+    let mut transaction = database.begin_write().await?;
+    let news: bool = tell_within(&mut transaction, organization, notice).await?;
+    transaction.commit().await?;
+    Ok(news)
+}
 
-    /// Records that the schedule tries to assess an agent. Returns `false` if there was a try after
-    /// `before`.
-    pub async fn claim_reassessment(
-        &self,
-        agent: AgentNumber,
-        before: Timestamp,
-        now: Timestamp,
-    ) -> Result<bool, StoreError> {
-        let claimed = query(CLAIM_REASSESSMENT)
-            .bind(agent.0)
-            .bind(before.as_microsecond())
-            .bind(now.as_microsecond())
-            .execute(self.writer()?)
-            .await?;
-        Ok(claimed > 0)
-    }
-
-    /// Sends a notice unless the organization already has it. Returns whether it is new.
-    pub async fn tell(
-        &self,
-        organization: OrganizationNumber,
-        notice: &Notice,
-    ) -> Result<bool, StoreError> {
-        let told: bool = query(TOLD)
-            .bind(notice.id().to_string())
-            .fetch_one(self.readers())
-            .await?;
-        if told {
-            return Ok(false);
-        }
-        let mut transaction = self.begin_write().await?;
-        let news: bool = tell(&mut transaction, organization, notice).await?;
-        transaction.commit().await?;
-        Ok(news)
-    }
-
-    /// Deletes at most `limit` events about an agent that are older than `before`, and returns how
-    /// many were deleted. Nothing is deleted during an assessment of the agent or while an appeal
-    /// is open.
-    pub async fn forget_evidence(
-        &self,
-        organization: OrganizationNumber,
-        agent: AgentNumber,
-        before: Timestamp,
-        limit: u32,
-    ) -> Result<u64, StoreError> {
-        let forgotten = query(FORGET)
-            .bind(organization.0)
-            .bind(agent.0)
-            .bind(before.as_microsecond())
-            .bind(i64::from(limit))
-            .execute(self.writer()?)
-            .await?;
-        Ok(forgotten)
-    }
+/// Deletes at most `limit` events about an agent that are older than `before`, and returns how
+/// many were deleted. Nothing is deleted during an assessment of the agent or while an appeal
+/// is open.
+pub async fn forget_evidence(
+    database: &Database,
+    organization: OrganizationNumber,
+    agent: AgentNumber,
+    before: Timestamp,
+    limit: u32,
+) -> Result<u64, StoreError> {
+    let forgotten = query(FORGET)
+        .bind(organization.0)
+        .bind(agent.0)
+        .bind(before.as_microsecond())
+        .bind(i64::from(limit))
+        .execute(database.writer()?)
+        .await?;
+    Ok(forgotten)
 }

@@ -14,6 +14,7 @@ use crate::ratings::service::Aaaf;
 use crate::ratings::service::corrections::Correction;
 use crate::runs::ports::annotations::{Annotated, AnnotationLimits};
 use crate::runs::service::runs::Runs;
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{EventId, RunId, TaskId, TenantId};
 use touchstone_openwop::annotation::{Actor, Annotation, AnnotationTarget};
@@ -102,23 +103,22 @@ impl Annotating {
             status: 201,
             body: body.into(),
         });
-        let recorded = self
-            .store
-            .annotate(
-                &caller.tenant,
-                target.task.as_ref(),
-                &annotation,
-                &decision,
-                AnnotationLimits {
-                    count: MAX_ANNOTATIONS,
-                    octets: MAX_ANNOTATION_OCTETS,
-                },
-                completes.as_ref(),
-            )
-            .await
-            .map_err(|cause| internal(&cause))?;
+        let recorded = store::annotations::annotate(
+            &self.store,
+            &caller.tenant,
+            target.task.as_ref(),
+            &annotation,
+            &decision,
+            AnnotationLimits {
+                count: MAX_ANNOTATIONS,
+                octets: MAX_ANNOTATION_OCTETS,
+            },
+            completes.as_ref(),
+        )
+        .await
+        .map_err(|cause| internal(&cause))?;
         check_recorded(recorded)?;
-        self.store.notify_annotated(run).await;
+        store::annotations::notify_annotated(&self.store, run).await;
         if let (Some(text), Some((task, sequence))) =
             (&annotation.signal.correction, &target.scored)
         {
@@ -165,9 +165,7 @@ impl Annotating {
     /// `not_found`.
     pub async fn list(&self, tenant: &TenantId, run: &RunId) -> Result<Vec<Annotation>, Problem> {
         self.runs.record(tenant, run).await?;
-        let found = self
-            .store
-            .annotations(run, 0)
+        let found = store::annotations::annotations(&self.store, run, 0)
             .await
             .map_err(|cause| internal(&cause))?;
         Ok(found.into_iter().map(|record| record.annotation).collect())
@@ -186,15 +184,11 @@ impl Annotating {
                 "the run has no such event; list its events with `GET /v1/runs/{runId}/events`",
             )
         };
-        let sequence = self
-            .store
-            .sequence_of(run, event.as_str())
+        let sequence = store::runs::sequence_of(&self.store, run, event.as_str())
             .await
             .map_err(|cause| internal(&cause))?
             .ok_or_else(absent)?;
-        let found = self
-            .store
-            .read(run, sequence.saturating_sub(1), 1)
+        let found = store::runs::read(&self.store, run, sequence.saturating_sub(1), 1)
             .await
             .map_err(|cause| internal(&cause))?;
         let stored = found.first().ok_or_else(absent)?;

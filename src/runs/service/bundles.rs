@@ -13,6 +13,7 @@ use crate::host::store::database::Database;
 use crate::kinds::KINDS;
 use crate::runs::service::projections::Projections;
 use crate::runs::service::runs::Runs;
+use crate::runs::store;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::annotation::Annotation;
@@ -68,7 +69,7 @@ impl Bundles {
         most: Option<u64>,
     ) -> Result<DebugBundle, Problem> {
         let record = self.runs.record(tenant, run).await?;
-        let cancelling = self.store.cancel_requested(run).await;
+        let cancelling = store::queue::cancel_requested(&self.store, run).await;
         let cancelling = cancelling.map_err(|cause| internal(&cause))?.is_some();
         let (events, shown) = self
             .projections
@@ -132,7 +133,7 @@ impl Bundles {
         run: &RunId,
         redactor: &mut Redactor,
     ) -> Result<(Vec<Annotation>, bool), Problem> {
-        let found = self.store.annotations(run, 0).await;
+        let found = store::annotations::annotations(&self.store, run, 0).await;
         let found = found.map_err(|cause| internal(&cause))?;
         let all = found.len();
         let mut kept = Vec::new();
@@ -167,7 +168,7 @@ impl Bundles {
         let mut after = 0;
         while after < wanted {
             let limit = u32::try_from(wanted - after).map_or(PAGE, |left| left.min(PAGE));
-            let page = self.store.read(run, after, limit).await;
+            let page = store::runs::read(&self.store, run, after, limit).await;
             let page = page.map_err(|cause| internal(&cause))?;
             if page.is_empty() {
                 return Err(lacks_events());

@@ -9,6 +9,7 @@ use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
 use crate::runs::service::projections::Projections;
 use crate::runs::service::runs::Runs;
+use crate::runs::store;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::diff::RunDiff;
@@ -95,9 +96,7 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         if self.page.is_empty() {
-            let page = self
-                .store
-                .read(&self.run, seq - 1, PAGE)
+            let page = store::runs::read(self.store, &self.run, seq - 1, PAGE)
                 .await
                 .map_err(|cause| internal(&cause))?;
             self.page = page.into();

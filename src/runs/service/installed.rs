@@ -6,6 +6,7 @@ use semver::Version;
 
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, TenantId};
 use touchstone_packs::rules::inventory::PackFacts;
@@ -37,8 +38,7 @@ pub async fn installed(
     let unknown = || Problem::new(ErrorCode::NotFound, "no such agent");
     // An agent's id is its pack's name and one more segment (RFC 0003 §B).
     let (pack, _) = agent.as_str().rsplit_once('.').ok_or_else(unknown)?;
-    let installs = store
-        .installs(tenant)
+    let installs = store::inventory::installs(store, tenant)
         .await
         .map_err(|cause| internal(&cause))?;
     let mut versions = BTreeMap::new();

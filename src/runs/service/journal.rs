@@ -24,6 +24,7 @@ use crate::runs::ports::queue::{Claim, Wait};
 use crate::runs::service::executor::endings::started;
 use crate::runs::service::projections::catch_up;
 use crate::runs::service::run_writer::{Closed, RunWriter};
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::events::{Event, NewEvent};
@@ -126,7 +127,7 @@ impl Journal {
             },
             fork: None,
         };
-        match self.store.create(&record, None).await {
+        match store::runs::create(&self.store, &record, None).await {
             Ok(()) | Err(StoreError::Exists(_)) => Ok(()),
             Err(cause) => Err(cause.into()),
         }
@@ -168,9 +169,9 @@ impl Journal {
         let (record, fence) = (claim.run.clone(), claim.fence);
         let appended = self.append_under(claim, decide, beside).await;
         let given_back = if record.spec.work.is_claimable() {
-            self.store.release(run, fence).await
+            store::queue::release(&self.store, run, fence).await
         } else {
-            self.store.park(run, fence, Wait::default()).await
+            store::queue::park(&self.store, run, fence, Wait::default()).await
         };
         match given_back {
             // The log has ended, or another process took over an expired lease.
@@ -232,17 +233,17 @@ impl Journal {
     async fn take(&self, tenant: &TenantId, run: &RunId) -> Result<Claim, JournalError> {
         let give_up = Instant::now() + PATIENCE;
         loop {
-            let claim = self
-                .store
-                .claim_run(tenant, run, &self.owner, LEASE)
-                .await?;
+            let claim =
+                store::queue::claim_run(&self.store, tenant, run, &self.owner, LEASE).await?;
             if let Some(claim) = claim {
                 return Ok(claim);
             }
-            if self.store.run(tenant, run).await?.is_none() {
+            if store::runs::run(&self.store, tenant, run).await?.is_none() {
                 return Err(JournalError::NoSuchRun);
             }
-            let head = self.store.head(run).await?.unwrap_or_default();
+            let head = store::runs::head(&self.store, run)
+                .await?
+                .unwrap_or_default();
             if head.ended {
                 return Err(JournalError::Ended);
             }

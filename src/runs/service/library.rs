@@ -14,6 +14,7 @@ use crate::agents::ports::agent::AgentDefinition;
 use crate::host::ports::store::StoreError;
 use crate::host::store::database::Database;
 use crate::kinds::KINDS;
+use crate::runs::store;
 use touchstone_kit::ids::{AgentId, TenantId};
 use touchstone_kit::json::canonical_text;
 use touchstone_oasis::rules::adapter::AdapterReport;
@@ -94,7 +95,7 @@ impl Library {
         if let Some(suite) = self.suites.get(digest).await {
             return Ok(Some(suite));
         }
-        let Some(octets) = self.store.get(digest).await? else {
+        let Some(octets) = store::blobs::get(&self.store, digest).await? else {
             return Ok(None);
         };
         let damaged = || Error::Damaged {
@@ -136,7 +137,7 @@ impl Library {
         if let Some(pack) = self.packs.get(pack_integrity).await {
             return Ok(Some(pack));
         }
-        let Some(octets) = self.store.get(pack_integrity).await? else {
+        let Some(octets) = store::blobs::get(&self.store, pack_integrity).await? else {
             return Ok(None);
         };
         let pack = load(pack_integrity, &octets).ok_or_else(|| Error::Damaged {
@@ -165,7 +166,7 @@ impl Library {
         let Some((pack, _)) = agent.as_str().rsplit_once('.') else {
             return Ok(None);
         };
-        let installs = self.store.installs(tenant).await?;
+        let installs = store::inventory::installs(&self.store, tenant).await?;
         let newest = installs
             .iter()
             .filter(|install| {

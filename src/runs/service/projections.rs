@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 use crate::host::ports::run_log::reaches_end;
 use crate::host::ports::store::StoreError;
 use crate::host::store::database::Database;
+use crate::runs::store;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::record::RunRecord;
@@ -52,7 +53,7 @@ impl Projections {
         if let Some(record) = self.records.get(run).await {
             return Ok((record.tenant == *tenant).then_some(record));
         }
-        let Some(record) = self.store.run(tenant, run).await? else {
+        let Some(record) = store::runs::run(&self.store, tenant, run).await? else {
             return Ok(None);
         };
         let record = Arc::new(record);
@@ -109,7 +110,7 @@ pub async fn catch_up(
     state: &mut RunState,
 ) -> Result<(), StoreError> {
     while !state.status.is_terminal() {
-        let events = store.read(run, state.sequence, PAGE).await?;
+        let events = store::runs::read(store, run, state.sequence, PAGE).await?;
         for event in &events {
             state.apply_stored(event.sequence, &event.body);
         }

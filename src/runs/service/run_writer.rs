@@ -23,6 +23,7 @@ use crate::host::ports::store::StoreError;
 use crate::host::service::lease::Lease;
 use crate::host::store::database::Database;
 use crate::runs::ports::queue::Claim;
+use crate::runs::store;
 use touchstone_kit::ids::EventId;
 use touchstone_runs::events::{Event, Inherited, NewEvent, write_document, write_inherited};
 use touchstone_runs::rules::run::fold::RunState;
@@ -411,10 +412,10 @@ impl RunWriter {
         loop {
             let (store, fence) = (&inner.store, inner.fence);
             let appended = match &batch.beside {
-                None => store.append(&inner.run.run_id, fence, events, *ends).await,
+                None => store::runs::append(store, &inner.run.run_id, fence, events, *ends).await,
                 Some(beside) => {
                     let run = &inner.run;
-                    store.append_with(run, fence, events, *ends, beside).await
+                    store::runs::append_with(store, run, fence, events, *ends, beside).await
                 }
             };
             match appended {
@@ -430,7 +431,7 @@ impl RunWriter {
                     }
                     attempt += 1;
                     // The commit may have succeeded although its response was lost.
-                    if let Ok(Some(head)) = inner.store.head(&inner.run.run_id).await
+                    if let Ok(Some(head)) = store::runs::head(&inner.store, &inner.run.run_id).await
                         && head.sequence == last.sequence
                         && self.is_ours(last).await
                     {
@@ -456,11 +457,13 @@ impl RunWriter {
     }
 
     async fn is_ours(&self, last: &StoredEvent) -> bool {
-        let found = self
-            .inner
-            .store
-            .read(&self.inner.run.run_id, last.sequence - 1, 1)
-            .await;
+        let found = store::runs::read(
+            &self.inner.store,
+            &self.inner.run.run_id,
+            last.sequence - 1,
+            1,
+        )
+        .await;
         found.is_ok_and(|events| events.first() == Some(last))
     }
 }

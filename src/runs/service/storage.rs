@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use crate::deployments::store as deployment_store;
 use crate::host::audit::{Decision, Outcome};
 use crate::host::ports::clock::Clock;
 use crate::host::ports::run_log::{StoredEvent, reaches_end};
@@ -19,6 +20,7 @@ use crate::kinds::KINDS;
 use crate::runs::ports::storage::{Remains, RunDeletion};
 use crate::runs::service::projections::Projections;
 use crate::runs::storage::{LegalHold, Quotas, Retention, Usage};
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_kit::redaction::mask;
@@ -76,7 +78,7 @@ impl Storage {
     /// # Errors
     /// The store failed.
     pub async fn usage(&self, tenant: &TenantId) -> Result<Usage, Problem> {
-        let usage = self.store.usage(tenant).await;
+        let usage = store::storage::usage(&self.store, tenant).await;
         usage.map_err(|cause| internal(&cause))
     }
 
@@ -204,7 +206,7 @@ impl Storage {
     /// `not_found`; `conflict` if the run is not under a hold.
     pub async fn release(&self, caller: &Caller, run: &RunId) -> Result<(), Problem> {
         self.record(&caller.tenant, run).await?;
-        let hold = self.store.legal_hold(&caller.tenant, run).await;
+        let hold = store::storage::legal_hold(&self.store, &caller.tenant, run).await;
         let Some(hold) = hold.map_err(|cause| internal(&cause))? else {
             return Err(conflict("the run is not under a legal hold"));
         };
@@ -220,10 +222,8 @@ impl Storage {
         hold: Option<&LegalHold>,
         decision: &Decision,
     ) -> Result<(), Problem> {
-        let placed = self
-            .store
-            .hold_run(&caller.tenant, run, hold, decision)
-            .await;
+        let placed =
+            store::storage::hold_run(&self.store, &caller.tenant, run, hold, decision).await;
         match placed.map_err(|cause| internal(&cause))? {
             true => Ok(()),
             false => Err(not_found()),
@@ -241,7 +241,7 @@ impl Storage {
         };
         let (mut after, mut deleted) = (0, 0);
         while !shutdown.is_cancelled() {
-            let due = self.store.deletable_runs(before, after, RUNS).await?;
+            let due = store::storage::deletable_runs(&self.store, before, after, RUNS).await?;
             let Some((last, _)) = due.last() else { break };
             after = *last;
             for (_, record) in &due {
@@ -278,27 +278,30 @@ impl Storage {
             Work::Eval(_) => Remains::Attempt(Box::new(without_content(record.clone()))),
             Work::Workflow(_) | Work::Journal => Remains::Nothing,
         };
-        let deleted = self
-            .store
-            .delete_run(&record.tenant, &record.run_id, &remains, decision)
-            .await?;
+        let deleted = store::storage::delete_run(
+            &self.store,
+            &record.tenant,
+            &record.run_id,
+            &remains,
+            decision,
+        )
+        .await?;
         self.projections.forget(&record.run_id).await;
         self.forget_usage(&record.tenant);
         Ok(deleted)
     }
 
     async fn mask_deleted(&self) -> Result<(), StoreError> {
-        while let Some(unmasked) = self.store.next_unmasked().await? {
+        while let Some(unmasked) = store::storage::next_unmasked(&self.store).await? {
             let (record, from) = (&unmasked.record, unmasked.masked_to);
-            let events = self.store.read(&record.run_id, from, EVENTS).await?;
+            let events = store::runs::read(&self.store, &record.run_id, from, EVENTS).await?;
             let done = reaches_end(&events, EVENTS);
             let masked_to = events.last().map_or(from, |last| last.sequence);
             let masked: Vec<StoredEvent> = events
                 .iter()
                 .filter_map(|event| masked(record, event))
                 .collect();
-            self.store
-                .mask_events(&record.run_id, &masked, masked_to, done)
+            store::storage::mask_events(&self.store, &record.run_id, &masked, masked_to, done)
                 .await?;
         }
         Ok(())
@@ -310,7 +313,8 @@ impl Storage {
         let Some(eval) = record.spec.eval() else {
             return Ok(false);
         };
-        let deployments = self.store.deployments(&record.tenant, &eval.agent_id).await;
+        let deployments =
+            deployment_store::deployments(&self.store, &record.tenant, &eval.agent_id).await;
         let (lifecycle, _) = deployments.map_err(|cause| internal(&cause))?;
         Ok(lifecycle.rests_on(&record.run_id))
     }

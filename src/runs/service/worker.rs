@@ -29,6 +29,7 @@ use crate::runs::ports::queue::{CancelRequest, Claim, Claimable};
 use crate::runs::service::command::Command;
 use crate::runs::service::executor::control::RunControl;
 use crate::runs::service::executor::{Executor, Outcome};
+use crate::runs::store;
 use touchstone_kit::ids::{RunId, TenantId};
 
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +122,11 @@ impl Leased for Worker {
         };
         let lease = self.settings.lease;
         let asked_at = self.clock.uptime();
-        let claim = within(lease / 3, self.store.claim(&self.owner, which, lease)).await?;
+        let claim = within(
+            lease / 3,
+            store::queue::claim(&self.store, &self.owner, which, lease),
+        )
+        .await?;
         Ok(claim.map(|claim| self.hold(claim, LeaseTerm::new(asked_at, lease))))
     }
 
@@ -146,10 +151,10 @@ impl Leased for Worker {
         // A broken run keeps its lease until it expires, so that others do not fail at once in the
         // same way.
         let given_back = match executed.unwrap_or(Outcome::Broken) {
-            Outcome::GivenBack => self.store.release(run_id, *fence).await,
+            Outcome::GivenBack => store::queue::release(&self.store, run_id, *fence).await,
             Outcome::Parked(wait) => {
                 self.wake_at(wait.until);
-                self.store.park(run_id, *fence, wait).await
+                store::queue::park(&self.store, run_id, *fence, wait).await
             }
             Outcome::Ended | Outcome::Broken => Ok(()),
         };
@@ -272,7 +277,12 @@ impl Worker {
         let lease = self.settings.lease;
         let left = (*renewed_at + lease).saturating_duration_since(asked_at);
         let patience = if left.is_zero() { lease / 3 } else { left };
-        match within(patience, self.store.renew(&self.owner, &before, lease)).await {
+        match within(
+            patience,
+            store::queue::renew(&self.store, &self.owner, &before, lease),
+        )
+        .await
+        {
             Ok(kept) => {
                 *renewed_at = asked_at;
                 self.settle_renewal(&before, &kept, uptime);
@@ -316,10 +326,10 @@ impl Worker {
         for key in runs {
             let run = &key.0;
             // The next read is soon enough; each further query would only wait as long as this one.
-            let Ok(cancel) = self.store.cancel_requested(run).await else {
+            let Ok(cancel) = store::queue::cancel_requested(&self.store, run).await else {
                 return;
             };
-            let Ok(pause) = self.store.pause_requested(run).await else {
+            let Ok(pause) = store::pauses::pause_requested(&self.store, run).await else {
                 return;
             };
             if let Some(held) = self.held().get(&key) {

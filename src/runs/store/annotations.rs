@@ -37,83 +37,82 @@ fn record_of((number, task, document): Row) -> Result<AnnotationRecord, StoreErr
     })
 }
 
-/// Annotations of runs. They are not part of a run's log: forks do not inherit them.
-impl Database {
-    /// Adds an annotation to a run of this tenant, together with the audit entry and the
-    /// idempotency record, all or nothing. Adds nothing beyond the limits.
-    pub async fn annotate(
-        &self,
-        tenant: &TenantId,
-        task: Option<&TaskId>,
-        annotation: &Annotation,
-        decision: &Decision,
-        limits: AnnotationLimits,
-        completes: Option<&IdempotencyCompletion>,
-    ) -> Result<Annotated, StoreError> {
-        let document = column("annotation", "document").text(annotation)?;
-        let mut transaction = self.begin_write().await?;
-        record(&mut transaction, tenant, decision).await?;
-        let number: Option<i64> = query(ADD)
-            .bind(annotation.target.run_id.as_str())
-            .bind(tenant.as_str())
-            .bind(task.map(TaskId::as_str))
-            .bind(document)
-            .fetch_optional(&mut transaction)
+/// Adds an annotation to a run of this tenant, together with the audit entry and the
+/// idempotency record, all or nothing. Adds nothing beyond the limits.
+pub async fn annotate(
+    database: &Database,
+    tenant: &TenantId,
+    task: Option<&TaskId>,
+    annotation: &Annotation,
+    decision: &Decision,
+    limits: AnnotationLimits,
+    completes: Option<&IdempotencyCompletion>,
+) -> Result<Annotated, StoreError> {
+    let document = column("annotation", "document").text(annotation)?;
+    let mut transaction = database.begin_write().await?;
+    record(&mut transaction, tenant, decision).await?;
+    let number: Option<i64> = query(ADD)
+        .bind(annotation.target.run_id.as_str())
+        .bind(tenant.as_str())
+        .bind(task.map(TaskId::as_str))
+        .bind(document)
+        .fetch_optional(&mut transaction)
+        .await?;
+    let number = number.ok_or_else(|| column("annotation", "run_number").inconsistent())?;
+    let octets: i64 = query(OCTETS)
+        .bind(annotation.target.run_id.as_str())
+        .fetch_one(&mut transaction)
+        .await?;
+    let beyond = if number > i64::from(limits.count) {
+        Some(Annotated::TooMany)
+    } else if octets > i64::from(limits.octets) {
+        Some(Annotated::TooLong)
+    } else {
+        None
+    };
+    if let Some(beyond) = beyond {
+        transaction.rollback().await?;
+        return Ok(beyond);
+    }
+    if let Some(completion) = completes {
+        database
+            .complete_within(&mut transaction, completion)
             .await?;
-        let number = number.ok_or_else(|| column("annotation", "run_number").inconsistent())?;
-        let octets: i64 = query(OCTETS)
-            .bind(annotation.target.run_id.as_str())
-            .fetch_one(&mut transaction)
-            .await?;
-        let beyond = if number > i64::from(limits.count) {
-            Some(Annotated::TooMany)
-        } else if octets > i64::from(limits.octets) {
-            Some(Annotated::TooLong)
-        } else {
-            None
-        };
-        if let Some(beyond) = beyond {
-            transaction.rollback().await?;
-            return Ok(beyond);
-        }
-        if let Some(completion) = completes {
-            self.complete_within(&mut transaction, completion).await?;
-        }
-        transaction.commit().await?;
-        Ok(Annotated::Recorded)
     }
+    transaction.commit().await?;
+    Ok(Annotated::Recorded)
+}
 
-    /// The annotations of a run with a number above `after`, in order.
-    pub async fn annotations(
-        &self,
-        run: &RunId,
-        after: u64,
-    ) -> Result<Vec<AnnotationRecord>, StoreError> {
-        let rows: Vec<Row> = query(OF_RUN)
-            .bind(run.as_str())
-            .bind(i64::try_from(after).unwrap_or(i64::MAX))
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(record_of).collect()
-    }
+/// The annotations of a run with a number above `after`, in order.
+pub async fn annotations(
+    database: &Database,
+    run: &RunId,
+    after: u64,
+) -> Result<Vec<AnnotationRecord>, StoreError> {
+    let rows: Vec<Row> = query(OF_RUN)
+        .bind(run.as_str())
+        .bind(i64::try_from(after).unwrap_or(i64::MAX))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
 
-    /// The number of the last one, 0 for none.
-    pub async fn last_annotation(&self, run: &RunId) -> Result<u64, StoreError> {
-        let last: i64 = query(LAST)
-            .bind(run.as_str())
-            .fetch_one(self.readers())
-            .await?;
-        column("annotation", "number").number(last)
-    }
+/// The number of the last one, 0 for none.
+pub async fn last_annotation(database: &Database, run: &RunId) -> Result<u64, StoreError> {
+    let last: i64 = query(LAST)
+        .bind(run.as_str())
+        .fetch_one(database.readers())
+        .await?;
+    column("annotation", "number").number(last)
+}
 
-    /// Notifies every replica of a new annotation of a run.
-    pub async fn notify_annotated(&self, run: &RunId) {
-        self.signal_annotated(run);
-    }
+/// Notifies every replica of a new annotation of a run.
+pub async fn notify_annotated(database: &Database, run: &RunId) {
+    database.signal_annotated(run);
+}
 
-    /// Runs annotated from now on; `None` if signals may have been missed, so that every subscriber
-    /// checks.
-    pub fn annotated(&self) -> broadcast::Receiver<Option<RunId>> {
-        self.local_signals().annotated()
-    }
+/// Runs annotated from now on; `None` if signals may have been missed, so that every subscriber
+/// checks.
+pub fn annotated(database: &Database) -> broadcast::Receiver<Option<RunId>> {
+    database.local_signals().annotated()
 }

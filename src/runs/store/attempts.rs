@@ -33,95 +33,94 @@ const VOID: &str = "INSERT INTO run_void (run_number, document)
 const VOIDED: &str = "SELECT run_id, document FROM run JOIN run_void ON run_number = number
     WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3";
 
-/// The eval runs of one version of an agent.
-impl Database {
-    /// Up to `limit` eval runs of a version with a number above `after`, in any state, oldest
-    /// first, each with its number.
-    pub async fn evals_of(
-        &self,
-        tenant: &TenantId,
-        agent: &AgentId,
-        version: &str,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<(i64, RunRecord)>, StoreError> {
-        let rows: Vec<(i64, String)> = query(EVALS)
-            .bind(tenant.as_str())
-            .bind(agent.as_str())
-            .bind(version)
-            .bind(after)
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        let read = |(number, record): (i64, String)| Ok((number, run_of(&record)?));
-        rows.into_iter().map(read).collect()
-    }
+/// Up to `limit` eval runs of a version with a number above `after`, in any state, oldest
+/// first, each with its number.
+pub async fn evals_of(
+    database: &Database,
+    tenant: &TenantId,
+    agent: &AgentId,
+    version: &str,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<(i64, RunRecord)>, StoreError> {
+    let rows: Vec<(i64, String)> = query(EVALS)
+        .bind(tenant.as_str())
+        .bind(agent.as_str())
+        .bind(version)
+        .bind(after)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    let read = |(number, record): (i64, String)| Ok((number, run_of(&record)?));
+    rows.into_iter().map(read).collect()
+}
 
-    /// As [`read`](super::RunLog::read), but only events that report how a run or one of its tasks
-    /// ended.
-    pub async fn verdicts(
-        &self,
-        run: &RunId,
-        after: u64,
-        limit: u32,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
-        query(VERDICTS)
-            .bind(run.as_str())
-            .bind(i64::try_from(after).unwrap_or(i64::MAX))
-            .bind(i64::from(limit))
-            .fetch(self.readers())?
-            .and_then(async |row| event_of(row))
-            .try_collect()
-            .await
-    }
+/// As [`read`](super::RunLog::read), but only events that report how a run or one of its tasks
+/// ended.
+pub async fn verdicts(
+    database: &Database,
+    run: &RunId,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<StoredEvent>, StoreError> {
+    query(VERDICTS)
+        .bind(run.as_str())
+        .bind(i64::try_from(after).unwrap_or(i64::MAX))
+        .bind(i64::from(limit))
+        .fetch(database.readers())?
+        .and_then(async |row| event_of(row))
+        .try_collect()
+        .await
+}
 
-    /// Declares a run void, together with the audit entry and the response to the request, all or
-    /// nothing.
-    ///
-    /// # Errors
-    /// [`StoreError::Exists`] if it is already void.
-    pub async fn void(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-        voided: &Voided,
-        decision: &Decision,
-        completes: Option<&IdempotencyCompletion>,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        let inserted = query(VOID)
-            .bind(tenant.as_str())
-            .bind(run.as_str())
-            .bind(column("run_void", "document").text(voided)?)
-            .execute(&mut transaction)
-            .await?;
-        if inserted == 0 {
-            return Err(StoreError::Exists("a record that this run was voided"));
-        }
-        record(&mut transaction, tenant, decision).await?;
-        if let Some(completion) = completes {
-            self.complete_within(&mut transaction, completion).await?;
-        }
-        transaction.commit().await
+/// Declares a run void, together with the audit entry and the response to the request, all or
+/// nothing.
+///
+/// # Errors
+/// [`StoreError::Exists`] if it is already void.
+pub async fn void(
+    database: &Database,
+    tenant: &TenantId,
+    run: &RunId,
+    voided: &Voided,
+    decision: &Decision,
+    completes: Option<&IdempotencyCompletion>,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let inserted = query(VOID)
+        .bind(tenant.as_str())
+        .bind(run.as_str())
+        .bind(column("run_void", "document").text(voided)?)
+        .execute(&mut transaction)
+        .await?;
+    if inserted == 0 {
+        return Err(StoreError::Exists("a record that this run was voided"));
     }
+    record(&mut transaction, tenant, decision).await?;
+    if let Some(completion) = completes {
+        database
+            .complete_within(&mut transaction, completion)
+            .await?;
+    }
+    transaction.commit().await
+}
 
-    /// The runs of a version that were voided.
-    pub async fn voided(
-        &self,
-        tenant: &TenantId,
-        agent: &AgentId,
-        version: &str,
-    ) -> Result<HashMap<RunId, Voided>, StoreError> {
-        let rows: Vec<(String, String)> = query(VOIDED)
-            .bind(tenant.as_str())
-            .bind(agent.as_str())
-            .bind(version)
-            .fetch_all(self.readers())
-            .await?;
-        let read = |(run, document): (String, String)| {
-            let voided = column("run_void", "document").document(&document)?;
-            Ok((RunId::from(run), voided))
-        };
-        rows.into_iter().map(read).collect()
-    }
+/// The runs of a version that were voided.
+pub async fn voided(
+    database: &Database,
+    tenant: &TenantId,
+    agent: &AgentId,
+    version: &str,
+) -> Result<HashMap<RunId, Voided>, StoreError> {
+    let rows: Vec<(String, String)> = query(VOIDED)
+        .bind(tenant.as_str())
+        .bind(agent.as_str())
+        .bind(version)
+        .fetch_all(database.readers())
+        .await?;
+    let read = |(run, document): (String, String)| {
+        let voided = column("run_void", "document").document(&document)?;
+        Ok((RunId::from(run), voided))
+    };
+    rows.into_iter().map(read).collect()
 }

@@ -10,25 +10,21 @@ const PUT: &str =
     "INSERT INTO blob (digest, octets) VALUES ($1, $2) ON CONFLICT (digest) DO NOTHING";
 const GET: &str = "SELECT octets FROM blob WHERE digest = $1";
 
-/// Content-addressed bytes: pack archives and suites. Never deleted, so that a run can always
-/// resume.
-impl Database {
-    /// Stores `octets` under `digest` (`sha256-<base64>`); storing the same bytes again is not an
-    /// error.
-    pub async fn put(&self, digest: &str, octets: &[u8]) -> Result<(), StoreError> {
-        query(PUT)
-            .bind(digest)
-            .bind(octets)
-            .execute(self.writer()?)
-            .await?;
-        Ok(())
-    }
+/// Stores `octets` under `digest` (`sha256-<base64>`); storing the same bytes again is not an
+/// error.
+pub async fn put(database: &Database, digest: &str, octets: &[u8]) -> Result<(), StoreError> {
+    query(PUT)
+        .bind(digest)
+        .bind(octets)
+        .execute(database.writer()?)
+        .await?;
+    Ok(())
+}
 
-    pub async fn get(&self, digest: &str) -> Result<Option<Bytes>, StoreError> {
-        let octets: Option<Vec<u8>> = query(GET)
-            .bind(digest)
-            .fetch_optional(self.readers())
-            .await?;
-        Ok(octets.map(Bytes::from))
-    }
+pub async fn get(database: &Database, digest: &str) -> Result<Option<Bytes>, StoreError> {
+    let octets: Option<Vec<u8>> = query(GET)
+        .bind(digest)
+        .fetch_optional(database.readers())
+        .await?;
+    Ok(octets.map(Bytes::from))
 }

@@ -35,176 +35,182 @@ fn read(document: &str) -> Result<Calibration, StoreError> {
     column("calibration", "document").document(document)
 }
 
-impl Database {
-    /// Ends attempts whose lease has expired, so that a new attempt can start. Their documents are
-    /// kept.
-    const LET_GO: &str = "UPDATE calibration_attempt SET ended = TRUE
-        WHERE tenant = $1 AND NOT ended AND lease_until <= COALESCE($2, {now})";
-    const BEGIN: &str = "INSERT INTO calibration_attempt (tenant, calibration_id, began_at, lease_owner, lease_until, document)
-        VALUES ($1, $2, $3, $6, COALESCE($7, {now}) + $4, $5) ON CONFLICT DO NOTHING";
-    /// Ending an attempt sets a lease of zero.
-    const GO_ON: &str = "UPDATE calibration_attempt SET document = $3, ended = $5, lease_until = COALESCE($6, {now}) + $4
-        WHERE tenant = $1 AND calibration_id = $2 AND NOT ended AND lease_until > COALESCE($6, {now})";
-    const ATTEMPT: &str =
-        "SELECT document, NOT ended AND lease_until > COALESCE($3, {now}) FROM calibration_attempt
-        WHERE tenant = $1 AND calibration_id = $2";
+/// Ends attempts whose lease has expired, so that a new attempt can start. Their documents are
+/// kept.
+const LET_GO: &str = "UPDATE calibration_attempt SET ended = TRUE
+    WHERE tenant = $1 AND NOT ended AND lease_until <= COALESCE($2, {now})";
+const BEGIN: &str = "INSERT INTO calibration_attempt (tenant, calibration_id, began_at, lease_owner, lease_until, document)
+    VALUES ($1, $2, $3, $6, COALESCE($7, {now}) + $4, $5) ON CONFLICT DO NOTHING";
+/// Ending an attempt sets a lease of zero.
+const GO_ON: &str = "UPDATE calibration_attempt SET document = $3, ended = $5, lease_until = COALESCE($6, {now}) + $4
+    WHERE tenant = $1 AND calibration_id = $2 AND NOT ended AND lease_until > COALESCE($6, {now})";
+const ATTEMPT: &str =
+    "SELECT document, NOT ended AND lease_until > COALESCE($3, {now}) FROM calibration_attempt
+    WHERE tenant = $1 AND calibration_id = $2";
 
-    /// Updates an attempt whose lease has not expired; [`StoreError::Fenced`] otherwise.
-    async fn go_on(
-        &self,
-        transaction: &mut Transaction,
-        tenant: &TenantId,
-        attempt: &Attempt,
-        lease: i64,
-        ends: bool,
-    ) -> Result<(), StoreError> {
-        let held = query(Self::GO_ON)
-            .bind(tenant.as_str())
-            .bind(&attempt.calibration_id)
-            .bind(DOCUMENT.text(attempt)?)
-            .bind(lease)
-            .bind(ends)
-            .bind(self.lease_clock())
-            .execute(transaction)
-            .await?;
-        match held {
-            0 => Err(StoreError::Fenced),
-            _ => Ok(()),
-        }
+/// Updates an attempt whose lease has not expired; [`StoreError::Fenced`] otherwise.
+async fn go_on(
+    database: &Database,
+    transaction: &mut Transaction,
+    tenant: &TenantId,
+    attempt: &Attempt,
+    lease: i64,
+    ends: bool,
+) -> Result<(), StoreError> {
+    let held = query(GO_ON)
+        .bind(tenant.as_str())
+        .bind(&attempt.calibration_id)
+        .bind(DOCUMENT.text(attempt)?)
+        .bind(lease)
+        .bind(ends)
+        .bind(database.lease_clock())
+        .execute(transaction)
+        .await?;
+    match held {
+        0 => Err(StoreError::Fenced),
+        _ => Ok(()),
     }
 }
 
-/// The newest calibration of each judge of a tenant, and the attempts to compute one.
-impl Database {
-    /// Starts an attempt under a lease, together with the response to the request, or neither.
-    ///
-    /// # Errors
-    /// [`StoreError::Exists`] while another attempt of the tenant holds a lease.
-    pub async fn begin_attempt(
-        &self,
-        tenant: &TenantId,
-        attempt: &Attempt,
-        lease: Duration,
-        completes: Option<&IdempotencyCompletion>,
-    ) -> Result<(), StoreError> {
-        self.release_dead().await?;
-        let mut transaction = self.begin_write().await?;
-        query(Self::LET_GO)
+/// Starts an attempt under a lease, together with the response to the request, or neither.
+///
+/// # Errors
+/// [`StoreError::Exists`] while another attempt of the tenant holds a lease.
+pub async fn begin_attempt(
+    database: &Database,
+    tenant: &TenantId,
+    attempt: &Attempt,
+    lease: Duration,
+    completes: Option<&IdempotencyCompletion>,
+) -> Result<(), StoreError> {
+    database.release_dead().await?;
+    let mut transaction = database.begin_write().await?;
+    query(LET_GO)
+        .bind(tenant.as_str())
+        .bind(database.lease_clock())
+        .execute(&mut transaction)
+        .await?;
+    let begun = query(BEGIN)
+        .bind(tenant.as_str())
+        .bind(&attempt.calibration_id)
+        .bind(attempt.started_at.as_microsecond())
+        .bind(micros(lease))
+        .bind(DOCUMENT.text(attempt)?)
+        .bind(database.holder(HOLDER))
+        .bind(database.lease_clock())
+        .execute(&mut transaction)
+        .await?;
+    if begun == 0 {
+        return Err(StoreError::Exists("an unfinished judge calibration"));
+    }
+    query(FORGET)
+        .bind(tenant.as_str())
+        .bind(ATTEMPTS)
+        .execute(&mut transaction)
+        .await?;
+    if let Some(completion) = completes {
+        database
+            .complete_within(&mut transaction, completion)
+            .await?;
+    }
+    transaction.commit().await
+}
+
+/// Records the progress, and renews the lease for `lease` from now.
+///
+/// # Errors
+/// [`StoreError::Fenced`] if the lease is lost.
+pub async fn renew_attempt(
+    database: &Database,
+    tenant: &TenantId,
+    attempt: &Attempt,
+    lease: Duration,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    go_on(
+        database,
+        &mut transaction,
+        tenant,
+        attempt,
+        micros(lease),
+        false,
+    )
+    .await?;
+    transaction.commit().await
+}
+
+/// Ends the attempt, together with the audit entry and its calibration, if any, which replaces
+/// the judge's earlier one.
+///
+/// # Errors
+/// [`StoreError::Fenced`] if the lease is lost; then nothing is stored.
+pub async fn end_attempt(
+    database: &Database,
+    tenant: &TenantId,
+    attempt: &Attempt,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    go_on(database, &mut transaction, tenant, attempt, 0, true).await?;
+    record(&mut transaction, tenant, decision).await?;
+    if let Some(calibration) = &attempt.calibration {
+        let document = column("calibration", "document").text(calibration)?;
+        query(KEEP)
             .bind(tenant.as_str())
-            .bind(self.lease_clock())
+            .bind(&calibration.judge.identity)
+            .bind(document)
             .execute(&mut transaction)
             .await?;
-        let begun = query(Self::BEGIN)
+        // Eval runs scored by this judge may now count as evidence, so they are gathered again.
+        query(LOOK_AGAIN)
             .bind(tenant.as_str())
-            .bind(&attempt.calibration_id)
-            .bind(attempt.started_at.as_microsecond())
-            .bind(micros(lease))
-            .bind(DOCUMENT.text(attempt)?)
-            .bind(self.holder(HOLDER))
-            .bind(self.lease_clock())
             .execute(&mut transaction)
             .await?;
-        if begun == 0 {
-            return Err(StoreError::Exists("an unfinished judge calibration"));
-        }
-        query(FORGET)
-            .bind(tenant.as_str())
-            .bind(ATTEMPTS)
-            .execute(&mut transaction)
-            .await?;
-        if let Some(completion) = completes {
-            self.complete_within(&mut transaction, completion).await?;
-        }
-        transaction.commit().await
     }
+    transaction.commit().await
+}
 
-    /// Records the progress, and renews the lease for `lease` from now.
-    ///
-    /// # Errors
-    /// [`StoreError::Fenced`] if the lease is lost.
-    pub async fn renew_attempt(
-        &self,
-        tenant: &TenantId,
-        attempt: &Attempt,
-        lease: Duration,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        self.go_on(&mut transaction, tenant, attempt, micros(lease), false)
-            .await?;
-        transaction.commit().await
-    }
+/// One of the tenant's latest attempts.
+pub async fn attempt(
+    database: &Database,
+    tenant: &TenantId,
+    calibration_id: &str,
+) -> Result<Option<FoundAttempt>, StoreError> {
+    let row: Option<(String, bool)> = query(ATTEMPT)
+        .bind(tenant.as_str())
+        .bind(calibration_id)
+        .bind(database.lease_clock())
+        .fetch_optional(database.readers())
+        .await?;
+    let found = row.map(|(document, held)| {
+        let attempt = DOCUMENT.document(&document)?;
+        Ok(FoundAttempt { attempt, held })
+    });
+    found.transpose()
+}
 
-    /// Ends the attempt, together with the audit entry and its calibration, if any, which replaces
-    /// the judge's earlier one.
-    ///
-    /// # Errors
-    /// [`StoreError::Fenced`] if the lease is lost; then nothing is stored.
-    pub async fn end_attempt(
-        &self,
-        tenant: &TenantId,
-        attempt: &Attempt,
-        decision: &Decision,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        self.go_on(&mut transaction, tenant, attempt, 0, true)
-            .await?;
-        record(&mut transaction, tenant, decision).await?;
-        if let Some(calibration) = &attempt.calibration {
-            let document = column("calibration", "document").text(calibration)?;
-            query(KEEP)
-                .bind(tenant.as_str())
-                .bind(&calibration.judge.identity)
-                .bind(document)
-                .execute(&mut transaction)
-                .await?;
-            // Eval runs scored by this judge may now count as evidence, so they are gathered again.
-            query(LOOK_AGAIN)
-                .bind(tenant.as_str())
-                .execute(&mut transaction)
-                .await?;
-        }
-        transaction.commit().await
-    }
+/// The calibration of a judge.
+pub async fn calibration(
+    database: &Database,
+    tenant: &TenantId,
+    identity: &str,
+) -> Result<Option<Calibration>, StoreError> {
+    let document: Option<String> = query(OF_JUDGE)
+        .bind(tenant.as_str())
+        .bind(identity)
+        .fetch_optional(database.readers())
+        .await?;
+    document.as_deref().map(read).transpose()
+}
 
-    /// One of the tenant's latest attempts.
-    pub async fn attempt(
-        &self,
-        tenant: &TenantId,
-        calibration_id: &str,
-    ) -> Result<Option<FoundAttempt>, StoreError> {
-        let row: Option<(String, bool)> = query(Self::ATTEMPT)
-            .bind(tenant.as_str())
-            .bind(calibration_id)
-            .bind(self.lease_clock())
-            .fetch_optional(self.readers())
-            .await?;
-        let found = row.map(|(document, held)| {
-            let attempt = DOCUMENT.document(&document)?;
-            Ok(FoundAttempt { attempt, held })
-        });
-        found.transpose()
-    }
-
-    /// The calibration of a judge.
-    pub async fn calibration(
-        &self,
-        tenant: &TenantId,
-        identity: &str,
-    ) -> Result<Option<Calibration>, StoreError> {
-        let document: Option<String> = query(OF_JUDGE)
-            .bind(tenant.as_str())
-            .bind(identity)
-            .fetch_optional(self.readers())
-            .await?;
-        document.as_deref().map(read).transpose()
-    }
-
-    /// All calibrations, by identity of the judge.
-    pub async fn calibrations(&self, tenant: &TenantId) -> Result<Vec<Calibration>, StoreError> {
-        let documents: Vec<String> = query(ALL)
-            .bind(tenant.as_str())
-            .fetch_all(self.readers())
-            .await?;
-        documents.iter().map(|document| read(document)).collect()
-    }
+/// All calibrations, by identity of the judge.
+pub async fn calibrations(
+    database: &Database,
+    tenant: &TenantId,
+) -> Result<Vec<Calibration>, StoreError> {
+    let documents: Vec<String> = query(ALL)
+        .bind(tenant.as_str())
+        .fetch_all(database.readers())
+        .await?;
+    documents.iter().map(|document| read(document)).collect()
 }

@@ -74,7 +74,10 @@ fn by_version(a: &str, b: &str) -> Ordering {
     }
 }
 
-async fn add_suite(transaction: &mut Transaction, suite: &SuiteRecord) -> Result<(), StoreError> {
+async fn insert_suite(
+    transaction: &mut Transaction,
+    suite: &SuiteRecord,
+) -> Result<(), StoreError> {
     let other: i64 = query(OTHER_CONTENT)
         .bind(suite.tenant.as_str())
         .bind(&suite.suite_id)
@@ -101,169 +104,172 @@ async fn add_suite(transaction: &mut Transaction, suite: &SuiteRecord) -> Result
     Ok(())
 }
 
-/// Installed packs and suites.
-impl Database {
-    /// Makes a pack and its suites visible in one step. [`StoreError::Exists`] if the name and
-    /// version, or one of the suites, exists with different content; installing the same again is not
-    /// an error.
-    pub async fn install(
-        &self,
-        pack: &InstallRecord,
-        suites: &[SuiteRecord],
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_inventory(&pack.tenant).await?;
-        let added = query(ADD_PACK)
+/// Makes a pack and its suites visible in one step. [`StoreError::Exists`] if the name and
+/// version, or one of the suites, exists with different content; installing the same again is not
+/// an error.
+pub async fn install(
+    database: &Database,
+    pack: &InstallRecord,
+    suites: &[SuiteRecord],
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_inventory(&pack.tenant).await?;
+    let added = query(ADD_PACK)
+        .bind(pack.tenant.as_str())
+        .bind(&pack.name)
+        .bind(&pack.version)
+        .bind(&pack.integrity)
+        .bind(pack.installed_at.as_microsecond())
+        .bind(column("pack", "facts").text(&pack.facts)?)
+        .execute(&mut transaction)
+        .await?;
+    if added == 0 {
+        let integrity: String = query(PACK_INTEGRITY)
             .bind(pack.tenant.as_str())
             .bind(&pack.name)
             .bind(&pack.version)
-            .bind(&pack.integrity)
-            .bind(pack.installed_at.as_microsecond())
-            .bind(column("pack", "facts").text(&pack.facts)?)
-            .execute(&mut transaction)
+            .fetch_one(&mut transaction)
             .await?;
-        if added == 0 {
-            let integrity: String = query(PACK_INTEGRITY)
-                .bind(pack.tenant.as_str())
-                .bind(&pack.name)
-                .bind(&pack.version)
-                .fetch_one(&mut transaction)
-                .await?;
-            if integrity != pack.integrity {
-                return Err(StoreError::Exists(
-                    "a pack with this name and version but different content",
-                ));
-            }
+        if integrity != pack.integrity {
+            return Err(StoreError::Exists(
+                "a pack with this name and version but different content",
+            ));
         }
-        for suite in suites {
-            add_suite(&mut transaction, suite).await?;
+    }
+    for suite in suites {
+        insert_suite(&mut transaction, suite).await?;
+    }
+    transaction.commit().await
+}
+
+/// Removes a pack and its suites; `false` if it was not installed. [`StoreError::Stale`], and
+/// nothing is removed, if the deployments of one of these agents have changed since that
+/// revision.
+pub async fn remove(
+    database: &Database,
+    tenant: &TenantId,
+    name: &str,
+    version: &str,
+    seen: &[(AgentId, Revision)],
+) -> Result<bool, StoreError> {
+    let mut transaction = database.begin_inventory(tenant).await?;
+    let removed = query(REMOVE_PACK)
+        .bind(tenant.as_str())
+        .bind(name)
+        .bind(version)
+        .execute(&mut transaction)
+        .await?;
+    // Checked after the removal: transactions that deployed the pack have ended by now, and new
+    // ones cannot find it.
+    for (agent, seen) in seen {
+        let revision: Option<i64> = query(REVISION)
+            .bind(tenant.as_str())
+            .bind(agent.as_str())
+            .fetch_optional(&mut transaction)
+            .await?;
+        if revision.map_or(Revision::default(), Revision) != *seen {
+            return Err(StoreError::Stale);
         }
-        transaction.commit().await
     }
+    query(REMOVE_PACK_SUITES)
+        .bind(tenant.as_str())
+        .bind(format!("{name}@{version}"))
+        .execute(&mut transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(removed > 0)
+}
 
-    /// Removes a pack and its suites; `false` if it was not installed. [`StoreError::Stale`], and
-    /// nothing is removed, if the deployments of one of these agents have changed since that
-    /// revision.
-    pub async fn remove(
-        &self,
-        tenant: &TenantId,
-        name: &str,
-        version: &str,
-        seen: &[(AgentId, Revision)],
-    ) -> Result<bool, StoreError> {
-        let mut transaction = self.begin_inventory(tenant).await?;
-        let removed = query(REMOVE_PACK)
-            .bind(tenant.as_str())
-            .bind(name)
-            .bind(version)
-            .execute(&mut transaction)
-            .await?;
-        // Checked after the removal: transactions that deployed the pack have ended by now, and new
-        // ones cannot find it.
-        for (agent, seen) in seen {
-            let revision: Option<i64> = query(REVISION)
-                .bind(tenant.as_str())
-                .bind(agent.as_str())
-                .fetch_optional(&mut transaction)
-                .await?;
-            if revision.map_or(Revision::default(), Revision) != *seen {
-                return Err(StoreError::Stale);
-            }
-        }
-        query(REMOVE_PACK_SUITES)
-            .bind(tenant.as_str())
-            .bind(format!("{name}@{version}"))
-            .execute(&mut transaction)
-            .await?;
-        transaction.commit().await?;
-        Ok(removed > 0)
-    }
+/// All packs of a tenant by name and version.
+pub async fn installs(
+    database: &Database,
+    tenant: &TenantId,
+) -> Result<Vec<InstallRecord>, StoreError> {
+    let rows = query(PACKS)
+        .bind(tenant.as_str())
+        .fetch_all(database.readers())
+        .await?;
+    let mut packs = rows
+        .into_iter()
+        .map(pack_of)
+        .collect::<Result<Vec<_>, _>>()?;
+    packs.sort_by(|a, b| {
+        a.name
+            .cmp(&b.name)
+            .then_with(|| by_version(&a.version, &b.version))
+    });
+    Ok(packs)
+}
 
-    /// All packs of a tenant by name and version.
-    pub async fn installs(&self, tenant: &TenantId) -> Result<Vec<InstallRecord>, StoreError> {
-        let rows = query(PACKS)
-            .bind(tenant.as_str())
-            .fetch_all(self.readers())
-            .await?;
-        let mut packs = rows
-            .into_iter()
-            .map(pack_of)
-            .collect::<Result<Vec<_>, _>>()?;
-        packs.sort_by(|a, b| {
-            a.name
-                .cmp(&b.name)
-                .then_with(|| by_version(&a.version, &b.version))
-        });
-        Ok(packs)
-    }
+/// The versions of one pack of a tenant, in any order.
+pub async fn installs_of(
+    database: &Database,
+    tenant: &TenantId,
+    name: &str,
+) -> Result<Vec<InstallRecord>, StoreError> {
+    let rows: Vec<PackRow> = query(PACK_VERSIONS)
+        .bind(tenant.as_str())
+        .bind(name)
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(pack_of).collect()
+}
 
-    /// The versions of one pack of a tenant, in any order.
-    pub async fn installs_of(
-        &self,
-        tenant: &TenantId,
-        name: &str,
-    ) -> Result<Vec<InstallRecord>, StoreError> {
-        let rows: Vec<PackRow> = query(PACK_VERSIONS)
-            .bind(tenant.as_str())
-            .bind(name)
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(pack_of).collect()
-    }
+/// Adds an imported suite. [`StoreError::Exists`] as in `install`.
+pub async fn add_suite(database: &Database, suite: &SuiteRecord) -> Result<(), StoreError> {
+    let mut transaction = database.begin_inventory(&suite.tenant).await?;
+    insert_suite(&mut transaction, suite).await?;
+    transaction.commit().await
+}
 
-    /// Adds an imported suite. [`StoreError::Exists`] as in `install`.
-    pub async fn add_suite(&self, suite: &SuiteRecord) -> Result<(), StoreError> {
-        let mut transaction = self.begin_inventory(&suite.tenant).await?;
-        add_suite(&mut transaction, suite).await?;
-        transaction.commit().await
-    }
+/// Removes an imported suite; `false` if it does not exist or came with a pack.
+pub async fn remove_suite(
+    database: &Database,
+    tenant: &TenantId,
+    suite_id: &str,
+    version: &str,
+) -> Result<bool, StoreError> {
+    let removed = query(REMOVE_IMPORT)
+        .bind(tenant.as_str())
+        .bind(suite_id)
+        .bind(version)
+        .execute(database.writer()?)
+        .await?;
+    Ok(removed > 0)
+}
 
-    /// Removes an imported suite; `false` if it does not exist or came with a pack.
-    pub async fn remove_suite(
-        &self,
-        tenant: &TenantId,
-        suite_id: &str,
-        version: &str,
-    ) -> Result<bool, StoreError> {
-        let removed = query(REMOVE_IMPORT)
-            .bind(tenant.as_str())
-            .bind(suite_id)
-            .bind(version)
-            .execute(self.writer()?)
-            .await?;
-        Ok(removed > 0)
-    }
+pub async fn suite(
+    database: &Database,
+    tenant: &TenantId,
+    suite_id: &str,
+    version: &str,
+) -> Result<Option<SuiteRecord>, StoreError> {
+    let row = query(ONE_SUITE)
+        .bind(tenant.as_str())
+        .bind(suite_id)
+        .bind(version)
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(suite_of).transpose()
+}
 
-    pub async fn suite(
-        &self,
-        tenant: &TenantId,
-        suite_id: &str,
-        version: &str,
-    ) -> Result<Option<SuiteRecord>, StoreError> {
-        let row = query(ONE_SUITE)
-            .bind(tenant.as_str())
-            .bind(suite_id)
-            .bind(version)
-            .fetch_optional(self.readers())
-            .await?;
-        row.map(suite_of).transpose()
-    }
-
-    /// All suites of a tenant by id and version.
-    pub async fn suites(&self, tenant: &TenantId) -> Result<Vec<SuiteRecord>, StoreError> {
-        let rows = query(SUITES)
-            .bind(tenant.as_str())
-            .fetch_all(self.readers())
-            .await?;
-        let mut suites = rows
-            .into_iter()
-            .map(suite_of)
-            .collect::<Result<Vec<_>, _>>()?;
-        suites.dedup_by(|b, a| a.suite_id == b.suite_id && a.version == b.version);
-        suites.sort_by(|a, b| {
-            a.suite_id
-                .cmp(&b.suite_id)
-                .then_with(|| by_version(&a.version, &b.version))
-        });
-        Ok(suites)
-    }
+/// All suites of a tenant by id and version.
+pub async fn suites(
+    database: &Database,
+    tenant: &TenantId,
+) -> Result<Vec<SuiteRecord>, StoreError> {
+    let rows = query(SUITES)
+        .bind(tenant.as_str())
+        .fetch_all(database.readers())
+        .await?;
+    let mut suites = rows
+        .into_iter()
+        .map(suite_of)
+        .collect::<Result<Vec<_>, _>>()?;
+    suites.dedup_by(|b, a| a.suite_id == b.suite_id && a.version == b.version);
+    suites.sort_by(|a, b| {
+        a.suite_id
+            .cmp(&b.suite_id)
+            .then_with(|| by_version(&a.version, &b.version))
+    });
+    Ok(suites)
 }

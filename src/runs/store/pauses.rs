@@ -19,70 +19,69 @@ const WITHDRAW_PAUSE: &str = "UPDATE run SET pause = NULL
 pub(crate) const END_PAUSE: &str =
     "UPDATE run SET pause = NULL, pause_taken = FALSE WHERE run_id = $1";
 
-/// Requests to pause runs. A request in force ends with the event that resumes the run
-/// ([`Beside::Resumed`](super::Beside::Resumed)).
-impl Database {
-    /// Records a pause request for an unfinished run; a parked run may then be claimed at once.
-    /// `false` if there is one already, or the run has ended.
-    pub async fn request_pause(
-        &self,
-        run: &RunId,
-        request: &PauseRequest,
-    ) -> Result<bool, StoreError> {
-        let recorded = query(PAUSE)
-            .bind(run.as_str())
-            .bind(column("run", "pause").text(request)?)
-            .execute(self.writer()?)
-            .await?;
-        let news = recorded > 0;
-        if news {
-            self.signal_cancel(run);
-        }
-        Ok(news)
+/// Records a pause request for an unfinished run; a parked run may then be claimed at once.
+/// `false` if there is one already, or the run has ended.
+pub async fn request_pause(
+    database: &Database,
+    run: &RunId,
+    request: &PauseRequest,
+) -> Result<bool, StoreError> {
+    let recorded = query(PAUSE)
+        .bind(run.as_str())
+        .bind(column("run", "pause").text(request)?)
+        .execute(database.writer()?)
+        .await?;
+    let news = recorded > 0;
+    if news {
+        database.signal_cancel(run);
     }
+    Ok(news)
+}
 
-    /// The recorded pause request of a run.
-    pub async fn pause_requested(&self, run: &RunId) -> Result<Option<PauseRequest>, StoreError> {
-        let pause: Option<Option<String>> = query(PAUSE_REQUESTED)
-            .bind(run.as_str())
-            .fetch_optional(self.readers())
-            .await?;
-        let pause = pause.flatten();
-        pause
-            .as_deref()
-            .map(|text| column("run", "pause").document(text))
-            .transpose()
-    }
+/// The recorded pause request of a run.
+pub async fn pause_requested(
+    database: &Database,
+    run: &RunId,
+) -> Result<Option<PauseRequest>, StoreError> {
+    let pause: Option<Option<String>> = query(PAUSE_REQUESTED)
+        .bind(run.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    let pause = pause.flatten();
+    pause
+        .as_deref()
+        .map(|text| column("run", "pause").document(text))
+        .transpose()
+}
 
-    /// Puts the recorded request into force, for the holder of the run; afterwards it cannot be
-    /// withdrawn. `None` without a request, or if another process holds the run by now.
-    pub async fn take_pause(
-        &self,
-        run: &RunId,
-        fence: Fence,
-    ) -> Result<Option<PauseRequest>, StoreError> {
-        let pause: Option<String> = query(TAKE_PAUSE)
-            .bind(run.as_str())
-            .bind(fence.0)
-            .fetch_all(self.writer()?)
-            .await?
-            .pop();
-        pause
-            .as_deref()
-            .map(|text| column("run", "pause").document(text))
-            .transpose()
-    }
+/// Puts the recorded request into force, for the holder of the run; afterwards it cannot be
+/// withdrawn. `None` without a request, or if another process holds the run by now.
+pub async fn take_pause(
+    database: &Database,
+    run: &RunId,
+    fence: Fence,
+) -> Result<Option<PauseRequest>, StoreError> {
+    let pause: Option<String> = query(TAKE_PAUSE)
+        .bind(run.as_str())
+        .bind(fence.0)
+        .fetch_all(database.writer()?)
+        .await?
+        .pop();
+    pause
+        .as_deref()
+        .map(|text| column("run", "pause").document(text))
+        .transpose()
+}
 
-    /// Withdraws a request. `false` without a request, or if it is in force.
-    pub async fn withdraw_pause(&self, run: &RunId) -> Result<bool, StoreError> {
-        let withdrawn = query(WITHDRAW_PAUSE)
-            .bind(run.as_str())
-            .execute(self.writer()?)
-            .await?;
-        let news = withdrawn > 0;
-        if news {
-            self.signal_cancel(run);
-        }
-        Ok(news)
+/// Withdraws a request. `false` without a request, or if it is in force.
+pub async fn withdraw_pause(database: &Database, run: &RunId) -> Result<bool, StoreError> {
+    let withdrawn = query(WITHDRAW_PAUSE)
+        .bind(run.as_str())
+        .execute(database.writer()?)
+        .await?;
+    let news = withdrawn > 0;
+    if news {
+        database.signal_cancel(run);
     }
+    Ok(news)
 }

@@ -152,230 +152,230 @@ pub(crate) async fn begin(
     Ok(number)
 }
 
-impl Database {
-    /// Stores a new run, with its callback subscription if it has one.
-    pub(crate) async fn create_run(
-        &self,
-        run: &RunRecord,
-        callback: Option<&WebhookRecord>,
-        completes: Option<&IdempotencyCompletion>,
-    ) -> Result<(), StoreError> {
-        let scope = run.spec.scope.as_ref();
-        let mut transaction = match scope.filter(|scope| scope.exclusive) {
-            Some(scope) => {
-                let mut transaction = self.begin_scope(&run.tenant, &scope.id).await?;
-                let active: Option<String> = query(ACTIVE)
-                    .bind(run.tenant.as_str())
-                    .bind(&scope.id)
-                    .fetch_optional(&mut transaction)
-                    .await?;
-                if let Some(active) = active {
-                    return Err(StoreError::ScopeTaken(active.into()));
-                }
-                transaction
-            }
-            None => self.begin_write().await?,
-        };
-        let number = begin(&mut transaction, run).await?;
-        if let Some(callback) = callback {
-            let subscription = add(self.cipher(), &mut transaction, callback, Some(number)).await?;
-            query(FOLLOW)
-                .bind(subscription)
-                .bind(number)
-                .execute(&mut transaction)
+/// Stores a new run, with its callback subscription if it has one.
+pub(crate) async fn create_run(
+    database: &Database,
+    run: &RunRecord,
+    callback: Option<&WebhookRecord>,
+    completes: Option<&IdempotencyCompletion>,
+) -> Result<(), StoreError> {
+    let scope = run.spec.scope.as_ref();
+    let mut transaction = match scope.filter(|scope| scope.exclusive) {
+        Some(scope) => {
+            let mut transaction = database.begin_scope(&run.tenant, &scope.id).await?;
+            let active: Option<String> = query(ACTIVE)
+                .bind(run.tenant.as_str())
+                .bind(&scope.id)
+                .fetch_optional(&mut transaction)
                 .await?;
+            if let Some(active) = active {
+                return Err(StoreError::ScopeTaken(active.into()));
+            }
+            transaction
         }
-        if let Some(completion) = completes {
-            self.complete_within(&mut transaction, completion).await?;
-        }
-        transaction.commit().await
+        None => database.begin_write().await?,
+    };
+    let number = begin(&mut transaction, run).await?;
+    if let Some(callback) = callback {
+        let subscription = add(database.cipher(), &mut transaction, callback, Some(number)).await?;
+        query(FOLLOW)
+            .bind(subscription)
+            .bind(number)
+            .execute(&mut transaction)
+            .await?;
+    }
+    if let Some(completion) = completes {
+        database
+            .complete_within(&mut transaction, completion)
+            .await?;
+    }
+    transaction.commit().await
+}
+
+/// Records a new run and, unless it is a journal, its place in the queue; completes the
+/// idempotency record. All or nothing.
+pub async fn create(
+    database: &Database,
+    run: &RunRecord,
+    completes: Option<&IdempotencyCompletion>,
+) -> Result<(), StoreError> {
+    create_run(database, run, None, completes).await
+}
+
+/// The immutable record of a run of this tenant.
+pub async fn run(
+    database: &Database,
+    tenant: &TenantId,
+    run: &RunId,
+) -> Result<Option<RunRecord>, StoreError> {
+    let record: Option<String> = query(ONE)
+        .bind(run.as_str())
+        .bind(tenant.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    record.as_deref().map(run_of).transpose()
+}
+
+/// Appends `events` (consecutive, the first one directly after the head) if `fence` is still
+/// the newest claim. `ends` marks the last one as terminal and takes the run out of the queue.
+/// Durable when this returns.
+pub async fn append(
+    database: &Database,
+    run: &RunId,
+    fence: Fence,
+    events: &[StoredEvent],
+    ends: bool,
+) -> Result<(), StoreError> {
+    match Batch::check(events)? {
+        Some(batch) => database.append_batch(run, fence, &batch, ends).await,
+        None if ends => Err(column("event", "sequence").inconsistent()),
+        None => Ok(()),
     }
 }
 
-/// The append-only event log and the runs it belongs to.
-impl Database {
-    /// Records a new run and, unless it is a journal, its place in the queue; completes the
-    /// idempotency record. All or nothing.
-    pub async fn create(
-        &self,
-        run: &RunRecord,
-        completes: Option<&IdempotencyCompletion>,
-    ) -> Result<(), StoreError> {
-        self.create_run(run, None, completes).await
-    }
-
-    /// The immutable record of a run of this tenant.
-    pub async fn run(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-    ) -> Result<Option<RunRecord>, StoreError> {
-        let record: Option<String> = query(ONE)
-            .bind(run.as_str())
-            .bind(tenant.as_str())
-            .fetch_optional(self.readers())
-            .await?;
-        record.as_deref().map(run_of).transpose()
-    }
-
-    /// Appends `events` (consecutive, the first one directly after the head) if `fence` is still
-    /// the newest claim. `ends` marks the last one as terminal and takes the run out of the queue.
-    /// Durable when this returns.
-    pub async fn append(
-        &self,
-        run: &RunId,
-        fence: Fence,
-        events: &[StoredEvent],
-        ends: bool,
-    ) -> Result<(), StoreError> {
-        match Batch::check(events)? {
-            Some(batch) => self.append_batch(run, fence, &batch, ends).await,
-            None if ends => Err(column("event", "sequence").inconsistent()),
-            None => Ok(()),
+/// As [`append`](append) of at least one event, together with another record: both are
+/// written, or neither.
+pub async fn append_with(
+    database: &Database,
+    run: &RunRecord,
+    fence: Fence,
+    events: &[StoredEvent],
+    ends: bool,
+    beside: &Beside,
+) -> Result<(), StoreError> {
+    let batch = Batch::check(events)?.ok_or_else(|| column("event", "sequence").inconsistent())?;
+    let mut transaction = database.begin_write().await?;
+    append_within(&mut transaction, &run.run_id, fence, &batch, ends).await?;
+    match beside {
+        Beside::Decision(decision) => record(&mut transaction, &run.tenant, decision).await?,
+        Beside::Resumed => {
+            query(END_PAUSE)
+                .bind(run.run_id.as_str())
+                .execute(&mut transaction)
+                .await?;
         }
     }
+    transaction.commit().await
+}
 
-    /// As [`append`](Self::append) of at least one event, together with another record: both are
-    /// written, or neither.
-    pub async fn append_with(
-        &self,
-        run: &RunRecord,
-        fence: Fence,
-        events: &[StoredEvent],
-        ends: bool,
-        beside: &Beside,
-    ) -> Result<(), StoreError> {
-        let batch =
-            Batch::check(events)?.ok_or_else(|| column("event", "sequence").inconsistent())?;
-        let mut transaction = self.begin_write().await?;
-        append_within(&mut transaction, &run.run_id, fence, &batch, ends).await?;
-        match beside {
-            Beside::Decision(decision) => record(&mut transaction, &run.tenant, decision).await?,
-            Beside::Resumed => {
-                query(END_PAUSE)
-                    .bind(run.run_id.as_str())
-                    .execute(&mut transaction)
-                    .await?;
-            }
+/// Up to `limit` events with a sequence above `after`, in order; stops once their documents
+/// exceed [`READ_BYTES`]; see [`reaches_end`].
+pub async fn read(
+    database: &Database,
+    run: &RunId,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<StoredEvent>, StoreError> {
+    query(READ)
+        .bind(run.as_str())
+        .bind(i64::try_from(after).unwrap_or(i64::MAX))
+        .bind(i64::from(limit))
+        .bind(i64::try_from(READ_BYTES).unwrap_or(i64::MAX))
+        .fetch(database.readers())?
+        .and_then(async |row| event_of(row))
+        .try_collect()
+        .await
+}
+
+/// The end of the log.
+pub async fn head(database: &Database, run: &RunId) -> Result<Option<Head>, StoreError> {
+    let row = query(HEAD)
+        .bind(run.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(head_of).transpose()
+}
+
+/// The sequence of an event id within a run, for `Last-Event-ID`. An event at the position its
+/// id names is found directly; one copied from another log to another position is searched for.
+pub async fn sequence_of(
+    database: &Database,
+    run: &RunId,
+    event_id: &str,
+) -> Result<Option<u64>, StoreError> {
+    let place = EventId::place(event_id).and_then(|place| place.checked_sub(1));
+    let (Some(before), true) = (place, event_id.len() <= EVENT_ID_MAX) else {
+        return Ok(None);
+    };
+    if let [event] = read(database, run, before, 1).await?.as_slice()
+        && is_named(&event.body, event_id)
+    {
+        return Ok(Some(event.sequence));
+    }
+    let mut rows = query(MENTIONS)
+        .bind(run.as_str())
+        .bind(event_id)
+        .fetch::<(i64, String)>(database.readers())?;
+    while let Some((sequence, body)) = rows.try_next().await? {
+        if is_named(body.as_bytes(), event_id) {
+            return column("event", "sequence").number(sequence).map(Some);
         }
-        transaction.commit().await
     }
+    Ok(None)
+}
 
-    /// Up to `limit` events with a sequence above `after`, in order; stops once their documents
-    /// exceed [`READ_BYTES`]; see [`reaches_end`].
-    pub async fn read(
-        &self,
-        run: &RunId,
-        after: u64,
-        limit: u32,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
-        query(READ)
-            .bind(run.as_str())
-            .bind(i64::try_from(after).unwrap_or(i64::MAX))
-            .bind(i64::from(limit))
-            .bind(i64::try_from(READ_BYTES).unwrap_or(i64::MAX))
-            .fetch(self.readers())?
-            .and_then(async |row| event_of(row))
-            .try_collect()
-            .await
-    }
+/// The newest eval run of this version of an agent among those that have ended and were not
+/// deleted.
+pub async fn newest_eval(
+    database: &Database,
+    tenant: &TenantId,
+    agent: &AgentId,
+    version: &str,
+) -> Result<Option<RunId>, StoreError> {
+    let run: Option<String> = query(NEWEST_EVAL)
+        .bind(tenant.as_str())
+        .bind(agent.as_str())
+        .bind(version)
+        .fetch_optional(database.readers())
+        .await?;
+    Ok(run.map(RunId::from))
+}
 
-    /// The end of the log.
-    pub async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError> {
-        let row = query(HEAD)
-            .bind(run.as_str())
-            .fetch_optional(self.readers())
-            .await?;
-        row.map(head_of).transpose()
-    }
+/// The newest finished OASIS evaluation of this version of an agent by a profile, whatever its
+/// outcome.
+pub async fn newest_oasis(
+    database: &Database,
+    tenant: &TenantId,
+    agent: &AgentId,
+    version: &str,
+    profile: &str,
+) -> Result<Option<RunId>, StoreError> {
+    let run: Option<String> = query(NEWEST_OASIS)
+        .bind(tenant.as_str())
+        .bind(agent.as_str())
+        .bind(version)
+        .bind(profile)
+        .fetch_optional(database.readers())
+        .await?;
+    Ok(run.map(RunId::from))
+}
 
-    /// The sequence of an event id within a run, for `Last-Event-ID`. An event at the position its
-    /// id names is found directly; one copied from another log to another position is searched for.
-    pub async fn sequence_of(
-        &self,
-        run: &RunId,
-        event_id: &str,
-    ) -> Result<Option<u64>, StoreError> {
-        let place = EventId::place(event_id).and_then(|place| place.checked_sub(1));
-        let (Some(before), true) = (place, event_id.len() <= EVENT_ID_MAX) else {
-            return Ok(None);
-        };
-        if let [event] = self.read(run, before, 1).await?.as_slice()
-            && is_named(&event.body, event_id)
-        {
-            return Ok(Some(event.sequence));
-        }
-        let mut rows = query(MENTIONS)
-            .bind(run.as_str())
-            .bind(event_id)
-            .fetch::<(i64, String)>(self.readers())?;
-        while let Some((sequence, body)) = rows.try_next().await? {
-            if is_named(body.as_bytes(), event_id) {
-                return column("event", "sequence").number(sequence).map(Some);
-            }
-        }
-        Ok(None)
-    }
+/// The number of the last retry of a run, retries of its retries included; 0 without retries.
+pub async fn retries(
+    database: &Database,
+    tenant: &TenantId,
+    root: &RunId,
+) -> Result<u32, StoreError> {
+    let made: Option<i64> = query(RETRIES)
+        .bind(tenant.as_str())
+        .bind(root.as_str())
+        .fetch_one(database.readers())
+        .await?;
+    column("run", "retry_number").number(made.unwrap_or_default())
+}
 
-    /// The newest eval run of this version of an agent among those that have ended and were not
-    /// deleted.
-    pub async fn newest_eval(
-        &self,
-        tenant: &TenantId,
-        agent: &AgentId,
-        version: &str,
-    ) -> Result<Option<RunId>, StoreError> {
-        let run: Option<String> = query(NEWEST_EVAL)
-            .bind(tenant.as_str())
-            .bind(agent.as_str())
-            .bind(version)
-            .fetch_optional(self.readers())
-            .await?;
-        Ok(run.map(RunId::from))
-    }
-
-    /// The newest finished OASIS evaluation of this version of an agent by a profile, whatever its
-    /// outcome.
-    pub async fn newest_oasis(
-        &self,
-        tenant: &TenantId,
-        agent: &AgentId,
-        version: &str,
-        profile: &str,
-    ) -> Result<Option<RunId>, StoreError> {
-        let run: Option<String> = query(NEWEST_OASIS)
-            .bind(tenant.as_str())
-            .bind(agent.as_str())
-            .bind(version)
-            .bind(profile)
-            .fetch_optional(self.readers())
-            .await?;
-        Ok(run.map(RunId::from))
-    }
-
-    /// The number of the last retry of a run, retries of its retries included; 0 without retries.
-    pub async fn retries(&self, tenant: &TenantId, root: &RunId) -> Result<u32, StoreError> {
-        let made: Option<i64> = query(RETRIES)
-            .bind(tenant.as_str())
-            .bind(root.as_str())
-            .fetch_one(self.readers())
-            .await?;
-        column("run", "retry_number").number(made.unwrap_or_default())
-    }
-
-    /// The first `limit` runs of an experiment, in the order of their creation.
-    pub async fn trials(
-        &self,
-        tenant: &TenantId,
-        experiment: &str,
-        limit: u32,
-    ) -> Result<Vec<RunRecord>, StoreError> {
-        let records: Vec<String> = query(TRIALS)
-            .bind(tenant.as_str())
-            .bind(experiment)
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        records.iter().map(|record| run_of(record)).collect()
-    }
+/// The first `limit` runs of an experiment, in the order of their creation.
+pub async fn trials(
+    database: &Database,
+    tenant: &TenantId,
+    experiment: &str,
+    limit: u32,
+) -> Result<Vec<RunRecord>, StoreError> {
+    let records: Vec<String> = query(TRIALS)
+        .bind(tenant.as_str())
+        .bind(experiment)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    records.iter().map(|record| run_of(record)).collect()
 }

@@ -77,183 +77,181 @@ fn run_of(record: &str) -> Result<RunRecord, StoreError> {
     column("run_record", "record").document(record)
 }
 
-impl Database {
-    /// The tenant's current usage. Reads every run's size, so callers should cache the result
-    /// briefly.
-    pub async fn usage(&self, tenant: &TenantId) -> Result<Usage, StoreError> {
-        let (packs, suites, runs, bytes): (i64, i64, i64, i64) = query(USAGE)
-            .bind(tenant.as_str())
-            .fetch_one(self.readers())
-            .await?;
-        Ok(Usage {
-            packs: column("pack", "tenant").number(packs)?,
-            suites: column("suite", "tenant").number(suites)?,
-            runs: column("run", "tenant").number(runs)?,
-            bytes: column("run", "bytes").number(bytes)?,
-        })
-    }
+/// The tenant's current usage. Reads every run's size, so callers should cache the result
+/// briefly.
+pub async fn usage(database: &Database, tenant: &TenantId) -> Result<Usage, StoreError> {
+    let (packs, suites, runs, bytes): (i64, i64, i64, i64) = query(USAGE)
+        .bind(tenant.as_str())
+        .fetch_one(database.readers())
+        .await?;
+    Ok(Usage {
+        packs: column("pack", "tenant").number(packs)?,
+        suites: column("suite", "tenant").number(suites)?,
+        runs: column("run", "tenant").number(runs)?,
+        bytes: column("run", "bytes").number(bytes)?,
+    })
+}
 
-    /// Deletes a finished run and its annotations, together with the audit entry.
-    pub async fn delete_run(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-        remains: &Remains,
-        decision: &Decision,
-    ) -> Result<RunDeletion, StoreError> {
-        let mut transaction = self.begin_write().await?;
-        let found: Option<(i64, bool, Option<String>)> = query(LOOK)
-            .bind(run.as_str())
-            .bind(tenant.as_str())
-            .fetch_optional(&mut transaction)
-            .await?;
-        let refused = match &found {
-            None => Some(RunDeletion::NotFound),
-            Some((_, false, _)) => Some(RunDeletion::InProgress),
-            Some((_, _, Some(_))) => Some(RunDeletion::Held),
-            Some(_) => None,
-        };
-        let Some((number, None)) = found.map(|(number, ..)| (number, refused)) else {
-            transaction.rollback().await?;
-            return Ok(refused.unwrap_or(RunDeletion::NotFound));
-        };
-        for delete in DEPENDENTS {
-            query(delete).bind(number).execute(&mut transaction).await?;
-        }
-        match remains {
-            Remains::Nothing => {
-                for delete in WHOLE_RUN {
-                    query(delete).bind(number).execute(&mut transaction).await?;
-                }
-            }
-            Remains::Attempt(record) => {
-                query(ATTEMPT_RECORD)
-                    .bind(number)
-                    .bind(column("run_record", "record").text(record)?)
-                    .execute(&mut transaction)
-                    .await?;
-                query(ATTEMPT)
-                    .bind(number)
-                    .bind(decision.at.as_microsecond())
-                    .execute(&mut transaction)
-                    .await?;
+/// Deletes a finished run and its annotations, together with the audit entry.
+pub async fn delete_run(
+    database: &Database,
+    tenant: &TenantId,
+    run: &RunId,
+    remains: &Remains,
+    decision: &Decision,
+) -> Result<RunDeletion, StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let found: Option<(i64, bool, Option<String>)> = query(LOOK)
+        .bind(run.as_str())
+        .bind(tenant.as_str())
+        .fetch_optional(&mut transaction)
+        .await?;
+    let refused = match &found {
+        None => Some(RunDeletion::NotFound),
+        Some((_, false, _)) => Some(RunDeletion::InProgress),
+        Some((_, _, Some(_))) => Some(RunDeletion::Held),
+        Some(_) => None,
+    };
+    let Some((number, None)) = found.map(|(number, ..)| (number, refused)) else {
+        transaction.rollback().await?;
+        return Ok(refused.unwrap_or(RunDeletion::NotFound));
+    };
+    for delete in DEPENDENTS {
+        query(delete).bind(number).execute(&mut transaction).await?;
+    }
+    match remains {
+        Remains::Nothing => {
+            for delete in WHOLE_RUN {
+                query(delete).bind(number).execute(&mut transaction).await?;
             }
         }
-        record(&mut transaction, tenant, decision).await?;
-        transaction.commit().await?;
-        Ok(RunDeletion::Deleted)
-    }
-
-    /// The next deleted run whose log still has content.
-    pub async fn next_unmasked(&self) -> Result<Option<Unmasked>, StoreError> {
-        let row: Option<(i64, String)> = query(UNMASKED).fetch_optional(self.readers()).await?;
-        let unmasked = row.map(|(masked_to, record)| {
-            Ok(Unmasked {
-                record: run_of(&record)?,
-                masked_to: column("run", "masked_to").number(masked_to)?,
-            })
-        });
-        unmasked.transpose()
-    }
-
-    /// Replaces these events of a deleted run and records how far its log is masked; `done` at its
-    /// end.
-    pub async fn mask_events(
-        &self,
-        run: &RunId,
-        events: &[StoredEvent],
-        masked_to: u64,
-        done: bool,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        for event in events {
-            let body = std::str::from_utf8(&event.body)
-                .map_err(|_| column("event", "body").inconsistent())?;
-            query(MASK)
-                .bind(run.as_str())
-                .bind(column("event", "sequence").number::<_, i64>(event.sequence)?)
-                .bind(body)
+        Remains::Attempt(record) => {
+            query(ATTEMPT_RECORD)
+                .bind(number)
+                .bind(column("run_record", "record").text(record)?)
+                .execute(&mut transaction)
+                .await?;
+            query(ATTEMPT)
+                .bind(number)
+                .bind(decision.at.as_microsecond())
                 .execute(&mut transaction)
                 .await?;
         }
-        let progress = match done {
-            true => query(MASKED).bind(run.as_str()),
-            false => query(MASKED_TO)
-                .bind(run.as_str())
-                .bind(column("run", "masked_to").number::<_, i64>(masked_to)?),
-        };
-        progress.execute(&mut transaction).await?;
-        transaction.commit().await
     }
+    record(&mut transaction, tenant, decision).await?;
+    transaction.commit().await?;
+    Ok(RunDeletion::Deleted)
+}
 
-    /// Places (`Some`) or releases (`None`) a legal hold, together with the audit entry; `false` if
-    /// the tenant has no such run.
-    pub async fn hold_run(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-        hold: Option<&LegalHold>,
-        decision: &Decision,
-    ) -> Result<bool, StoreError> {
-        let hold = hold.map(|hold| column("run", "legal_hold").text(hold));
-        let mut transaction = self.begin_write().await?;
-        let held = query(HOLD)
+/// The next deleted run whose log still has content.
+pub async fn next_unmasked(database: &Database) -> Result<Option<Unmasked>, StoreError> {
+    let row: Option<(i64, String)> = query(UNMASKED).fetch_optional(database.readers()).await?;
+    let unmasked = row.map(|(masked_to, record)| {
+        Ok(Unmasked {
+            record: run_of(&record)?,
+            masked_to: column("run", "masked_to").number(masked_to)?,
+        })
+    });
+    unmasked.transpose()
+}
+
+/// Replaces these events of a deleted run and records how far its log is masked; `done` at its
+/// end.
+pub async fn mask_events(
+    database: &Database,
+    run: &RunId,
+    events: &[StoredEvent],
+    masked_to: u64,
+    done: bool,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    for event in events {
+        let body =
+            std::str::from_utf8(&event.body).map_err(|_| column("event", "body").inconsistent())?;
+        query(MASK)
             .bind(run.as_str())
-            .bind(tenant.as_str())
-            .bind(hold.transpose()?)
+            .bind(column("event", "sequence").number::<_, i64>(event.sequence)?)
+            .bind(body)
             .execute(&mut transaction)
             .await?;
-        if held == 0 {
-            transaction.rollback().await?;
-            return Ok(false);
-        }
-        record(&mut transaction, tenant, decision).await?;
-        transaction.commit().await?;
-        Ok(true)
     }
-
-    /// The legal hold of a run, if any.
-    pub async fn legal_hold(
-        &self,
-        tenant: &TenantId,
-        run: &RunId,
-    ) -> Result<Option<LegalHold>, StoreError> {
-        let hold: Option<Option<String>> = query(HELD)
+    let progress = match done {
+        true => query(MASKED).bind(run.as_str()),
+        false => query(MASKED_TO)
             .bind(run.as_str())
-            .bind(tenant.as_str())
-            .fetch_optional(self.readers())
-            .await?;
-        hold_of(hold.flatten())
-    }
+            .bind(column("run", "masked_to").number::<_, i64>(masked_to)?),
+    };
+    progress.execute(&mut transaction).await?;
+    transaction.commit().await
+}
 
-    /// Up to `limit` finished runs, by number, that follow the run numbered `after`, were created
-    /// before `before`, are not deleted and not under a hold. Each with its number.
-    pub async fn deletable_runs(
-        &self,
-        before: Timestamp,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<(i64, RunRecord)>, StoreError> {
-        let rows: Vec<(i64, String)> = query(DELETABLE)
-            .bind(before.as_microsecond())
-            .bind(after)
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter()
-            .map(|(number, record)| Ok((number, run_of(&record)?)))
-            .collect()
+/// Places (`Some`) or releases (`None`) a legal hold, together with the audit entry; `false` if
+/// the tenant has no such run.
+pub async fn hold_run(
+    database: &Database,
+    tenant: &TenantId,
+    run: &RunId,
+    hold: Option<&LegalHold>,
+    decision: &Decision,
+) -> Result<bool, StoreError> {
+    let hold = hold.map(|hold| column("run", "legal_hold").text(hold));
+    let mut transaction = database.begin_write().await?;
+    let held = query(HOLD)
+        .bind(run.as_str())
+        .bind(tenant.as_str())
+        .bind(hold.transpose()?)
+        .execute(&mut transaction)
+        .await?;
+    if held == 0 {
+        transaction.rollback().await?;
+        return Ok(false);
     }
+    record(&mut transaction, tenant, decision).await?;
+    transaction.commit().await?;
+    Ok(true)
+}
 
-    /// Deletes the bytes under a digest if no pack, suite or run of any tenant refers to them.
-    pub async fn drop_unreferenced(&self, digest: &str) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        for statement in [LOCK_BLOB, Sql::from(DROP_BLOB)] {
-            query(statement)
-                .bind(digest)
-                .execute(&mut transaction)
-                .await?;
-        }
-        transaction.commit().await
+/// The legal hold of a run, if any.
+pub async fn legal_hold(
+    database: &Database,
+    tenant: &TenantId,
+    run: &RunId,
+) -> Result<Option<LegalHold>, StoreError> {
+    let hold: Option<Option<String>> = query(HELD)
+        .bind(run.as_str())
+        .bind(tenant.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    hold_of(hold.flatten())
+}
+
+/// Up to `limit` finished runs, by number, that follow the run numbered `after`, were created
+/// before `before`, are not deleted and not under a hold. Each with its number.
+pub async fn deletable_runs(
+    database: &Database,
+    before: Timestamp,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<(i64, RunRecord)>, StoreError> {
+    let rows: Vec<(i64, String)> = query(DELETABLE)
+        .bind(before.as_microsecond())
+        .bind(after)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter()
+        .map(|(number, record)| Ok((number, run_of(&record)?)))
+        .collect()
+}
+
+/// Deletes the bytes under a digest if no pack, suite or run of any tenant refers to them.
+pub async fn drop_unreferenced(database: &Database, digest: &str) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    for statement in [LOCK_BLOB, Sql::from(DROP_BLOB)] {
+        query(statement)
+            .bind(digest)
+            .execute(&mut transaction)
+            .await?;
     }
+    transaction.commit().await
 }

@@ -1,4 +1,8 @@
-//! Webhook subscriptions and their delivery positions.
+//! Webhook subscriptions and their progress.
+//!
+//! A subscription follows every unfinished run of its tenant from the current end of the run's log,
+//! and every run created later from the start. It stops following a run once it has been served the
+//! whole log.
 
 use std::time::Duration;
 
@@ -13,6 +17,7 @@ use crate::host::store::database::Database;
 use crate::host::store::secrets::Cipher;
 use crate::host::store::sql::{Sql, Transaction, query};
 use crate::runs::ports::webhooks::{Followed, WebhookClaim, WebhookRecord, Window};
+use crate::runs::store::runs::create_run;
 use crate::runs::store::runs::event_of;
 use touchstone_kit::ids::{RunId, TenantId, WebhookId};
 use touchstone_kit::sealing::owner;
@@ -175,287 +180,285 @@ fn bound(sequence: u64) -> i64 {
     i64::try_from(sequence).unwrap_or(i64::MAX)
 }
 
-impl Database {
-    /// Run before a claim, which takes a lock: usually there is nothing to claim.
-    const DUE: &str = "SELECT EXISTS (SELECT 1 FROM webhook w
-            JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
-            WHERE w.lease_until <= COALESCE($1, {now}) AND w.following AND r.head > f.sequence
-                AND (w.run_number IS NULL OR r.ended))";
-    const HOLD: &str = "UPDATE webhook SET circuit = $3, lease_until = COALESCE($5, {now}) + $4
-        WHERE id = $1 AND fence = $2 RETURNING number";
-    const RELEASE_WEBHOOK: &str =
-        "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = {now}
-        WHERE id = $1 AND fence = $2";
+/// Run before a claim, which takes a lock: usually there is nothing to claim.
+const DUE: &str = "SELECT EXISTS (SELECT 1 FROM webhook w
+        JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
+        WHERE w.lease_until <= COALESCE($1, {now}) AND w.following AND r.head > f.sequence
+            AND (w.run_number IS NULL OR r.ended))";
+const HOLD: &str = "UPDATE webhook SET circuit = $3, lease_until = COALESCE($5, {now}) + $4
+    WHERE id = $1 AND fence = $2 RETURNING number";
+const RELEASE_WEBHOOK: &str =
+    "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = {now}
+    WHERE id = $1 AND fence = $2";
 
-    async fn webhook_due(&self) -> Result<bool, StoreError> {
-        query(Self::DUE)
-            .bind(self.lease_clock())
-            .fetch_one(self.readers())
-            .await
-    }
+async fn webhook_due(database: &Database) -> Result<bool, StoreError> {
+    query(DUE)
+        .bind(database.lease_clock())
+        .fetch_one(database.readers())
+        .await
 }
 
-/// Webhook subscriptions and their progress.
-///
-/// A subscription follows every unfinished run of its tenant from the current end of the run's log,
-/// and every run created later from the start. It stops following a run once it has been served the
-/// whole log.
-impl Database {
-    /// Adds a subscription; `false` if the tenant already has `most`.
-    pub async fn add_webhook(
-        &self,
-        webhook: &WebhookRecord,
-        most: u32,
-    ) -> Result<bool, StoreError> {
-        let mut transaction = self.begin_registration().await?;
-        let present: i64 = query(COUNT)
-            .bind(webhook.tenant.as_str())
-            .fetch_one(&mut transaction)
-            .await?;
-        if present >= i64::from(most) {
-            return Ok(false);
-        }
-        let number = add(self.cipher(), &mut transaction, webhook, None).await?;
-        query(FOLLOW_UNFINISHED)
+/// Adds a subscription; `false` if the tenant already has `most`.
+pub async fn add_webhook(
+    database: &Database,
+    webhook: &WebhookRecord,
+    most: u32,
+) -> Result<bool, StoreError> {
+    let mut transaction = database.begin_registration().await?;
+    let present: i64 = query(COUNT)
+        .bind(webhook.tenant.as_str())
+        .fetch_one(&mut transaction)
+        .await?;
+    if present >= i64::from(most) {
+        return Ok(false);
+    }
+    let number = add(database.cipher(), &mut transaction, webhook, None).await?;
+    query(FOLLOW_UNFINISHED)
+        .bind(number)
+        .bind(webhook.tenant.as_str())
+        .execute(&mut transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(true)
+}
+
+/// Records a new run as [`RunLog::create`](super::RunLog::create) does, and with it a dedicated
+/// subscription: it follows only this run, is served once the run has ended, and is removed
+/// then. The methods for a tenant's subscriptions do not return it.
+pub async fn create_calling_back(
+    database: &Database,
+    run: &RunRecord,
+    callback: &WebhookRecord,
+    completes: Option<&IdempotencyCompletion>,
+) -> Result<(), StoreError> {
+    create_run(database, run, Some(callback), completes).await
+}
+
+pub async fn webhook(
+    database: &Database,
+    tenant: &TenantId,
+    id: &WebhookId,
+) -> Result<Option<WebhookRecord>, StoreError> {
+    let row = query(ONE)
+        .bind(tenant.as_str())
+        .bind(id.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(|row| record_of(database.cipher(), row)).transpose()
+}
+
+/// All subscriptions of a tenant, oldest first.
+pub async fn webhooks(
+    database: &Database,
+    tenant: &TenantId,
+) -> Result<Vec<WebhookRecord>, StoreError> {
+    let rows = query(OF_TENANT)
+        .bind(tenant.as_str())
+        .fetch_all(database.readers())
+        .await?;
+    let record = |row| record_of(database.cipher(), row);
+    rows.into_iter().map(record).collect()
+}
+
+/// Removes a subscription with its progress; `false` if it does not exist.
+pub async fn remove_webhook(
+    database: &Database,
+    tenant: &TenantId,
+    id: &WebhookId,
+) -> Result<bool, StoreError> {
+    let removed = query(REMOVE)
+        .bind(tenant.as_str())
+        .bind(id.as_str())
+        .execute(database.writer()?)
+        .await?;
+    Ok(removed > 0)
+}
+
+/// Replaces the secrets, if they still are `known`; `false` if not, or if the subscription does
+/// not exist.
+pub async fn rotate_webhook(
+    database: &Database,
+    tenant: &TenantId,
+    id: &WebhookId,
+    known: &Secrets,
+    new: &Secrets,
+) -> Result<bool, StoreError> {
+    let cipher = database.cipher();
+    let stored: Option<(String, bool)> = query(STORED)
+        .bind(tenant.as_str())
+        .bind(id.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    let Some((stored, sealed)) = stored else {
+        return Ok(false);
+    };
+    if secret_of(cipher, id.as_str(), stored.clone(), sealed)? != known.current {
+        return Ok(false);
+    }
+    let seal =
+        |secret: &Secret| cipher.seal(&owner::webhook(id.as_str()), secret.expose().as_bytes());
+    let previous = new.previous.as_ref();
+    let rotated = query(ROTATE)
+        .bind(tenant.as_str())
+        .bind(id.as_str())
+        .bind(&stored)
+        .bind(seal(&new.current)?)
+        .bind(previous.map(|(secret, _)| seal(secret)).transpose()?)
+        .bind(previous.map(|(_, until)| until.as_microsecond()))
+        .execute(database.writer()?)
+        .await?;
+    Ok(rotated > 0)
+}
+
+/// Claims the subscription that has waited longest among those with pending events and a lease
+/// that is free or expired. Increases its fence. Leases use the store's own clock.
+pub async fn claim_webhook(
+    database: &Database,
+    owner: &str,
+    ttl: Duration,
+) -> Result<Option<WebhookClaim>, StoreError> {
+    let due = webhook_due(database).await?
+        || (database.release_dead().await? && webhook_due(database).await?);
+    if !due {
+        return Ok(None);
+    }
+    let mut transaction = database.begin_write().await?;
+    let claimed: Option<(i64, String)> = query(CLAIM_WEBHOOK)
+        .bind(database.holder(owner))
+        .bind(micros(ttl))
+        .bind(database.lease_clock())
+        .fetch_optional(&mut transaction)
+        .await?;
+    let Some((fence, id)) = claimed else {
+        return Ok(None);
+    };
+    let row = query(CLAIMED).bind(&id).fetch_one(&mut transaction).await?;
+    transaction.commit().await?;
+    Ok(Some(WebhookClaim {
+        webhook: record_of(database.cipher(), row)?,
+        fence: Fence(fence),
+    }))
+}
+
+/// Runs whose logs have grown since the subscription was last served, oldest first.
+pub async fn grown(
+    database: &Database,
+    id: &WebhookId,
+    limit: u32,
+) -> Result<Vec<Followed>, StoreError> {
+    let rows = query(GROWN)
+        .bind(id.as_str())
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(followed_of).collect()
+}
+
+/// Events of these types within a range of a log, in order.
+pub async fn events_of(
+    database: &Database,
+    run: &RunId,
+    window: Window,
+    kinds: &[String],
+    limit: u32,
+) -> Result<Vec<StoredEvent>, StoreError> {
+    let rows = query(EVENTS_OF)
+        .bind(run.as_str())
+        .bind(bound(window.after))
+        .bind(bound(window.upto))
+        .bind(column("event", "kind").text(&kinds)?)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(event_of).collect()
+}
+
+/// Records that a run has been served up to `upto`, and the state of deliveries; renews the
+/// lease for `ttl` from now. [`StoreError::Fenced`] if the claim is no longer the newest, or
+/// the subscription is gone.
+pub async fn served(
+    database: &Database,
+    claim: &WebhookClaim,
+    run: &RunId,
+    upto: u64,
+    circuit: &Circuit,
+    ttl: Duration,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let number: Option<i64> = query(HOLD)
+        .bind(claim.webhook.id.as_str())
+        .bind(claim.fence.0)
+        .bind(column("webhook", "circuit").text(circuit)?)
+        .bind(micros(ttl))
+        .bind(database.lease_clock())
+        .fetch_optional(&mut transaction)
+        .await?;
+    let number = number.ok_or(StoreError::Fenced)?;
+    query(SERVED)
+        .bind(number)
+        .bind(run.as_str())
+        .bind(bound(upto))
+        .execute(&mut transaction)
+        .await?;
+    query(DONE)
+        .bind(number)
+        .bind(run.as_str())
+        .execute(&mut transaction)
+        .await?;
+    query(GONE).bind(number).execute(&mut transaction).await?;
+    transaction.commit().await
+}
+
+/// Skips all pending events of every run. [`StoreError::Fenced`] as in
+/// [`served`](served).
+pub async fn pass_over(database: &Database, claim: &WebhookClaim) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let number = held(&mut transaction, claim).await?;
+    for statement in [PASS_OVER, ALL_DONE] {
+        query(statement)
             .bind(number)
-            .bind(webhook.tenant.as_str())
             .execute(&mut transaction)
             .await?;
-        transaction.commit().await?;
-        Ok(true)
     }
+    transaction.commit().await
+}
 
-    /// Records a new run as [`RunLog::create`](super::RunLog::create) does, and with it a dedicated
-    /// subscription: it follows only this run, is served once the run has ended, and is removed
-    /// then. The methods for a tenant's subscriptions do not return it.
-    pub async fn create_calling_back(
-        &self,
-        run: &RunRecord,
-        callback: &WebhookRecord,
-        completes: Option<&IdempotencyCompletion>,
-    ) -> Result<(), StoreError> {
-        self.create_run(run, Some(callback), completes).await
-    }
-
-    pub async fn webhook(
-        &self,
-        tenant: &TenantId,
-        id: &WebhookId,
-    ) -> Result<Option<WebhookRecord>, StoreError> {
-        let row = query(ONE)
-            .bind(tenant.as_str())
-            .bind(id.as_str())
-            .fetch_optional(self.readers())
-            .await?;
-        row.map(|row| record_of(self.cipher(), row)).transpose()
-    }
-
-    /// All subscriptions of a tenant, oldest first.
-    pub async fn webhooks(&self, tenant: &TenantId) -> Result<Vec<WebhookRecord>, StoreError> {
-        let rows = query(OF_TENANT)
-            .bind(tenant.as_str())
-            .fetch_all(self.readers())
-            .await?;
-        let record = |row| record_of(self.cipher(), row);
-        rows.into_iter().map(record).collect()
-    }
-
-    /// Removes a subscription with its progress; `false` if it does not exist.
-    pub async fn remove_webhook(
-        &self,
-        tenant: &TenantId,
-        id: &WebhookId,
-    ) -> Result<bool, StoreError> {
-        let removed = query(REMOVE)
-            .bind(tenant.as_str())
-            .bind(id.as_str())
-            .execute(self.writer()?)
-            .await?;
-        Ok(removed > 0)
-    }
-
-    /// Replaces the secrets, if they still are `known`; `false` if not, or if the subscription does
-    /// not exist.
-    pub async fn rotate_webhook(
-        &self,
-        tenant: &TenantId,
-        id: &WebhookId,
-        known: &Secrets,
-        new: &Secrets,
-    ) -> Result<bool, StoreError> {
-        let cipher = self.cipher();
-        let stored: Option<(String, bool)> = query(STORED)
-            .bind(tenant.as_str())
-            .bind(id.as_str())
-            .fetch_optional(self.readers())
-            .await?;
-        let Some((stored, sealed)) = stored else {
-            return Ok(false);
-        };
-        if secret_of(cipher, id.as_str(), stored.clone(), sealed)? != known.current {
-            return Ok(false);
-        }
-        let seal =
-            |secret: &Secret| cipher.seal(&owner::webhook(id.as_str()), secret.expose().as_bytes());
-        let previous = new.previous.as_ref();
-        let rotated = query(ROTATE)
-            .bind(tenant.as_str())
-            .bind(id.as_str())
-            .bind(&stored)
-            .bind(seal(&new.current)?)
-            .bind(previous.map(|(secret, _)| seal(secret)).transpose()?)
-            .bind(previous.map(|(_, until)| until.as_microsecond()))
-            .execute(self.writer()?)
-            .await?;
-        Ok(rotated > 0)
-    }
-
-    /// Claims the subscription that has waited longest among those with pending events and a lease
-    /// that is free or expired. Increases its fence. Leases use the store's own clock.
-    pub async fn claim_webhook(
-        &self,
-        owner: &str,
-        ttl: Duration,
-    ) -> Result<Option<WebhookClaim>, StoreError> {
-        let due =
-            self.webhook_due().await? || (self.release_dead().await? && self.webhook_due().await?);
-        if !due {
-            return Ok(None);
-        }
-        let mut transaction = self.begin_write().await?;
-        let claimed: Option<(i64, String)> = query(CLAIM_WEBHOOK)
-            .bind(self.holder(owner))
-            .bind(micros(ttl))
-            .bind(self.lease_clock())
-            .fetch_optional(&mut transaction)
-            .await?;
-        let Some((fence, id)) = claimed else {
-            return Ok(None);
-        };
-        let row = query(CLAIMED).bind(&id).fetch_one(&mut transaction).await?;
-        transaction.commit().await?;
-        Ok(Some(WebhookClaim {
-            webhook: record_of(self.cipher(), row)?,
-            fence: Fence(fence),
-        }))
-    }
-
-    /// Runs whose logs have grown since the subscription was last served, oldest first.
-    pub async fn grown(&self, id: &WebhookId, limit: u32) -> Result<Vec<Followed>, StoreError> {
-        let rows = query(GROWN)
-            .bind(id.as_str())
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(followed_of).collect()
-    }
-
-    /// Events of these types within a range of a log, in order.
-    pub async fn events_of(
-        &self,
-        run: &RunId,
-        window: Window,
-        kinds: &[String],
-        limit: u32,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
-        let rows = query(EVENTS_OF)
-            .bind(run.as_str())
-            .bind(bound(window.after))
-            .bind(bound(window.upto))
-            .bind(column("event", "kind").text(&kinds)?)
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await?;
-        rows.into_iter().map(event_of).collect()
-    }
-
-    /// Records that a run has been served up to `upto`, and the state of deliveries; renews the
-    /// lease for `ttl` from now. [`StoreError::Fenced`] if the claim is no longer the newest, or
-    /// the subscription is gone.
-    pub async fn served(
-        &self,
-        claim: &WebhookClaim,
-        run: &RunId,
-        upto: u64,
-        circuit: &Circuit,
-        ttl: Duration,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        let number: Option<i64> = query(Self::HOLD)
-            .bind(claim.webhook.id.as_str())
-            .bind(claim.fence.0)
-            .bind(column("webhook", "circuit").text(circuit)?)
-            .bind(micros(ttl))
-            .bind(self.lease_clock())
-            .fetch_optional(&mut transaction)
-            .await?;
-        let number = number.ok_or(StoreError::Fenced)?;
-        query(SERVED)
-            .bind(number)
-            .bind(run.as_str())
-            .bind(bound(upto))
-            .execute(&mut transaction)
-            .await?;
-        query(DONE)
-            .bind(number)
-            .bind(run.as_str())
-            .execute(&mut transaction)
-            .await?;
-        query(GONE).bind(number).execute(&mut transaction).await?;
-        transaction.commit().await
-    }
-
-    /// Skips all pending events of every run. [`StoreError::Fenced`] as in
-    /// [`served`](Self::served).
-    pub async fn pass_over(&self, claim: &WebhookClaim) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        let number = held(&mut transaction, claim).await?;
-        for statement in [PASS_OVER, ALL_DONE] {
-            query(statement)
+/// Stops following a run, or (`None`) all runs.
+pub async fn unfollow(
+    database: &Database,
+    claim: &WebhookClaim,
+    run: Option<&RunId>,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let number = held(&mut transaction, claim).await?;
+    match run {
+        Some(run) => {
+            query(UNFOLLOW)
                 .bind(number)
+                .bind(run.as_str())
                 .execute(&mut transaction)
                 .await?;
         }
-        transaction.commit().await
-    }
-
-    /// Stops following a run, or (`None`) all runs.
-    pub async fn unfollow(
-        &self,
-        claim: &WebhookClaim,
-        run: Option<&RunId>,
-    ) -> Result<(), StoreError> {
-        let mut transaction = self.begin_write().await?;
-        let number = held(&mut transaction, claim).await?;
-        match run {
-            Some(run) => {
-                query(UNFOLLOW)
+        None => {
+            for statement in [END, UNFOLLOW_ALL] {
+                query(statement)
                     .bind(number)
-                    .bind(run.as_str())
                     .execute(&mut transaction)
                     .await?;
             }
-            None => {
-                for statement in [END, UNFOLLOW_ALL] {
-                    query(statement)
-                        .bind(number)
-                        .execute(&mut transaction)
-                        .await?;
-                }
-            }
         }
-        transaction.commit().await
     }
+    transaction.commit().await
+}
 
-    /// Gives the subscription back, after all others that wait.
-    pub async fn release_webhook(&self, claim: &WebhookClaim) -> Result<(), StoreError> {
-        query(Self::RELEASE_WEBHOOK)
-            .bind(claim.webhook.id.as_str())
-            .bind(claim.fence.0)
-            .execute(self.writer()?)
-            .await?;
-        Ok(())
-    }
+/// Gives the subscription back, after all others that wait.
+pub async fn release_webhook(database: &Database, claim: &WebhookClaim) -> Result<(), StoreError> {
+    query(RELEASE_WEBHOOK)
+        .bind(claim.webhook.id.as_str())
+        .bind(claim.fence.0)
+        .execute(database.writer()?)
+        .await?;
+    Ok(())
 }
 
 /// Adds a subscription to a run or (`None`) to its tenant; returns its number.

@@ -3,6 +3,7 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 
 use super::host::{Reply, TestHost, says};
@@ -192,7 +193,9 @@ async fn credentials_in_annotations_are_masked_everywhere() {
             assert!(text.contains("[REDACTED:"), "{text}");
         }
     }
-    let kept = host.store.annotations(&run, 0).await.unwrap();
+    let kept = run_store::annotations::annotations(&host.store, &run, 0)
+        .await
+        .unwrap();
     assert!(
         canaries
             .iter()

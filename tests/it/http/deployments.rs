@@ -7,6 +7,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::host::access::Scope;
 use touchstone::host::http::HttpSettings;
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 use touchstone_packs::rules::keys::PublicKey;
 
@@ -1011,7 +1012,10 @@ async fn retries_and_forks_keep_the_version_a_channel_had() {
     let draw = |run: RunId| {
         let store = host.store.clone();
         async move {
-            let record = store.run(&"acme".into(), &run).await.unwrap().unwrap();
+            let record = run_store::runs::run(&store, &"acme".into(), &run)
+                .await
+                .unwrap()
+                .unwrap();
             record.spec.eval().unwrap().agent_channel.clone().unwrap()
         }
     };
@@ -1049,7 +1053,10 @@ async fn retries_and_forks_keep_the_version_a_channel_had() {
     let now = host.post("/v1/runs", &body).await.json();
     let now = RunId::from(now["runId"].as_str().unwrap());
     host.ended(&now).await;
-    let record = host.store.run(&"acme".into(), &now).await.unwrap().unwrap();
+    let record = run_store::runs::run(&host.store, &"acme".into(), &now)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(record.spec.eval().unwrap().agent_version, "1.1.0");
 }
 

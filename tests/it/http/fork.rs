@@ -4,6 +4,7 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::host::access::Scope;
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 
 use super::host::{TestHost, create_body, says};
@@ -111,7 +112,10 @@ async fn a_branch_has_no_more_in_flight_than_its_endpoint_answers_at_once() {
     let anew = host.post("/v1/runs", &body).await;
     let anew = RunId::from(anew.json()["runId"].as_str().unwrap());
     for run in [branch, anew] {
-        let record = host.store.run(&"acme".into(), &run).await.unwrap().unwrap();
+        let record = run_store::runs::run(&host.store, &"acme".into(), &run)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(record.spec.eval().unwrap().concurrency, 48, "{run}");
     }
 }

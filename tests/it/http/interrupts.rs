@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use touchstone::host::access::Scope;
 use touchstone::host::http::HttpSettings;
 use touchstone::runs::service::runs::interrupts::{GATE_NODE, GateDecision};
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::rules::run::record::RunRecord;
 use touchstone_runs::rules::workflow::gate::GatePolicy;
@@ -412,7 +413,9 @@ pub async fn answer_as(host: &TestHost, key: &str, run: &RunId, value: Value) ->
 }
 
 async fn open(host: &TestHost, gate: RunRecord) -> RunId {
-    host.store.create(&gate, None).await.unwrap();
+    run_store::runs::create(&host.store, &gate, None)
+        .await
+        .unwrap();
     host.store.notify_work().await;
     gate.run_id
 }

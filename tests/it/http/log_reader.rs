@@ -7,6 +7,7 @@ use touchstone::host::ports::run_log::Head;
 use touchstone::runs::service::log_reader::LogReader;
 use touchstone::runs::service::log_reader::filter::Filter;
 use touchstone::runs::service::log_reader::page::PAGE_BYTES;
+use touchstone::runs::store as run_store;
 
 use super::host::{TestHost, says};
 use super::recorder::{Recorder, cancelled, padded, started, step};
@@ -53,7 +54,9 @@ fn pages_hold_exactly_the_log_after_any_position_whatever_was_asked_before() {
                             ended: false
                         }
                     );
-                    let log = host.store.read(&recorder.run, 0, 10_000).await.unwrap();
+                    let log = run_store::runs::read(&host.store, &recorder.run, 0, 10_000)
+                        .await
+                        .unwrap();
                     let bodies: Vec<_> = log
                         .iter()
                         .map(|event| {

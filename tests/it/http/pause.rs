@@ -9,6 +9,7 @@ use touchstone::host::ports::clock::Clock as _;
 use touchstone::host::system::SystemClock;
 use touchstone::runs::ports::pauses::PauseRequest;
 use touchstone::runs::ports::queue::Claimable;
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::events::DrainPolicy;
 
@@ -225,14 +226,17 @@ async fn a_pause_whose_worker_died_comes_into_force_and_can_be_resumed_then() {
         drain_policy: DrainPolicy::Immediate,
         requested_at: SystemClock.now(),
     };
-    assert!(host.store.request_pause(&run, &request).await.unwrap());
+    assert!(
+        run_store::pauses::request_pause(&host.store, &run, &request)
+            .await
+            .unwrap()
+    );
     // Its lease expires at once, and the log does not contain the pause.
-    let dead = host
-        .store
-        .claim("dead", Claimable::All, Duration::ZERO)
-        .await;
+    let dead = run_store::queue::claim(&host.store, "dead", Claimable::All, Duration::ZERO).await;
     let fence = dead.unwrap().unwrap().fence;
-    let taken = host.store.take_pause(&run, fence).await.unwrap();
+    let taken = run_store::pauses::take_pause(&host.store, &run, fence)
+        .await
+        .unwrap();
     assert!(taken.is_some());
     let resume = format!("/v1/runs/{run}:resume");
     let early = host.post(&resume, &json!({})).await;

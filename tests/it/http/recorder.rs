@@ -10,6 +10,7 @@ use touchstone::host::ports::run_log::{Head, StoredEvent};
 use touchstone::host::store::database::Database;
 use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::runs::ports::queue::Claimable;
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::{EventId, RunId};
 use touchstone_runs::events::{
     AgentReasoned, EvalScored, Event, ModelRetried, NewEvent, Owner, RunCancelled, RunStarted,
@@ -29,12 +30,15 @@ impl Recorder {
     /// Creates a run and takes its lease, so that no worker writes to its log.
     pub async fn of(host: &TestHost) -> Self {
         let run = host.create().await;
-        let claim = host
-            .store
-            .claim("recorder", Claimable::All, Duration::from_secs(600))
-            .await
-            .unwrap()
-            .unwrap();
+        let claim = run_store::queue::claim(
+            &host.store,
+            "recorder",
+            Claimable::All,
+            Duration::from_secs(600),
+        )
+        .await
+        .unwrap()
+        .unwrap();
         assert_eq!(claim.run.run_id, run);
         Self {
             store: host.store.clone(),
@@ -79,8 +83,7 @@ impl Recorder {
                 body: body.unwrap().into(),
             });
         }
-        self.store
-            .append(&self.run, self.fence, &stored, ended)
+        run_store::runs::append(&self.store, &self.run, self.fence, &stored, ended)
             .await
             .unwrap();
         let head = Head {

@@ -9,6 +9,7 @@ use touchstone::host::access::Scope;
 use touchstone::host::http::HttpSettings;
 use touchstone::host::store;
 use touchstone::runs::storage::{Quotas, Retention};
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 use touchstone_ratings::rules::place::Place;
 
@@ -140,7 +141,12 @@ async fn suites_that_are_added_and_removed_again_leave_nothing() {
         let imported = host.post("/v1/host/touchstone/suites", &added).await;
         assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
         let digest = imported.json()["digest"].as_str().unwrap().to_owned();
-        assert!(host.store.get(&digest).await.unwrap().is_some());
+        assert!(
+            run_store::blobs::get(&host.store, &digest)
+                .await
+                .unwrap()
+                .is_some()
+        );
         let member = format!(
             "/v1/host/touchstone/suites/{}/{}",
             added["suiteId"].as_str().unwrap(),
@@ -148,7 +154,10 @@ async fn suites_that_are_added_and_removed_again_leave_nothing() {
         );
         let removed = host.request(Method::DELETE, &member).send().await;
         assert_eq!(removed.status, StatusCode::OK, "{removed:?}");
-        assert_eq!(host.store.get(&digest).await.unwrap(), None);
+        assert_eq!(
+            run_store::blobs::get(&host.store, &digest).await.unwrap(),
+            None
+        );
     }
 }
 
@@ -167,7 +176,9 @@ async fn a_deleted_eval_run_is_unreadable_and_its_content_is_gone() {
         let scored = log.iter().filter(|event| &*event.kind == "eval.scored");
         scored.cloned().collect::<Vec<_>>()
     };
-    let before = host.store.read(&run, 0, 1000).await.unwrap();
+    let before = run_store::runs::read(&host.store, &run, 0, 1000)
+        .await
+        .unwrap();
     let deleted = delete(&host, &run).await;
     assert_eq!(deleted.status, StatusCode::OK, "{deleted:?}");
     for path in [
@@ -184,7 +195,9 @@ async fn a_deleted_eval_run_is_unreadable_and_its_content_is_gone() {
         );
     }
     assert_eq!(delete(&host, &run).await.status, StatusCode::NOT_FOUND);
-    let after = host.store.read(&run, 0, 1000).await.unwrap();
+    let after = run_store::runs::read(&host.store, &run, 0, 1000)
+        .await
+        .unwrap();
     assert_eq!(after.len(), before.len());
     assert_eq!(scored(&after), scored(&before), "scores are unchanged");
     let left: String = after
@@ -245,7 +258,7 @@ async fn a_credential_in_the_reason_of_a_hold_or_a_void_is_masked_everywhere() {
     let masked = "leaks [REDACTED:api-key]";
     let held = host.post(&format!("{}:hold", path(&run)), &reason).await;
     assert_eq!(held.json()["legalHold"]["reason"], masked, "{held:?}");
-    let kept = host.store.legal_hold(&"acme".into(), &run).await;
+    let kept = run_store::storage::legal_hold(&host.store, &"acme".into(), &run).await;
     assert_eq!(kept.unwrap().unwrap().reason, masked);
     let voided = host.post(&format!("{}:void", path(&run)), &reason).await;
     assert_eq!(voided.json()["voided"]["reason"], masked, "{voided:?}");

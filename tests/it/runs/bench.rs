@@ -30,6 +30,7 @@ use touchstone::runs::service::executor::eval::EvalWork;
 use touchstone::runs::service::executor::{Executor, Outcome};
 use touchstone::runs::service::library::Library;
 use touchstone::runs::service::projections::{Projections, catch_up};
+use touchstone::runs::store as run_store;
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone_kit::ids::{RunId, TenantId};
@@ -300,13 +301,14 @@ impl Bench {
         let suite = json!({"suiteId": "community.bench.evals.echo", "version": "1.0.0", "modes": ["golden", "rubric"],
                            "thresholds": {"passScore": 0.5}, "tasks": tasks});
         let suite = read_suite(KINDS, suite.to_string().as_bytes()).unwrap();
-        self.store
-            .put(&suite.digest(), suite.canonical.as_bytes())
+        run_store::blobs::put(&self.store, &suite.digest(), suite.canonical.as_bytes())
             .await
             .unwrap();
         let pack = echo_pack();
         let pack_integrity = integrity::of(&pack);
-        self.store.put(&pack_integrity, &pack).await.unwrap();
+        run_store::blobs::put(&self.store, &pack_integrity, &pack)
+            .await
+            .unwrap();
         let mut eval = EvalSpec {
             suite_id: suite.suite.suite_id.clone(),
             suite_version: suite.suite.version.clone(),
@@ -369,7 +371,9 @@ impl Bench {
             },
             fork: None,
         };
-        self.store.create(&record, None).await.unwrap();
+        run_store::runs::create(&self.store, &record, None)
+            .await
+            .unwrap();
         record
     }
 
@@ -379,12 +383,15 @@ impl Bench {
     }
 
     pub async fn execute_with(&self, cancelled: watch::Receiver<Option<CancelRequest>>) -> bool {
-        let claim = self
-            .store
-            .claim("bench", Claimable::All, Duration::from_secs(60))
-            .await
-            .unwrap()
-            .unwrap();
+        let claim = run_store::queue::claim(
+            &self.store,
+            "bench",
+            Claimable::All,
+            Duration::from_secs(60),
+        )
+        .await
+        .unwrap()
+        .unwrap();
         let (_nobody, paused) = watch::channel(None);
         let control = RunControl {
             cancelled,
@@ -397,21 +404,23 @@ impl Bench {
     /// Writes a prefix of another run's log to the start of `run`'s log, as a killed process would
     /// have left it.
     pub async fn leave_behind(&self, run: &RunId, events: &[StoredEvent]) {
-        let claim = self
-            .store
-            .claim("killed", Claimable::All, Duration::ZERO)
+        let claim = run_store::queue::claim(&self.store, "killed", Claimable::All, Duration::ZERO)
             .await
             .unwrap()
             .unwrap();
         assert_eq!(claim.run.run_id, *run);
         let fence: Fence = claim.fence;
         if !events.is_empty() {
-            self.store.append(run, fence, events, false).await.unwrap();
+            run_store::runs::append(&self.store, run, fence, events, false)
+                .await
+                .unwrap();
         }
     }
 
     pub async fn log(&self, run: &RunId) -> Vec<StoredEvent> {
-        let log = self.store.read(run, 0, 100_000).await.unwrap();
+        let log = run_store::runs::read(&self.store, run, 0, 100_000)
+            .await
+            .unwrap();
         for event in &log {
             asyncapi::check_event(&serde_json::from_slice(&event.body).unwrap());
         }

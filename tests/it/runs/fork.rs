@@ -22,6 +22,7 @@ use touchstone::runs::service::executor::eval::EvalWork;
 use touchstone::runs::service::executor::{Executor, Outcome};
 use touchstone::runs::service::journal::{Journal, JournalError};
 use touchstone::runs::service::library::Library;
+use touchstone::runs::store as run_store;
 use touchstone_openwop::suite::{ModelClass, Thresholds};
 use touchstone_runs::rules::eval::report::report;
 use touchstone_runs::rules::run::fork::{Fork, ForkMode, inherit};
@@ -93,7 +94,9 @@ pub async fn forked(
         origin: source.facts_of().clone(),
         forked_by: "key".to_owned(),
     });
-    bench.store.create(&fork, None).await.unwrap();
+    run_store::runs::create(&bench.store, &fork, None)
+        .await
+        .unwrap();
     fork
 }
 
@@ -311,16 +314,14 @@ async fn a_replay_that_computes_something_else_says_so_once_and_repeats_what_was
         .collect();
     let mut other = source.clone();
     other.run_id = SystemIds.mint("run").into();
-    bench.store.create(&other, None).await.unwrap();
-    let claim = bench
-        .store
-        .claim("x", Claimable::All, Duration::from_secs(60))
+    run_store::runs::create(&bench.store, &other, None)
+        .await
+        .unwrap();
+    let claim = run_store::queue::claim(&bench.store, "x", Claimable::All, Duration::from_secs(60))
         .await
         .unwrap()
         .unwrap();
-    bench
-        .store
-        .append(&other.run_id, claim.fence, &altered, true)
+    run_store::runs::append(&bench.store, &other.run_id, claim.fence, &altered, true)
         .await
         .unwrap();
 
@@ -381,15 +382,21 @@ async fn a_fork_whose_source_lacks_events_fails_and_says_so(#[case] fifth: &'sta
     }
     let mut cut_off = source.clone();
     cut_off.run_id = SystemIds.mint("run").into();
-    bench.store.create(&cut_off, None).await.unwrap();
+    run_store::runs::create(&bench.store, &cut_off, None)
+        .await
+        .unwrap();
     bench.leave_behind(&cut_off.run_id, &left).await;
     let replay = forked(&bench, &cut_off, ForkMode::Replay, 0, log.len() as u64).await;
-    let claim = bench
-        .store
-        .claim_run(&bench.tenant, &replay.run_id, "x", Duration::ZERO)
-        .await
-        .unwrap()
-        .unwrap();
+    let claim = run_store::queue::claim_run(
+        &bench.store,
+        &bench.tenant,
+        &replay.run_id,
+        "x",
+        Duration::ZERO,
+    )
+    .await
+    .unwrap()
+    .unwrap();
     let control = super::bench::undisturbed();
     let outcome = bench.executor.execute(claim, control).await;
     assert_eq!(outcome, Outcome::Ended, "the run is not retried");

@@ -11,6 +11,7 @@ use touchstone::agents::ports::model::{Model, ModelError, ModelInfo};
 use touchstone::host::ports::ids::Ids as _;
 use touchstone::host::system::SystemIds;
 use touchstone::kinds::KINDS;
+use touchstone::runs::store as run_store;
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone_kit::money::{NanoUsd, TokenPrice};
@@ -468,7 +469,9 @@ async fn resume_retry_and_replay_do_not_judge_scored_tasks_again() {
     let mut again = whole.clone();
     again.run_id = SystemIds.mint("run").into();
     again.spec.eval_mut().unwrap().retry_of = Some(whole.run_id.clone());
-    bench.store.create(&again, None).await.unwrap();
+    run_store::runs::create(&bench.store, &again, None)
+        .await
+        .unwrap();
     assert!(bench.execute().await);
     assert_eq!(judge.total(), 9, "everything is reused");
     let retried = reported(&bench, &again).await;

@@ -17,6 +17,7 @@ use touchstone::runs::ports::pauses::PauseRequest;
 use touchstone::runs::ports::queue::{CancelRequest, Claim, Claimable};
 use touchstone::runs::service::executor::Outcome;
 use touchstone::runs::service::executor::control::RunControl;
+use touchstone::runs::store as run_store;
 use touchstone_runs::rules::run::fold::RunStatus;
 
 use super::bench::{Bench, echo, undisturbed};
@@ -25,7 +26,7 @@ const LEASE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn claim(bench: &Bench) -> Claim {
-    let claim = bench.store.claim("bench", Claimable::All, LEASE).await;
+    let claim = run_store::queue::claim(&bench.store, "bench", Claimable::All, LEASE).await;
     claim.unwrap().unwrap()
 }
 
@@ -219,7 +220,9 @@ async fn the_longest_duration_is_that_of_all_processes_together() {
     let run = bench.seed_within(&["a"], 600, |_| {}).await;
     let first = claim(&bench).await;
     sleep(Duration::from_millis(700)).await;
-    bench.store.release(&run.run_id, first.fence).await.unwrap();
+    run_store::queue::release(&bench.store, &run.run_id, first.fence)
+        .await
+        .unwrap();
     let second = claim(&bench).await;
     assert!(second.active >= Duration::from_millis(700));
     let mut outside = Undisturbed::new();

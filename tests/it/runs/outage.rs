@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use touchstone::host::store::database::Database;
 use touchstone::host::system::SystemClock;
 use touchstone::runs::service::worker::{Worker, WorkerSettings};
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::rules::run::fold::RunStatus;
 
@@ -147,7 +148,7 @@ async fn no_model_is_asked_during_an_outage_and_no_task_twice_after_it(
 }
 
 async fn status(bench: &Bench, run: &RunId) -> RunStatus {
-    let head = bench.store.head(run).await;
+    let head = run_store::runs::head(&bench.store, run).await;
     match head {
         Ok(Some(_)) => bench.state(run).await.status,
         _ => RunStatus::Pending,

@@ -11,6 +11,7 @@ use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::runs::ports::pauses::PauseRequest;
 use touchstone::runs::service::journal::{Journal, JournalError};
 use touchstone::runs::service::worker::{Worker, WorkerSettings};
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::events::{DrainPolicy, Event, NewEvent, RunResumed};
 use touchstone_runs::rules::run::fold::{RunState, RunStatus};
@@ -74,7 +75,11 @@ async fn a_paused_eval_keeps_what_was_judged(#[case] policy: DrainPolicy) {
         drain_policy: policy,
         requested_at: Timestamp::now(),
     };
-    assert!(bench.store.request_pause(&id, &request).await.unwrap());
+    assert!(
+        run_store::pauses::request_pause(&bench.store, &id, &request)
+            .await
+            .unwrap()
+    );
     bench.store.notify_work().await;
     until(&bench, &id, |_| true, RunStatus::Paused).await;
 
@@ -103,7 +108,12 @@ async fn a_paused_eval_keeps_what_was_judged(#[case] policy: DrainPolicy) {
         .append_with(&bench.tenant, &id, resume, over)
         .await
         .unwrap();
-    assert_eq!(bench.store.pause_requested(&id).await.unwrap(), None);
+    assert_eq!(
+        run_store::pauses::pause_requested(&bench.store, &id)
+            .await
+            .unwrap(),
+        None
+    );
     until(&bench, &id, |_| true, RunStatus::Completed).await;
     let log = outline(&bench.log(&id).await);
     let count = |kind: &str| log.iter().filter(|(found, _)| found == kind).count();
@@ -142,7 +152,11 @@ async fn a_pause_that_is_taken_back_holds_an_eval_no_longer() {
         drain_policy: DrainPolicy::DrainCurrentNode,
         requested_at: Timestamp::now(),
     };
-    assert!(bench.store.request_pause(&id, &request).await.unwrap());
+    assert!(
+        run_store::pauses::request_pause(&bench.store, &id, &request)
+            .await
+            .unwrap()
+    );
     let waited = async {
         while bench.state(&id).await.eval.scored_count < 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -150,7 +164,11 @@ async fn a_pause_that_is_taken_back_holds_an_eval_no_longer() {
     };
     tokio::time::timeout(PATIENCE, waited).await.unwrap();
     assert_eq!(bench.model.calls("c"), 0, "the run is paused");
-    assert!(bench.store.withdraw_pause(&id).await.unwrap());
+    assert!(
+        run_store::pauses::withdraw_pause(&bench.store, &id)
+            .await
+            .unwrap()
+    );
     let others = |bench: &Bench| bench.model.calls("d") == 1;
     until(&bench, &id, others, RunStatus::Running).await;
     let log = outline(&bench.log(&id).await);

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use touchstone::runs::store as run_store;
 use touchstone_runs::events::{Event, EventDocument};
 
 use super::bench::{Bench, echo, outline};
@@ -146,15 +147,14 @@ async fn a_stale_writer_changes_nothing() {
     bench.leave_behind(&run.run_id, &[]).await;
     assert!(bench.execute().await);
     let log = bench.log(&run.run_id).await;
-    let late = bench
-        .store
-        .append(
-            &run.run_id,
-            touchstone::host::ports::run_log::Fence(1),
-            &log[..1],
-            false,
-        )
-        .await;
+    let late = run_store::runs::append(
+        &bench.store,
+        &run.run_id,
+        touchstone::host::ports::run_log::Fence(1),
+        &log[..1],
+        false,
+    )
+    .await;
     assert!(late.is_err());
     assert_eq!(bench.log(&run.run_id).await, log);
 }

@@ -6,6 +6,7 @@ use touchstone::agents::ports::model::ModelError;
 use touchstone::host::ports::ids::Ids as _;
 use touchstone::host::system::SystemIds;
 use touchstone::kinds::KINDS;
+use touchstone::runs::store as run_store;
 use touchstone_agents::rules::ModelReply;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::suite::Thresholds;
@@ -31,7 +32,9 @@ async fn retried(bench: &Bench, source: &RunRecord) -> RunRecord {
     let mut again = source.clone();
     again.run_id = SystemIds.mint("run").into();
     again.spec.eval_mut().unwrap().retry_of = Some(source.run_id.clone());
-    bench.store.create(&again, None).await.unwrap();
+    run_store::runs::create(&bench.store, &again, None)
+        .await
+        .unwrap();
     again
 }
 
@@ -142,7 +145,9 @@ async fn a_retry_that_is_resumed_pays_for_its_own_calls_only() {
     again.spec.eval_mut().unwrap().retry_of = Some(first.run_id.clone());
     // Less than the cost of the three reused calls, but enough for the remaining one.
     again.spec.eval_mut().unwrap().budget.max_cost = Some(NanoUsd(45_000));
-    bench.store.create(&again, None).await.unwrap();
+    run_store::runs::create(&bench.store, &again, None)
+        .await
+        .unwrap();
     let third = whole
         .iter()
         .enumerate()

@@ -6,6 +6,7 @@ use touchstone::host::ports::run_log::StoredEvent;
 use touchstone::kinds::KINDS;
 use touchstone::runs::ports::queue::CancelRequest;
 use touchstone::runs::service::projections::Projections;
+use touchstone::runs::store as run_store;
 use touchstone_openwop::suite::Thresholds;
 use touchstone_runs::rules::eval::report::{Verdict, report};
 use touchstone_runs::rules::run::fold::RunStatus;
@@ -106,9 +107,7 @@ async fn a_run_with_an_unreadable_event_can_be_seen_and_cancelled(
         reason: None,
     };
     assert!(
-        bench
-            .store
-            .request_cancel(&run.run_id, &request)
+        run_store::queue::request_cancel(&bench.store, &run.run_id, &request)
             .await
             .unwrap()
     );

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use touchstone::host::system::SystemClock;
 use touchstone::runs::ports::queue::CancelRequest;
 use touchstone::runs::service::worker::{Worker, WorkerSettings};
+use touchstone::runs::store as run_store;
 use touchstone_runs::rules::run::fold::RunStatus;
 
 use super::bench::{Bench, echo};
@@ -70,9 +71,7 @@ async fn a_pending_run_is_cancelled_although_every_slot_is_taken() {
         reason: None,
     };
     assert!(
-        bench
-            .store
-            .request_cancel(&pending.run_id, &request)
+        run_store::queue::request_cancel(&bench.store, &pending.run_id, &request)
             .await
             .unwrap()
     );

@@ -4,6 +4,7 @@ use crate::support::host_keys;
 use std::sync::Arc;
 use std::time::Duration;
 use touchstone::host::store::database::Database;
+use touchstone::runs::store as run_store;
 
 use rstest::rstest;
 use sqlx::{Connection as _, SqliteConnection};
@@ -95,7 +96,13 @@ async fn a_log_that_has_ended_is_not_closed_by_its_flusher() {
     timeout(PATIENCE, flusher).await.unwrap().unwrap();
     desk.writer.flush().await.unwrap();
     assert!(!desk.writer.is_closed());
-    assert!(desk.store.head(&desk.run).await.unwrap().unwrap().ended);
+    assert!(
+        run_store::runs::head(&desk.store, &desk.run)
+            .await
+            .unwrap()
+            .unwrap()
+            .ended
+    );
 }
 
 /// The lease is lost while the store does not answer.

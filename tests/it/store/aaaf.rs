@@ -13,6 +13,7 @@ use touchstone::ratings::ports::Position;
 use touchstone::ratings::ports::agents::{AgentNumber, AgentRecord, Known};
 use touchstone::ratings::ports::events::{EventFilter, NewEvent, Origin, PROJECTED};
 use touchstone::ratings::ports::organizations::{OrganizationNumber, OrganizationRecord};
+use touchstone::ratings::store as rating_store;
 use touchstone_ratings::rules::agent::{Profile, Status};
 use touchstone_ratings::rules::evidence::Recorder;
 use touchstone_ratings::rules::organization::{Auditor, Status as OrganizationStatus};
@@ -92,15 +93,18 @@ async fn furnish(store: &Arc<Database>) -> [(OrganizationNumber, AgentNumber); 2
     for (id, hash) in [("a", [1; 32]), ("b", [2; 32])] {
         let (organization, key) = (organization(id), key(id, hash));
         let founded = decision("create");
-        let added = store.add_organization(&organization, &key, &founded);
+        let added =
+            rating_store::organizations::add_organization(store, &organization, &key, &founded);
         added.await.unwrap();
-        let number = store.organization(id).await.unwrap().unwrap().number;
-        store
-            .add_agent(number, &agent(&format!("agent-{id}"), "triage", 1))
+        let number = rating_store::organizations::organization(store, id)
+            .await
+            .unwrap()
+            .unwrap()
+            .number;
+        rating_store::agents::add_agent(store, number, &agent(&format!("agent-{id}"), "triage", 1))
             .await
             .unwrap();
-        let agent = store
-            .agent(number, &format!("agent-{id}"))
+        let agent = rating_store::agents::agent(store, number, &format!("agent-{id}"))
             .await
             .unwrap()
             .unwrap();
@@ -117,7 +121,7 @@ async fn a_scheduled_assessment_is_claimed_once_until_it_is_tried_again(
     open!(engine => _database, store);
     let [(_, agent), (_, other)] = furnish(&store).await;
     let claim = async |agent, before, now| {
-        let claimed = store.claim_reassessment(agent, at(before), at(now));
+        let claimed = rating_store::upkeep::claim_reassessment(&store, agent, at(before), at(now));
         claimed.await.unwrap()
     };
     assert!(claim(agent, 0, 10).await);
@@ -139,7 +143,7 @@ async fn an_organization_is_kept_with_its_key_and_changed_by_one_at_a_time(
         ..organization("a")
     };
     let (its_key, made) = (key("c", [3; 32]), decision("create"));
-    let again = store.add_organization(&another, &its_key, &made);
+    let again = rating_store::organizations::add_organization(&store, &another, &its_key, &made);
     assert!(matches!(again.await, Err(StoreError::Exists(_))));
     assert_eq!(
         store.key_by_hash(&[3; 32]).await.unwrap(),
@@ -150,21 +154,32 @@ async fn an_organization_is_kept_with_its_key_and_changed_by_one_at_a_time(
         store.key_by_hash(&[1; 32]).await.unwrap(),
         Some(key("a", [1; 32]))
     );
-    let found = store.organization_of(&tenant("a")).await.unwrap().unwrap();
+    let found = rating_store::organizations::organization_of(&store, &tenant("a"))
+        .await
+        .unwrap()
+        .unwrap();
     let mut expected = organization("a");
     expected.number = found.number;
     assert_eq!(found, expected);
-    assert_eq!(store.organization("x").await.unwrap(), None);
+    assert_eq!(
+        rating_store::organizations::organization(&store, "x")
+            .await
+            .unwrap(),
+        None
+    );
     let mut changed = found.clone();
     changed.name = "Acme".to_owned();
     changed.status = OrganizationStatus::Suspended;
-    store
-        .change_organization(&changed, &decision("change"))
+    rating_store::organizations::change_organization(&store, &changed, &decision("change"))
         .await
         .unwrap();
-    let stale = store.change_organization(&found, &decision("change")).await;
+    let stale =
+        rating_store::organizations::change_organization(&store, &found, &decision("change")).await;
     assert!(matches!(stale, Err(StoreError::Stale)));
-    let now = store.organization("a").await.unwrap().unwrap();
+    let now = rating_store::organizations::organization(&store, "a")
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(
         (now.name.as_str(), now.status, now.revision),
         ("Acme", OrganizationStatus::Suspended, 1)
@@ -208,13 +223,17 @@ async fn a_key_is_found_by_the_hash_it_has_and_the_one_it_had(
 async fn agents_are_their_organizations_own(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let [(ours, agent_a), (theirs, _)] = furnish(&store).await;
-    let taken = store.add_agent(ours, &agent("agent-c", "triage", 2)).await;
+    let taken = rating_store::agents::add_agent(&store, ours, &agent("agent-c", "triage", 2)).await;
     assert!(matches!(taken, Err(StoreError::Exists(_))));
     for (id, name) in [("agent-d", "d"), ("agent-c", "c")] {
-        store.add_agent(ours, &agent(id, name, 2)).await.unwrap();
+        rating_store::agents::add_agent(&store, ours, &agent(id, name, 2))
+            .await
+            .unwrap();
     }
     let ids = async |status, after: Option<&Position>, limit| {
-        let listed = store.agents(ours, status, after, limit).await.unwrap();
+        let listed = rating_store::agents::agents(&store, ours, status, after, limit)
+            .await
+            .unwrap();
         listed.into_iter().map(|it| it.id).collect::<Vec<_>>()
     };
     assert_eq!(ids(None, None, 10).await, ["agent-a", "agent-c", "agent-d"]);
@@ -223,49 +242,74 @@ async fn agents_are_their_organizations_own(#[values(Sqlite, Postgres)] engine: 
         id: "agent-c".to_owned(),
     };
     assert_eq!(ids(None, Some(&after), 10).await, ["agent-d"]);
-    assert_eq!(store.agent(theirs, "agent-a").await.unwrap(), None);
-    let known = store
-        .known_agents(ours, &["agent-a", "agent-b", "agent-x"])
-        .await
-        .unwrap();
+    assert_eq!(
+        rating_store::agents::agent(&store, theirs, "agent-a")
+            .await
+            .unwrap(),
+        None
+    );
+    let known =
+        rating_store::agents::known_agents(&store, ours, &["agent-a", "agent-b", "agent-x"])
+            .await
+            .unwrap();
     let expected = Known {
         number: agent_a,
         closed: false,
     };
     assert_eq!(known, HashMap::from([("agent-a".to_owned(), expected)]));
 
-    let mut archived = store.agent(ours, "agent-a").await.unwrap().unwrap();
+    let mut archived = rating_store::agents::agent(&store, ours, "agent-a")
+        .await
+        .unwrap()
+        .unwrap();
     archived.archived = true;
-    let foreign = store.change_agent(theirs, &archived).await;
+    let foreign = rating_store::agents::change_agent(&store, theirs, &archived).await;
     assert!(
         matches!(foreign, Err(StoreError::Stale)),
         "not theirs to change"
     );
-    store.change_agent(ours, &archived).await.unwrap();
+    rating_store::agents::change_agent(&store, ours, &archived)
+        .await
+        .unwrap();
     assert!(matches!(
-        store.change_agent(ours, &archived).await,
+        rating_store::agents::change_agent(&store, ours, &archived).await,
         Err(StoreError::Stale)
     ));
     assert_eq!(ids(Some(Status::Archived), None, 10).await, ["agent-a"]);
     let both = ["agent-c", "agent-d"];
     assert_eq!(ids(Some(Status::Enrolled), None, 10).await, both);
-    let mut suspended = store.agent(ours, "agent-d").await.unwrap().unwrap();
+    let mut suspended = rating_store::agents::agent(&store, ours, "agent-d")
+        .await
+        .unwrap()
+        .unwrap();
     suspended.suspended = true;
-    store.change_agent(ours, &suspended).await.unwrap();
-    let read = store.agent(ours, "agent-d").await.unwrap().unwrap();
+    rating_store::agents::change_agent(&store, ours, &suspended)
+        .await
+        .unwrap();
+    let read = rating_store::agents::agent(&store, ours, "agent-d")
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(read.status(), Status::Suspended);
     assert_eq!(ids(Some(Status::Suspended), None, 10).await, ["agent-d"]);
     assert_eq!(ids(Some(Status::Active), None, 10).await, ["agent-c"]);
-    let known = store.known_agents(ours, &["agent-d"]).await.unwrap();
+    let known = rating_store::agents::known_agents(&store, ours, &["agent-d"])
+        .await
+        .unwrap();
     assert!(known["agent-d"].closed);
-    let mut renamed = store.agent(ours, "agent-c").await.unwrap().unwrap();
+    let mut renamed = rating_store::agents::agent(&store, ours, "agent-c")
+        .await
+        .unwrap()
+        .unwrap();
     renamed.name = "d".to_owned();
     assert!(matches!(
-        store.change_agent(ours, &renamed).await,
+        rating_store::agents::change_agent(&store, ours, &renamed).await,
         Err(StoreError::Exists(_))
     ));
     renamed.name = "triage".to_owned();
-    store.change_agent(ours, &renamed).await.unwrap();
+    rating_store::agents::change_agent(&store, ours, &renamed)
+        .await
+        .unwrap();
 }
 
 #[rstest]
@@ -275,19 +319,31 @@ async fn a_principal_stays_an_agents_when_the_agent_is_called_otherwise(
 ) {
     open!(engine => _database, store);
     let [(ours, _), (theirs, _)] = furnish(&store).await;
-    let mut changed = store.agent(ours, "agent-a").await.unwrap().unwrap();
+    let mut changed = rating_store::agents::agent(&store, ours, "agent-a")
+        .await
+        .unwrap()
+        .unwrap();
     changed.name = "Second".to_owned();
     changed.profile.openwop_agent = Some("acme.agents.Triage@1.0.0".parse().unwrap());
     changed.profile.keys = vec!["key1".to_owned(), "key2".to_owned()];
-    store.change_agent(ours, &changed).await.unwrap();
-    let mut changed = store.agent(ours, "agent-a").await.unwrap().unwrap();
+    rating_store::agents::change_agent(&store, ours, &changed)
+        .await
+        .unwrap();
+    let mut changed = rating_store::agents::agent(&store, ours, "agent-a")
+        .await
+        .unwrap()
+        .unwrap();
     changed.name = "third".to_owned();
     changed.profile.openwop_agent = None;
     changed.profile.keys = vec!["key2".to_owned()];
     changed.archived = true;
-    store.change_agent(ours, &changed).await.unwrap();
+    rating_store::agents::change_agent(&store, ours, &changed)
+        .await
+        .unwrap();
     let is_agent = async |store: &Arc<Database>, principal: &str, key: &str| {
-        store.is_agent(ours, principal, &key.into()).await.unwrap()
+        rating_store::agents::is_agent(store, ours, principal, &key.into())
+            .await
+            .unwrap()
     };
     for name in [
         "agent-a",
@@ -303,7 +359,7 @@ async fn a_principal_stays_an_agents_when_the_agent_is_called_otherwise(
     for (principal, key) in [("dana", "key1"), ("key1", "key1"), ("agent-b", "key9")] {
         assert!(!is_agent(&store, principal, key).await, "{principal}");
     }
-    let foreign = store.is_agent(theirs, "second", &"key2".into()).await;
+    let foreign = rating_store::agents::is_agent(&store, theirs, "second", &"key2".into()).await;
     assert!(!foreign.unwrap());
 }
 
@@ -337,19 +393,23 @@ async fn events_are_recorded_once_and_read_in_their_order(
         .map(|n| event(agent_a, &format!("e{n}"), 1000 - n))
         .collect();
     batch.push(event(agent_a, "e5", 5000));
-    let new = store.record_events(ours, &batch, API, at(7)).await.unwrap();
+    let new = rating_store::events::record_events(&store, ours, &batch, API, at(7))
+        .await
+        .unwrap();
     assert_eq!(new.iter().filter(|new| **new).count(), 700);
     assert!(!new[700]);
-    let again = store
-        .record_events(ours, &batch[..3], API, at(8))
+    let again = rating_store::events::record_events(&store, ours, &batch[..3], API, at(8))
         .await
         .unwrap();
     assert_eq!(again, [false, false, false]);
-    let same_id = store
-        .record_events(theirs, &[event(agent_b, "e5", 1)], API, at(8))
-        .await;
+    let same_id =
+        rating_store::events::record_events(&store, theirs, &[event(agent_b, "e5", 1)], API, at(8))
+            .await;
     assert_eq!(same_id.unwrap(), [true], "ids are unique per organization");
-    let one = store.event(ours, "e5").await.unwrap().unwrap();
+    let one = rating_store::events::event(&store, ours, "e5")
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(
         (one.occurred_at, one.recorded_at, one.agent.as_str()),
         (at(995), at(7), "agent-a")
@@ -358,12 +418,22 @@ async fn events_are_recorded_once_and_read_in_their_order(
         (one.recorder, one.recorded_by.as_deref()),
         (Recorder::Person, Some("dana"))
     );
-    let named = store.events_named(ours, &["e7", "e5", "none"]).await;
+    let named = rating_store::events::events_named(&store, ours, &["e7", "e5", "none"]).await;
     let mut named: Vec<String> = named.unwrap().into_iter().map(|it| it.id).collect();
     named.sort();
     assert_eq!(named, ["e5", "e7"]);
-    assert_eq!(store.events_named(theirs, &["e7"]).await.unwrap(), []);
-    assert_eq!(store.event(theirs, "e6").await.unwrap(), None);
+    assert_eq!(
+        rating_store::events::events_named(&store, theirs, &["e7"])
+            .await
+            .unwrap(),
+        []
+    );
+    assert_eq!(
+        rating_store::events::event(&store, theirs, "e6")
+            .await
+            .unwrap(),
+        None
+    );
 
     let filter = EventFilter {
         agent: Some(agent_a),
@@ -372,7 +442,9 @@ async fn events_are_recorded_once_and_read_in_their_order(
     let mut seen = Vec::new();
     let mut after = None;
     loop {
-        let page = store.events(ours, &filter, after, 256).await.unwrap();
+        let page = rating_store::events::events(&store, ours, &filter, after, 256)
+            .await
+            .unwrap();
         let Some(last) = page.last() else { break };
         after = Some(last.position());
         seen.extend(page.into_iter().map(|it| it.occurred_at));
@@ -380,8 +452,7 @@ async fn events_are_recorded_once_and_read_in_their_order(
     assert_eq!(seen.len(), 700);
     assert!(seen.is_sorted());
     assert!(
-        store
-            .events(theirs, &filter, None, 9)
+        rating_store::events::events(&store, theirs, &filter, None, 9)
             .await
             .unwrap()
             .is_empty()
@@ -391,13 +462,20 @@ async fn events_are_recorded_once_and_read_in_their_order(
         to: Some(at(410)),
         ..EventFilter::default()
     };
-    let within = store.events(ours, &window, None, 100).await.unwrap();
+    let within = rating_store::events::events(&store, ours, &window, None, 100)
+        .await
+        .unwrap();
     assert_eq!(within.len(), 10);
     let kind = EventFilter {
         kind: Some("task_completed".to_owned()),
         ..EventFilter::default()
     };
-    assert!(store.events(ours, &kind, None, 9).await.unwrap().is_empty());
+    assert!(
+        rating_store::events::events(&store, ours, &kind, None, 9)
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[rstest]
@@ -413,13 +491,16 @@ async fn events_without_a_recorder_are_of_the_host_or_unknown(
     };
     for (id, origin) in [("api", API), ("run", projected)] {
         let events = [event(agent, id, 1)];
-        let recorded = store.record_events(ours, &events, origin, at(7));
+        let recorded = rating_store::events::record_events(&store, ours, &events, origin, at(7));
         assert_eq!(recorded.await.unwrap(), [true]);
     }
     let forget = "UPDATE aaaf_event SET recorder = NULL, recorded_by = NULL";
     database.execute(forget.to_owned()).await;
     for (id, recorder) in [("api", Recorder::Unknown), ("run", Recorder::Host)] {
-        let found = store.event(ours, id).await.unwrap().unwrap();
+        let found = rating_store::events::event(&store, ours, id)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!((found.recorder, found.recorded_by), (recorder, None));
     }
 }

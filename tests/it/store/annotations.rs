@@ -8,6 +8,7 @@ use touchstone::host::audit::{Decision, Outcome};
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
 use touchstone::runs::ports::annotations::{Annotated, AnnotationLimits};
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_openwop::annotation::{
     Actor, Annotation, AnnotationSignal, AnnotationTarget, SignalKind,
@@ -66,16 +67,16 @@ async fn add(
         run_id: Some(run.clone()),
     };
     let task = TaskId::from("task-0");
-    store
-        .annotate(
-            &tenant(owner),
-            Some(&task),
-            &annotation(run, id),
-            &decision,
-            limits,
-            None,
-        )
-        .await
+    run_store::annotations::annotate(
+        store,
+        &tenant(owner),
+        Some(&task),
+        &annotation(run, id),
+        &decision,
+        limits,
+        None,
+    )
+    .await
 }
 
 #[rstest]
@@ -85,21 +86,40 @@ async fn they_are_numbered_within_their_run_and_found_after_a_number(
 ) {
     open!(engine => _database, store);
     for run in ["run_1", "run_2"] {
-        store.create(&record(run, "acme", 1), None).await.unwrap();
+        run_store::runs::create(&store, &record(run, "acme", 1), None)
+            .await
+            .unwrap();
     }
     let (first, second) = (RunId::from("run_1"), RunId::from("run_2"));
     for (run, id) in [(&first, "a"), (&second, "b"), (&first, "c")] {
         let added = add(store.as_ref(), "acme", run, id, AMPLE).await.unwrap();
         assert_eq!(added, Annotated::Recorded);
     }
-    let found = store.annotations(&first, 0).await.unwrap();
+    let found = run_store::annotations::annotations(&store, &first, 0)
+        .await
+        .unwrap();
     let numbers: Vec<u64> = found.iter().map(|record| record.number).collect();
     assert_eq!(numbers, [1, 2]);
     assert_eq!(found[0].annotation, annotation(&first, "a"));
     assert_eq!(found[0].task, Some("task-0".into()));
-    assert_eq!(store.annotations(&first, 1).await.unwrap(), found[1..]);
-    assert_eq!(store.last_annotation(&first).await.unwrap(), 2);
-    assert_eq!(store.last_annotation(&"run_3".into()).await.unwrap(), 0);
+    assert_eq!(
+        run_store::annotations::annotations(&store, &first, 1)
+            .await
+            .unwrap(),
+        found[1..]
+    );
+    assert_eq!(
+        run_store::annotations::last_annotation(&store, &first)
+            .await
+            .unwrap(),
+        2
+    );
+    assert_eq!(
+        run_store::annotations::last_annotation(&store, &"run_3".into())
+            .await
+            .unwrap(),
+        0
+    );
     assert_eq!(store.audit_head(&tenant("acme")).await.unwrap().sequence, 3);
 
     // An annotation beyond the count limit, one beyond the size limit, and another tenant's leave
@@ -119,7 +139,12 @@ async fn they_are_numbered_within_their_run_and_found_after_a_number(
             .await
             .is_err()
     );
-    assert_eq!(store.annotations(&first, 0).await.unwrap(), found);
+    assert_eq!(
+        run_store::annotations::annotations(&store, &first, 0)
+            .await
+            .unwrap(),
+        found
+    );
     assert_eq!(store.audit_head(&tenant("acme")).await.unwrap().sequence, 3);
     assert_eq!(
         store.audit_head(&tenant("globex")).await.unwrap().sequence,
@@ -136,8 +161,7 @@ async fn concurrent_annotations_are_kept_with_distinct_numbers(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);
-    store
-        .create(&record("run_1", "acme", 1), None)
+    run_store::runs::create(&store, &record("run_1", "acme", 1), None)
         .await
         .unwrap();
     let replicas = [store, database.open().await];
@@ -158,7 +182,9 @@ async fn concurrent_annotations_are_kept_with_distinct_numbers(
     for one in many.collect::<Vec<_>>() {
         assert_eq!(one.await.unwrap(), Annotated::Recorded);
     }
-    let found = replicas[0].annotations(&"run_1".into(), 0).await.unwrap();
+    let found = run_store::annotations::annotations(&replicas[0], &"run_1".into(), 0)
+        .await
+        .unwrap();
     let numbers: Vec<u64> = found.iter().map(|record| record.number).collect();
     assert_eq!(numbers, (1..=16).collect::<Vec<_>>());
 }
@@ -167,12 +193,12 @@ async fn concurrent_annotations_are_kept_with_distinct_numbers(
 #[tokio::test]
 async fn listeners_are_told_on_every_replica(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    let mut listeners = vec![store.annotated()];
+    let mut listeners = vec![run_store::annotations::annotated(&store)];
     let other = database.open().await;
     if engine == Postgres {
-        listeners.push(other.annotated());
+        listeners.push(run_store::annotations::annotated(&other));
     }
-    store.notify_annotated(&"run_1".into()).await;
+    run_store::annotations::notify_annotated(&store, &"run_1".into()).await;
     for listener in &mut listeners {
         let told = timeout(TOO_LONG, listener.recv()).await.unwrap().unwrap();
         assert_eq!(told, Some("run_1".into()));

@@ -7,6 +7,7 @@ use touchstone::host::ports::run_log::StoredEvent;
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
 use touchstone::runs::ports::queue::Claimable;
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::AgentId;
 use touchstone_runs::rules::eval::attempts::Voided;
 
@@ -25,7 +26,7 @@ fn event(sequence: u64, kind: &str) -> StoredEvent {
 async fn created(store: &Database, id: &str, owner: &str, version: &str) {
     let mut run = record(id, owner, 1);
     run.spec.eval_mut().unwrap().agent_version = version.to_owned();
-    store.create(&run, None).await.unwrap();
+    run_store::runs::create(store, &run, None).await.unwrap();
 }
 
 #[rstest]
@@ -35,8 +36,7 @@ async fn every_eval_of_a_version_is_listed_whether_it_has_ended_or_not(
 ) {
     open!(engine => _database, store);
     let (run, fence) = claimed(&store, "run_1").await;
-    store
-        .append(&run, fence, &[event(1, "run.failed")], true)
+    run_store::runs::append(&store, &run, fence, &[event(1, "run.failed")], true)
         .await
         .unwrap();
     created(&store, "run_2", "acme", "1.0.0").await;
@@ -47,7 +47,7 @@ async fn every_eval_of_a_version_is_listed_whether_it_has_ended_or_not(
     let mut found = Vec::new();
     let mut after = 0;
     loop {
-        let page = store.evals_of(&acme, &agent, "1.0.0", after, 2);
+        let page = run_store::attempts::evals_of(&store, &acme, &agent, "1.0.0", after, 2);
         let page = page.await.unwrap();
         found.extend(page.iter().map(|(_, run)| run.run_id.to_string()));
         match page.last() {
@@ -71,9 +71,13 @@ async fn verdicts_are_read_without_what_led_to_them(#[values(Sqlite, Postgres)] 
         event(5, "touchstone.task.unjudged"),
         event(6, "run.completed"),
     ];
-    store.append(&run, fence, &log, true).await.unwrap();
+    run_store::runs::append(&store, &run, fence, &log, true)
+        .await
+        .unwrap();
     let sequences = async |after, limit| {
-        let events = store.verdicts(&run, after, limit).await.unwrap();
+        let events = run_store::attempts::verdicts(&store, &run, after, limit)
+            .await
+            .unwrap();
         events.iter().map(|it| it.sequence).collect::<Vec<_>>()
     };
     assert_eq!(sequences(0, 10).await, [1, 3, 5, 6]);
@@ -87,14 +91,12 @@ async fn a_run_is_declared_void_once_and_on_record(#[values(Sqlite, Postgres)] e
     let (acme, agent) = (tenant("acme"), AgentId::from("pack.agent"));
     for id in ["run_1", "run_2"] {
         created(&store, id, "acme", "1.0.0").await;
-        let claim = store
-            .claim("worker", Claimable::All, TTL)
+        let claim = run_store::queue::claim(&store, "worker", Claimable::All, TTL)
             .await
             .unwrap()
             .unwrap();
         let end = [event(1, "run.completed")];
-        store
-            .append(&claim.run.run_id, claim.fence, &end, true)
+        run_store::runs::append(&store, &claim.run.run_id, claim.fence, &end, true)
             .await
             .unwrap();
     }
@@ -114,36 +116,36 @@ async fn a_run_is_declared_void_once_and_on_record(#[values(Sqlite, Postgres)] e
         run_id: None,
     };
     let run = "run_2".into();
-    store
-        .void(&acme, &run, &voided, &decision, None)
+    run_store::attempts::void(&store, &acme, &run, &voided, &decision, None)
         .await
         .unwrap();
-    let again = store.void(&acme, &run, &voided, &decision, None).await;
+    let again = run_store::attempts::void(&store, &acme, &run, &voided, &decision, None).await;
     assert!(matches!(again, Err(StoreError::Exists(_))), "{again:?}");
     let theirs = tenant("globex");
-    let foreign = store
-        .void(&theirs, &"run_1".into(), &voided, &decision, None)
-        .await;
+    let foreign =
+        run_store::attempts::void(&store, &theirs, &"run_1".into(), &voided, &decision, None).await;
     assert!(foreign.is_err());
-    let found = store.voided(&acme, &agent, "1.0.0").await.unwrap();
+    let found = run_store::attempts::voided(&store, &acme, &agent, "1.0.0")
+        .await
+        .unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(found[&run], voided);
     assert!(
-        store
-            .voided(&acme, &agent, "1.1.0")
+        run_store::attempts::voided(&store, &acme, &agent, "1.1.0")
             .await
             .unwrap()
             .is_empty()
     );
     assert!(
-        store
-            .voided(&theirs, &agent, "1.0.0")
+        run_store::attempts::voided(&store, &theirs, &agent, "1.0.0")
             .await
             .unwrap()
             .is_empty()
     );
     assert_eq!(store.audit_entries(&acme, 0, 10).await.unwrap().len(), 1);
     // No version has it as its newest evidence any more.
-    let newest = store.newest_eval(&acme, &agent, "1.0.0").await.unwrap();
+    let newest = run_store::runs::newest_eval(&store, &acme, &agent, "1.0.0")
+        .await
+        .unwrap();
     assert_eq!(newest.unwrap().as_str(), "run_1");
 }

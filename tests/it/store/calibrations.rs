@@ -6,6 +6,7 @@ use rstest::rstest;
 use serde_json::json;
 use touchstone::host::audit::{Decision, Outcome};
 use touchstone::host::ports::store::StoreError;
+use touchstone::runs::store as run_store;
 use touchstone_kit::money::NanoUsd;
 use touchstone_runs::rules::eval::rubric::attempt::{Attempt, Status};
 use touchstone_runs::rules::eval::rubric::calibration::Calibration;
@@ -69,33 +70,49 @@ async fn the_newest_one_of_a_judge_is_kept_for_its_tenant(
     .enumerate()
     {
         let mut attempt = attempt(&format!("calibration_{n}"), &kept);
-        store
-            .begin_attempt(&ours, &attempt, LEASE, None)
+        run_store::calibrations::begin_attempt(&store, &ours, &attempt, LEASE, None)
             .await
             .unwrap();
         attempt.end(Ok(kept), at(2));
-        store
-            .end_attempt(&ours, &attempt, &decision())
+        run_store::calibrations::end_attempt(&store, &ours, &attempt, &decision())
             .await
             .unwrap();
-        let found = store
-            .attempt(&ours, &attempt.calibration_id)
+        let found = run_store::calibrations::attempt(&store, &ours, &attempt.calibration_id)
             .await
             .unwrap()
             .unwrap();
         assert_eq!((found.attempt, found.held), (attempt, false));
     }
-    let found = store.calibration(&ours, "sha256-b").await.unwrap();
+    let found = run_store::calibrations::calibration(&store, &ours, "sha256-b")
+        .await
+        .unwrap();
     assert_eq!(found, Some(calibration("sha256-b", 0.9)));
-    let all = store.calibrations(&ours).await.unwrap();
+    let all = run_store::calibrations::calibrations(&store, &ours)
+        .await
+        .unwrap();
     assert_eq!(
         all,
         [calibration("sha256-a", 0.6), calibration("sha256-b", 0.9)]
     );
     let theirs = tenant("globex");
-    assert_eq!(store.calibration(&theirs, "sha256-b").await.unwrap(), None);
-    assert!(store.calibrations(&theirs).await.unwrap().is_empty());
-    assert_eq!(store.attempt(&theirs, "calibration_0").await.unwrap(), None);
+    assert_eq!(
+        run_store::calibrations::calibration(&store, &theirs, "sha256-b")
+            .await
+            .unwrap(),
+        None
+    );
+    assert!(
+        run_store::calibrations::calibrations(&store, &theirs)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(
+        run_store::calibrations::attempt(&store, &theirs, "calibration_0")
+            .await
+            .unwrap(),
+        None
+    );
     assert_eq!(store.audit_entries(&ours, 0, 10).await.unwrap().len(), 3);
 }
 
@@ -109,25 +126,21 @@ async fn an_attempt_is_the_only_one_as_long_as_it_is_held(
     let calibration = calibration("sha256-a", 0.9);
     let mut held = attempt("calibration_1", &calibration);
     let next = attempt("calibration_2", &calibration);
-    store
-        .begin_attempt(&ours, &held, LEASE, None)
+    run_store::calibrations::begin_attempt(&store, &ours, &held, LEASE, None)
         .await
         .unwrap();
-    let refused = store.begin_attempt(&ours, &next, LEASE, None).await;
+    let refused = run_store::calibrations::begin_attempt(&store, &ours, &next, LEASE, None).await;
     assert!(matches!(refused, Err(StoreError::Exists(_))), "{refused:?}");
     let elsewhere = tenant("globex");
-    store
-        .begin_attempt(&elsewhere, &next, LEASE, None)
+    run_store::calibrations::begin_attempt(&store, &elsewhere, &next, LEASE, None)
         .await
         .unwrap();
 
     held.judged = 7;
-    store
-        .renew_attempt(&ours, &held, Duration::ZERO)
+    run_store::calibrations::renew_attempt(&store, &ours, &held, Duration::ZERO)
         .await
         .unwrap();
-    let found = store
-        .attempt(&ours, "calibration_1")
+    let found = run_store::calibrations::attempt(&store, &ours, "calibration_1")
         .await
         .unwrap()
         .unwrap();
@@ -135,19 +148,22 @@ async fn an_attempt_is_the_only_one_as_long_as_it_is_held(
     // A worker that sent no heartbeat has lost the calibration, whatever it has computed since.
     held.end(Ok(calibration), at(2));
     for lost in [
-        store.renew_attempt(&ours, &held, LEASE).await,
-        store.end_attempt(&ours, &held, &decision()).await,
+        run_store::calibrations::renew_attempt(&store, &ours, &held, LEASE).await,
+        run_store::calibrations::end_attempt(&store, &ours, &held, &decision()).await,
     ] {
         assert!(matches!(lost, Err(StoreError::Fenced)), "{lost:?}");
     }
-    assert!(store.calibrations(&ours).await.unwrap().is_empty());
+    assert!(
+        run_store::calibrations::calibrations(&store, &ours)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert!(store.audit_entries(&ours, 0, 10).await.unwrap().is_empty());
-    store
-        .begin_attempt(&ours, &next, LEASE, None)
+    run_store::calibrations::begin_attempt(&store, &ours, &next, LEASE, None)
         .await
         .unwrap();
-    let found = store
-        .attempt(&ours, "calibration_1")
+    let found = run_store::calibrations::attempt(&store, &ours, "calibration_1")
         .await
         .unwrap()
         .unwrap();

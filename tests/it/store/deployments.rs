@@ -10,6 +10,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection};
 use super::{Engine, Engine::*, at, claimed, events, open, record, tenant};
 use touchstone::deployments::ports::DeploymentCommit;
 use touchstone::deployments::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
+use touchstone::deployments::store as deployment_store;
 use touchstone::host::audit::checkpoint::Checkpoint;
 use touchstone::host::audit::{ChainHead, Decision, Outcome, Walk};
 use touchstone::host::ports::idempotency::{
@@ -25,6 +26,7 @@ use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::runs::ports::inventory::InstallRecord;
 use touchstone::runs::ports::inventory::Revision;
 use touchstone::runs::ports::queue::Claimable;
+use touchstone::runs::store as run_store;
 use touchstone_deployments::rules::Lifecycle;
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
 use touchstone_packs::rules::keys::SecretKey;
@@ -62,7 +64,7 @@ async fn decide(store: &Database, tenant: &TenantId, n: i64) {
         },
         policy: PromotionPolicy::default(),
     };
-    let set = store.set_policy(tenant, &policy, &decision(n)).await;
+    let set = deployment_store::set_policy(store, tenant, &policy, &decision(n)).await;
     set.unwrap();
 }
 
@@ -94,8 +96,9 @@ async fn serve(
     completes: Option<&IdempotencyCompletion>,
 ) -> Result<(), StoreError> {
     let run = run(id);
-    store
-        .commit_deployment(&DeploymentCommit {
+    deployment_store::commit_deployment(
+        store,
+        &DeploymentCommit {
             run: &run,
             events: &events(&run.run_id, 1, 3),
             agent: &agent(),
@@ -104,8 +107,9 @@ async fn serve(
             opens: &[],
             decision: &decision(1),
             completes,
-        })
-        .await
+        },
+    )
+    .await
 }
 
 async fn anomalies(store: &Database, tenant: &TenantId) -> Vec<u64> {
@@ -123,14 +127,18 @@ async fn a_transition_is_recorded_whole(#[values(Sqlite, Postgres)] engine: Engi
     open!(engine => _database, store);
     let acme = tenant("acme");
     assert_eq!(
-        store.deployments(&acme, &agent()).await.unwrap(),
+        deployment_store::deployments(&store, &acme, &agent())
+            .await
+            .unwrap(),
         (Lifecycle::default(), Revision(0))
     );
     let one = lifecycle("1.0.0");
     commit(&store, "run_1", Some((&one, Revision(0))), None)
         .await
         .unwrap();
-    let (found, revision) = store.deployments(&acme, &agent()).await.unwrap();
+    let (found, revision) = deployment_store::deployments(&store, &acme, &agent())
+        .await
+        .unwrap();
     assert_eq!((found, revision), (one, Revision(1)));
     let two = lifecycle("2.0.0");
     commit(&store, "run_2", Some((&two, revision)), None)
@@ -138,26 +146,38 @@ async fn a_transition_is_recorded_whole(#[values(Sqlite, Postgres)] engine: Engi
         .unwrap();
     commit(&store, "run_3", None, None).await.unwrap();
     assert_eq!(
-        store.deployments(&acme, &agent()).await.unwrap(),
+        deployment_store::deployments(&store, &acme, &agent())
+            .await
+            .unwrap(),
         (two, Revision(2))
     );
     for id in ["run_1", "run_2", "run_3"] {
         let id = RunId::from(id);
-        assert!(store.run(&acme, &id).await.unwrap().is_some());
-        let head = store.head(&id).await.unwrap().unwrap();
+        assert!(
+            run_store::runs::run(&store, &acme, &id)
+                .await
+                .unwrap()
+                .is_some()
+        );
+        let head = run_store::runs::head(&store, &id).await.unwrap().unwrap();
         assert_eq!((head.sequence, head.ended), (3, true));
-        assert_eq!(store.read(&id, 0, 10).await.unwrap(), events(&id, 1, 3));
+        assert_eq!(
+            run_store::runs::read(&store, &id, 0, 10).await.unwrap(),
+            events(&id, 1, 3)
+        );
     }
     assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 3);
     assert_eq!(anomalies(&store, &acme).await, [] as [u64; 0]);
-    let nobody = store
-        .claim("worker", Claimable::All, super::TTL)
+    let nobody = run_store::queue::claim(&store, "worker", Claimable::All, super::TTL)
         .await
         .unwrap();
     assert!(nobody.is_none(), "no work is queued");
     let globex = tenant("globex");
     assert_eq!(
-        store.deployments(&globex, &agent()).await.unwrap().1,
+        deployment_store::deployments(&store, &globex, &agent())
+            .await
+            .unwrap()
+            .1,
         Revision(0)
     );
     assert_eq!(
@@ -181,10 +201,17 @@ async fn a_decision_on_a_stale_state_changes_nothing(#[values(Sqlite, Postgres)]
         assert!(matches!(refused, Err(StoreError::Stale)), "{refused:?}");
     }
     assert_eq!(
-        store.deployments(&acme, &agent()).await.unwrap(),
+        deployment_store::deployments(&store, &acme, &agent())
+            .await
+            .unwrap(),
         (one, Revision(1))
     );
-    assert!(store.run(&acme, &"run_2".into()).await.unwrap().is_none());
+    assert!(
+        run_store::runs::run(&store, &acme, &"run_2".into())
+            .await
+            .unwrap()
+            .is_none()
+    );
     assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 1);
 }
 
@@ -200,7 +227,9 @@ async fn of_several_at_once_each_comes_after_another(#[values(Sqlite, Postgres)]
         let acme = &acme;
         async move {
             loop {
-                let (_, seen) = store.deployments(acme, &agent()).await.unwrap();
+                let (_, seen) = deployment_store::deployments(store, acme, &agent())
+                    .await
+                    .unwrap();
                 let next = lifecycle(&format!("1.0.{}", seen.0));
                 match commit(store, &format!("run_{n}"), Some((&next, seen)), None).await {
                     Ok(()) => return seen.0,
@@ -213,7 +242,9 @@ async fn of_several_at_once_each_comes_after_another(#[values(Sqlite, Postgres)]
     let mut seen = futures_util::future::join_all(moves).await;
     seen.sort_unstable();
     assert_eq!(seen, (0..12).collect::<Vec<i64>>());
-    let (last, revision) = store.deployments(&acme, &agent()).await.unwrap();
+    let (last, revision) = deployment_store::deployments(&store, &acme, &agent())
+        .await
+        .unwrap();
     assert_eq!((last, revision), (lifecycle("1.0.11"), Revision(12)));
     assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 12);
     assert_eq!(anomalies(&store, &acme).await, [] as [u64; 0]);
@@ -250,11 +281,24 @@ async fn an_answer_that_cannot_be_kept_undoes_all_of_it(
     .await;
     assert!(matches!(lost, Err(StoreError::Fenced)), "{lost:?}");
     assert_eq!(
-        store.deployments(&acme, &agent()).await.unwrap().1,
+        deployment_store::deployments(&store, &acme, &agent())
+            .await
+            .unwrap()
+            .1,
         Revision(0)
     );
-    assert!(store.run(&acme, &"run_1".into()).await.unwrap().is_none());
-    assert!(store.read(&"run_1".into(), 0, 10).await.unwrap().is_empty());
+    assert!(
+        run_store::runs::run(&store, &acme, &"run_1".into())
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert!(
+        run_store::runs::read(&store, &"run_1".into(), 0, 10)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(store.audit_head(&acme).await.unwrap(), ChainHead::default());
 
     commit(
@@ -321,27 +365,34 @@ async fn policies_come_and_go_and_it_is_known_who_did_it(
     let stable = policy(scope(None, Some("stable")), 2);
     let own = policy(scope(Some("acme.triage.default"), Some("stable")), 3);
     for set in [&own, &stable, &any] {
-        store.set_policy(&acme, set, &decision(1)).await.unwrap();
+        deployment_store::set_policy(&store, &acme, set, &decision(1))
+            .await
+            .unwrap();
     }
     assert_eq!(
-        store.policies(&acme).await.unwrap(),
+        deployment_store::policies(&store, &acme).await.unwrap(),
         [any.clone(), stable.clone(), own.clone()]
     );
-    assert_eq!(store.policies(&tenant("globex")).await.unwrap(), []);
+    assert_eq!(
+        deployment_store::policies(&store, &tenant("globex"))
+            .await
+            .unwrap(),
+        []
+    );
     let stricter = policy(stable.scope.clone(), 20);
-    store
-        .set_policy(&acme, &stricter, &decision(2))
+    deployment_store::set_policy(&store, &acme, &stricter, &decision(2))
         .await
         .unwrap();
-    let removed = store
-        .remove_policy(&acme, &own.scope, &decision(3))
+    let removed = deployment_store::remove_policy(&store, &acme, &own.scope, &decision(3))
         .await
         .unwrap();
     assert!(removed);
-    assert_eq!(store.policies(&acme).await.unwrap(), [any, stricter]);
+    assert_eq!(
+        deployment_store::policies(&store, &acme).await.unwrap(),
+        [any, stricter]
+    );
     let absent = scope(Some("x"), None);
-    let removed = store
-        .remove_policy(&acme, &absent, &decision(4))
+    let removed = deployment_store::remove_policy(&store, &acme, &absent, &decision(4))
         .await
         .unwrap();
     assert!(!removed);
@@ -553,18 +604,21 @@ async fn a_decision_is_on_record_with_its_events_or_not_at_all(
     );
     let (log, more) = (events(&run, 1, 2), events(&run, 3, 1));
     let stale = Fence(fence.0 - 1);
-    let late = store.append_with(&record, stale, &log, false, &beside);
+    let late = run_store::runs::append_with(&store, &record, stale, &log, false, &beside);
     assert!(matches!(late.await, Err(StoreError::Fenced)));
     let acme = tenant("acme");
     let none = store.audit_entries(&acme, 0, 10).await.unwrap();
     assert_eq!(none, [], "an unrecorded decision is not audited");
-    let appended = store.append_with(&record, fence, &log, true, &beside);
+    let appended = run_store::runs::append_with(&store, &record, fence, &log, true, &beside);
     appended.await.unwrap();
     let found = store.audit_entries(&acme, 0, 10).await.unwrap();
     assert_eq!(found.len(), 1);
     assert!(found[0].body.contains("deploy:promote"));
-    assert_eq!(store.head(&run).await.unwrap(), Some(super::head(2, true)));
-    let again = store.append_with(&record, fence, &more, false, &beside);
+    assert_eq!(
+        run_store::runs::head(&store, &run).await.unwrap(),
+        Some(super::head(2, true))
+    );
+    let again = run_store::runs::append_with(&store, &record, fence, &more, false, &beside);
     assert!(matches!(again.await, Err(StoreError::Fenced)), "it ended");
     assert_eq!(store.audit_head(&acme).await.unwrap().sequence, 1);
 }
@@ -588,7 +642,9 @@ async fn activation_and_removal_of_a_version_exclude_each_other(
         tenant: tenant("globex"),
         ..pack.clone()
     };
-    store.install(&other, &[]).await.unwrap();
+    run_store::inventory::install(&store, &other, &[])
+        .await
+        .unwrap();
     let one = lifecycle("1.0.0");
     let goes = async |id: &str| {
         let after = Some((&one, Revision(0)));
@@ -598,19 +654,31 @@ async fn activation_and_removal_of_a_version_exclude_each_other(
         matches!(goes("run_1").await, Err(StoreError::Stale)),
         "another tenant's entries are not visible"
     );
-    store.install(&pack, &[]).await.unwrap();
+    run_store::inventory::install(&store, &pack, &[])
+        .await
+        .unwrap();
     let remove = async |seen: i64| {
         let seen = [(agent(), Revision(seen))];
-        store.remove(&acme, "acme.triage", "1.0.0", &seen).await
+        run_store::inventory::remove(&store, &acme, "acme.triage", "1.0.0", &seen).await
     };
     assert!(remove(0).await.unwrap());
     assert!(matches!(goes("run_1").await, Err(StoreError::Stale)));
-    let (found, _) = store.deployments(&acme, &agent()).await.unwrap();
+    let (found, _) = deployment_store::deployments(&store, &acme, &agent())
+        .await
+        .unwrap();
     assert_eq!(found, Lifecycle::default());
 
-    store.install(&pack, &[]).await.unwrap();
+    run_store::inventory::install(&store, &pack, &[])
+        .await
+        .unwrap();
     goes("run_1").await.unwrap();
     assert!(matches!(remove(0).await, Err(StoreError::Stale)));
-    assert_eq!(store.installs(&acme).await.unwrap().len(), 1);
+    assert_eq!(
+        run_store::inventory::installs(&store, &acme)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
     assert!(remove(1).await.unwrap());
 }

@@ -13,6 +13,7 @@ use crate::support::host_keys;
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
 use touchstone::runs::ports::queue::{CancelRequest, Claimable};
+use touchstone::runs::store as run_store;
 
 /// A check's result is cached for one second.
 const STALE: Duration = Duration::from_millis(1_100);
@@ -114,24 +115,29 @@ async fn a_transaction_that_the_database_ended_does_not_spoil_the_next_one(
         database.execute(sql.to_owned()).await;
     }
     for _ in 0..3 {
-        let refused = store.append(&run, fence, &events(&run, 1, 2), false).await;
+        let refused =
+            run_store::runs::append(&store, &run, fence, &events(&run, 1, 2), false).await;
         assert!(
             matches!(refused, Err(StoreError::Backend(_))),
             "{refused:?}"
         );
     }
     let another = record("run_2", "acme", 1);
-    store.create(&another, None).await.unwrap();
+    run_store::runs::create(&store, &another, None)
+        .await
+        .unwrap();
     let dropped = match engine {
         Sqlite => "DROP TRIGGER broken",
         Postgres => "DROP TRIGGER broken ON event",
     };
     database.execute(dropped.to_owned()).await;
-    store
-        .append(&run, fence, &events(&run, 1, 2), false)
+    run_store::runs::append(&store, &run, fence, &events(&run, 1, 2), false)
         .await
         .unwrap();
-    assert_eq!(store.read(&run, 0, 10).await.unwrap(), events(&run, 1, 2));
+    assert_eq!(
+        run_store::runs::read(&store, &run, 0, 10).await.unwrap(),
+        events(&run, 1, 2)
+    );
 }
 
 /// On a full disk the statement succeeds and its commit does not.
@@ -140,7 +146,7 @@ async fn a_transaction_that_the_database_ended_does_not_spoil_the_next_one(
 async fn a_claim_whose_commit_fails_is_not_a_claim(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let run = record("run_1", "acme", 1);
-    store.create(&run, None).await.unwrap();
+    run_store::runs::create(&store, &run, None).await.unwrap();
     let table = "CREATE TABLE broken (
         run_id TEXT REFERENCES run (run_id) DEFERRABLE INITIALLY DEFERRED)";
     let trigger = match engine {
@@ -157,7 +163,7 @@ async fn a_claim_whose_commit_fails_is_not_a_claim(#[values(Sqlite, Postgres)] e
     for sql in trigger {
         database.execute(sql.to_owned()).await;
     }
-    let claimed = store.claim("worker", Claimable::All, TTL).await;
+    let claimed = run_store::queue::claim(&store, "worker", Claimable::All, TTL).await;
     assert!(
         matches!(claimed, Err(StoreError::Backend(_))),
         "{claimed:?}"
@@ -167,18 +173,20 @@ async fn a_claim_whose_commit_fails_is_not_a_claim(#[values(Sqlite, Postgres)] e
         Postgres => "DROP TRIGGER broken ON run",
     };
     database.execute(dropped.to_owned()).await;
-    let claim = store.claim("worker", Claimable::All, TTL).await.unwrap();
+    let claim = run_store::queue::claim(&store, "worker", Claimable::All, TTL)
+        .await
+        .unwrap();
     assert_eq!(claim.unwrap().run.run_id, run.run_id);
 }
 
 async fn assert_refuses_writes(store: &Database) {
     let run = record("run_2", "acme", 1);
-    assert_unavailable(store.create(&run, None).await);
+    assert_unavailable(run_store::runs::create(store, &run, None).await);
     let request = CancelRequest {
         cancelled_by: "key_1".to_owned(),
         reason: None,
     };
-    assert_unavailable(store.request_cancel(&run.run_id, &request).await);
+    assert_unavailable(run_store::queue::request_cancel(store, &run.run_id, &request).await);
     assert_unavailable(store.check_writable().await);
 }
 
@@ -221,11 +229,10 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
         std::fs::rename(other.path().join("away.db"), &path).unwrap();
         tokio::time::sleep(STALE).await;
         store.check_writable().await.unwrap();
-        store
-            .create(&record("run_2", "acme", 1), None)
+        run_store::runs::create(&store, &record("run_2", "acme", 1), None)
             .await
             .unwrap();
-        assert!(store.head(&run).await.unwrap().is_some());
+        assert!(run_store::runs::head(&store, &run).await.unwrap().is_some());
     }
 }
 
@@ -247,11 +254,15 @@ async fn nothing_is_written_when_the_log_of_the_database_is_gone() {
     std::fs::rename(&away, &log).unwrap();
     tokio::time::sleep(STALE).await;
     store.check_writable().await.unwrap();
-    store
-        .create(&record("run_2", "acme", 1), None)
+    run_store::runs::create(&store, &record("run_2", "acme", 1), None)
         .await
         .unwrap();
-    assert!(store.head(&"run_1".into()).await.unwrap().is_some());
+    assert!(
+        run_store::runs::head(&store, &"run_1".into())
+            .await
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[tokio::test]
@@ -265,12 +276,13 @@ async fn a_full_disk_of_the_server_is_an_outage() {
     ] {
         database.execute(sql.to_owned()).await;
     }
-    assert_unavailable(store.append(&run, fence, &events(&run, 1, 2), false).await);
+    assert_unavailable(
+        run_store::runs::append(&store, &run, fence, &events(&run, 1, 2), false).await,
+    );
     database
         .execute("DROP TRIGGER full_disk ON event".to_owned())
         .await;
-    store
-        .append(&run, fence, &events(&run, 1, 2), false)
+    run_store::runs::append(&store, &run, fence, &events(&run, 1, 2), false)
         .await
         .unwrap();
 }
@@ -298,13 +310,18 @@ async fn a_read_only_server_is_an_outage_that_no_connection_outlives() {
     read_only("on").await;
     server.disconnect_all().await;
     assert_refuses_writes(&store).await;
-    assert!(store.head(&"run_1".into()).await.unwrap().is_some());
+    assert!(
+        run_store::runs::head(&store, &"run_1".into())
+            .await
+            .unwrap()
+            .is_some()
+    );
     read_only("off").await;
     tokio::time::sleep(STALE).await;
     store.check_writable().await.unwrap();
     for n in 2..20 {
         let run = record(&format!("run_{n}"), "acme", 1);
-        store.create(&run, None).await.unwrap();
+        run_store::runs::create(&store, &run, None).await.unwrap();
     }
 }
 

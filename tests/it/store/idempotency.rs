@@ -11,6 +11,7 @@ use touchstone::host::ports::idempotency::{
 };
 use touchstone::host::ports::store::StoreError;
 use touchstone::runs::ports::queue::Claimable;
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -164,25 +165,32 @@ async fn a_run_and_its_answer_are_recorded_together(#[values(Sqlite, Postgres)] 
     database.pass(10).await;
     store.begin(&second, at(10), LEASE).await.unwrap();
     let run = record("run_1", "acme", 1);
-    let late = store.create(&run, Some(&answer(&first))).await;
+    let late = run_store::runs::create(&store, &run, Some(&answer(&first))).await;
     assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
-    assert_eq!(store.run(&acme, &id).await.unwrap(), None);
+    assert_eq!(
+        run_store::runs::run(&store, &acme, &id).await.unwrap(),
+        None
+    );
     assert!(
-        store
-            .claim("worker", Claimable::All, LEASE)
+        run_store::queue::claim(&store, "worker", Claimable::All, LEASE)
             .await
             .unwrap()
             .is_none()
     );
 
-    store.create(&run, Some(&answer(&second))).await.unwrap();
-    assert_eq!(store.run(&acme, &id).await.unwrap(), Some(run.clone()));
+    run_store::runs::create(&store, &run, Some(&answer(&second)))
+        .await
+        .unwrap();
+    assert_eq!(
+        run_store::runs::run(&store, &acme, &id).await.unwrap(),
+        Some(run.clone())
+    );
     assert_eq!(store.begin(&first, at(12), LEASE).await.unwrap(), replay());
 
     // An existing run leaves the key unchanged.
     let third = claim(3, 1, "a");
     store.begin(&third, at(0), LEASE).await.unwrap();
-    let exists = store.create(&run, Some(&answer(&third))).await;
+    let exists = run_store::runs::create(&store, &run, Some(&answer(&third))).await;
     assert!(matches!(exists, Err(StoreError::Exists(_))));
     let waiting = store.begin(&claim(3, 1, "b"), at(1), LEASE).await;
     assert!(is_in_flight(&waiting.unwrap()));

@@ -9,6 +9,7 @@ use touchstone::host::ports::run_log::{StoredEvent, reaches_end};
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
 use touchstone::runs::ports::queue::Claimable;
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_runs::rules::kind::Extensions;
 use touchstone_runs::rules::run::record::Work;
@@ -18,22 +19,49 @@ use touchstone_runs::rules::run::record::Work;
 async fn an_appended_log_reads_back_byte_for_byte(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let (run, fence) = claimed(&store, "run_1").await;
-    assert_eq!(store.head(&run).await.unwrap(), Some(head(0, false)));
-    assert_eq!(store.read(&run, 0, 10).await.unwrap(), []);
+    assert_eq!(
+        run_store::runs::head(&store, &run).await.unwrap(),
+        Some(head(0, false))
+    );
+    assert_eq!(
+        run_store::runs::read(&store, &run, 0, 10).await.unwrap(),
+        []
+    );
 
     // Sizes around the batch sizes of the prepared statements.
     let mut all = Vec::new();
     for count in [1, 3, 4, 31, 33, 255, 257, 600] {
         let batch = events(&run, all.len() as u64 + 1, count);
-        store.append(&run, fence, &batch, false).await.unwrap();
+        run_store::runs::append(&store, &run, fence, &batch, false)
+            .await
+            .unwrap();
         all.extend(batch);
     }
     let last = all.len() as u64;
-    assert_eq!(store.head(&run).await.unwrap(), Some(head(last, false)));
-    assert_eq!(store.read(&run, 0, u32::MAX).await.unwrap(), all);
-    assert_eq!(store.read(&run, 100, 7).await.unwrap(), all[100..107]);
-    assert_eq!(store.read(&run, last, 10).await.unwrap(), []);
-    assert_eq!(store.read(&run, u64::MAX, 10).await.unwrap(), []);
+    assert_eq!(
+        run_store::runs::head(&store, &run).await.unwrap(),
+        Some(head(last, false))
+    );
+    assert_eq!(
+        run_store::runs::read(&store, &run, 0, u32::MAX)
+            .await
+            .unwrap(),
+        all
+    );
+    assert_eq!(
+        run_store::runs::read(&store, &run, 100, 7).await.unwrap(),
+        all[100..107]
+    );
+    assert_eq!(
+        run_store::runs::read(&store, &run, last, 10).await.unwrap(),
+        []
+    );
+    assert_eq!(
+        run_store::runs::read(&store, &run, u64::MAX, 10)
+            .await
+            .unwrap(),
+        []
+    );
 }
 
 #[rstest]
@@ -56,11 +84,19 @@ async fn bodies_may_hold_any_text_of_any_size(#[values(Sqlite, Postgres)] engine
             body: body.into(),
         })
         .collect();
-    store.append(&run, fence, &stored, false).await.unwrap();
+    run_store::runs::append(&store, &run, fence, &stored, false)
+        .await
+        .unwrap();
     // The fourth event is so large that a read ends with it.
     let (first, rest) = stored.split_at(4);
-    assert_eq!(store.read(&run, 0, 10).await.unwrap(), first);
-    assert_eq!(store.read(&run, 4, 10).await.unwrap(), rest);
+    assert_eq!(
+        run_store::runs::read(&store, &run, 0, 10).await.unwrap(),
+        first
+    );
+    assert_eq!(
+        run_store::runs::read(&store, &run, 4, 10).await.unwrap(),
+        rest
+    );
 }
 
 #[rstest]
@@ -77,13 +113,20 @@ async fn an_append_that_does_not_continue_the_log_is_refused(
     open!(engine => _database, store);
     let (run, fence) = claimed(&store, "run_1").await;
     let before = events(&run, 1, 3);
-    store.append(&run, fence, &before, false).await.unwrap();
-    let refused = store
-        .append(&run, fence, &events(&run, first, count), true)
-        .await;
+    run_store::runs::append(&store, &run, fence, &before, false)
+        .await
+        .unwrap();
+    let refused =
+        run_store::runs::append(&store, &run, fence, &events(&run, first, count), true).await;
     assert!(matches!(refused, Err(StoreError::Fenced)), "{refused:?}");
-    assert_eq!(store.head(&run).await.unwrap(), Some(head(3, false)));
-    assert_eq!(store.read(&run, 0, 10).await.unwrap(), before);
+    assert_eq!(
+        run_store::runs::head(&store, &run).await.unwrap(),
+        Some(head(3, false))
+    );
+    assert_eq!(
+        run_store::runs::read(&store, &run, 0, 10).await.unwrap(),
+        before
+    );
 }
 
 #[rstest]
@@ -106,12 +149,15 @@ async fn a_batch_out_of_order_is_refused(
             body: "{}".into(),
         })
         .collect();
-    let refused = store.append(&run, fence, &batch, false).await;
+    let refused = run_store::runs::append(&store, &run, fence, &batch, false).await;
     assert!(
         matches!(refused, Err(StoreError::Inconsistent { .. })),
         "{refused:?}"
     );
-    assert_eq!(store.head(&run).await.unwrap(), Some(head(0, false)));
+    assert_eq!(
+        run_store::runs::head(&store, &run).await.unwrap(),
+        Some(head(0, false))
+    );
 }
 
 #[rstest]
@@ -119,22 +165,32 @@ async fn a_batch_out_of_order_is_refused(
 async fn nothing_follows_the_terminal_event(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let (run, fence) = claimed(&store, "run_1").await;
-    let no_end = store.append(&run, fence, &[], true).await;
+    let no_end = run_store::runs::append(&store, &run, fence, &[], true).await;
     assert!(
         matches!(no_end, Err(StoreError::Inconsistent { .. })),
         "an end needs its event"
     );
-    store.append(&run, fence, &[], false).await.unwrap();
-    store
-        .append(&run, fence, &events(&run, 1, 2), true)
+    run_store::runs::append(&store, &run, fence, &[], false)
         .await
         .unwrap();
-    assert_eq!(store.head(&run).await.unwrap(), Some(head(2, true)));
-    let refused = store.append(&run, fence, &events(&run, 3, 1), false).await;
+    run_store::runs::append(&store, &run, fence, &events(&run, 1, 2), true)
+        .await
+        .unwrap();
+    assert_eq!(
+        run_store::runs::head(&store, &run).await.unwrap(),
+        Some(head(2, true))
+    );
+    let refused = run_store::runs::append(&store, &run, fence, &events(&run, 3, 1), false).await;
     assert!(matches!(refused, Err(StoreError::Fenced)));
-    assert_eq!(store.read(&run, 0, 10).await.unwrap().len(), 2);
+    assert_eq!(
+        run_store::runs::read(&store, &run, 0, 10)
+            .await
+            .unwrap()
+            .len(),
+        2
+    );
     database.pass(1_000_000).await;
-    let claim = store.claim("other", Claimable::All, super::TTL).await;
+    let claim = run_store::queue::claim(&store, "other", Claimable::All, super::TTL).await;
     assert!(claim.unwrap().is_none(), "an ended run is not queued");
 }
 
@@ -143,13 +199,11 @@ async fn nothing_follows_the_terminal_event(#[values(Sqlite, Postgres)] engine: 
 async fn an_old_fence_writes_nothing(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let (run, old) = claimed(&store, "run_1").await;
-    store
-        .append(&run, old, &events(&run, 1, 2), false)
+    run_store::runs::append(&store, &run, old, &events(&run, 1, 2), false)
         .await
         .unwrap();
     database.pass(1_000).await;
-    let claim = store
-        .claim("other", Claimable::All, super::TTL)
+    let claim = run_store::queue::claim(&store, "other", Claimable::All, super::TTL)
         .await
         .unwrap();
     let claim = claim.unwrap();
@@ -157,13 +211,22 @@ async fn an_old_fence_writes_nothing(#[values(Sqlite, Postgres)] engine: Engine)
     assert_eq!(claim.head, head(2, false));
 
     for fence in [old, Fence(claim.fence.0 + 1), Fence(0)] {
-        let refused = store.append(&run, fence, &events(&run, 3, 300), true).await;
+        let refused =
+            run_store::runs::append(&store, &run, fence, &events(&run, 3, 300), true).await;
         assert!(matches!(refused, Err(StoreError::Fenced)), "{refused:?}");
     }
-    assert_eq!(store.head(&run).await.unwrap(), Some(head(2, false)));
-    assert_eq!(store.read(&run, 2, 10).await.unwrap(), []);
+    assert_eq!(
+        run_store::runs::head(&store, &run).await.unwrap(),
+        Some(head(2, false))
+    );
+    assert_eq!(
+        run_store::runs::read(&store, &run, 2, 10).await.unwrap(),
+        []
+    );
     let new = events(&run, 3, 1);
-    store.append(&run, claim.fence, &new, false).await.unwrap();
+    run_store::runs::append(&store, &run, claim.fence, &new, false)
+        .await
+        .unwrap();
 }
 
 #[rstest]
@@ -171,12 +234,18 @@ async fn an_old_fence_writes_nothing(#[values(Sqlite, Postgres)] engine: Engine)
 async fn an_unknown_run_has_no_log(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let run = RunId::from("run_unknown");
-    assert_eq!(store.head(&run).await.unwrap(), None);
-    assert_eq!(store.read(&run, 0, 10).await.unwrap(), []);
-    assert_eq!(store.sequence_of(&run, "evt_1").await.unwrap(), None);
-    let refused = store
-        .append(&run, Fence(1), &events(&run, 1, 1), false)
-        .await;
+    assert_eq!(run_store::runs::head(&store, &run).await.unwrap(), None);
+    assert_eq!(
+        run_store::runs::read(&store, &run, 0, 10).await.unwrap(),
+        []
+    );
+    assert_eq!(
+        run_store::runs::sequence_of(&store, &run, "evt_1")
+            .await
+            .unwrap(),
+        None
+    );
+    let refused = run_store::runs::append(&store, &run, Fence(1), &events(&run, 1, 1), false).await;
     assert!(matches!(refused, Err(StoreError::Fenced)));
 }
 
@@ -185,21 +254,29 @@ async fn an_unknown_run_has_no_log(#[values(Sqlite, Postgres)] engine: Engine) {
 async fn an_event_id_is_found_in_its_own_run_only(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let (one, fence) = claimed(&store, "run_1").await;
-    store
-        .append(&one, fence, &events(&one, 1, 50), false)
+    run_store::runs::append(&store, &one, fence, &events(&one, 1, 50), false)
         .await
         .unwrap();
     let (two, fence) = claimed(&store, "run_2").await;
-    store
-        .append(&two, fence, &events(&two, 1, 5), false)
+    run_store::runs::append(&store, &two, fence, &events(&two, 1, 5), false)
         .await
         .unwrap();
 
     // Every id occurs twice: in its own event, and as the cause of the next.
     for sequence in [1, 7, 50] {
         let id = format!("evt_run_1_{sequence}");
-        assert_eq!(store.sequence_of(&one, &id).await.unwrap(), Some(sequence));
-        assert_eq!(store.sequence_of(&two, &id).await.unwrap(), None);
+        assert_eq!(
+            run_store::runs::sequence_of(&store, &one, &id)
+                .await
+                .unwrap(),
+            Some(sequence)
+        );
+        assert_eq!(
+            run_store::runs::sequence_of(&store, &two, &id)
+                .await
+                .unwrap(),
+            None
+        );
     }
     for id in [
         "",
@@ -213,7 +290,13 @@ async fn an_event_id_is_found_in_its_own_run_only(#[values(Sqlite, Postgres)] en
         "_",
         &format!("{}_1", "e".repeat(127)),
     ] {
-        assert_eq!(store.sequence_of(&one, id).await.unwrap(), None, "{id}");
+        assert_eq!(
+            run_store::runs::sequence_of(&store, &one, id)
+                .await
+                .unwrap(),
+            None,
+            "{id}"
+        );
     }
 }
 
@@ -224,7 +307,9 @@ async fn a_copied_event_is_found_by_the_id_it_kept(#[values(Sqlite, Postgres)] e
     open!(engine => _database, store);
     let (source, fence) = claimed(&store, "run_1").await;
     let log = events(&source, 1, 20);
-    store.append(&source, fence, &log, true).await.unwrap();
+    run_store::runs::append(&store, &source, fence, &log, true)
+        .await
+        .unwrap();
     let (copy, fence) = claimed(&store, "run_2").await;
     let moved = log[10..]
         .iter()
@@ -234,11 +319,15 @@ async fn a_copied_event_is_found_by_the_id_it_kept(#[values(Sqlite, Postgres)] e
             ..event.clone()
         });
     let copied: Vec<StoredEvent> = log[..5].iter().cloned().chain(moved).collect();
-    store.append(&copy, fence, &copied, false).await.unwrap();
+    run_store::runs::append(&store, &copy, fence, &copied, false)
+        .await
+        .unwrap();
     let own = events(&copy, 16, 5);
-    store.append(&copy, fence, &own, true).await.unwrap();
+    run_store::runs::append(&store, &copy, fence, &own, true)
+        .await
+        .unwrap();
 
-    let found = async |run, id: &str| store.sequence_of(run, id).await.unwrap();
+    let found = async |run, id: &str| run_store::runs::sequence_of(&store, run, id).await.unwrap();
     assert_eq!(found(&copy, "evt_run_1_3").await, Some(3));
     assert_eq!(found(&copy, "evt_run_1_8").await, None, "not copied");
     assert_eq!(found(&copy, "evt_run_1_11").await, Some(6));
@@ -259,10 +348,14 @@ async fn an_event_that_cannot_be_read_does_not_fail_a_search(
         .zip(1..)
         .map(|(event, sequence)| StoredEvent { sequence, ..event })
         .collect();
-    store.append(&copy, fence, &log, true).await.unwrap();
+    run_store::runs::append(&store, &copy, fence, &log, true)
+        .await
+        .unwrap();
     let damage = "UPDATE event SET body = 'evt_run_1_13' WHERE sequence = 1";
     database.execute(damage.to_owned()).await;
-    let found = store.sequence_of(&copy, "evt_run_1_13").await.unwrap();
+    let found = run_store::runs::sequence_of(&store, &copy, "evt_run_1_13")
+        .await
+        .unwrap();
     assert_eq!(found, Some(3));
 }
 
@@ -272,14 +365,15 @@ async fn an_event_that_cannot_be_read_does_not_fail_a_search(
 async fn an_event_is_found_without_looking_at_others(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let (run, fence) = claimed(&store, "run_1").await;
-    store
-        .append(&run, fence, &events(&run, 1, 50), false)
+    run_store::runs::append(&store, &run, fence, &events(&run, 1, 50), false)
         .await
         .unwrap();
     // A search would find the other event with this id first.
     let decoy = "UPDATE event SET body = (SELECT e.body FROM event e WHERE e.sequence = 49) WHERE sequence = 48";
     database.execute(decoy.to_owned()).await;
-    let found = store.sequence_of(&run, "evt_run_1_49").await.unwrap();
+    let found = run_store::runs::sequence_of(&store, &run, "evt_run_1_49")
+        .await
+        .unwrap();
     assert_eq!(found, Some(49));
 }
 
@@ -291,28 +385,41 @@ async fn a_run_is_created_once_and_seen_by_its_tenant_only(
     open!(engine => _database, store);
     let (acme, globex) = (tenant("acme"), tenant("globex"));
     let first = record("run_1", "acme", 3);
-    store.create(&first, None).await.unwrap();
-    let again = store.create(&record("run_1", "globex", 1), None).await;
+    run_store::runs::create(&store, &first, None).await.unwrap();
+    let again = run_store::runs::create(&store, &record("run_1", "globex", 1), None).await;
     assert!(matches!(again, Err(StoreError::Exists(_))));
     let second = record("run_2", "acme", 20_000);
-    store.create(&second, None).await.unwrap();
+    run_store::runs::create(&store, &second, None)
+        .await
+        .unwrap();
 
     let id = RunId::from("run_2");
-    assert_eq!(store.run(&acme, &id).await.unwrap(), Some(second));
+    assert_eq!(
+        run_store::runs::run(&store, &acme, &id).await.unwrap(),
+        Some(second)
+    );
     let id = RunId::from("run_1");
-    assert_eq!(store.run(&acme, &id).await.unwrap(), Some(first));
-    assert_eq!(store.run(&globex, &id).await.unwrap(), None);
+    assert_eq!(
+        run_store::runs::run(&store, &acme, &id).await.unwrap(),
+        Some(first)
+    );
+    assert_eq!(
+        run_store::runs::run(&store, &globex, &id).await.unwrap(),
+        None
+    );
 }
 
 /// A started eval run of this version, ended if `ends`.
 async fn evaluated(store: &Database, id: &str, owner: &str, version: &str, ends: bool) {
     let mut run = record(id, owner, 1);
     run.spec.eval_mut().unwrap().agent_version = version.to_owned();
-    store.create(&run, None).await.unwrap();
-    let claim = store.claim_run(&run.tenant, &run.run_id, "worker", TTL);
+    run_store::runs::create(store, &run, None).await.unwrap();
+    let claim = run_store::queue::claim_run(store, &run.tenant, &run.run_id, "worker", TTL);
     let fence = claim.await.unwrap().unwrap().fence;
     let log = events(&run.run_id, 1, 1);
-    store.append(&run.run_id, fence, &log, ends).await.unwrap();
+    run_store::runs::append(store, &run.run_id, fence, &log, ends)
+        .await
+        .unwrap();
 }
 
 #[rstest]
@@ -324,7 +431,9 @@ async fn the_newest_eval_of_a_version_is_found_among_any_number_of_runs(
     let acme = tenant("acme");
     let agent = AgentId::from("pack.agent");
     let newest = async |store: &Database, version: &str| {
-        let found = store.newest_eval(&acme, &agent, version).await.unwrap();
+        let found = run_store::runs::newest_eval(store, &acme, &agent, version)
+            .await
+            .unwrap();
         found.map(|run| run.to_string())
     };
     assert_eq!(newest(&*store, "1.0.0").await, None);
@@ -336,7 +445,7 @@ async fn the_newest_eval_of_a_version_is_found_among_any_number_of_runs(
     for n in 0..150 {
         let mut other = record(&format!("run_other_{n}"), "acme", 1);
         other.spec.work = Work::Journal;
-        store.create(&other, None).await.unwrap();
+        run_store::runs::create(&store, &other, None).await.unwrap();
     }
     assert_eq!(newest(&*store, "1.0.0").await.as_deref(), Some("run_new"));
     assert_eq!(newest(&*store, "1.1.0").await.as_deref(), Some("run_next"));
@@ -352,11 +461,13 @@ fn oasis(profile: &str) -> serde_json::Value {
 async fn assessed(store: &Database, id: &str, owner: &str, profile: &str, ends: bool) {
     let mut run = record(id, owner, 1);
     run.spec.eval_mut().unwrap().extensions = Extensions::of("oasis", &oasis(profile)).unwrap();
-    store.create(&run, None).await.unwrap();
-    let claim = store.claim_run(&run.tenant, &run.run_id, "worker", TTL);
+    run_store::runs::create(store, &run, None).await.unwrap();
+    let claim = run_store::queue::claim_run(store, &run.tenant, &run.run_id, "worker", TTL);
     let fence = claim.await.unwrap().unwrap().fence;
     let log = events(&run.run_id, 1, 1);
-    store.append(&run.run_id, fence, &log, ends).await.unwrap();
+    run_store::runs::append(store, &run.run_id, fence, &log, ends)
+        .await
+        .unwrap();
 }
 
 /// An ended replay of an OASIS evaluation of version 1.0.0.
@@ -365,11 +476,13 @@ async fn replayed(store: &Database, id: &str, source: &str, owner: &str, profile
     run.spec.eval_mut().unwrap().extensions = Extensions::of("oasis", &oasis(profile)).unwrap();
     let fork = json!({"sourceRunId": source, "fromSeq": 0, "mode": "replay", "history": 1, "origin": source, "forkedBy": "key_1"});
     run.fork = Some(serde_json::from_value(fork).unwrap());
-    store.create(&run, None).await.unwrap();
-    let claim = store.claim_run(&run.tenant, &run.run_id, "worker", TTL);
+    run_store::runs::create(store, &run, None).await.unwrap();
+    let claim = run_store::queue::claim_run(store, &run.tenant, &run.run_id, "worker", TTL);
     let fence = claim.await.unwrap().unwrap().fence;
     let log = events(&run.run_id, 1, 1);
-    store.append(&run.run_id, fence, &log, true).await.unwrap();
+    run_store::runs::append(store, &run.run_id, fence, &log, true)
+        .await
+        .unwrap();
 }
 
 #[rstest]
@@ -380,7 +493,7 @@ async fn the_newest_oasis_evaluation_of_a_version_is_found_by_its_profile(
     open!(engine => _database, store);
     let (acme, agent) = (tenant("acme"), AgentId::from("pack.agent"));
     let newest = async |version: &str, profile: &str| {
-        let found = store.newest_oasis(&acme, &agent, version, profile).await;
+        let found = run_store::runs::newest_oasis(&store, &acme, &agent, version, profile).await;
         found.unwrap().map(|run| run.to_string())
     };
     assert_eq!(newest("1.0.0", "desk").await, None);
@@ -396,7 +509,9 @@ async fn the_newest_oasis_evaluation_of_a_version_is_found_by_its_profile(
     assert_eq!(newest("1.1.0", "desk").await, None);
     assert_eq!(newest("1.0.0", "DESK").await, None);
     // It counts as an eval of the version like any other.
-    let evals = store.newest_eval(&acme, &agent, "1.0.0").await.unwrap();
+    let evals = run_store::runs::newest_eval(&store, &acme, &agent, "1.0.0")
+        .await
+        .unwrap();
     assert_eq!(evals.unwrap().as_str(), "run_plain");
 }
 
@@ -417,8 +532,14 @@ async fn readers_see_whole_batches_while_they_are_written(
             readers.push(tokio::spawn(async move {
                 let mut seen = 0;
                 while seen < BATCH * BATCHES {
-                    let reach = store.head(&run).await.unwrap().unwrap().sequence;
-                    let read = store.read(&run, seen, u32::MAX).await.unwrap();
+                    let reach = run_store::runs::head(&store, &run)
+                        .await
+                        .unwrap()
+                        .unwrap()
+                        .sequence;
+                    let read = run_store::runs::read(&store, &run, seen, u32::MAX)
+                        .await
+                        .unwrap();
                     for event in &read {
                         seen += 1;
                         assert_eq!(event.sequence, seen, "in order, no gap");
@@ -431,7 +552,9 @@ async fn readers_see_whole_batches_while_they_are_written(
     }
     for batch in 0..BATCHES {
         let batch = events(&run, batch * BATCH + 1, BATCH);
-        store.append(&run, fence, &batch, false).await.unwrap();
+        run_store::runs::append(&store, &run, fence, &batch, false)
+            .await
+            .unwrap();
     }
     for reader in readers {
         reader.await.unwrap();
@@ -454,13 +577,23 @@ async fn a_read_ends_when_its_documents_come_to_a_few_megabytes(
             body: body.into(),
             ..event
         };
-        store.append(&run, fence, &[event], false).await.unwrap();
+        run_store::runs::append(&store, &run, fence, &[event], false)
+            .await
+            .unwrap();
     }
     for (after, last) in [(0, 3), (1, 3), (2, 6), (3, 6), (5, 6), (6, 7)] {
-        let read = store.read(&run, after, 100).await.unwrap();
+        let read = run_store::runs::read(&store, &run, after, 100)
+            .await
+            .unwrap();
         let sequences: Vec<u64> = read.iter().map(|event| event.sequence).collect();
         assert_eq!(sequences, (after + 1..=last).collect::<Vec<_>>());
         assert_eq!(reaches_end(&read, 100), last == 7);
-        assert_eq!(store.read(&run, after, 1).await.unwrap().len(), 1);
+        assert_eq!(
+            run_store::runs::read(&store, &run, after, 1)
+                .await
+                .unwrap()
+                .len(),
+            1
+        );
     }
 }

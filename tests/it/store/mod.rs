@@ -39,6 +39,7 @@ use touchstone::host::ports::run_log::{Head, StoredEvent};
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
 use touchstone::runs::ports::queue::Claimable;
+use touchstone::runs::store as run_store;
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_openwop::suite::{EvalMode, ModelClass};
@@ -352,9 +353,10 @@ pub fn head(sequence: u64, ended: bool) -> Head {
 
 /// Creates a run and claims it.
 pub async fn claimed(store: &Database, id: &str) -> (RunId, Fence) {
-    store.create(&record(id, "acme", 1), None).await.unwrap();
-    let claim = store
-        .claim("worker", Claimable::All, TTL)
+    run_store::runs::create(store, &record(id, "acme", 1), None)
+        .await
+        .unwrap();
+    let claim = run_store::queue::claim(store, "worker", Claimable::All, TTL)
         .await
         .unwrap()
         .unwrap();

@@ -12,12 +12,16 @@ use touchstone::host::ports::idempotency::{
     IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
 use touchstone::host::store::database::Database;
+use touchstone::ratings::store as rating_store;
 use touchstone::runs::ports::queue::{Claim, Claimable};
+use touchstone::runs::store as run_store;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 async fn claim(store: &Database) -> Option<Claim> {
-    store.claim("worker", Claimable::All, TTL).await.unwrap()
+    run_store::queue::claim(store, "worker", Claimable::All, TTL)
+        .await
+        .unwrap()
 }
 
 fn request() -> IdempotencyClaim {
@@ -130,7 +134,9 @@ async fn a_key_of_a_dead_process_is_free_at_once() {
         body: "{}".into(),
     };
     let run = record("run_1", "acme", 1);
-    store.create(&run, Some(&answer)).await.unwrap();
+    run_store::runs::create(&store, &run, Some(&answer))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -138,22 +144,26 @@ async fn a_webhook_of_a_dead_process_is_served_by_the_next_one() {
     open!(Sqlite => database, store);
     let dead = database.open().await;
     assert!(
-        store
-            .add_webhook(&webhook("wh_1", "acme"), 9)
+        run_store::webhooks::add_webhook(&store, &webhook("wh_1", "acme"), 9)
             .await
             .unwrap()
     );
     let (run, fence) = claimed(&store, "run_1").await;
-    store
-        .append(&run, fence, &events(&run, 1, 2), false)
+    run_store::runs::append(&store, &run, fence, &events(&run, 1, 2), false)
         .await
         .unwrap();
-    let lost = dead.claim_webhook("dispatcher", HOUR).await.unwrap();
+    let lost = run_store::webhooks::claim_webhook(&dead, "dispatcher", HOUR)
+        .await
+        .unwrap();
     let lost = lost.unwrap();
-    let waiting = store.claim_webhook("dispatcher", HOUR).await.unwrap();
+    let waiting = run_store::webhooks::claim_webhook(&store, "dispatcher", HOUR)
+        .await
+        .unwrap();
     assert!(waiting.is_none(), "a live process holds it");
     drop(dead);
-    let next = store.claim_webhook("dispatcher", HOUR).await.unwrap();
+    let next = run_store::webhooks::claim_webhook(&store, "dispatcher", HOUR)
+        .await
+        .unwrap();
     assert!(next.unwrap().fence > lost.fence);
 }
 
@@ -166,16 +176,34 @@ async fn a_job_and_a_calibration_of_a_dead_process_are_free_at_once() {
         attempt("calibration_1", &found),
         attempt("calibration_2", &found),
     );
-    assert!(dead.begin_job("job", "a", at(0), HOUR).await.unwrap());
-    dead.begin_attempt(&ours, &lost, HOUR, None).await.unwrap();
-    assert!(!store.begin_job("job", "b", at(0), HOUR).await.unwrap());
-    let refused = store.begin_attempt(&ours, &next, HOUR, None).await;
+    assert!(
+        rating_store::upkeep::begin_job(&dead, "job", "a", at(0), HOUR)
+            .await
+            .unwrap()
+    );
+    run_store::calibrations::begin_attempt(&dead, &ours, &lost, HOUR, None)
+        .await
+        .unwrap();
+    assert!(
+        !rating_store::upkeep::begin_job(&store, "job", "b", at(0), HOUR)
+            .await
+            .unwrap()
+    );
+    let refused = run_store::calibrations::begin_attempt(&store, &ours, &next, HOUR, None).await;
     assert!(refused.is_err(), "a live process holds it");
     drop(dead);
-    store.begin_attempt(&ours, &next, HOUR, None).await.unwrap();
-    let shown = store.attempt(&ours, "calibration_1").await.unwrap();
+    run_store::calibrations::begin_attempt(&store, &ours, &next, HOUR, None)
+        .await
+        .unwrap();
+    let shown = run_store::calibrations::attempt(&store, &ours, "calibration_1")
+        .await
+        .unwrap();
     assert!(!shown.unwrap().held);
-    assert!(store.begin_job("job", "b", at(0), HOUR).await.unwrap());
+    assert!(
+        rating_store::upkeep::begin_job(&store, "job", "b", at(0), HOUR)
+            .await
+            .unwrap()
+    );
 }
 
 /// The lease clock starts with the machine, decades after the wall clock's epoch.
@@ -184,21 +212,22 @@ async fn no_lease_is_measured_by_the_wall_clock() {
     open!(Sqlite => database, store);
     let wall_clock = Timestamp::now().as_microsecond();
     assert!(
-        store
-            .add_webhook(&webhook("wh_1", "acme"), 9)
+        run_store::webhooks::add_webhook(&store, &webhook("wh_1", "acme"), 9)
             .await
             .unwrap()
     );
     let (run, fence) = claimed(&store, "run_1").await;
-    store
-        .append(&run, fence, &events(&run, 1, 2), false)
+    run_store::runs::append(&store, &run, fence, &events(&run, 1, 2), false)
         .await
         .unwrap();
-    store.claim_webhook("dispatcher", TTL).await.unwrap();
-    store.begin_job("job", "a", at(0), TTL).await.unwrap();
+    run_store::webhooks::claim_webhook(&store, "dispatcher", TTL)
+        .await
+        .unwrap();
+    rating_store::upkeep::begin_job(&store, "job", "a", at(0), TTL)
+        .await
+        .unwrap();
     let held = attempt("calibration_1", &calibration("sha256-a", 0.9));
-    store
-        .begin_attempt(&tenant("acme"), &held, TTL, None)
+    run_store::calibrations::begin_attempt(&store, &tenant("acme"), &held, TTL, None)
         .await
         .unwrap();
     store

@@ -14,6 +14,7 @@ use touchstone::host::store::database::Database;
 use touchstone::host::system::SystemClock;
 use touchstone::runs::ports::pauses::PauseRequest;
 use touchstone::runs::ports::queue::{CancelRequest, Claimable, Wait};
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::events::DrainPolicy;
 use touchstone_runs::rules::run::record::Work;
@@ -21,7 +22,7 @@ use touchstone_runs::rules::run::record::Work;
 use super::{Engine, Engine::*, TOO_LONG, TTL, TestStore, claimed, events, open, record, tenant};
 
 async fn claim(store: &Database) -> Option<String> {
-    let claim = store.claim("worker", Claimable::All, TTL).await;
+    let claim = run_store::queue::claim(store, "worker", Claimable::All, TTL).await;
     claim.unwrap().map(|claim| claim.run.run_id.to_string())
 }
 
@@ -34,9 +35,7 @@ async fn resume(
 ) -> Result<(), StoreError> {
     let record = record(run.as_str(), "acme", 1);
     let event = events(run, sequence, 1);
-    store
-        .append_with(&record, fence, &event, false, &Beside::Resumed)
-        .await
+    run_store::runs::append_with(store, &record, fence, &event, false, &Beside::Resumed).await
 }
 
 fn until(until: Option<Timestamp>) -> Wait {
@@ -52,12 +51,14 @@ async fn a_parked_run_is_left_alone_until_its_time(#[values(Sqlite, Postgres)] e
     open!(engine => database, store);
     let (run, fence) = claimed(&store, "run_1").await;
     let at = SystemClock.now() + Duration::from_secs(100);
-    store.park(&run, fence, until(Some(at))).await.unwrap();
+    run_store::queue::park(&store, &run, fence, until(Some(at)))
+        .await
+        .unwrap();
     database.pass(70).await;
     assert_eq!(claim(&store).await, None);
     database.pass(30).await;
     assert_eq!(claim(&store).await.as_deref(), Some("run_1"));
-    let stale = store.park(&run, fence, until(None)).await;
+    let stale = run_store::queue::park(&store, &run, fence, until(None)).await;
     assert!(matches!(stale, Err(StoreError::Fenced)));
 }
 
@@ -74,13 +75,25 @@ async fn a_run_that_waits_for_an_answer_is_cancelled_at_once(
         reason: None,
     };
     if asked_before {
-        assert!(store.request_cancel(&run, &request).await.unwrap());
-        store.park(&run, fence, until(None)).await.unwrap();
+        assert!(
+            run_store::queue::request_cancel(&store, &run, &request)
+                .await
+                .unwrap()
+        );
+        run_store::queue::park(&store, &run, fence, until(None))
+            .await
+            .unwrap();
     } else {
-        store.park(&run, fence, until(None)).await.unwrap();
+        run_store::queue::park(&store, &run, fence, until(None))
+            .await
+            .unwrap();
         database.pass(1_000_000_000).await;
         assert_eq!(claim(&store).await, None);
-        assert!(store.request_cancel(&run, &request).await.unwrap());
+        assert!(
+            run_store::queue::request_cancel(&store, &run, &request)
+                .await
+                .unwrap()
+        );
     }
     assert_eq!(claim(&store).await.as_deref(), Some("run_1"));
 }
@@ -92,11 +105,13 @@ async fn a_run_is_claimed_by_id_unless_it_is_leased(#[values(Sqlite, Postgres)] 
     let (run, fence) = claimed(&store, "run_1").await;
     let (acme, other) = (tenant("acme"), tenant("other"));
     let claim = async |tenant| {
-        let claim = store.claim_run(tenant, &run, "service", TTL);
+        let claim = run_store::queue::claim_run(&store, tenant, &run, "service", TTL);
         claim.await.unwrap()
     };
     assert!(claim(&acme).await.is_none(), "a worker has the lease");
-    store.park(&run, fence, until(None)).await.unwrap();
+    run_store::queue::park(&store, &run, fence, until(None))
+        .await
+        .unwrap();
     assert!(
         claim(&other).await.is_none(),
         "it belongs to another tenant"
@@ -104,9 +119,11 @@ async fn a_run_is_claimed_by_id_unless_it_is_leased(#[values(Sqlite, Postgres)] 
     let taken = claim(&acme).await.unwrap();
     assert!(taken.fence > fence);
     let end = events(&run, 1, 1);
-    let stale = store.append(&run, fence, &end, false).await;
+    let stale = run_store::runs::append(&store, &run, fence, &end, false).await;
     assert!(matches!(stale, Err(StoreError::Fenced)));
-    store.append(&run, taken.fence, &end, true).await.unwrap();
+    run_store::runs::append(&store, &run, taken.fence, &end, true)
+        .await
+        .unwrap();
     database.pass(1_000).await;
     assert!(claim(&acme).await.is_none(), "it has ended");
 }
@@ -117,17 +134,18 @@ async fn a_journal_is_never_claimed(#[values(Sqlite, Postgres)] engine: Engine) 
     open!(engine => database, store);
     let mut journal = record("run_1", "acme", 1);
     journal.spec.work = Work::Journal;
-    store.create(&journal, None).await.unwrap();
+    run_store::runs::create(&store, &journal, None)
+        .await
+        .unwrap();
     database.pass(1_000_000_000).await;
     assert_eq!(claim(&store).await, None);
-    let taken = store
-        .claim_run(&tenant("acme"), &journal.run_id, "service", TTL)
-        .await
-        .unwrap()
-        .unwrap();
+    let taken =
+        run_store::queue::claim_run(&store, &tenant("acme"), &journal.run_id, "service", TTL)
+            .await
+            .unwrap()
+            .unwrap();
     assert_eq!(*taken.run, journal);
-    store
-        .park(&journal.run_id, taken.fence, until(None))
+    run_store::queue::park(&store, &journal.run_id, taken.fence, until(None))
         .await
         .unwrap();
     database.pass(1_000_000_000).await;
@@ -149,28 +167,57 @@ async fn a_pause_reaches_a_run_however_it_waits(
         requested_at: super::at(0),
     };
     if asked_before {
-        assert!(store.request_pause(&run, &request).await.unwrap());
-        store.park(&run, fence, until(None)).await.unwrap();
+        assert!(
+            run_store::pauses::request_pause(&store, &run, &request)
+                .await
+                .unwrap()
+        );
+        run_store::queue::park(&store, &run, fence, until(None))
+            .await
+            .unwrap();
     } else {
-        store.park(&run, fence, until(None)).await.unwrap();
-        assert!(store.request_pause(&run, &request).await.unwrap());
+        run_store::queue::park(&store, &run, fence, until(None))
+            .await
+            .unwrap();
+        assert!(
+            run_store::pauses::request_pause(&store, &run, &request)
+                .await
+                .unwrap()
+        );
     }
-    assert!(!store.request_pause(&run, &request).await.unwrap(), "once");
-    let taken = store.claim("worker", Claimable::All, TTL).await;
+    assert!(
+        !run_store::pauses::request_pause(&store, &run, &request)
+            .await
+            .unwrap(),
+        "once"
+    );
+    let taken = run_store::queue::claim(&store, "worker", Claimable::All, TTL).await;
     let taken = taken.unwrap().unwrap();
-    assert_eq!(store.pause_requested(&run).await.unwrap(), Some(request));
+    assert_eq!(
+        run_store::pauses::pause_requested(&store, &run)
+            .await
+            .unwrap(),
+        Some(request)
+    );
     // A known pause does not wake the run again.
     let paused = Wait {
         until: None,
         pause_known: true,
     };
-    store.park(&run, taken.fence, paused).await.unwrap();
+    run_store::queue::park(&store, &run, taken.fence, paused)
+        .await
+        .unwrap();
     assert_eq!(claim(&store).await, None);
-    let resuming = store.claim_run(&tenant("acme"), &run, "service", TTL).await;
+    let resuming = run_store::queue::claim_run(&store, &tenant("acme"), &run, "service", TTL).await;
     resume(&store, &run, resuming.unwrap().unwrap().fence, 1)
         .await
         .unwrap();
-    assert_eq!(store.pause_requested(&run).await.unwrap(), None);
+    assert_eq!(
+        run_store::pauses::pause_requested(&store, &run)
+            .await
+            .unwrap(),
+        None
+    );
 }
 
 #[rstest]
@@ -185,27 +232,82 @@ async fn a_pause_is_taken_or_withdrawn_but_never_both(#[values(Sqlite, Postgres)
         requested_at: super::at(0),
     };
     assert!(
-        !store.withdraw_pause(&run).await.unwrap(),
+        !run_store::pauses::withdraw_pause(&store, &run)
+            .await
+            .unwrap(),
         "no pause is pending"
     );
-    assert_eq!(store.take_pause(&run, fence).await.unwrap(), None);
+    assert_eq!(
+        run_store::pauses::take_pause(&store, &run, fence)
+            .await
+            .unwrap(),
+        None
+    );
 
-    assert!(store.request_pause(&run, &request).await.unwrap());
-    assert!(store.withdraw_pause(&run).await.unwrap());
-    assert_eq!(store.take_pause(&run, fence).await.unwrap(), None);
-    assert_eq!(store.pause_requested(&run).await.unwrap(), None);
+    assert!(
+        run_store::pauses::request_pause(&store, &run, &request)
+            .await
+            .unwrap()
+    );
+    assert!(
+        run_store::pauses::withdraw_pause(&store, &run)
+            .await
+            .unwrap()
+    );
+    assert_eq!(
+        run_store::pauses::take_pause(&store, &run, fence)
+            .await
+            .unwrap(),
+        None
+    );
+    assert_eq!(
+        run_store::pauses::pause_requested(&store, &run)
+            .await
+            .unwrap(),
+        None
+    );
 
-    assert!(store.request_pause(&run, &request).await.unwrap());
+    assert!(
+        run_store::pauses::request_pause(&store, &run, &request)
+            .await
+            .unwrap()
+    );
     let stale = Fence(fence.0 - 1);
-    assert_eq!(store.take_pause(&run, stale).await.unwrap(), None);
-    let taken = store.take_pause(&run, fence).await.unwrap();
+    assert_eq!(
+        run_store::pauses::take_pause(&store, &run, stale)
+            .await
+            .unwrap(),
+        None
+    );
+    let taken = run_store::pauses::take_pause(&store, &run, fence)
+        .await
+        .unwrap();
     assert_eq!(taken.as_ref(), Some(&request));
-    assert!(!store.withdraw_pause(&run).await.unwrap(), "it was taken");
-    assert_eq!(store.pause_requested(&run).await.unwrap(), taken);
+    assert!(
+        !run_store::pauses::withdraw_pause(&store, &run)
+            .await
+            .unwrap(),
+        "it was taken"
+    );
+    assert_eq!(
+        run_store::pauses::pause_requested(&store, &run)
+            .await
+            .unwrap(),
+        taken
+    );
 
     resume(&store, &run, fence, 1).await.unwrap();
-    assert!(store.request_pause(&run, &request).await.unwrap());
-    assert!(store.withdraw_pause(&run).await.unwrap(), "a new one");
+    assert!(
+        run_store::pauses::request_pause(&store, &run, &request)
+            .await
+            .unwrap()
+    );
+    assert!(
+        run_store::pauses::withdraw_pause(&store, &run)
+            .await
+            .unwrap(),
+        "a new one"
+    );
 }
 
 #[rstest]
@@ -219,21 +321,39 @@ async fn a_late_resume_does_not_end_a_later_pause(#[values(Sqlite, Postgres)] en
         drain_policy: DrainPolicy::Immediate,
         requested_at: super::at(0),
     };
-    assert!(store.request_pause(&run, &request("first")).await.unwrap());
-    store.take_pause(&run, first).await.unwrap().unwrap();
-    store.release(&run, first).await.unwrap();
-    let second = store.claim_run(&tenant("acme"), &run, "service", TTL).await;
+    assert!(
+        run_store::pauses::request_pause(&store, &run, &request("first"))
+            .await
+            .unwrap()
+    );
+    run_store::pauses::take_pause(&store, &run, first)
+        .await
+        .unwrap()
+        .unwrap();
+    run_store::queue::release(&store, &run, first)
+        .await
+        .unwrap();
+    let second = run_store::queue::claim_run(&store, &tenant("acme"), &run, "service", TTL).await;
     let second = second.unwrap().unwrap().fence;
     resume(&store, &run, second, 1).await.unwrap();
 
     let later = request("second");
-    assert!(store.request_pause(&run, &later).await.unwrap());
+    assert!(
+        run_store::pauses::request_pause(&store, &run, &later)
+            .await
+            .unwrap()
+    );
     for (fence, sequence) in [(first, 2), (second, 1)] {
         let late = resume(&store, &run, fence, sequence).await;
         assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
     }
-    assert_eq!(store.pause_requested(&run).await.unwrap(), Some(later));
-    let head = store.head(&run).await.unwrap();
+    assert_eq!(
+        run_store::pauses::pause_requested(&store, &run)
+            .await
+            .unwrap(),
+        Some(later)
+    );
+    let head = run_store::runs::head(&store, &run).await.unwrap();
     assert_eq!(head, Some(super::head(1, false)));
 }
 

@@ -10,11 +10,14 @@ use touchstone::host::ports::run_log::Fence;
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
 use touchstone::runs::ports::queue::{CancelRequest, Claim, Claimable, Wait};
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::rules::run::fork::{Fork, ForkMode};
 
 async fn claim(store: &Database, owner: &str) -> Option<Claim> {
-    store.claim(owner, Claimable::All, TTL).await.unwrap()
+    run_store::queue::claim(store, owner, Claimable::All, TTL)
+        .await
+        .unwrap()
 }
 
 #[rstest]
@@ -22,7 +25,9 @@ async fn claim(store: &Database, owner: &str) -> Option<Claim> {
 async fn the_oldest_free_run_is_claimed_first(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     for id in ["run_b", "run_a", "run_c"] {
-        store.create(&record(id, "acme", 1), None).await.unwrap();
+        run_store::runs::create(&store, &record(id, "acme", 1), None)
+            .await
+            .unwrap();
     }
     let mut order = Vec::new();
     while let Some(claim) = claim(&store, "worker").await {
@@ -46,13 +51,12 @@ async fn a_lease_holds_until_it_is_over(#[values(Sqlite, Postgres)] engine: Engi
 
     // The first owner has lost it permanently.
     assert!(
-        store
-            .renew("worker", &[(run.clone(), first)], TTL)
+        run_store::queue::renew(&store, "worker", &[(run.clone(), first)], TTL)
             .await
             .unwrap()
             .is_empty()
     );
-    let release = store.release(&run, first).await;
+    let release = run_store::queue::release(&store, &run, first).await;
     assert!(matches!(release, Err(StoreError::Fenced)));
     database.pass(15).await;
     assert!(claim(&store, "third").await.is_none());
@@ -65,14 +69,18 @@ async fn renewal_extends_what_the_owner_holds(#[values(Sqlite, Postgres)] engine
     let (held, fence) = claimed(&store, "run_held").await;
     let (ended, ended_fence) = claimed(&store, "run_ended").await;
     let end = events(&ended, 1, 1);
-    store.append(&ended, ended_fence, &end, true).await.unwrap();
+    run_store::runs::append(&store, &ended, ended_fence, &end, true)
+        .await
+        .unwrap();
     let other = record("run_other", "acme", 1);
-    store.create(&other, None).await.unwrap();
+    run_store::runs::create(&store, &other, None).await.unwrap();
     claim(&store, "other").await.unwrap();
 
     database.pass(15).await;
     let both = [(held.clone(), fence), (ended.clone(), ended_fence)];
-    let renewed = store.renew("worker", &both, TTL).await.unwrap();
+    let renewed = run_store::queue::renew(&store, "worker", &both, TTL)
+        .await
+        .unwrap();
     assert_eq!(renewed, [(held.clone(), fence, None)]);
     database.pass(15).await;
     let claimed = claim(&store, "third").await.unwrap();
@@ -83,7 +91,12 @@ async fn renewal_extends_what_the_owner_holds(#[values(Sqlite, Postgres)] engine
     assert!(claim(&store, "third").await.is_none());
     // An expired lease is not renewed, even if no other worker has claimed the run yet.
     database.pass(15).await;
-    assert!(store.renew("worker", &both, TTL).await.unwrap().is_empty());
+    assert!(
+        run_store::queue::renew(&store, "worker", &both, TTL)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(claim(&store, "third").await.unwrap().run.run_id, held);
 }
 
@@ -94,7 +107,9 @@ async fn an_unused_lease_expires(#[values(Sqlite, Postgres)] engine: Engine) {
     let (held, fence) = claimed(&store, "run_held").await;
     let (orphan, _) = claimed(&store, "run_orphan").await;
     database.pass(15).await;
-    store.renew("worker", &[(held, fence)], TTL).await.unwrap();
+    run_store::queue::renew(&store, "worker", &[(held, fence)], TTL)
+        .await
+        .unwrap();
     database.pass(15).await;
     let claimed = claim(&store, "worker").await.unwrap();
     assert_eq!(
@@ -116,15 +131,16 @@ async fn a_run_that_cannot_be_read_is_passed_over(
 ) {
     open!(engine => database, store);
     for id in ["run_a", "run_b"] {
-        store.create(&record(id, "acme", 1), None).await.unwrap();
+        run_store::runs::create(&store, &record(id, "acme", 1), None)
+            .await
+            .unwrap();
     }
     database
         .execute(format!(
             "{harm} WHERE run_number IN (SELECT number FROM run)"
         ))
         .await;
-    store
-        .create(&record("run_c", "acme", 1), None)
+    run_store::runs::create(&store, &record("run_c", "acme", 1), None)
         .await
         .unwrap();
     for lease in 1..=2 {
@@ -132,7 +148,9 @@ async fn a_run_that_cannot_be_read_is_passed_over(
         assert_eq!(sound.run.run_id.as_str(), "run_c");
         assert!(claim(&store, "worker").await.is_none(), "left alone");
         let held = [("run_a".into(), Fence(lease))];
-        let renewed = store.renew("worker", &held, TTL).await.unwrap();
+        let renewed = run_store::queue::renew(&store, "worker", &held, TTL)
+            .await
+            .unwrap();
         assert_eq!(renewed.len(), 1, "claimed once");
         database.pass(30).await;
     }
@@ -151,7 +169,9 @@ async fn a_cancel_request_that_cannot_be_read_costs_no_lease(
         .await;
     let (two, second) = claimed(&store, "run_2").await;
     let both = [(one.clone(), first), (two.clone(), second)];
-    let renewed = store.renew("worker", &both, TTL).await.unwrap();
+    let renewed = run_store::queue::renew(&store, "worker", &both, TTL)
+        .await
+        .unwrap();
     assert_eq!(renewed, [(one, first, None), (two, second, None)]);
 }
 
@@ -193,9 +213,17 @@ async fn time_without_a_lease_does_not_count(#[values(Sqlite, Postgres)] engine:
     let (run, fence) = claimed(&store, "run_1").await;
     database.pass(10).await;
     let held = [(run.clone(), fence)];
-    assert_eq!(store.renew("worker", &held, TTL).await.unwrap().len(), 1);
+    assert_eq!(
+        run_store::queue::renew(&store, "worker", &held, TTL)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
     database.pass(5).await;
-    store.release(&run, fence).await.unwrap();
+    run_store::queue::release(&store, &run, fence)
+        .await
+        .unwrap();
     // The host is down for a day.
     database.pass(86_400).await;
     let second = claim(&store, "worker").await.unwrap();
@@ -203,10 +231,12 @@ async fn time_without_a_lease_does_not_count(#[values(Sqlite, Postgres)] engine:
 
     // Waiting counts.
     let forever = Wait::default();
-    store.park(&run, second.fence, forever).await.unwrap();
+    run_store::queue::park(&store, &run, second.fence, forever)
+        .await
+        .unwrap();
     database.pass(20).await;
     let acme = tenant("acme");
-    let third = store.claim_run(&acme, &run, "service", TTL).await;
+    let third = run_store::queue::claim_run(&store, &acme, &run, "service", TTL).await;
     let third = third.unwrap().unwrap();
     assert_eq!(active(&third), 35);
 
@@ -220,10 +250,11 @@ async fn time_without_a_lease_does_not_count(#[values(Sqlite, Postgres)] engine:
 async fn a_run_to_be_cancelled_can_be_claimed_apart(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     for id in ["run_a", "run_b"] {
-        store.create(&record(id, "acme", 1), None).await.unwrap();
+        run_store::runs::create(&store, &record(id, "acme", 1), None)
+            .await
+            .unwrap();
     }
-    let none = store
-        .claim("worker", Claimable::Cancelled, TTL)
+    let none = run_store::queue::claim(&store, "worker", Claimable::Cancelled, TTL)
         .await
         .unwrap();
     assert!(none.is_none());
@@ -232,13 +263,11 @@ async fn a_run_to_be_cancelled_can_be_claimed_apart(#[values(Sqlite, Postgres)] 
         reason: None,
     };
     assert!(
-        store
-            .request_cancel(&"run_b".into(), &request)
+        run_store::queue::request_cancel(&store, &"run_b".into(), &request)
             .await
             .unwrap()
     );
-    let claim = store
-        .claim("worker", Claimable::Cancelled, TTL)
+    let claim = run_store::queue::claim(&store, "worker", Claimable::Cancelled, TTL)
         .await
         .unwrap()
         .unwrap();
@@ -252,11 +281,13 @@ async fn tenants_at_their_limit_are_skipped_except_for_cancels(
 ) {
     open!(engine => _database, store);
     for (id, of) in [("run_a", "acme"), ("run_b", "acme"), ("run_c", "other")] {
-        store.create(&record(id, of, 1), None).await.unwrap();
+        run_store::runs::create(&store, &record(id, of, 1), None)
+            .await
+            .unwrap();
     }
     let sated = [tenant("acme")];
     let next = async || {
-        let claim = store.claim("worker", Claimable::Except(&sated), TTL).await;
+        let claim = run_store::queue::claim(&store, "worker", Claimable::Except(&sated), TTL).await;
         claim.unwrap().map(|claim| claim.run.run_id.to_string())
     };
     assert_eq!(next().await.as_deref(), Some("run_c"));
@@ -265,10 +296,12 @@ async fn tenants_at_their_limit_are_skipped_except_for_cancels(
         cancelled_by: "key_1".to_owned(),
         reason: None,
     };
-    let asked = store.request_cancel(&"run_b".into(), &request).await;
+    let asked = run_store::queue::request_cancel(&store, &"run_b".into(), &request).await;
     assert!(asked.unwrap());
     assert_eq!(next().await.as_deref(), Some("run_b"));
-    let all = store.claim("worker", Claimable::All, TTL).await.unwrap();
+    let all = run_store::queue::claim(&store, "worker", Claimable::All, TTL)
+        .await
+        .unwrap();
     assert_eq!(all.unwrap().run.run_id.as_str(), "run_a");
 }
 
@@ -281,15 +314,18 @@ async fn a_run_of_a_command_is_claimed_by_name_only(#[values(Sqlite, Postgres)] 
         run.spec.eval_mut().unwrap().execution.command = Some("command_1".to_owned());
         run
     };
-    store.create(&of_command("run_a"), None).await.unwrap();
-    store
-        .create(&record("run_b", "other", 1), None)
+    run_store::runs::create(&store, &of_command("run_a"), None)
         .await
         .unwrap();
-    store.create(&of_command("run_c"), None).await.unwrap();
+    run_store::runs::create(&store, &record("run_b", "other", 1), None)
+        .await
+        .unwrap();
+    run_store::runs::create(&store, &of_command("run_c"), None)
+        .await
+        .unwrap();
 
     let none: [RunId; 0] = [];
-    let named = store.claim("it", Claimable::Named(&none), TTL).await;
+    let named = run_store::queue::claim(&store, "it", Claimable::Named(&none), TTL).await;
     assert!(named.unwrap().is_none(), "a command that executes nothing");
     assert_eq!(
         claim(&store, "host").await.unwrap().run.run_id.as_str(),
@@ -299,13 +335,13 @@ async fn a_run_of_a_command_is_claimed_by_name_only(#[values(Sqlite, Postgres)] 
         claim(&store, "host").await.is_none(),
         "hosts do not claim them"
     );
-    let except = store.claim("host", Claimable::Except(&[]), TTL).await;
+    let except = run_store::queue::claim(&store, "host", Claimable::Except(&[]), TTL).await;
     assert!(except.unwrap().is_none());
 
     let own: [RunId; 3] = ["run_c".into(), "run_b".into(), "run_z".into()];
-    let named = store.claim("it", Claimable::Named(&own), TTL).await;
+    let named = run_store::queue::claim(&store, "it", Claimable::Named(&own), TTL).await;
     assert_eq!(*named.unwrap().unwrap().run, of_command("run_c"));
-    let held = store.claim("it", Claimable::Named(&own), TTL).await;
+    let held = run_store::queue::claim(&store, "it", Claimable::Named(&own), TTL).await;
     assert!(held.unwrap().is_none(), "run_b is leased by the host");
 
     // Cancelling a run needs none of its models.
@@ -313,7 +349,7 @@ async fn a_run_of_a_command_is_claimed_by_name_only(#[values(Sqlite, Postgres)] 
         cancelled_by: "key_1".to_owned(),
         reason: None,
     };
-    let asked = store.request_cancel(&"run_a".into(), &request).await;
+    let asked = run_store::queue::request_cancel(&store, &"run_a".into(), &request).await;
     assert!(asked.unwrap());
     let cancelled = claim(&store, "host").await.unwrap();
     assert_eq!(cancelled.run.run_id.as_str(), "run_a");
@@ -331,21 +367,22 @@ async fn each_retry_of_a_run_has_a_number_of_its_own(#[values(Sqlite, Postgres)]
         eval.execution.retries = number;
         run
     };
-    let made = async |of: &str| store.retries(&tenant(of), &root).await.unwrap();
+    let made = async |of: &str| {
+        run_store::runs::retries(&store, &tenant(of), &root)
+            .await
+            .unwrap()
+    };
     assert_eq!(made("acme").await, 0);
-    store
-        .create(&retry("run_1", "acme", 1), None)
+    run_store::runs::create(&store, &retry("run_1", "acme", 1), None)
         .await
         .unwrap();
-    store
-        .create(&retry("run_2", "acme", 2), None)
+    run_store::runs::create(&store, &retry("run_2", "acme", 2), None)
         .await
         .unwrap();
-    let taken = store.create(&retry("run_3", "acme", 2), None).await;
+    let taken = run_store::runs::create(&store, &retry("run_3", "acme", 2), None).await;
     assert!(matches!(taken, Err(StoreError::Exists(_))), "{taken:?}");
     assert_eq!((made("acme").await, made("other").await), (2, 0));
-    store
-        .create(&retry("run_4", "other", 2), None)
+    run_store::runs::create(&store, &retry("run_4", "other", 2), None)
         .await
         .unwrap();
     // A fork shows its source's retry number and is not a retry itself.
@@ -358,7 +395,7 @@ async fn each_retry_of_a_run_has_a_number_of_its_own(#[values(Sqlite, Postgres)]
         origin: "run_2".into(),
         forked_by: "key".to_owned(),
     });
-    store.create(&fork, None).await.unwrap();
+    run_store::runs::create(&store, &fork, None).await.unwrap();
     assert_eq!(made("acme").await, 2);
 }
 
@@ -367,16 +404,22 @@ async fn each_retry_of_a_run_has_a_number_of_its_own(#[values(Sqlite, Postgres)]
 async fn a_released_run_is_free_at_once(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let (run, fence) = claimed(&store, "run_1").await;
-    store.release(&run, fence).await.unwrap();
+    run_store::queue::release(&store, &run, fence)
+        .await
+        .unwrap();
     let held = [(run.clone(), fence)];
-    assert!(store.renew("worker", &held, TTL).await.unwrap().is_empty());
-    let claim = store
-        .claim("other", Claimable::All, TTL)
+    assert!(
+        run_store::queue::renew(&store, "worker", &held, TTL)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let claim = run_store::queue::claim(&store, "other", Claimable::All, TTL)
         .await
         .unwrap()
         .unwrap();
     assert!(claim.fence > fence);
-    let late = store.append(&run, fence, &events(&run, 1, 1), false).await;
+    let late = run_store::runs::append(&store, &run, fence, &events(&run, 1, 1), false).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
 }
 
@@ -389,30 +432,54 @@ async fn the_first_cancel_request_stands(#[values(Sqlite, Postgres)] engine: Eng
         cancelled_by: by.to_owned(),
         reason: Some("už dost 🦀".to_owned()),
     };
-    assert_eq!(store.cancel_requested(&run).await.unwrap(), None);
-    assert!(store.request_cancel(&run, &request("key_1")).await.unwrap());
-    assert!(store.request_cancel(&run, &request("key_2")).await.unwrap());
+    assert_eq!(
+        run_store::queue::cancel_requested(&store, &run)
+            .await
+            .unwrap(),
+        None
+    );
+    assert!(
+        run_store::queue::request_cancel(&store, &run, &request("key_1"))
+            .await
+            .unwrap()
+    );
+    assert!(
+        run_store::queue::request_cancel(&store, &run, &request("key_2"))
+            .await
+            .unwrap()
+    );
     let stands = Some(request("key_1"));
-    assert_eq!(store.cancel_requested(&run).await.unwrap(), stands);
-    let renewed = store
-        .renew("worker", &[(run.clone(), fence)], TTL)
+    assert_eq!(
+        run_store::queue::cancel_requested(&store, &run)
+            .await
+            .unwrap(),
+        stands
+    );
+    let renewed = run_store::queue::renew(&store, "worker", &[(run.clone(), fence)], TTL)
         .await
         .unwrap();
     assert_eq!(renewed, [(run.clone(), fence, stands.clone())]);
 
-    store
-        .append(&run, fence, &events(&run, 1, 1), true)
+    run_store::runs::append(&store, &run, fence, &events(&run, 1, 1), true)
         .await
         .unwrap();
-    assert!(!store.request_cancel(&run, &request("key_3")).await.unwrap());
-    let unknown = RunId::from("run_unknown");
     assert!(
-        !store
-            .request_cancel(&unknown, &request("key_1"))
+        !run_store::queue::request_cancel(&store, &run, &request("key_3"))
             .await
             .unwrap()
     );
-    assert_eq!(store.cancel_requested(&unknown).await.unwrap(), None);
+    let unknown = RunId::from("run_unknown");
+    assert!(
+        !run_store::queue::request_cancel(&store, &unknown, &request("key_1"))
+            .await
+            .unwrap()
+    );
+    assert_eq!(
+        run_store::queue::cancel_requested(&store, &unknown)
+            .await
+            .unwrap(),
+        None
+    );
 }
 
 /// Two replicas with four workers each compete for 200 runs. Each run is claimed, worked on,
@@ -426,7 +493,7 @@ async fn racing_replicas_never_hold_the_same_run(#[values(Sqlite, Postgres)] eng
     open!(engine => database, store);
     for n in 0..RUNS {
         let run = record(&format!("run_{n}"), "acme", 1);
-        store.create(&run, None).await.unwrap();
+        run_store::runs::create(&store, &run, None).await.unwrap();
     }
     let replicas = [store, database.open().await];
     let held: Arc<Mutex<HashMap<RunId, Fence>>> = Arc::default();
@@ -437,20 +504,24 @@ async fn racing_replicas_never_hold_the_same_run(#[values(Sqlite, Postgres)] eng
         workers.push(tokio::spawn(async move {
             let owner = format!("worker_{n}");
             let mut claims = 0;
-            while let Some(claim) = store.claim(&owner, Claimable::All, TTL).await.unwrap() {
+            while let Some(claim) = run_store::queue::claim(&store, &owner, Claimable::All, TTL)
+                .await
+                .unwrap()
+            {
                 claims += 1;
                 let run = claim.run.run_id.clone();
                 let other = held.lock().unwrap().insert(run.clone(), claim.fence);
                 assert_eq!(other, None, "{run} has two owners");
                 let next = claim.head.sequence + 1;
                 let ends = next == LENGTH;
-                store
-                    .append(&run, claim.fence, &events(&run, next, 1), ends)
+                run_store::runs::append(&store, &run, claim.fence, &events(&run, next, 1), ends)
                     .await
                     .unwrap();
                 held.lock().unwrap().remove(&run);
                 if !ends {
-                    store.release(&run, claim.fence).await.unwrap();
+                    run_store::queue::release(&store, &run, claim.fence)
+                        .await
+                        .unwrap();
                 }
             }
             claims
@@ -464,7 +535,9 @@ async fn racing_replicas_never_hold_the_same_run(#[values(Sqlite, Postgres)] eng
     assert_eq!(claims, RUNS as u64 * LENGTH);
     for n in 0..RUNS {
         let run = RunId::from(format!("run_{n}"));
-        let log = replicas[0].read(&run, 0, 100).await.unwrap();
+        let log = run_store::runs::read(&replicas[0], &run, 0, 100)
+            .await
+            .unwrap();
         assert_eq!(log, events(&run, 1, LENGTH));
     }
 }

@@ -5,6 +5,7 @@ use rstest::rstest;
 use super::{Engine, Engine::*, at, open, tenant};
 use touchstone::host::ports::keys::{KeyRecord, PreviousSecret, Rotation};
 use touchstone::host::ports::store::StoreError;
+use touchstone::runs::store as run_store;
 
 fn key(id: &str, owner: &str, created: i64) -> KeyRecord {
     KeyRecord {
@@ -85,9 +86,18 @@ async fn blobs_keep_their_octets(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let octets: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
     for (digest, octets) in [("sha256-a", octets.as_slice()), ("sha256-b", b"")] {
-        store.put(digest, octets).await.unwrap();
-        store.put(digest, octets).await.unwrap();
-        assert_eq!(store.get(digest).await.unwrap().unwrap(), octets);
+        run_store::blobs::put(&store, digest, octets).await.unwrap();
+        run_store::blobs::put(&store, digest, octets).await.unwrap();
+        assert_eq!(
+            run_store::blobs::get(&store, digest)
+                .await
+                .unwrap()
+                .unwrap(),
+            octets
+        );
     }
-    assert_eq!(store.get("sha256-c").await.unwrap(), None);
+    assert_eq!(
+        run_store::blobs::get(&store, "sha256-c").await.unwrap(),
+        None
+    );
 }

@@ -2,6 +2,7 @@
 
 use crate::support::host_keys;
 use std::time::Duration;
+use touchstone::runs::store as run_store;
 
 use rstest::rstest;
 use sqlx::{Connection as _, SqliteConnection};
@@ -17,16 +18,22 @@ async fn a_reopened_store_continues_its_logs(#[values(Sqlite, Postgres)] engine:
     open!(engine => database, store);
     let (run, fence) = claimed(&store, "run_1").await;
     let log = events(&run, 1, 300);
-    store.append(&run, fence, &log, false).await.unwrap();
+    run_store::runs::append(&store, &run, fence, &log, false)
+        .await
+        .unwrap();
     drop(store);
 
     let store = database.open().await;
-    assert_eq!(store.read(&run, 0, 1_000).await.unwrap(), log);
-    let found = store.run(&tenant("acme"), &run).await.unwrap();
+    assert_eq!(
+        run_store::runs::read(&store, &run, 0, 1_000).await.unwrap(),
+        log
+    );
+    let found = run_store::runs::run(&store, &tenant("acme"), &run)
+        .await
+        .unwrap();
     assert_eq!(found, Some(record("run_1", "acme", 1)));
     database.pass(1_000).await;
-    let claim = store
-        .claim("next", Claimable::All, TTL)
+    let claim = run_store::queue::claim(&store, "next", Claimable::All, TTL)
         .await
         .unwrap()
         .unwrap();
@@ -44,11 +51,15 @@ async fn an_interrupted_append_leaves_no_half(#[values(Sqlite, Postgres)] engine
     let (run, fence) = claimed(&store, "run_1").await;
     let (mut dropped, mut log) = (0, Vec::new());
     for round in 0..40 {
-        let reach = store.head(&run).await.unwrap().unwrap().sequence;
+        let reach = run_store::runs::head(&store, &run)
+            .await
+            .unwrap()
+            .unwrap()
+            .sequence;
         assert_eq!(reach % BATCH, 0, "a half");
         let batch = events(&run, reach + 1, BATCH);
         let patience = Duration::from_micros(200 * round);
-        let append = store.append(&run, fence, &batch, false);
+        let append = run_store::runs::append(&store, &run, fence, &batch, false);
         match tokio::time::timeout(patience, append).await {
             // A dropped append may still have come first.
             Ok(Ok(()) | Err(StoreError::Fenced)) => {}
@@ -60,15 +71,24 @@ async fn an_interrupted_append_leaves_no_half(#[values(Sqlite, Postgres)] engine
     let other = database.open().await;
     loop {
         let end = events(&run, log.len() as u64 + 1, 1);
-        match store.append(&run, fence, &end, true).await {
+        match run_store::runs::append(&store, &run, fence, &end, true).await {
             Ok(()) => break,
-            Err(_) => log = other.read(&run, 0, u32::MAX).await.unwrap(),
+            Err(_) => {
+                log = run_store::runs::read(&other, &run, 0, u32::MAX)
+                    .await
+                    .unwrap()
+            }
         }
     }
     log.extend(events(&run, log.len() as u64 + 1, 1));
     assert_eq!(log.len() as u64 % BATCH, 1);
     assert_eq!(log, events(&run, 1, log.len() as u64));
-    assert_eq!(other.read(&run, 0, u32::MAX).await.unwrap(), log);
+    assert_eq!(
+        run_store::runs::read(&other, &run, 0, u32::MAX)
+            .await
+            .unwrap(),
+        log
+    );
 }
 
 /// Data is on disk when an append returns: the process may die without closing anything.
@@ -82,7 +102,9 @@ async fn an_acknowledged_append_is_on_disk() {
     let (run, fence) = claimed(&store, "run_1").await;
     for round in 0..5 {
         let batch = events(&run, round * 900 + 1, 900);
-        store.append(&run, fence, &batch, false).await.unwrap();
+        run_store::runs::append(&store, &run, fence, &batch, false)
+            .await
+            .unwrap();
 
         let left = TempDir::new().unwrap();
         let TestStore::Sqlite(dir) = &database else {
@@ -92,7 +114,9 @@ async fn an_acknowledged_append_is_on_disk() {
             std::fs::copy(dir.path().join(name), left.path().join(name)).unwrap();
         }
         let left = TestStore::Sqlite(left);
-        let log = left.open().await.read(&run, 0, u32::MAX).await.unwrap();
+        let log = run_store::runs::read(&*left.open().await, &run, 0, u32::MAX)
+            .await
+            .unwrap();
         assert_eq!(log, events(&run, 1, (round + 1) * 900));
     }
 }
@@ -112,7 +136,7 @@ async fn many_open_a_new_database_at_once(#[values(Sqlite, Postgres)] engine: En
                 .await
                 .unwrap();
             let run = record(&format!("run_{n}"), "acme", 1);
-            store.create(&run, None).await.unwrap();
+            run_store::runs::create(&store, &run, None).await.unwrap();
         })
     });
     for opener in openers.collect::<Vec<_>>() {
@@ -148,9 +172,14 @@ async fn a_lost_connection_is_made_again() {
     for sequence in 1..=3 {
         server.disconnect_all().await;
         let event = events(&run, sequence, 1);
-        store.append(&run, fence, &event, false).await.unwrap();
+        run_store::runs::append(&store, &run, fence, &event, false)
+            .await
+            .unwrap();
     }
-    assert_eq!(store.read(&run, 0, 10).await.unwrap(), events(&run, 1, 3));
+    assert_eq!(
+        run_store::runs::read(&store, &run, 0, 10).await.unwrap(),
+        events(&run, 1, 3)
+    );
 }
 
 /// Another process locks the file for longer than a caller should wait.
@@ -162,13 +191,13 @@ async fn a_locked_file_is_a_matter_of_the_moment() {
         .unwrap();
     let lock = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
     let run = record("run_1", "acme", 1);
-    let refused = store.create(&run, None).await;
+    let refused = run_store::runs::create(&store, &run, None).await;
     assert!(
         matches!(refused, Err(StoreError::Unavailable(_))),
         "{refused:?}"
     );
     lock.rollback().await.unwrap();
-    store.create(&run, None).await.unwrap();
+    run_store::runs::create(&store, &run, None).await.unwrap();
 }
 
 #[tokio::test]
@@ -179,12 +208,12 @@ async fn the_concrete_stores_close_in_order() {
         .await
         .unwrap();
     let run = record("run_1", "acme", 1);
-    store.create(&run, None).await.unwrap();
+    run_store::runs::create(&store, &run, None).await.unwrap();
     store.close().await;
     assert!(
         !dir.path().join("test.db-wal").exists(),
         "checkpointed into the file"
     );
-    let refused = store.create(&record("run_2", "acme", 1), None).await;
+    let refused = run_store::runs::create(&store, &record("run_2", "acme", 1), None).await;
     assert!(matches!(refused, Err(StoreError::Backend(_))));
 }

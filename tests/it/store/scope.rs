@@ -5,6 +5,7 @@ use rstest::rstest;
 use super::{Engine, Engine::*, events, open, record, tenant};
 use touchstone::host::ports::store::StoreError;
 use touchstone::runs::ports::queue::Claimable;
+use touchstone::runs::store as run_store;
 use touchstone_runs::rules::run::record::{RunRecord, RunScope};
 
 fn about(id: &str, owner: &str, scope: &str, exclusive: bool) -> RunRecord {
@@ -20,15 +21,13 @@ fn about(id: &str, owner: &str, scope: &str, exclusive: bool) -> RunRecord {
 #[tokio::test]
 async fn a_scope_is_free_again_when_its_run_has_ended(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
-    store
-        .create(&about("r1", "acme", "s", false), None)
+    run_store::runs::create(&store, &about("r1", "acme", "s", false), None)
         .await
         .unwrap();
-    let taken = store.create(&about("r2", "acme", "s", true), None).await;
+    let taken = run_store::runs::create(&store, &about("r2", "acme", "s", true), None).await;
     assert!(matches!(taken, Err(StoreError::ScopeTaken(run)) if run.as_str() == "r1"));
     assert!(
-        store
-            .run(&tenant("acme"), &"r2".into())
+        run_store::runs::run(&store, &tenant("acme"), &"r2".into())
             .await
             .unwrap()
             .is_none()
@@ -38,26 +37,22 @@ async fn a_scope_is_free_again_when_its_run_has_ended(#[values(Sqlite, Postgres)
         ("r4", "acme", "t", true),
         ("r5", "acme", "s", false),
     ] {
-        let created = store
-            .create(&about(id, owner, scope, exclusive), None)
-            .await;
+        let created =
+            run_store::runs::create(&store, &about(id, owner, scope, exclusive), None).await;
         assert!(created.is_ok(), "{id}");
     }
     for run in ["r1", "r3", "r4", "r5"] {
-        let claim = store
-            .claim("w", Claimable::All, super::TTL)
+        let claim = run_store::queue::claim(&store, "w", Claimable::All, super::TTL)
             .await
             .unwrap()
             .unwrap();
         assert_eq!(claim.run.run_id.as_str(), run);
         let id = &claim.run.run_id;
-        store
-            .append(id, claim.fence, &events(id, 1, 1), true)
+        run_store::runs::append(&store, id, claim.fence, &events(id, 1, 1), true)
             .await
             .unwrap();
     }
-    store
-        .create(&about("r6", "acme", "s", true), None)
+    run_store::runs::create(&store, &about("r6", "acme", "s", true), None)
         .await
         .unwrap();
 }
@@ -74,7 +69,7 @@ async fn of_two_replicas_one_creates_the_run(#[values(Sqlite, Postgres)] engine:
             replicas[n % 2].clone(),
             about(&format!("r{n}"), "acme", "s", true),
         );
-        tokio::spawn(async move { store.create(&run, None).await })
+        tokio::spawn(async move { run_store::runs::create(&store, &run, None).await })
     });
     let mut created = 0;
     for done in futures_util::future::join_all(creating).await {

@@ -17,6 +17,8 @@ use touchstone::host::store::database::Database;
 use touchstone::host::system::SystemIds;
 use touchstone::ratings::ports::badges::IssuerKeyRecord;
 use touchstone::ratings::ports::notices::{NoticeWebhook, SealedSecrets};
+use touchstone::ratings::store as rating_store;
+use touchstone::runs::store as run_store;
 use touchstone_kit::sealing::{Sealed, SealingKey, owner};
 use touchstone_kit::webhook::Secret;
 use touchstone_packs::rules::keys::SecretKey;
@@ -62,15 +64,18 @@ async fn replayed(store: &Database, key: u8) -> Result<String, StoreError> {
 async fn furnish(store: &Database) -> [u8; 32] {
     let mut subscription = webhook("wh_1", "acme");
     subscription.secrets.current = Secret::kept(PREVIOUS.to_owned());
-    assert!(store.add_webhook(&subscription, 9).await.unwrap());
+    assert!(
+        run_store::webhooks::add_webhook(store, &subscription, 9)
+            .await
+            .unwrap()
+    );
     let known = subscription.secrets.clone();
     let rotated = known
         .clone()
         .rotated(Secret::kept(CURRENT.to_owned()), at(90));
     let (acme, id) = (tenant("acme"), "wh_1".into());
     assert!(
-        store
-            .rotate_webhook(&acme, &id, &known, &rotated)
+        run_store::webhooks::rotate_webhook(store, &acme, &id, &known, &rotated)
             .await
             .unwrap()
     );
@@ -87,7 +92,8 @@ async fn furnish(store: &Database) -> [u8; 32] {
         status: 201,
         body: format!("{{\"callbackSecret\":\"{CALLBACK}\"}}").into(),
     };
-    let created = store.create_calling_back(&run, &callback, Some(&completes));
+    let created =
+        run_store::webhooks::create_calling_back(store, &run, &callback, Some(&completes));
     created.await.unwrap();
     let key = claim(1, "a");
     store
@@ -104,7 +110,7 @@ async fn furnish(store: &Database) -> [u8; 32] {
 }
 
 async fn assert_readable(store: &Database) {
-    let found = store.webhook(&tenant("acme"), &"wh_1".into()).await;
+    let found = run_store::webhooks::webhook(store, &tenant("acme"), &"wh_1".into()).await;
     let secrets = found.unwrap().unwrap().secrets;
     let previous = secrets.previous.unwrap().0;
     assert_eq!(
@@ -140,7 +146,7 @@ async fn no_secret_can_be_read_from_the_database(#[values(Sqlite, Postgres)] eng
     // Another replica with the same key.
     assert_readable(&*database.open().await).await;
     // The callback is claimed with its secret once the run has ended.
-    let claimed = store.webhook(&tenant("acme"), &"wh_1".into()).await;
+    let claimed = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into()).await;
     assert!(claimed.is_ok());
 }
 
@@ -164,7 +170,11 @@ async fn another_key_reads_nothing_and_writes_nothing(#[values(Sqlite, Postgres)
     };
     refused(stranger.host_secret("tokens", [0; 32]).await.unwrap_err());
     refused(replayed(&stranger, 1).await.unwrap_err());
-    refused(stranger.webhooks(&tenant("acme")).await.unwrap_err());
+    refused(
+        run_store::webhooks::webhooks(&stranger, &tenant("acme"))
+            .await
+            .unwrap_err(),
+    );
     refused(stranger.reencrypt(Reencrypt::All).await.unwrap_err());
     assert_readable(&store).await;
     // A secret does not decrypt in another secret's row either.
@@ -174,7 +184,7 @@ async fn another_key_reads_nothing_and_writes_nothing(#[values(Sqlite, Postgres)
                 .to_owned(),
         )
         .await;
-    let moved = store.webhook(&tenant("acme"), &"wh_1".into()).await;
+    let moved = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into()).await;
     assert!(matches!(
         moved,
         Err(StoreError::Undecryptable {
@@ -225,7 +235,7 @@ async fn secrets_of_an_earlier_version_are_encrypted_and_its_host_secrets_replac
     furnish(&store).await;
     make_plain(&database).await;
     assert!(database.raw().await.holds(CURRENT.as_bytes()));
-    let found = store.webhook(&tenant("acme"), &"wh_1".into()).await;
+    let found = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into()).await;
     assert_eq!(found.unwrap().unwrap().secrets.current.expose(), CURRENT);
 
     let plain = [b't'; 32];
@@ -233,7 +243,7 @@ async fn secrets_of_an_earlier_version_are_encrypted_and_its_host_secrets_replac
     assert_eq!(secret, [78; 32], "copies of the database have the old key");
     assert_eq!(store.reencrypt(Reencrypt::Plaintext).await.unwrap(), 4);
     assert_eq!(store.reencrypt(Reencrypt::Plaintext).await.unwrap(), 0);
-    let found = store.webhook(&tenant("acme"), &"wh_1".into()).await;
+    let found = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into()).await;
     assert_eq!(found.unwrap().unwrap().secrets.current.expose(), CURRENT);
     assert_eq!(replayed(&store, 1).await.unwrap(), answer());
     drop(store);
@@ -283,7 +293,9 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
     let kept = after.host_secret(AUDIT_CHECKPOINTS, [0; 32]).await.unwrap();
     assert_eq!(kept, signs, "earlier signatures verify");
     assert!(
-        before.webhooks(&tenant("acme")).await.is_err(),
+        run_store::webhooks::webhooks(&before, &tenant("acme"))
+            .await
+            .is_err(),
         "the old key no longer decrypts"
     );
     assert_hidden(&database, &host_secret).await;
@@ -352,9 +364,14 @@ async fn a_key_in_the_database_is_given_up(#[values(Sqlite, Postgres)] engine: E
     let store = database.open().await;
     let founded = organization("o");
     let (first_key, created) = (key("o", [1; 32]), decision("create"));
-    let added = store.add_organization(&founded, &first_key, &created);
+    let added =
+        rating_store::organizations::add_organization(&store, &founded, &first_key, &created);
     added.await.unwrap();
-    let number = store.organization("o").await.unwrap().unwrap().number;
+    let number = rating_store::organizations::organization(&store, "o")
+        .await
+        .unwrap()
+        .unwrap()
+        .number;
     let sealing = SealingKey::of(&KEY);
     let seal = |owner: &str, secret: &[u8]| sealing.seal([3; 12], owner, secret).unwrap();
     let subscription = NoticeWebhook {
@@ -373,9 +390,12 @@ async fn a_key_in_the_database_is_given_up(#[values(Sqlite, Postgres)] engine: E
         created_at: at(0),
         health: Health::default(),
     };
-    assert!(store.add_notice_webhook(&subscription, 9).await.unwrap());
-    store
-        .rotate_notice_webhook(&subscription, &subscription.secrets)
+    assert!(
+        rating_store::notices::add_notice_webhook(&store, &subscription, 9)
+            .await
+            .unwrap()
+    );
+    rating_store::notices::rotate_notice_webhook(&store, &subscription, &subscription.secrets)
         .await
         .unwrap();
     let secret = SecretKey::from_random([4; 32]);
@@ -386,7 +406,9 @@ async fn a_key_in_the_database_is_given_up(#[values(Sqlite, Postgres)] engine: E
         retired_at: None,
         compromised: false,
     };
-    store.add_issuer_key(number, &issuer).await.unwrap();
+    rating_store::badges::add_issuer_key(&store, number, &issuer)
+        .await
+        .unwrap();
     let hex: String = KEY.iter().map(|it| format!("{it:02x}")).collect();
     let blob = match engine {
         Sqlite => format!("x'{hex}'"),
@@ -401,8 +423,7 @@ async fn a_key_in_the_database_is_given_up(#[values(Sqlite, Postgres)] engine: E
     assert_eq!(store.reencrypt(Reencrypt::Plaintext).await.unwrap(), 2);
     assert_eq!(store.reencrypt(Reencrypt::Plaintext).await.unwrap(), 0);
     let vault = Vault::new(host_keys::usual(), Arc::new(SystemIds));
-    let kept = store
-        .notice_webhook(number, "w")
+    let kept = rating_store::notices::notice_webhook(&store, number, "w")
         .await
         .unwrap()
         .unwrap()
@@ -414,7 +435,10 @@ async fn a_key_in_the_database_is_given_up(#[values(Sqlite, Postgres)] engine: E
         let opened = vault.open(&owner::notice_webhook("w"), &sealed).unwrap();
         assert_eq!(opened, secret.as_bytes());
     }
-    let kept = &store.issuer_keys(number).await.unwrap()[0].sealed;
+    let kept = &rating_store::badges::issuer_keys(&store, number)
+        .await
+        .unwrap()[0]
+        .sealed;
     let opened = vault.open(&owner::issuer("o"), kept).unwrap();
     assert_eq!(opened, secret.to_octets());
     drop(store);

@@ -4,6 +4,7 @@ use crate::support::host_keys;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use touchstone::host::store::database::Database;
+use touchstone::runs::store as run_store;
 
 use rstest::rstest;
 use tokio::task::JoinSet;
@@ -19,8 +20,8 @@ async fn follow(store: Arc<Database>, run: touchstone_kit::ids::RunId) -> u64 {
     while !known.ended {
         store.run_changed(&run, known, TOO_LONG).await;
         // A connection may break during a query; the next query gets another one.
-        if let Ok(Some(reach)) = store.head(&run).await
-            && let Ok(news) = store.read(&run, known.sequence, u32::MAX).await
+        if let Ok(Some(reach)) = run_store::runs::head(&store, &run).await
+            && let Ok(news) = run_store::runs::read(&store, &run, known.sequence, u32::MAX).await
         {
             assert!(known.sequence + news.len() as u64 >= reach.sequence);
             known = reach;
@@ -44,7 +45,9 @@ async fn no_wake_up_is_lost(#[values(Sqlite, Postgres)] engine: Engine) {
     for sequence in 1..=EVENTS {
         let ends = sequence == EVENTS;
         let event = events(&run, sequence, 1);
-        store.append(&run, fence, &event, ends).await.unwrap();
+        run_store::runs::append(&store, &run, fence, &event, ends)
+            .await
+            .unwrap();
         store.notify_run(&run, head(sequence, ends)).await;
     }
     let all = timeout(TOO_LONG / 2, followers.join_all()).await.unwrap();
@@ -57,7 +60,9 @@ async fn news_that_came_before_the_wait_end_it_at_once(#[values(Sqlite, Postgres
     open!(engine => _database, store);
     let (run, fence) = claimed(&store, "run_1").await;
     let batch = events(&run, 1, 3);
-    store.append(&run, fence, &batch, false).await.unwrap();
+    run_store::runs::append(&store, &run, fence, &batch, false)
+        .await
+        .unwrap();
     // Without a signal: this replica has just started.
     let start = Instant::now();
     store.run_changed(&run, head(0, false), TOO_LONG).await;
@@ -83,7 +88,11 @@ async fn a_cancel_request_wakes_the_owner(#[values(Sqlite, Postgres)] engine: En
     let waiting = {
         let (store, run) = (Arc::clone(&store), run.clone());
         tokio::spawn(async move {
-            while store.cancel_requested(&run).await.unwrap().is_none() {
+            while run_store::queue::cancel_requested(&store, &run)
+                .await
+                .unwrap()
+                .is_none()
+            {
                 let at_most = Duration::from_secs(2);
                 store.run_changed(&run, Head::default(), at_most).await;
             }
@@ -93,7 +102,11 @@ async fn a_cancel_request_wakes_the_owner(#[values(Sqlite, Postgres)] engine: En
         cancelled_by: "key_1".to_owned(),
         reason: None,
     };
-    assert!(store.request_cancel(&run, &request).await.unwrap());
+    assert!(
+        run_store::queue::request_cancel(&store, &run, &request)
+            .await
+            .unwrap()
+    );
     timeout(TOO_LONG, waiting).await.unwrap().unwrap();
 }
 
@@ -130,12 +143,12 @@ async fn waiting_asks_nothing_of_the_database() {
     .await
     .unwrap();
     let run = record("run_1", "acme", 1);
-    store.create(&run, None).await.unwrap();
+    run_store::runs::create(&store, &run, None).await.unwrap();
     let run = run.run_id;
     let pause = Duration::from_millis(1);
     store.run_changed(&run, Head::default(), pause).await;
     store.close().await;
-    assert!(store.head(&run).await.is_err());
+    assert!(run_store::runs::head(&store, &run).await.is_err());
 
     let store = Arc::new(store);
     let mut waiting = JoinSet::new();
@@ -160,7 +173,9 @@ async fn replicas_on_postgresql_wake_each_other() {
     for sequence in 1..=100 {
         let ends = sequence == 100;
         let event = events(&run, sequence, 1);
-        one.append(&run, fence, &event, ends).await.unwrap();
+        run_store::runs::append(&one, &run, fence, &event, ends)
+            .await
+            .unwrap();
         one.notify_run(&run, head(sequence, ends)).await;
         tokio::task::yield_now().await;
     }
@@ -185,10 +200,12 @@ async fn signals_come_through_again_after_a_lost_connection() {
     for sequence in 1..=5 {
         server.disconnect_all().await;
         let event = events(&run, sequence, 1);
-        one.append(&run, fence, &event, false).await.unwrap();
+        run_store::runs::append(&one, &run, fence, &event, false)
+            .await
+            .unwrap();
         one.notify_run(&run, head(sequence, false)).await;
     }
-    one.append(&run, fence, &events(&run, 6, 1), true)
+    run_store::runs::append(&one, &run, fence, &events(&run, 6, 1), true)
         .await
         .unwrap();
     // A signal may be lost with its connection; a later one arrives.

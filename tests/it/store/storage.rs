@@ -6,6 +6,7 @@ use touchstone::host::store::database::Database;
 use touchstone::runs::ports::inventory::SuiteRecord;
 use touchstone::runs::ports::storage::{Remains, RunDeletion};
 use touchstone::runs::storage::{LegalHold, Usage};
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 
 use super::{Engine, Engine::*, at, claimed, events, head, open, record, tenant};
@@ -26,14 +27,17 @@ fn decision(run: &RunId) -> Decision {
 async fn ended(store: &Database, id: &str) -> RunId {
     let (run, fence) = claimed(store, id).await;
     let log = events(&run, 1, 3);
-    store.append(&run, fence, &log[..2], false).await.unwrap();
-    store.append(&run, fence, &log[2..], true).await.unwrap();
+    run_store::runs::append(store, &run, fence, &log[..2], false)
+        .await
+        .unwrap();
+    run_store::runs::append(store, &run, fence, &log[2..], true)
+        .await
+        .unwrap();
     run
 }
 
 async fn delete(store: &Database, owner: &str, run: &RunId, remains: &Remains) -> RunDeletion {
-    store
-        .delete_run(&tenant(owner), run, remains, &decision(run))
+    run_store::storage::delete_run(store, &tenant(owner), run, remains, &decision(run))
         .await
         .unwrap()
 }
@@ -50,8 +54,10 @@ async fn usage_counts_a_run_that_has_not_started(#[values(Sqlite, Postgres)] eng
     let mut run = record("run_a", "acme", 1);
     let long = "x".repeat(100_000);
     run.spec.inputs = serde_json::Map::from_iter([("text".to_owned(), long.into())]);
-    store.create(&run, None).await.unwrap();
-    let used = store.usage(&tenant("acme")).await.unwrap();
+    run_store::runs::create(&store, &run, None).await.unwrap();
+    let used = run_store::storage::usage(&store, &tenant("acme"))
+        .await
+        .unwrap();
     assert_eq!(used.runs, 1);
     assert!(used.bytes > 100_000, "{used:?}");
 }
@@ -63,7 +69,9 @@ async fn usage_counts_bytes_of_logs_and_of_what_is_installed(
 ) {
     open!(engine => _database, store);
     assert_eq!(
-        store.usage(&tenant("acme")).await.unwrap(),
+        run_store::storage::usage(&store, &tenant("acme"))
+            .await
+            .unwrap(),
         Usage::default()
     );
     let run = ended(store.as_ref(), "run_a").await;
@@ -71,7 +79,9 @@ async fn usage_counts_bytes_of_logs_and_of_what_is_installed(
         .iter()
         .map(|event| event.body.len())
         .sum();
-    store.put("sha256-s", b"0123456789").await.unwrap();
+    run_store::blobs::put(&store, "sha256-s", b"0123456789")
+        .await
+        .unwrap();
     let suite = SuiteRecord {
         tenant: tenant("acme"),
         suite_id: "s".to_owned(),
@@ -82,16 +92,25 @@ async fn usage_counts_bytes_of_logs_and_of_what_is_installed(
         signed: false,
         added_at: at(0),
     };
-    store.add_suite(&suite).await.unwrap();
+    run_store::inventory::add_suite(&store, &suite)
+        .await
+        .unwrap();
     let expected = Usage {
         packs: 0,
         suites: 1,
         runs: 1,
         bytes: u64::try_from(log + record_bytes(&run)).unwrap() + 10,
     };
-    assert_eq!(store.usage(&tenant("acme")).await.unwrap(), expected);
     assert_eq!(
-        store.usage(&tenant("globex")).await.unwrap(),
+        run_store::storage::usage(&store, &tenant("acme"))
+            .await
+            .unwrap(),
+        expected
+    );
+    assert_eq!(
+        run_store::storage::usage(&store, &tenant("globex"))
+            .await
+            .unwrap(),
         Usage::default()
     );
 }
@@ -111,9 +130,17 @@ async fn a_deleted_run_is_gone_with_its_log_and_the_deletion_is_audited(
         delete(store.as_ref(), "acme", &run, &Remains::Nothing).await,
         RunDeletion::Deleted
     );
-    assert_eq!(store.run(&tenant("acme"), &run).await.unwrap(), None);
-    assert_eq!(store.read(&run, 0, 10).await.unwrap(), []);
-    assert_eq!(store.head(&run).await.unwrap(), None);
+    assert_eq!(
+        run_store::runs::run(&store, &tenant("acme"), &run)
+            .await
+            .unwrap(),
+        None
+    );
+    assert_eq!(
+        run_store::runs::read(&store, &run, 0, 10).await.unwrap(),
+        []
+    );
+    assert_eq!(run_store::runs::head(&store, &run).await.unwrap(), None);
     assert!(database.runs("acme").await.is_empty());
     assert_eq!(
         delete(store.as_ref(), "acme", &run, &Remains::Nothing).await,
@@ -134,21 +161,59 @@ async fn what_remains_of_an_attempt_is_masked_in_pages(#[values(Sqlite, Postgres
         delete(store.as_ref(), "acme", &run, &remains).await,
         RunDeletion::Deleted
     );
-    assert_eq!(store.run(&tenant("acme"), &run).await.unwrap(), None);
-    assert_eq!(store.usage(&tenant("acme")).await.unwrap().runs, 0);
-    let unmasked = store.next_unmasked().await.unwrap().unwrap();
+    assert_eq!(
+        run_store::runs::run(&store, &tenant("acme"), &run)
+            .await
+            .unwrap(),
+        None
+    );
+    assert_eq!(
+        run_store::storage::usage(&store, &tenant("acme"))
+            .await
+            .unwrap()
+            .runs,
+        0
+    );
+    let unmasked = run_store::storage::next_unmasked(&store)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((&unmasked.record.run_id, unmasked.masked_to), (&run, 0));
-    let mut log = store.read(&run, 0, 10).await.unwrap();
+    let mut log = run_store::runs::read(&store, &run, 0, 10).await.unwrap();
     log[1].body = "{}".into();
-    store.mask_events(&run, &log[1..2], 2, false).await.unwrap();
-    assert_eq!(store.next_unmasked().await.unwrap().unwrap().masked_to, 2);
-    store.mask_events(&run, &[], 3, true).await.unwrap();
-    assert!(store.next_unmasked().await.unwrap().is_none());
-    assert_eq!(store.read(&run, 0, 10).await.unwrap(), log);
-    assert_eq!(store.head(&run).await.unwrap(), Some(head(3, true)));
+    run_store::storage::mask_events(&store, &run, &log[1..2], 2, false)
+        .await
+        .unwrap();
+    assert_eq!(
+        run_store::storage::next_unmasked(&store)
+            .await
+            .unwrap()
+            .unwrap()
+            .masked_to,
+        2
+    );
+    run_store::storage::mask_events(&store, &run, &[], 3, true)
+        .await
+        .unwrap();
+    assert!(
+        run_store::storage::next_unmasked(&store)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(
+        run_store::runs::read(&store, &run, 0, 10).await.unwrap(),
+        log
+    );
+    assert_eq!(
+        run_store::runs::head(&store, &run).await.unwrap(),
+        Some(head(3, true))
+    );
     assert_eq!(database.runs("acme").await.len(), 1);
     let bytes: usize = log.iter().map(|event| event.body.len()).sum();
-    let used = store.usage(&tenant("acme")).await.unwrap();
+    let used = run_store::storage::usage(&store, &tenant("acme"))
+        .await
+        .unwrap();
     assert_eq!(used.bytes, u64::try_from(bytes).unwrap());
 }
 
@@ -175,32 +240,53 @@ async fn a_run_in_progress_or_under_a_hold_is_not_deleted(
         let (store, run) = (store.clone(), run.clone());
         async move {
             let decided = decision(&run);
-            store.hold_run(owner, &run, hold, &decided).await.unwrap()
+            run_store::storage::hold_run(&store, owner, &run, hold, &decided)
+                .await
+                .unwrap()
         }
     };
     assert!(!place(&globex, Some(&hold)).await);
     assert!(place(&acme, Some(&hold)).await);
     assert_eq!(
-        store.legal_hold(&acme, &run).await.unwrap().as_ref(),
+        run_store::storage::legal_hold(&store, &acme, &run)
+            .await
+            .unwrap()
+            .as_ref(),
         Some(&hold)
     );
-    assert_eq!(store.legal_hold(&globex, &run).await.unwrap(), None);
+    assert_eq!(
+        run_store::storage::legal_hold(&store, &globex, &run)
+            .await
+            .unwrap(),
+        None
+    );
     assert_eq!(
         delete(store.as_ref(), "acme", &run, &nothing).await,
         RunDeletion::Held
     );
-    assert!(store.deletable_runs(at(9), 0, 10).await.unwrap().is_empty());
-    assert!(place(&acme, None).await);
-    let due = store.deletable_runs(at(9), 0, 10).await.unwrap();
-    assert_eq!(due.len(), 1, "only the run that has ended");
     assert!(
-        store
-            .deletable_runs(at(9), due[0].0, 10)
+        run_store::storage::deletable_runs(&store, at(9), 0, 10)
             .await
             .unwrap()
             .is_empty()
     );
-    assert!(store.deletable_runs(at(0), 0, 10).await.unwrap().is_empty());
+    assert!(place(&acme, None).await);
+    let due = run_store::storage::deletable_runs(&store, at(9), 0, 10)
+        .await
+        .unwrap();
+    assert_eq!(due.len(), 1, "only the run that has ended");
+    assert!(
+        run_store::storage::deletable_runs(&store, at(9), due[0].0, 10)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        run_store::storage::deletable_runs(&store, at(0), 0, 10)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(
         delete(store.as_ref(), "acme", &run, &nothing).await,
         RunDeletion::Deleted
@@ -212,13 +298,25 @@ async fn a_run_in_progress_or_under_a_hold_is_not_deleted(
 async fn octets_go_once_nothing_refers_to_them(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     for digest in ["sha256-suite", "sha256-alone"] {
-        store.put(digest, b"x").await.unwrap();
+        run_store::blobs::put(&store, digest, b"x").await.unwrap();
     }
     // The record of this run names `sha256-suite`.
     ended(store.as_ref(), "run_a").await;
     for digest in ["sha256-suite", "sha256-alone", "sha256-never-there"] {
-        store.drop_unreferenced(digest).await.unwrap();
+        run_store::storage::drop_unreferenced(&store, digest)
+            .await
+            .unwrap();
     }
-    assert!(store.get("sha256-suite").await.unwrap().is_some());
-    assert!(store.get("sha256-alone").await.unwrap().is_none());
+    assert!(
+        run_store::blobs::get(&store, "sha256-suite")
+            .await
+            .unwrap()
+            .is_some()
+    );
+    assert!(
+        run_store::blobs::get(&store, "sha256-alone")
+            .await
+            .unwrap()
+            .is_none()
+    );
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::{Engine, Engine::*, claimed, head, open};
 use touchstone::host::ports::run_log::StoredEvent;
+use touchstone::runs::store as run_store;
 
 /// CPU time of this process so far, in microseconds, without PostgreSQL's.
 fn cpu_us() -> f64 {
@@ -58,7 +59,9 @@ async fn throughput(
             let count = batch.min(goal - sequence);
             let next = realistic(run.as_str(), sequence + 1, count);
             let (start, before) = (Instant::now(), cpu_us());
-            store.append(&run, fence, &next, false).await.unwrap();
+            run_store::runs::append(&store, &run, fence, &next, false)
+                .await
+                .unwrap();
             wall += start.elapsed().as_secs_f64();
             cpu += cpu_us() - before;
             sequence += count;
@@ -73,7 +76,10 @@ async fn throughput(
     let (start, before) = (Instant::now(), cpu_us());
     let mut read = 0;
     while read < sequence {
-        read += store.read(&run, read, 1_000).await.unwrap().len() as u64;
+        read += run_store::runs::read(&store, &run, read, 1_000)
+            .await
+            .unwrap()
+            .len() as u64;
     }
     println!(
         "{engine:?} read: {:.0} events/s, {:.2} µs of CPU an event",
@@ -82,11 +88,16 @@ async fn throughput(
     );
     let start = Instant::now();
     let last = format!("evt_0192f7a0a0007abc8def{sequence:012}");
-    let found = store.sequence_of(&run, &last).await.unwrap();
+    let found = run_store::runs::sequence_of(&store, &run, &last)
+        .await
+        .unwrap();
     assert_eq!(found, Some(sequence));
     println!(
         "{engine:?} sequence_of the last of {sequence}: {:?}",
         start.elapsed()
     );
-    assert_eq!(store.head(&run).await.unwrap(), Some(head(sequence, false)));
+    assert_eq!(
+        run_store::runs::head(&store, &run).await.unwrap(),
+        Some(head(sequence, false))
+    );
 }

@@ -10,6 +10,7 @@ use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
 use touchstone::runs::ports::queue::Claimable;
 use touchstone::runs::ports::webhooks::{Followed, WebhookClaim, WebhookRecord, Window};
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::webhook::{Circuit, Secret, Secrets};
 use touchstone_runs::rules::run::fork::{Fork, ForkMode};
@@ -31,23 +32,29 @@ pub fn webhook(id: &str, tenant: &str) -> WebhookRecord {
 
 /// Creates a run with this many events, under a separate lease.
 async fn run_of(store: &Database, id: &str, owner: &str, count: u64, ends: bool) -> (RunId, Fence) {
-    store.create(&record(id, owner, 1), None).await.unwrap();
+    run_store::runs::create(store, &record(id, owner, 1), None)
+        .await
+        .unwrap();
     let run = RunId::from(id);
     let claim = loop {
-        let claim = store.claim(id, Claimable::All, TTL).await.unwrap().unwrap();
+        let claim = run_store::queue::claim(store, id, Claimable::All, TTL)
+            .await
+            .unwrap()
+            .unwrap();
         if claim.run.run_id == run {
             break claim;
         }
     };
-    store
-        .append(&run, claim.fence, &events(&run, 1, count), ends)
+    run_store::runs::append(store, &run, claim.fence, &events(&run, 1, count), ends)
         .await
         .unwrap();
     (run, claim.fence)
 }
 
 async fn claim(store: &Database) -> Option<WebhookClaim> {
-    store.claim_webhook("replica", TTL).await.unwrap()
+    run_store::webhooks::claim_webhook(store, "replica", TTL)
+        .await
+        .unwrap()
 }
 
 fn followed(run: &str, after: u64, head: u64) -> Followed {
@@ -65,36 +72,62 @@ async fn a_subscription_is_kept_as_it_is_and_seen_by_its_tenant_only(
 ) {
     open!(engine => _database, store);
     let kept = webhook("wh_1", "acme");
-    assert!(store.add_webhook(&kept, 2).await.unwrap());
     assert!(
-        store
-            .add_webhook(&webhook("wh_2", "acme"), 2)
+        run_store::webhooks::add_webhook(&store, &kept, 2)
             .await
             .unwrap()
     );
     assert!(
-        !store
-            .add_webhook(&webhook("wh_3", "acme"), 2)
+        run_store::webhooks::add_webhook(&store, &webhook("wh_2", "acme"), 2)
+            .await
+            .unwrap()
+    );
+    assert!(
+        !run_store::webhooks::add_webhook(&store, &webhook("wh_3", "acme"), 2)
             .await
             .unwrap(),
         "no more than it may have"
     );
     assert!(
-        store
-            .add_webhook(&webhook("wh_4", "globex"), 2)
+        run_store::webhooks::add_webhook(&store, &webhook("wh_4", "globex"), 2)
             .await
             .unwrap()
     );
     let (acme, globex) = (tenant("acme"), tenant("globex"));
-    let found = store.webhook(&acme, &"wh_1".into()).await.unwrap();
+    let found = run_store::webhooks::webhook(&store, &acme, &"wh_1".into())
+        .await
+        .unwrap();
     assert_eq!(found.as_ref(), Some(&kept));
-    assert_eq!(store.webhook(&globex, &"wh_1".into()).await.unwrap(), None);
-    let listed = store.webhooks(&acme).await.unwrap();
+    assert_eq!(
+        run_store::webhooks::webhook(&store, &globex, &"wh_1".into())
+            .await
+            .unwrap(),
+        None
+    );
+    let listed = run_store::webhooks::webhooks(&store, &acme).await.unwrap();
     assert_eq!(listed, [kept, webhook("wh_2", "acme")]);
-    assert!(!store.remove_webhook(&globex, &"wh_1".into()).await.unwrap());
-    assert!(store.remove_webhook(&acme, &"wh_1".into()).await.unwrap());
-    assert!(!store.remove_webhook(&acme, &"wh_1".into()).await.unwrap());
-    assert_eq!(store.webhooks(&acme).await.unwrap().len(), 1);
+    assert!(
+        !run_store::webhooks::remove_webhook(&store, &globex, &"wh_1".into())
+            .await
+            .unwrap()
+    );
+    assert!(
+        run_store::webhooks::remove_webhook(&store, &acme, &"wh_1".into())
+            .await
+            .unwrap()
+    );
+    assert!(
+        !run_store::webhooks::remove_webhook(&store, &acme, &"wh_1".into())
+            .await
+            .unwrap()
+    );
+    assert_eq!(
+        run_store::webhooks::webhooks(&store, &acme)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[rstest]
@@ -105,8 +138,7 @@ async fn secrets_are_replaced_only_if_they_are_the_known_ones(
     open!(engine => _database, store);
     let (acme, id) = (tenant("acme"), "wh_1".into());
     let first = webhook("wh_1", "acme").secrets;
-    store
-        .add_webhook(&webhook("wh_1", "acme"), 9)
+    run_store::webhooks::add_webhook(&store, &webhook("wh_1", "acme"), 9)
         .await
         .unwrap();
     let second = first.clone().rotated(Secret::minted([8; 32]), at(60));
@@ -116,14 +148,18 @@ async fn secrets_are_replaced_only_if_they_are_the_known_ones(
         (&first, &second, true),
         (&first, &third, false),
     ] {
-        let rotated = store.rotate_webhook(&acme, &id, known, new).await.unwrap();
+        let rotated = run_store::webhooks::rotate_webhook(&store, &acme, &id, known, new)
+            .await
+            .unwrap();
         assert_eq!(rotated, done);
     }
-    let kept = store.webhook(&acme, &id).await.unwrap().unwrap();
+    let kept = run_store::webhooks::webhook(&store, &acme, &id)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(kept.secrets, second);
-    let foreign = store
-        .rotate_webhook(&tenant("globex"), &id, &second, &third)
-        .await;
+    let foreign =
+        run_store::webhooks::rotate_webhook(&store, &tenant("globex"), &id, &second, &third).await;
     assert!(!foreign.unwrap());
 }
 
@@ -135,37 +171,48 @@ async fn a_subscription_follows_running_runs_from_now_and_new_runs_from_the_star
     open!(engine => _database, store);
     run_of(&store, "run_over", "acme", 3, true).await;
     let (running, fence) = run_of(&store, "run_running", "acme", 3, false).await;
-    store
-        .add_webhook(&webhook("wh_1", "acme"), 9)
+    run_store::webhooks::add_webhook(&store, &webhook("wh_1", "acme"), 9)
         .await
         .unwrap();
     run_of(&store, "run_foreign", "globex", 3, true).await;
     assert_eq!(claim(&store).await, None, "no event since");
     let id = "wh_1".into();
-    store
-        .append(&running, fence, &events(&running, 4, 2), true)
+    run_store::runs::append(&store, &running, fence, &events(&running, 4, 2), true)
         .await
         .unwrap();
     run_of(&store, "run_later", "acme", 2, false).await;
     assert_eq!(
-        store.grown(&id, 9).await.unwrap(),
+        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
         [followed("run_running", 3, 5), followed("run_later", 0, 2)]
     );
-    assert_eq!(store.grown(&id, 1).await.unwrap().len(), 1);
+    assert_eq!(
+        run_store::webhooks::grown(&store, &id, 1)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
 
     let held = claim(&store).await.unwrap();
     assert_eq!(held.webhook, webhook("wh_1", "acme"));
     let circuit = Circuit::default();
     for (run, upto) in [("run_running", 4), ("run_running", 5), ("run_later", 2)] {
-        store
-            .served(&held, &run.into(), upto, &circuit, TTL)
+        run_store::webhooks::served(&store, &held, &run.into(), upto, &circuit, TTL)
             .await
             .unwrap();
     }
-    assert_eq!(store.grown(&id, 9).await.unwrap(), []);
-    store.release_webhook(&held).await.unwrap();
+    assert_eq!(
+        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
+        []
+    );
+    run_store::webhooks::release_webhook(&store, &held)
+        .await
+        .unwrap();
     assert_eq!(claim(&store).await, None, "nothing is left");
-    let kept = store.webhook(&tenant("acme"), &id).await.unwrap().unwrap();
+    let kept = run_store::webhooks::webhook(&store, &tenant("acme"), &id)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(kept.circuit, circuit);
 }
 
@@ -176,7 +223,9 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
 ) {
     open!(engine => database, store);
     for id in ["wh_1", "wh_2"] {
-        store.add_webhook(&webhook(id, "acme"), 9).await.unwrap();
+        run_store::webhooks::add_webhook(&store, &webhook(id, "acme"), 9)
+            .await
+            .unwrap();
     }
     let (run, _) = run_of(&store, "run_1", "acme", 2, false).await;
     let first = claim(&store).await.unwrap();
@@ -187,9 +236,13 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
     );
     database.pass(20).await;
     assert_eq!(claim(&store).await, None, "both are leased");
-    store.release_webhook(&second).await.unwrap();
+    run_store::webhooks::release_webhook(&store, &second)
+        .await
+        .unwrap();
     database.pass(1).await;
-    store.release_webhook(&first).await.unwrap();
+    run_store::webhooks::release_webhook(&store, &first)
+        .await
+        .unwrap();
     let again = claim(&store).await.unwrap();
     assert_eq!(again.webhook.id.as_str(), "wh_2", "it was given back first");
 
@@ -197,8 +250,7 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
     let taken = claim(&store).await.unwrap();
     assert_eq!(taken.webhook.id.as_str(), "wh_1");
     let circuit = Circuit::default();
-    store
-        .served(&taken, &run, 1, &circuit, 2 * TTL)
+    run_store::webhooks::served(&store, &taken, &run, 1, &circuit, 2 * TTL)
         .await
         .unwrap();
     // Recording an attempt extended the lease.
@@ -213,25 +265,28 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
     let other = claim(&store).await.unwrap();
     assert_eq!(other.webhook.id.as_str(), "wh_1");
     assert!(other.fence > taken.fence);
-    let late = store.served(&taken, &run, 2, &circuit, TTL).await;
+    let late = run_store::webhooks::served(&store, &taken, &run, 2, &circuit, TTL).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
     assert!(matches!(
-        store.pass_over(&taken).await,
+        run_store::webhooks::pass_over(&store, &taken).await,
         Err(StoreError::Fenced)
     ));
-    let late = store.unfollow(&taken, None).await;
+    let late = run_store::webhooks::unfollow(&store, &taken, None).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
-    store.release_webhook(&taken).await.unwrap();
-    assert_eq!(claim(&store).await, None, "and it cannot release the lease");
-    assert_eq!(
-        store.grown(&"wh_1".into(), 9).await.unwrap(),
-        [followed("run_1", 1, 2)]
-    );
-    store
-        .remove_webhook(&tenant("acme"), &"wh_1".into())
+    run_store::webhooks::release_webhook(&store, &taken)
         .await
         .unwrap();
-    let gone = store.served(&other, &run, 2, &circuit, TTL).await;
+    assert_eq!(claim(&store).await, None, "and it cannot release the lease");
+    assert_eq!(
+        run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+            .await
+            .unwrap(),
+        [followed("run_1", 1, 2)]
+    );
+    run_store::webhooks::remove_webhook(&store, &tenant("acme"), &"wh_1".into())
+        .await
+        .unwrap();
+    let gone = run_store::webhooks::served(&store, &other, &run, 2, &circuit, TTL).await;
     assert!(matches!(gone, Err(StoreError::Fenced)));
 }
 
@@ -241,37 +296,54 @@ async fn skipped_and_unfollowed_events_are_not_delivered_later(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);
-    store
-        .add_webhook(&webhook("wh_1", "acme"), 9)
+    run_store::webhooks::add_webhook(&store, &webhook("wh_1", "acme"), 9)
         .await
         .unwrap();
     let (running, fence) = run_of(&store, "run_1", "acme", 2, false).await;
     run_of(&store, "run_2", "acme", 2, true).await;
     let id = "wh_1".into();
     let held = claim(&store).await.unwrap();
-    store.pass_over(&held).await.unwrap();
-    assert_eq!(store.grown(&id, 9).await.unwrap(), []);
-    store
-        .append(&running, fence, &events(&running, 3, 1), false)
+    run_store::webhooks::pass_over(&store, &held).await.unwrap();
+    assert_eq!(
+        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
+        []
+    );
+    run_store::runs::append(&store, &running, fence, &events(&running, 3, 1), false)
         .await
         .unwrap();
     assert_eq!(
-        store.grown(&id, 9).await.unwrap(),
+        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
         [followed("run_1", 2, 3)]
     );
-    store.unfollow(&held, Some(&running)).await.unwrap();
-    assert_eq!(store.grown(&id, 9).await.unwrap(), []);
+    run_store::webhooks::unfollow(&store, &held, Some(&running))
+        .await
+        .unwrap();
+    assert_eq!(
+        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
+        []
+    );
     run_of(&store, "run_3", "acme", 1, false).await;
     assert_eq!(
-        store.grown(&id, 9).await.unwrap(),
+        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
         [followed("run_3", 0, 1)]
     );
-    store.unfollow(&held, None).await.unwrap();
+    run_store::webhooks::unfollow(&store, &held, None)
+        .await
+        .unwrap();
     run_of(&store, "run_4", "acme", 1, false).await;
-    assert_eq!(store.grown(&id, 9).await.unwrap(), []);
+    assert_eq!(
+        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
+        []
+    );
     database.pass(60).await;
     assert_eq!(claim(&store).await, None);
-    assert_eq!(store.webhooks(&tenant("acme")).await.unwrap().len(), 1);
+    assert_eq!(
+        run_store::webhooks::webhooks(&store, &tenant("acme"))
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[rstest]
@@ -286,13 +358,15 @@ async fn events_are_found_by_type_within_a_stretch(#[values(Sqlite, Postgres)] e
     {
         event.kind = kind.into();
     }
-    store.append(&run, fence, &more, false).await.unwrap();
+    run_store::runs::append(&store, &run, fence, &more, false)
+        .await
+        .unwrap();
     let found = async |after, upto, kinds: &[&str], limit| {
         let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
-        let events = store
-            .events_of(&run, Window { after, upto }, &kinds, limit)
-            .await
-            .unwrap();
+        let events =
+            run_store::webhooks::events_of(&store, &run, Window { after, upto }, &kinds, limit)
+                .await
+                .unwrap();
         events
             .iter()
             .map(|event| event.sequence)
@@ -320,25 +394,26 @@ async fn a_run_that_is_created_at_the_same_moment_is_followed(
     let other = database.open().await;
     let creating = tokio::spawn(async move {
         for n in 0..60 {
-            other
-                .create(&record(&format!("run_{n}"), "acme", 1), None)
+            run_store::runs::create(&other, &record(&format!("run_{n}"), "acme", 1), None)
                 .await
                 .unwrap();
         }
     });
     for n in 0..10 {
-        let added = store
-            .add_webhook(&webhook(&format!("wh_{n}"), "acme"), 99)
-            .await;
+        let added =
+            run_store::webhooks::add_webhook(&store, &webhook(&format!("wh_{n}"), "acme"), 99)
+                .await;
         assert!(added.unwrap());
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     creating.await.unwrap();
     let mut runs = 0;
-    while let Some(claim) = store.claim("worker", Claimable::All, TTL).await.unwrap() {
+    while let Some(claim) = run_store::queue::claim(&store, "worker", Claimable::All, TTL)
+        .await
+        .unwrap()
+    {
         let run = &claim.run.run_id;
-        store
-            .append(run, claim.fence, &events(run, 1, 1), false)
+        run_store::runs::append(&store, run, claim.fence, &events(run, 1, 1), false)
             .await
             .unwrap();
         runs += 1;
@@ -346,7 +421,14 @@ async fn a_run_that_is_created_at_the_same_moment_is_followed(
     assert_eq!(runs, 60);
     for n in 0..10 {
         let id = format!("wh_{n}").into();
-        assert_eq!(store.grown(&id, 99).await.unwrap().len(), 60, "wh_{n}");
+        assert_eq!(
+            run_store::webhooks::grown(&store, &id, 99)
+                .await
+                .unwrap()
+                .len(),
+            60,
+            "wh_{n}"
+        );
     }
 }
 
@@ -360,8 +442,7 @@ async fn events_copied_by_a_fork_are_not_delivered_again(
     #[case] after: Option<u64>,
 ) {
     open!(engine => _database, store);
-    store
-        .add_webhook(&webhook("wh_1", "acme"), 9)
+    run_store::webhooks::add_webhook(&store, &webhook("wh_1", "acme"), 9)
         .await
         .unwrap();
     let mut fork = record("run_fork", "acme", 1);
@@ -373,20 +454,23 @@ async fn events_copied_by_a_fork_are_not_delivered_again(
         origin: "run_source".into(),
         forked_by: "key_1".to_owned(),
     });
-    store.create(&fork, None).await.unwrap();
-    let claim = store
-        .claim("worker", Claimable::All, TTL)
+    run_store::runs::create(&store, &fork, None).await.unwrap();
+    let claim = run_store::queue::claim(&store, "worker", Claimable::All, TTL)
         .await
         .unwrap()
         .unwrap();
     let run = claim.run.run_id.clone();
-    store
-        .append(&run, claim.fence, &events(&run, 1, 5), true)
+    run_store::runs::append(&store, &run, claim.fence, &events(&run, 1, 5), true)
         .await
         .unwrap();
     let expected: Vec<Followed> = after
         .into_iter()
         .map(|after| followed("run_fork", after, 5))
         .collect();
-    assert_eq!(store.grown(&"wh_1".into(), 9).await.unwrap(), expected);
+    assert_eq!(
+        run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+            .await
+            .unwrap(),
+        expected
+    );
 }

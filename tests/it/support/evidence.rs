@@ -8,6 +8,7 @@ use serde_json::json;
 use touchstone::host::store;
 use touchstone::host::store::database::Database;
 use touchstone::ratings::ports::events::{NewEvent, Origin};
+use touchstone::ratings::store as rating_store;
 use touchstone_ratings::rules::evidence::Recorder;
 
 /// Makes evidence collection for an agent look this many days old.
@@ -18,8 +19,11 @@ pub async fn collecting(store: &Database, organization: &str, agent: &str, days:
 
 /// The same from a given time: an event with that time, recorded at that time.
 pub async fn collecting_since(store: &Database, organization: &str, agent: &str, then: Timestamp) {
-    let organization = store.organization(organization).await.unwrap().unwrap();
-    let agent = store.agent(organization.number, agent).await;
+    let organization = rating_store::organizations::organization(store, organization)
+        .await
+        .unwrap()
+        .unwrap();
+    let agent = rating_store::agents::agent(store, organization.number, agent).await;
     let agent = agent.unwrap().unwrap();
     let data = json!({"task_id": "early", "tool": "grep", "success": true, "unnecessary": false,
         "error_recovered": null});
@@ -38,7 +42,8 @@ pub async fn collecting_since(store: &Database, organization: &str, agent: &str,
         principal: "ci",
     };
     let events = [event];
-    let recorded = store.record_events(organization.number, &events, origin, then);
+    let recorded =
+        rating_store::events::record_events(store, organization.number, &events, origin, then);
     recorded.await.unwrap();
 }
 

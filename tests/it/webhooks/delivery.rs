@@ -15,6 +15,7 @@ use touchstone::host::store::database::Database;
 use touchstone::runs::ports::queue::Claimable;
 use touchstone::runs::ports::webhooks::WebhookRecord;
 use touchstone::runs::service::webhooks::dispatcher::Dispatcher;
+use touchstone::runs::store as run_store;
 use touchstone::runs::webhook_client::WebhookClient;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::webhook::{Circuit, Secret, Secrets};
@@ -77,13 +78,18 @@ struct Log {
 
 impl Log {
     async fn of(store: &Arc<Database>, id: &str, owner: &str) -> Self {
-        store.create(&record(id, owner, 1), None).await.unwrap();
+        run_store::runs::create(store, &record(id, owner, 1), None)
+            .await
+            .unwrap();
         Self::claimed(store, id).await
     }
 
     /// A log for an existing run.
     async fn claimed(store: &Arc<Database>, id: &str) -> Self {
-        let claim = store.claim(id, Claimable::All, TTL).await.unwrap().unwrap();
+        let claim = run_store::queue::claim(store, id, Claimable::All, TTL)
+            .await
+            .unwrap()
+            .unwrap();
         assert_eq!(claim.run.run_id.as_str(), id);
         Self {
             store: store.clone(),
@@ -95,8 +101,7 @@ impl Log {
 
     async fn append(&mut self, count: u64, ends: bool) {
         let events = events(&self.run, self.written + 1, count);
-        self.store
-            .append(&self.run, self.fence, &events, ends)
+        run_store::runs::append(&self.store, &self.run, self.fence, &events, ends)
             .await
             .unwrap();
         self.written += count;
@@ -135,8 +140,7 @@ async fn pending_messages_are_delivered_after_a_restart_without_duplicates(
     open!(engine => database, store);
     let receiver = Receiver::start(Answer::Status(204)).await;
     let clock = Told::at_rest();
-    store
-        .add_webhook(&subscription("wh_1", &receiver), 9)
+    run_store::webhooks::add_webhook(&store, &subscription("wh_1", &receiver), 9)
         .await
         .unwrap();
     let mut log = Log::of(&store, "run_1", "acme").await;
@@ -160,7 +164,10 @@ async fn pending_messages_are_delivered_after_a_restart_without_duplicates(
     assert_eq!(runs["run_1"], (1..=48).collect::<Vec<_>>());
     assert_eq!(runs["run_2"], [1, 2]);
     assert!(
-        store.grown(&"wh_1".into(), 9).await.unwrap().is_empty(),
+        run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+            .await
+            .unwrap()
+            .is_empty(),
         "and nothing is left"
     );
 }
@@ -174,23 +181,31 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
     let receiver = Receiver::start(Answer::Status(500)).await;
     let clock = Told::at_rest();
     let callback = subscription("wh_1", &receiver);
-    store
-        .create_calling_back(&record("run_1", "acme", 1), &callback, None)
+    run_store::webhooks::create_calling_back(&store, &record("run_1", "acme", 1), &callback, None)
         .await
         .unwrap();
     let mut log = Log::claimed(&store, "run_1").await;
     let mut other = Log::of(&store, "run_2", "acme").await;
     log.append(2, false).await;
     other.append(2, true).await;
-    let due = store.claim_webhook("nobody", TTL).await;
+    let due = run_store::webhooks::claim_webhook(&store, "nobody", TTL).await;
     assert_eq!(
         due.unwrap(),
         None,
         "its run is still running, and the other run is not subscribed"
     );
-    assert_eq!(store.webhooks(&tenant("acme")).await.unwrap(), []);
+    assert_eq!(
+        run_store::webhooks::webhooks(&store, &tenant("acme"))
+            .await
+            .unwrap(),
+        []
+    );
     let id = "wh_1".into();
-    assert!(!store.remove_webhook(&tenant("acme"), &id).await.unwrap());
+    assert!(
+        !run_store::webhooks::remove_webhook(&store, &tenant("acme"), &id)
+            .await
+            .unwrap()
+    );
     log.append(1, true).await;
     drop((log, other, store));
     let store = database.open().await;
@@ -202,10 +217,10 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
         [1, 2, 3],
         "each attempted once, accepted or not"
     );
-    let left = store.claim_webhook("nobody", TTL).await;
+    let left = run_store::webhooks::claim_webhook(&store, "nobody", TTL).await;
     assert_eq!(left.unwrap(), None);
     // Its id can be used again: nothing of it is left.
-    let again = store.add_webhook(&callback, 9).await;
+    let again = run_store::webhooks::add_webhook(&store, &callback, 9).await;
     assert!(again.unwrap());
 }
 
@@ -217,8 +232,7 @@ async fn a_replica_that_is_killed_in_the_middle_leaves_one_event_to_come_again(
     open!(engine => database, store);
     let receiver = Receiver::start(Answer::Status(200)).await;
     let clock = Told::at_rest();
-    store
-        .add_webhook(&subscription("wh_1", &receiver), 9)
+    run_store::webhooks::add_webhook(&store, &subscription("wh_1", &receiver), 9)
         .await
         .unwrap();
     let mut log = Log::of(&store, "run_1", "acme").await;
@@ -228,7 +242,7 @@ async fn a_replica_that_is_killed_in_the_middle_leaves_one_event_to_come_again(
     receiver.answer(Answer::Hang);
     log.append(3, true).await;
     receiver.wait_for(4).await;
-    let lease = store.claim_webhook("second", TTL).await;
+    let lease = run_store::webhooks::claim_webhook(&store, "second", TTL).await;
     assert_eq!(lease.unwrap(), None, "it is being served");
     // The store disappears, as in a killed process: nothing more is recorded or released.
     first.task.abort();
@@ -251,8 +265,7 @@ async fn several_replicas_deliver_each_event_once_and_in_order(
     let mut receivers = Vec::new();
     for n in 0..3 {
         let receiver = Receiver::start(Answer::Status(200)).await;
-        store
-            .add_webhook(&subscription(&format!("wh_{n}"), &receiver), 9)
+        run_store::webhooks::add_webhook(&store, &subscription(&format!("wh_{n}"), &receiver), 9)
             .await
             .unwrap();
         receivers.push(receiver);
@@ -302,13 +315,11 @@ async fn a_hanging_endpoint_delays_no_other_endpoint() {
         Receiver::start(Answer::Status(200)).await,
     );
     for n in 0..20 {
-        store
-            .add_webhook(&subscription(&format!("wh_slow_{n}"), &slow), 99)
+        run_store::webhooks::add_webhook(&store, &subscription(&format!("wh_slow_{n}"), &slow), 99)
             .await
             .unwrap();
     }
-    store
-        .add_webhook(&subscription("wh_quick", &quick), 99)
+    run_store::webhooks::add_webhook(&store, &subscription("wh_quick", &quick), 99)
         .await
         .unwrap();
     let replica = Replica::start(&store, &clock, "only");
@@ -329,8 +340,7 @@ async fn a_broken_endpoint_is_left_alone_for_an_hour_and_then_probed_once() {
     open!(Sqlite => _database, store);
     let clock = Told::at_rest();
     let receiver = Receiver::start(Answer::Status(500)).await;
-    store
-        .add_webhook(&subscription("wh_1", &receiver), 9)
+    run_store::webhooks::add_webhook(&store, &subscription("wh_1", &receiver), 9)
         .await
         .unwrap();
     let replica = Replica::start(&store, &clock, "only");
@@ -340,12 +350,13 @@ async fn a_broken_endpoint_is_left_alone_for_an_hour_and_then_probed_once() {
     let state = async |wanted: &str| {
         // The last attempt is recorded shortly after its response.
         for _ in 0..1000 {
-            let webhook = store
-                .webhook(&tenant("acme"), &"wh_1".into())
+            let webhook = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into())
                 .await
                 .unwrap()
                 .unwrap();
-            let grown = store.grown(&"wh_1".into(), 9).await.unwrap();
+            let grown = run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+                .await
+                .unwrap();
             if webhook.circuit.state(clock.now()) == wanted && grown.is_empty() {
                 return;
             }
@@ -388,25 +399,35 @@ async fn a_hundred_failures_within_a_week_end_a_subscription() {
         doomed.circuit = doomed.circuit.failed_at(at(-3600 * (99 - n)));
         doomed.circuit = doomed.circuit.succeeded();
     }
-    store.add_webhook(&doomed, 9).await.unwrap();
+    run_store::webhooks::add_webhook(&store, &doomed, 9)
+        .await
+        .unwrap();
     let replica = Replica::start(&store, &clock, "only");
     let mut log = Log::of(&store, "run_1", "acme").await;
     log.append(2, false).await;
     receiver.wait_for(1).await;
-    while !store.grown(&"wh_1".into(), 9).await.unwrap().is_empty() {
+    while !run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+        .await
+        .unwrap()
+        .is_empty()
+    {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     clock.advance(8 * 24 * 3600);
     Log::of(&store, "run_2", "acme").await.append(2, true).await;
     replica.stop().await;
     assert_eq!(receiver.got().len(), 1);
-    let webhook = store
-        .webhook(&tenant("acme"), &"wh_1".into())
+    let webhook = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into())
         .await
         .unwrap()
         .unwrap();
     assert_eq!(webhook.circuit.state(clock.now()), "failed");
-    assert!(store.grown(&"wh_1".into(), 9).await.unwrap().is_empty());
+    assert!(
+        run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -415,8 +436,7 @@ async fn a_redirect_is_a_failure_and_leads_nowhere() {
     let clock = Told::at_rest();
     let elsewhere = Receiver::start(Answer::Status(200)).await;
     let receiver = Receiver::start(Answer::Redirect(elsewhere.address)).await;
-    store
-        .add_webhook(&subscription("wh_1", &receiver), 9)
+    run_store::webhooks::add_webhook(&store, &subscription("wh_1", &receiver), 9)
         .await
         .unwrap();
     let mut log = Log::of(&store, "run_1", "acme").await;
@@ -424,8 +444,7 @@ async fn a_redirect_is_a_failure_and_leads_nowhere() {
     let replica = Replica::start(&store, &clock, "only");
     receiver.wait_for(1).await;
     replica.stop().await;
-    let webhook = store
-        .webhook(&tenant("acme"), &"wh_1".into())
+    let webhook = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into())
         .await
         .unwrap()
         .unwrap();
@@ -447,16 +466,21 @@ async fn an_address_is_judged_again_at_delivery() {
     )
     .parse()
     .unwrap();
-    store.add_webhook(&turned, 9).await.unwrap();
+    run_store::webhooks::add_webhook(&store, &turned, 9)
+        .await
+        .unwrap();
     let mut log = Log::of(&store, "run_1", "acme").await;
     log.append(1, true).await;
     let replica = Replica::start(&store, &clock, "only");
-    while !store.grown(&"wh_1".into(), 9).await.unwrap().is_empty() {
+    while !run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+        .await
+        .unwrap()
+        .is_empty()
+    {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     replica.stop().await;
-    let webhook = store
-        .webhook(&tenant("acme"), &"wh_1".into())
+    let webhook = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into())
         .await
         .unwrap()
         .unwrap();
@@ -471,8 +495,7 @@ async fn a_delivery_that_cannot_be_recorded_is_not_made_again_during_the_outage(
     open!(Postgres => database, store);
     let receiver = Receiver::start(Answer::Status(204)).await;
     let clock = Told::at_rest();
-    store
-        .add_webhook(&subscription("wh_1", &receiver), 9)
+    run_store::webhooks::add_webhook(&store, &subscription("wh_1", &receiver), 9)
         .await
         .unwrap();
     let mut log = Log::of(&store, "run_1", "acme").await;

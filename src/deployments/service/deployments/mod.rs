@@ -20,6 +20,7 @@ use tracing::warn;
 use crate::deployments::promotion::Requirement;
 use crate::deployments::service::gates::approvals::Approval;
 use crate::deployments::service::gates::{Gates, InForce, Question};
+use crate::deployments::store;
 use crate::host::access::{Demand, Scope};
 use crate::host::audit::Grounds;
 use crate::host::ports::clock::Clock;
@@ -34,6 +35,7 @@ use crate::runs::ports::inventory::Revision;
 use crate::runs::ports::queue::CancelRequest;
 use crate::runs::service::installed::{Installed, installed};
 use crate::runs::service::runs::interrupts::GATE_NODE;
+use crate::runs::store as run_store;
 use touchstone_deployments::rules::{Channel, Lifecycle, Move, Refused, parse};
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
@@ -202,7 +204,7 @@ impl Deployments {
         agent: &AgentId,
         installed: &Installed,
     ) -> Result<(Lifecycle, Revision), Problem> {
-        let kept = self.store.deployments(tenant, agent).await;
+        let kept = store::deployments(&self.store, tenant, agent).await;
         let (lifecycle, seen) = kept.map_err(|cause| internal(&cause))?;
         Ok((
             lifecycle.as_installed(|version| installed.integrity(version)),
@@ -306,7 +308,7 @@ impl Deployments {
                 cancelled_by: caller.principal.clone(),
                 reason: Some("the version's deployment has changed".to_owned()),
             };
-            match self.store.request_cancel(gate, &obsolete).await {
+            match run_store::queue::request_cancel(&self.store, gate, &obsolete).await {
                 Ok(true) => self.store.notify_work().await,
                 Ok(false) => {}
                 Err(cause) => warn!(run_id = %gate, %cause, "an obsolete approval gate stays open"),

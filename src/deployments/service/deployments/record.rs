@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::deployments::ports::DeploymentCommit;
 use crate::deployments::promotion::Requirement;
 use crate::deployments::service::deployments::{Asked, Deployments, Verdict};
+use crate::deployments::store;
 use crate::host::audit::{Decision, Grounds, Outcome};
 use crate::host::ports::idempotency::IdempotencyCompletion;
 use crate::host::ports::run_log::{Head, StoredEvent};
@@ -94,7 +95,7 @@ impl Deployments {
             },
             completes: completes.as_ref(),
         };
-        self.store.commit_deployment(&commit).await?;
+        store::commit_deployment(&self.store, &commit).await?;
         let head = Head {
             sequence: log.last().map_or(0, |event| event.sequence),
             ended: true,

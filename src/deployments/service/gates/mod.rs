@@ -13,6 +13,7 @@ use crate::deployments::promotion::{
 };
 pub use crate::deployments::service::gates::approvals::Approval;
 pub use crate::deployments::service::gates::condition::{Condition, Undescribed, complete, read};
+use crate::deployments::store;
 use crate::host::access::Roles;
 use crate::host::audit::{Decision, Outcome};
 use crate::host::ports::clock::Clock;
@@ -22,6 +23,7 @@ use crate::host::store::database::Database;
 use crate::runs::service::installed::{Installed, installed};
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::experiments::Experiment;
+use crate::runs::store as run_store;
 use semver::Version;
 use touchstone_deployments::rules::{Channel, Placement};
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -126,7 +128,7 @@ impl Gates {
     /// # Errors
     /// An internal error.
     pub async fn policies(&self, tenant: &TenantId) -> Result<Vec<ScopedPolicy>, Problem> {
-        let policies = self.store.policies(tenant).await;
+        let policies = store::policies(&self.store, tenant).await;
         let mut policies = policies.map_err(|cause| internal(&cause))?;
         for set in &mut policies {
             // A policy whose conditions this host does not know must not be taken for a laxer one.
@@ -188,8 +190,7 @@ impl Gates {
         self.check_roles(policy.policy.approval.as_ref())?;
         self.check_scope(&policy.scope)?;
         let decision = self.decision(caller, "gates:set", &policy.scope);
-        self.store
-            .set_policy(&caller.tenant, policy, &decision)
+        store::set_policy(&self.store, &caller.tenant, policy, &decision)
             .await
             .map_err(|cause| internal(&cause))
     }
@@ -200,9 +201,7 @@ impl Gates {
     /// `not_found`.
     pub async fn remove(&self, caller: &Caller, scope: &PolicyScope) -> Result<(), Problem> {
         let decision = self.decision(caller, "gates:remove", scope);
-        let removed = self
-            .store
-            .remove_policy(&caller.tenant, scope, &decision)
+        let removed = store::remove_policy(&self.store, &caller.tenant, scope, &decision)
             .await
             .map_err(|cause| internal(&cause))?;
         if removed {
@@ -242,7 +241,8 @@ impl Gates {
             Some(named) => Some(named),
             None => {
                 let wanted = version.to_string();
-                let newest = self.store.newest_eval(tenant, agent, &wanted).await;
+                let newest =
+                    run_store::runs::newest_eval(&self.store, tenant, agent, &wanted).await;
                 newest.map_err(|cause| internal(&cause))?
             }
         };
@@ -256,9 +256,7 @@ impl Gates {
             pack_integrity: Some(pack_integrity),
             evidence: evidence.as_ref(),
         };
-        let (lifecycle, _) = self
-            .store
-            .deployments(tenant, agent)
+        let (lifecycle, _) = store::deployments(&self.store, tenant, agent)
             .await
             .map_err(|cause| internal(&cause))?;
         let lifecycle = lifecycle.as_installed(|version| installed.integrity(version));

@@ -9,6 +9,7 @@ use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
 use crate::oasis::ports::providers::{ConformanceAnswer, ProviderWords};
 use crate::runs::service::runs::Runs;
+use crate::runs::store as run_store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::ids::{RunId, TenantId};
@@ -186,7 +187,7 @@ impl Runs {
         &self,
         tenant: &TenantId,
     ) -> Result<(Vec<OfferedProfile>, Vec<String>), Problem> {
-        let installs = self.store.installs(tenant).await;
+        let installs = run_store::inventory::installs(&self.store, tenant).await;
         let mut offered = Vec::new();
         for install in installs.map_err(|cause| internal(&cause))? {
             let facts: PackFacts =
@@ -238,7 +239,7 @@ impl Runs {
                 "must name a provider that is configured on this host (`[[oasis.providers]]`)",
             )
         })?;
-        let installs = self.store.installs(tenant).await;
+        let installs = run_store::inventory::installs(&self.store, tenant).await;
         let mut package = None;
         for install in installs.map_err(|cause| internal(&cause))? {
             let facts: PackFacts =
@@ -322,14 +323,14 @@ impl Runs {
         let Some(digest) = &asked.red_team_digest else {
             return Ok(None);
         };
-        let octets = self.store.get(digest).await;
+        let octets = run_store::blobs::get(&self.store, digest).await;
         let octets = octets.map_err(|cause| internal(&cause))?.ok_or_else(gone)?;
         Ok(Some(String::from_utf8_lossy(&octets).into_owned()))
     }
 
     /// A document stored under its digest.
     async fn kept<T: serde::de::DeserializeOwned>(&self, digest: &str) -> Result<T, Problem> {
-        let octets = self.store.get(digest).await;
+        let octets = run_store::blobs::get(&self.store, digest).await;
         let octets = octets.map_err(|cause| internal(&cause))?;
         let octets = octets.ok_or_else(gone)?;
         if !touchstone_packs::rules::integrity::matches(digest, &octets) {

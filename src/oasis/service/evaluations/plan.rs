@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::host::service::fault::internal;
 use crate::runs::ports::inventory::SuiteRecord;
 use crate::runs::service::runs::Runs;
+use crate::runs::store as run_store;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TenantId;
 use touchstone_oasis::rules::format::Package;
@@ -103,7 +104,7 @@ impl Runs {
         let Some(pack) = &suite.pack else {
             return Ok(None);
         };
-        let installs = self.store.installs(tenant).await;
+        let installs = run_store::inventory::installs(&self.store, tenant).await;
         let installs = installs.map_err(|cause| internal(&cause))?;
         let install = installs
             .into_iter()
@@ -138,7 +139,7 @@ impl Runs {
             ));
         }
         let digest = integrity::of(text.as_bytes());
-        let kept = self.store.put(&digest, text.as_bytes()).await;
+        let kept = run_store::blobs::put(&self.store, &digest, text.as_bytes()).await;
         kept.map_err(|cause| internal(&cause))?;
         let place = request
             .options

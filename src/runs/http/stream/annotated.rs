@@ -12,6 +12,7 @@ use crate::host::service::fault::chain;
 use crate::runs::http::RunsApi;
 use crate::runs::ports::annotations::AnnotationRecord;
 use crate::runs::service::log_reader::filter::Filter;
+use crate::runs::store;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::events::{ENGINE_VERSION, SCHEMA_VERSION};
 
@@ -35,7 +36,7 @@ impl Notes {
         ended: bool,
     ) -> Result<Self, StoreError> {
         let told = if filter.passes(KIND) && !ended {
-            Some(state.host.store.last_annotation(run).await?)
+            Some(store::annotations::last_annotation(&state.host.store, run).await?)
         } else {
             None
         };
@@ -53,7 +54,7 @@ impl Notes {
         let Some(told) = &mut self.told else {
             return Vec::new();
         };
-        let new = match state.host.store.annotations(run, *told).await {
+        let new = match store::annotations::annotations(&state.host.store, run, *told).await {
             Ok(new) => new,
             Err(cause) => {
                 // The annotations can still be listed; the stream is about the log.

@@ -34,6 +34,7 @@ use crate::runs::http::stream::batch::Gathered;
 use crate::runs::http::stream::mode::{Mode, StreamOptions};
 use crate::runs::service::log_reader::filter::Filter;
 use crate::runs::service::log_reader::follower::Follow;
+use crate::runs::store;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::rules::run::record::RunRecord;
 
@@ -104,7 +105,7 @@ impl Waiting {
             follow: state
                 .log
                 .follow(&subscription.run.run_id, subscription.head),
-            annotated: state.host.store.annotated(),
+            annotated: store::annotations::annotated(&state.host.store),
             run: subscription.run.run_id.clone(),
             ticks,
             sent_since_tick: false,

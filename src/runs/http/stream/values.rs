@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
 use crate::runs::http::stream::{Subscription, Waiting, Woken, may_stay};
+use crate::runs::store;
 use touchstone_kit::error::Problem;
 use touchstone_runs::events::{ENGINE_VERSION, SCHEMA_VERSION};
 use touchstone_runs::rules::run::snapshot::snapshot;
@@ -68,10 +69,7 @@ pub fn stream(
 
 async fn take(subscription: &Subscription) -> Result<Taken, Problem> {
     let (state, run) = (&subscription.state, &subscription.run);
-    let cancelling = state
-        .host
-        .store
-        .cancel_requested(&run.run_id)
+    let cancelling = store::queue::cancel_requested(&state.host.store, &run.run_id)
         .await
         .map_err(|cause| internal(&cause))?
         .is_some();

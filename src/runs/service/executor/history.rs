@@ -10,6 +10,7 @@ use crate::host::store::database::Database;
 use crate::runs::service::executor::Reached;
 use crate::runs::service::executor::control::{RunControl, Stop};
 use crate::runs::service::run_writer::RunWriter;
+use crate::runs::store;
 use touchstone_runs::events::{
     DivergenceKind, EvalCompleted, Event, NewEvent, ReplayDiverged, RunError, RunFailed,
 };
@@ -42,7 +43,7 @@ pub(super) async fn bring(
             return (fork.mode == ForkMode::Replay).then_some(Reached::End);
         }
         let limit = u32::try_from(fork.history - copied).map_or(PAGE, |left| left.min(PAGE));
-        let page = match store.read(&fork.source_run_id, copied, limit).await {
+        let page = match store::runs::read(store, &fork.source_run_id, copied, limit).await {
             Ok(page) => page,
             Err(cause) => {
                 error!(run_id = %run.run_id, %cause, "could not read the source of a fork");
@@ -92,7 +93,7 @@ pub(super) async fn bring(
         if writer.has_ended() {
             return Some(Reached::End);
         }
-        if let Ok(Some(request)) = store.cancel_requested(&run.run_id).await {
+        if let Ok(Some(request)) = store::queue::cancel_requested(store, &run.run_id).await {
             return Some(Reached::Stop(Stop::Cancelled(request)));
         }
         if control.draining.is_cancelled() {

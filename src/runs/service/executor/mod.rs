@@ -26,6 +26,7 @@ pub use crate::runs::service::executor::eval::{EvalWork, INTERNAL_ERROR};
 use crate::runs::service::executor::workflow::WorkflowWork;
 use crate::runs::service::projections::{Projections, catch_up};
 use crate::runs::service::run_writer::RunWriter;
+use crate::runs::store;
 use touchstone_runs::events::{DrainPolicy, Event, NewEvent};
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::record::{RunRecord, Work};
@@ -138,7 +139,7 @@ impl Executor {
         if writer.with_state(|state| state.started_at.is_none()) {
             writer.emit(&NewEvent::of_run(Event::RunStarted(endings::started(run))));
         }
-        if let Ok(Some(request)) = self.store.cancel_requested(&run.run_id).await {
+        if let Ok(Some(request)) = store::queue::cancel_requested(&self.store, &run.run_id).await {
             return Reached::Stop(Stop::Cancelled(request));
         }
         let left = endings::time_left(run, writer);
@@ -151,7 +152,7 @@ impl Executor {
                 pause_known: true,
             });
         }
-        let pause = match self.store.pause_requested(&run.run_id).await {
+        let pause = match store::pauses::pause_requested(&self.store, &run.run_id).await {
             Ok(Some(request)) if request.drain_policy == DrainPolicy::Immediate => {
                 return Reached::Stop(Stop::Paused);
             }
@@ -209,7 +210,7 @@ impl Executor {
     /// Puts the recorded pause into force.
     async fn pause(&self, claim: &Claim, writer: &RunWriter) -> Outcome {
         let run = claim.run.as_ref();
-        match self.store.take_pause(&run.run_id, claim.fence).await {
+        match store::pauses::take_pause(&self.store, &run.run_id, claim.fence).await {
             Ok(Some(request)) => {
                 endings::pause(writer, request);
                 Outcome::Parked(Wait {

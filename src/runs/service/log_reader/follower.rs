@@ -12,6 +12,7 @@ use crate::host::background::spawn;
 use crate::host::ports::run_log::Head;
 use crate::host::service::fault::chain;
 use crate::host::store::database::Database;
+use crate::runs::store;
 use touchstone_kit::ids::RunId;
 
 /// Longest interval between two checks of a run, in case a signal is lost.
@@ -116,7 +117,7 @@ async fn watch_run(
             () = stop.cancelled() => return,
             () = store.run_changed(&run, known, LOOK_EVERY) => {}
         }
-        let pause = match store.head(&run).await {
+        let pause = match store::runs::head(&store, &run).await {
             Ok(Some(head)) if head != known => {
                 known = head;
                 heads.send_replace(head);

@@ -25,6 +25,7 @@ pub use crate::runs::service::log_reader::follower::Follow;
 use crate::runs::service::log_reader::follower::Followers;
 pub use crate::runs::service::log_reader::page::{PAGE_BYTES, PAGE_EVENTS, Page, PagedEvent};
 pub use crate::runs::service::log_reader::room::{Full, Room, Rooms};
+use crate::runs::store;
 
 use crate::host::ports::run_log::{Head, reaches_end};
 use crate::host::ports::store::StoreError;
@@ -109,7 +110,9 @@ impl LogReader {
     /// # Errors
     /// The store failed.
     pub async fn head(&self, run: &RunId) -> Result<Head, Error> {
-        Ok(self.store.head(run).await?.unwrap_or_default())
+        Ok(store::runs::head(&self.store, run)
+            .await?
+            .unwrap_or_default())
     }
 
     /// The position for a `Last-Event-ID`, which is a sequence or an event id. `None` for anything
@@ -128,7 +131,7 @@ impl LogReader {
         if !well_formed {
             return Ok(None);
         }
-        Ok(self.store.sequence_of(run, last_event_id).await?)
+        Ok(store::runs::sequence_of(&self.store, run, last_event_id).await?)
     }
 
     /// The page with the event after `position` in a log that reaches at least `head`.
@@ -233,7 +236,7 @@ impl LogReader {
         let _turn = self.turns.acquire().await.map_err(|_| Full)?;
         // Include whatever else the page has by now: it is equally durable.
         let limit = u32::try_from(PAGE_EVENTS - after % PAGE_EVENTS).unwrap_or(u32::MAX);
-        let events = self.store.read(run, after, limit).await?;
+        let events = store::runs::read(&self.store, run, after, limit).await?;
         let unbroken = events
             .iter()
             .zip(after + 1..)

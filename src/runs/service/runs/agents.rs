@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::agents::ports::model::ModelBinding;
+use crate::deployments::store as deployment_store;
 use crate::host::service::fault::internal;
 use crate::runs::service::library::LoadedAgent;
 use crate::runs::service::runs::Runs;
@@ -139,9 +140,7 @@ impl Runs {
         if let Some(lifecycle) = self.workflows.deployed(agent) {
             return Ok(lifecycle);
         }
-        let (lifecycle, _) = self
-            .store
-            .deployments(tenant, agent)
+        let (lifecycle, _) = deployment_store::deployments(&self.store, tenant, agent)
             .await
             .map_err(|cause| internal(&cause))?;
         Ok(lifecycle)

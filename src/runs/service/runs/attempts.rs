@@ -12,6 +12,7 @@ use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
 use crate::runs::service::runs::Runs;
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::events::EventDocument;
@@ -38,12 +39,13 @@ impl Runs {
     ) -> Result<Vec<Attempt>, Problem> {
         let tenant = &named.tenant;
         let (agent, version) = (&eval.agent_id, eval.agent_version.as_str());
-        let voided = self.store.voided(tenant, agent, version).await;
+        let voided = store::attempts::voided(&self.store, tenant, agent, version).await;
         let mut voided = voided.map_err(|cause| internal(&cause))?;
         let mut attempts = Vec::new();
         let mut after = 0;
         loop {
-            let page = self.store.evals_of(tenant, agent, version, after, RECORDS);
+            let page =
+                store::attempts::evals_of(&self.store, tenant, agent, version, after, RECORDS);
             let page = page.await.map_err(|cause| internal(&cause))?;
             for (number, record) in &page {
                 after = *number;
@@ -108,7 +110,8 @@ impl Runs {
         let mut state = RunState::default();
         let mut after = record.fork.as_ref().map_or(0, |fork| fork.history);
         loop {
-            let events = self.store.verdicts(&record.run_id, after, EVENTS).await?;
+            let events =
+                store::attempts::verdicts(&self.store, &record.run_id, after, EVENTS).await?;
             for stored in &events {
                 after = stored.sequence;
                 // An event that cannot be read is ignored.
@@ -160,10 +163,15 @@ impl Runs {
             status: 200,
             body: body.to_string().into(),
         });
-        let kept = self
-            .store
-            .void(&caller.tenant, run, &voided, &decision, completes.as_ref())
-            .await;
+        let kept = store::attempts::void(
+            &self.store,
+            &caller.tenant,
+            run,
+            &voided,
+            &decision,
+            completes.as_ref(),
+        )
+        .await;
         match kept {
             Ok(()) => Ok(body),
             Err(StoreError::Exists(_)) => Err(Problem::new(
@@ -181,9 +189,8 @@ impl Runs {
         run: &RunId,
         eval: &EvalSpec,
     ) -> Result<Option<Voided>, Problem> {
-        let voided = self
-            .store
-            .voided(tenant, &eval.agent_id, &eval.agent_version);
+        let voided =
+            store::attempts::voided(&self.store, tenant, &eval.agent_id, &eval.agent_version);
         let mut voided = voided.await.map_err(|cause| internal(&cause))?;
         Ok(voided.remove(run))
     }

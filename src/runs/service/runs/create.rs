@@ -13,6 +13,7 @@ use crate::runs::ports::webhooks::WebhookRecord;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::plan::Elsewhere;
 use crate::runs::storage::Usage;
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::rules::eval::suite_rules::SuiteDocument;
@@ -127,7 +128,7 @@ impl Runs {
             return Err(Problem::validation("mode", "`mode` must be \"eval\""));
         };
         let (digest, octets) = (suite.digest(), suite.canonical.as_bytes());
-        let put = self.store.put(&digest, octets).await;
+        let put = store::blobs::put(&self.store, &digest, octets).await;
         put.map_err(|cause| internal(&cause))?;
         let created = self
             .create_over(tenant, principal, run_id, suite, *request, elsewhere)
@@ -135,8 +136,8 @@ impl Runs {
         let kept = match &created {
             // A concurrent removal may have deleted the same bytes just before the record referred
             // to them.
-            Ok(()) => self.store.put(&digest, octets).await,
-            Err(_) => self.store.drop_unreferenced(&digest).await,
+            Ok(()) => store::blobs::put(&self.store, &digest, octets).await,
+            Err(_) => store::storage::drop_unreferenced(&self.store, &digest).await,
         };
         created?;
         kept.map_err(|cause| internal(&cause))?;
@@ -176,7 +177,7 @@ impl Runs {
             fork: None,
         };
         self.reserve_run(&record).await?;
-        match self.store.create(&record, None).await {
+        match store::runs::create(&self.store, &record, None).await {
             Ok(()) | Err(StoreError::Exists(_)) => {}
             Err(cause) => return Err(internal(&cause)),
         }
@@ -261,11 +262,10 @@ impl Runs {
         let completes = completes.as_ref();
         let recorded = match &run.callback {
             Some(callback) => {
-                self.store
-                    .create_calling_back(&record, callback, completes)
+                store::webhooks::create_calling_back(&self.store, &record, callback, completes)
                     .await
             }
-            None => self.store.create(&record, completes).await,
+            None => store::runs::create(&self.store, &record, completes).await,
         };
         recorded.map_err(|cause| match cause {
             StoreError::ScopeTaken(active) => already_active(&active),

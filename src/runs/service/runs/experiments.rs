@@ -2,6 +2,7 @@
 
 use crate::host::service::fault::internal;
 use crate::runs::service::runs::Runs;
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::rules::eval::attempts::Attempt;
@@ -49,9 +50,7 @@ impl Runs {
                 attempts: Vec::new(),
             });
         };
-        let created = self
-            .store
-            .trials(tenant, &trial.experiment_id, MOST_TRIALS)
+        let created = store::runs::trials(&self.store, tenant, &trial.experiment_id, MOST_TRIALS)
             .await
             .map_err(|cause| internal(&cause))?;
         let standing = standing(&eval, &created);

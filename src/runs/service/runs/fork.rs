@@ -17,6 +17,7 @@ use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::create::{Created, NewRun};
 use crate::runs::service::runs::plan::FoundBaseline;
 use crate::runs::service::runs::retry::older;
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_runs::events::{Event, EventDocument};
@@ -249,7 +250,7 @@ impl Runs {
         let mut after = 0;
         while after < history {
             let limit = u32::try_from(history - after).map_or(PAGE, |left| left.min(PAGE));
-            let page = self.store.read(run, after, limit).await;
+            let page = store::runs::read(&self.store, run, after, limit).await;
             let page = page.map_err(|cause| internal(&cause))?;
             let Some(last) = page.last() else {
                 break;

@@ -45,6 +45,7 @@ pub use crate::runs::service::runs::plan::Elsewhere;
 use crate::runs::service::storage::Storage;
 use crate::runs::service::webhooks::Webhooks;
 use crate::runs::service::workflows::Workflows;
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::suite::{AgentEvalSuite, Thresholds};
@@ -221,9 +222,7 @@ impl Runs {
             cancelled_by: caller.principal.clone(),
             reason,
         };
-        let accepted = self
-            .store
-            .request_cancel(run, &request)
+        let accepted = store::queue::request_cancel(&self.store, run, &request)
             .await
             .map_err(|cause| internal(&cause))?;
         if accepted {
@@ -256,9 +255,7 @@ impl Runs {
     }
 
     async fn cancelling(&self, run: &RunId) -> Result<bool, Problem> {
-        Ok(self
-            .store
-            .cancel_requested(run)
+        Ok(store::queue::cancel_requested(&self.store, run)
             .await
             .map_err(|cause| internal(&cause))?
             .is_some())

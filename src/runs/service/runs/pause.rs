@@ -12,6 +12,7 @@ use crate::host::service::fault::internal;
 use crate::runs::ports::pauses::PauseRequest;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::interrupts::for_people;
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::RunId;
 use touchstone_runs::events::{DrainPolicy, Event, NewEvent, RunResumed};
@@ -47,7 +48,7 @@ impl Runs {
             drain_policy,
             requested_at: self.clock.now(),
         };
-        let news = self.store.request_pause(run, &request).await;
+        let news = store::pauses::request_pause(&self.store, run, &request).await;
         if !news.map_err(|cause| internal(&cause))? {
             let (status, paused_at) = self.look(run, standing).await?;
             return Err(not_pausable(status, paused_at));
@@ -78,11 +79,11 @@ impl Runs {
         };
         let (status, _) = self.look(run, standing).await?;
         if !matches!(status, RunStatus::Paused) && !status.is_terminal() {
-            let withdrawn = self.store.withdraw_pause(run).await;
+            let withdrawn = store::pauses::withdraw_pause(&self.store, run).await;
             if withdrawn.map_err(|cause| internal(&cause))? {
                 return Ok(resumed(run, status, self.clock.now()));
             }
-            let pause = self.store.pause_requested(run).await;
+            let pause = store::pauses::pause_requested(&self.store, run).await;
             if pause.map_err(|cause| internal(&cause))?.is_some() {
                 // The pause takes effect at this moment, unless the holder of the run is gone; then
                 // the next holder applies it.

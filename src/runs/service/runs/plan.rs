@@ -9,6 +9,7 @@ use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
 use crate::runs::ports::inventory::SuiteRecord;
 use crate::runs::service::runs::Runs;
+use crate::runs::store;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_packs::rules::integrity;
@@ -60,7 +61,7 @@ impl Runs {
         request: CreateRun,
     ) -> Result<RunSpec, Problem> {
         let (id, version) = (&request.suite.suite_id, &request.suite.version);
-        let suite = self.store.suite(tenant, id, version).await;
+        let suite = store::inventory::suite(&self.store, tenant, id, version).await;
         let suite = suite.map_err(|cause| internal(&cause))?;
         self.plan_over(tenant, request, suite, None).await
     }
@@ -86,7 +87,7 @@ impl Runs {
         let agent = match elsewhere {
             Some(elsewhere) => {
                 let digest = integrity::of(elsewhere.pack);
-                let kept = self.store.put(&digest, elsewhere.pack).await;
+                let kept = store::blobs::put(&self.store, &digest, elsewhere.pack).await;
                 kept.map_err(|cause| fail(&cause))?;
                 self.library.agent(&digest, &request.agent_id).await
             }

@@ -11,6 +11,7 @@ use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::create::Created;
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::rules::run::fold::RunStatus;
@@ -66,7 +67,7 @@ impl Runs {
         self.pin_endpoints(&caller.tenant, &mut spec);
         let root = eval.execution.retry_root.as_ref();
         let root = root.unwrap_or_else(|| record.facts_of()).clone();
-        let made = self.store.retries(&caller.tenant, &root).await;
+        let made = store::runs::retries(&self.store, &caller.tenant, &root).await;
         let made = made.map_err(|cause| internal(&cause))?;
         if let Some(eval) = spec.eval_mut() {
             eval.retry_of = Some(source.clone());
@@ -85,16 +86,13 @@ impl Runs {
         let Some(command) = &self.command else {
             return Ok(false);
         };
-        let claim = self
-            .store
-            .claim_run(tenant, run, command.name(), TAKE_OVER)
+        let claim = store::queue::claim_run(&self.store, tenant, run, command.name(), TAKE_OVER)
             .await
             .map_err(|cause| internal(&cause))?;
         let Some(claim) = claim else {
             return Ok(false);
         };
-        self.store
-            .release(run, claim.fence)
+        store::queue::release(&self.store, run, claim.fence)
             .await
             .map_err(|cause| internal(&cause))?;
         command.take_on(run.clone());

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
 use crate::runs::service::runs::Runs;
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::summary::EvalSummary;
@@ -68,12 +69,11 @@ impl Runs {
             ));
         }
         if let Some(judge) = &mut report.judge {
-            let found = self.store.calibration(tenant, &judge.identity).await;
+            let found =
+                store::calibrations::calibration(&self.store, tenant, &judge.identity).await;
             judge.calibration = found.map_err(|cause| internal(&cause))?;
         }
-        let said = self
-            .store
-            .annotations(run, 0)
+        let said = store::annotations::annotations(&self.store, run, 0)
             .await
             .map_err(|cause| internal(&cause))?;
         let of_tasks = said

@@ -26,6 +26,7 @@ use crate::host::service::jobs::{Failure, Leased};
 use crate::host::store::database::Database;
 use crate::host::telemetry::names;
 use crate::runs::ports::webhooks::{Followed, Notifier, WebhookClaim, Window};
+use crate::runs::store;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::webhook::delivery::Addressed;
 use touchstone_kit::webhook::{Admission, Delivery};
@@ -90,7 +91,7 @@ impl Leased for Dispatcher {
     }
 
     async fn claim(&self) -> Result<Option<WebhookClaim>, StoreError> {
-        self.store.claim_webhook(&self.owner, LEASE).await
+        store::webhooks::claim_webhook(&self.store, &self.owner, LEASE).await
     }
 
     fn id(claim: &WebhookClaim) -> &str {
@@ -112,7 +113,7 @@ impl Leased for Dispatcher {
             claim,
         };
         turn.take().await?;
-        self.store.release_webhook(&turn.claim).await?;
+        store::webhooks::release_webhook(&self.store, &turn.claim).await?;
         Ok(())
     }
 
@@ -148,13 +149,13 @@ impl Turn {
             match self.claim.webhook.circuit.admits(self.clock.now()) {
                 Admission::Attempt => {}
                 Admission::Skip => {
-                    return self.store.pass_over(&self.claim).await;
+                    return store::webhooks::pass_over(&self.store, &self.claim).await;
                 }
                 Admission::Never => {
-                    return self.store.unfollow(&self.claim, None).await;
+                    return store::webhooks::unfollow(&self.store, &self.claim, None).await;
                 }
             }
-            let grown = self.store.grown(&self.claim.webhook.id, RUNS).await?;
+            let grown = store::webhooks::grown(&self.store, &self.claim.webhook.id, RUNS).await?;
             if grown.is_empty() {
                 return Ok(());
             }
@@ -177,16 +178,20 @@ impl Turn {
     /// Delivers some of a run's pending events.
     async fn serve(&mut self, followed: &Followed) -> Result<(), StoreError> {
         if !self.wants(&followed.run).await? {
-            return self.store.unfollow(&self.claim, Some(&followed.run)).await;
+            return store::webhooks::unfollow(&self.store, &self.claim, Some(&followed.run)).await;
         }
         let window = Window {
             after: followed.after,
             upto: followed.head.min(followed.after + STRETCH),
         };
-        let events = self
-            .store
-            .events_of(&followed.run, window, &self.claim.webhook.events, EVENTS)
-            .await?;
+        let events = store::webhooks::events_of(
+            &self.store,
+            &followed.run,
+            window,
+            &self.claim.webhook.events,
+            EVENTS,
+        )
+        .await?;
         let complete = events.len() < EVENTS as usize;
         for event in &events {
             if self.is_over() {
@@ -244,9 +249,15 @@ impl Turn {
     }
 
     async fn record(&self, run: &RunId, upto: u64) -> Result<(), StoreError> {
-        self.store
-            .served(&self.claim, run, upto, &self.claim.webhook.circuit, LEASE)
-            .await
+        store::webhooks::served(
+            &self.store,
+            &self.claim,
+            run,
+            upto,
+            &self.claim.webhook.circuit,
+            LEASE,
+        )
+        .await
     }
 
     /// Whether the run has one of the requested tags.
@@ -258,7 +269,7 @@ impl Turn {
         if let Some(wanted) = self.wanted.get(run) {
             return Ok(*wanted);
         }
-        let record = self.store.run(&webhook.tenant, run).await?;
+        let record = store::runs::run(&self.store, &webhook.tenant, run).await?;
         let wanted = record.is_some_and(|record| {
             record
                 .spec

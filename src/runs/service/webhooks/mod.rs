@@ -19,6 +19,7 @@ use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
 use crate::runs::ports::webhooks::{Notifier, Undelivered, WebhookRecord};
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{TenantId, WebhookId};
 use touchstone_kit::webhook::registration::{Registration, parse_rotation};
@@ -99,9 +100,7 @@ impl Webhooks {
         if standard {
             self.verify(&webhook).await?;
         }
-        let added = self
-            .store
-            .add_webhook(&webhook, MOST)
+        let added = store::webhooks::add_webhook(&self.store, &webhook, MOST)
             .await
             .map_err(|cause| internal(&cause))?;
         if !added {
@@ -154,8 +153,7 @@ impl Webhooks {
     /// # Errors
     /// The store failed.
     pub async fn list(&self, tenant: &TenantId) -> Result<Vec<WebhookRecord>, Problem> {
-        self.store
-            .webhooks(tenant)
+        store::webhooks::webhooks(&self.store, tenant)
             .await
             .map_err(|cause| internal(&cause))
     }
@@ -172,9 +170,7 @@ impl Webhooks {
         id: &WebhookId,
     ) -> Result<(), Problem> {
         own_tenant(caller, tenant_id)?;
-        let removed = self
-            .store
-            .remove_webhook(&caller.tenant, id)
+        let removed = store::webhooks::remove_webhook(&self.store, &caller.tenant, id)
             .await
             .map_err(|cause| internal(&cause))?;
         if removed { Ok(()) } else { Err(not_found()) }
@@ -193,9 +189,7 @@ impl Webhooks {
         body: &Value,
     ) -> Result<Rotated, Problem> {
         own_tenant(caller, tenant_id)?;
-        let found = self
-            .store
-            .webhook(&caller.tenant, id)
+        let found = store::webhooks::webhook(&self.store, &caller.tenant, id)
             .await
             .map_err(|cause| internal(&cause))?;
         let webhook = found.ok_or_else(not_found)?;
@@ -214,11 +208,10 @@ impl Webhooks {
         let known = webhook.secrets;
         let fingerprint = new.fingerprint();
         let secrets = known.clone().rotated(new, previous_until);
-        let rotated = self
-            .store
-            .rotate_webhook(&caller.tenant, id, &known, &secrets)
-            .await
-            .map_err(|cause| internal(&cause))?;
+        let rotated =
+            store::webhooks::rotate_webhook(&self.store, &caller.tenant, id, &known, &secrets)
+                .await
+                .map_err(|cause| internal(&cause))?;
         if !rotated {
             return Err(Problem::new(
                 ErrorCode::Conflict,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use touchstone::host::access::Scope;
 use touchstone::ratings::ports::assessments::AssessmentClaim;
 use touchstone::ratings::ports::events::{NewEvent, Origin};
+use touchstone::ratings::store as rating_store;
 use touchstone_ratings::rules::evidence::Recorder;
 use touchstone_ratings::rules::{Assessment, Config, Event, score};
 
@@ -318,11 +319,14 @@ async fn an_agent_has_one_open_assessment_which_fails_when_lost_twice(
     );
     // Two workers that claimed it are gone: their leases expire at once.
     for claim in [1, 2] {
-        let lost = site
-            .host
-            .store
-            .claim_assessment("gone", None, Duration::ZERO, Timestamp::now())
-            .await;
+        let lost = rating_store::assessments::claim_assessment(
+            &site.host.store,
+            "gone",
+            None,
+            Duration::ZERO,
+            Timestamp::now(),
+        )
+        .await;
         let lost = lost.unwrap().unwrap();
         assert_eq!(
             (lost.record.id.as_str(), lost.fence.0),
@@ -505,11 +509,22 @@ async fn an_assessment_waiting_for_its_stress_test_blocks_no_other(
     site!(engine => site);
     let store = &site.host.store;
     let next = async || {
-        let claim = store.claim_assessment("a", None, Duration::from_secs(60), Timestamp::now());
+        let claim = rating_store::assessments::claim_assessment(
+            store,
+            "a",
+            None,
+            Duration::from_secs(60),
+            Timestamp::now(),
+        );
         claim.await.unwrap().unwrap()
     };
     let park = async |claim: &AssessmentClaim| {
-        let parked = store.park_assessment(&claim.record.id, claim.fence, Duration::ZERO);
+        let parked = rating_store::assessments::park_assessment(
+            store,
+            &claim.record.id,
+            claim.fence,
+            Duration::ZERO,
+        );
         parked.await.unwrap();
     };
     let mut waiting = Vec::new();
@@ -666,8 +681,13 @@ async fn more_events_than_are_held_at_once_are_assessed() {
     let agent = site.enrol("triage").await;
     work(&site, &agent, "good", 36, "accepted").await;
     let store = &site.host.store;
-    let organization = store.organization(&site.ours.id).await.unwrap().unwrap();
-    let number = store.agent(organization.number, &agent).await.unwrap();
+    let organization = rating_store::organizations::organization(store, &site.ours.id)
+        .await
+        .unwrap()
+        .unwrap();
+    let number = rating_store::agents::agent(store, organization.number, &agent)
+        .await
+        .unwrap();
     let number = number.unwrap().number;
     let now = Timestamp::now();
     let origin = Origin {
@@ -692,7 +712,8 @@ async fn more_events_than_are_held_at_once_are_assessed() {
                 }
             })
             .collect();
-        let recorded = store.record_events(organization.number, &events, origin, now);
+        let recorded =
+            rating_store::events::record_events(store, organization.number, &events, origin, now);
         assert!(recorded.await.unwrap().iter().all(|new| *new));
     }
     let order = json!({"agent_id": agent, "type": "passive_only"});
@@ -748,9 +769,11 @@ async fn after_a_restart_of_the_machine_what_waited_before_is_next() {
     }
     let hour = Duration::from_secs(3600);
     let dead = database.open().await;
-    let claim = dead.claim_assessment("a", None, hour, Timestamp::now());
+    let claim =
+        rating_store::assessments::claim_assessment(&dead, "a", None, hour, Timestamp::now());
     let lost = claim.await.unwrap().unwrap();
-    let parked = dead.park_assessment(&lost.record.id, lost.fence, hour);
+    let parked =
+        rating_store::assessments::park_assessment(&dead, &lost.record.id, lost.fence, hour);
     parked.await.unwrap();
     drop(dead);
     let month = 30_i64 * 24 * 3600 * 1_000_000;
@@ -763,7 +786,8 @@ async fn after_a_restart_of_the_machine_what_waited_before_is_next() {
     waiting.push(ordered(&site, &agent).await);
     let mut found = Vec::new();
     for _ in 0..3 {
-        let claim = store.claim_assessment("b", None, hour, Timestamp::now());
+        let claim =
+            rating_store::assessments::claim_assessment(store, "b", None, hour, Timestamp::now());
         found.push(claim.await.unwrap().unwrap().record.id);
     }
     found.sort();
@@ -784,7 +808,13 @@ async fn a_command_claims_only_what_it_was_asked_for(
     let own = [ordered(&site, &second).await];
     let claim = async |only: &[String]| {
         let minute = Duration::from_secs(60);
-        let claim = store.claim_assessment("command", Some(only), minute, Timestamp::now());
+        let claim = rating_store::assessments::claim_assessment(
+            store,
+            "command",
+            Some(only),
+            minute,
+            Timestamp::now(),
+        );
         claim.await.unwrap().map(|claim| claim.record.id)
     };
     assert_eq!(claim(&[]).await, None);
@@ -795,8 +825,13 @@ async fn a_command_claims_only_what_it_was_asked_for(
 /// Records `events` tool calls, spread over `tasks` tasks, in the store.
 async fn called(site: &Site, agent: &str, recorder: Recorder, events: i64, tasks: i64, said: &str) {
     let store = &site.host.store;
-    let organization = store.organization(&site.ours.id).await.unwrap().unwrap();
-    let number = store.agent(organization.number, agent).await.unwrap();
+    let organization = rating_store::organizations::organization(store, &site.ours.id)
+        .await
+        .unwrap()
+        .unwrap();
+    let number = rating_store::agents::agent(store, organization.number, agent)
+        .await
+        .unwrap();
     let number = number.unwrap().number;
     let now = Timestamp::now();
     let origin = Origin {
@@ -821,7 +856,8 @@ async fn called(site: &Site, agent: &str, recorder: Recorder, events: i64, tasks
         })
         .collect();
     for batch in made.chunks(1000) {
-        let recorded = store.record_events(organization.number, batch, origin, now);
+        let recorded =
+            rating_store::events::record_events(store, organization.number, batch, origin, now);
         recorded.await.unwrap();
     }
 }

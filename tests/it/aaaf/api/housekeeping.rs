@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use touchstone::host::service::jobs::Replica;
 use touchstone::ratings::ports::stress_tests::{Outcome, StressResult};
 use touchstone::ratings::service::housekeeping::Housekeeper;
+use touchstone::ratings::store as rating_store;
 use touchstone_kit::ids::RunId;
 
 use super::appeals;
@@ -214,7 +215,8 @@ async fn results_of_stress_tests_are_deleted_after_a_year(
     site!(engine => site);
     let agent = site.enrol("triage").await;
     let assessment = ordered(&site, &agent).await;
-    let organization = site.host.store.organization(&site.ours.id).await;
+    let organization =
+        rating_store::organizations::organization(&site.host.store, &site.ours.id).await;
     let organization = organization.unwrap().unwrap().number;
     let result = |task: &str| StressResult {
         test: "domain-breadth".to_owned(),
@@ -225,7 +227,13 @@ async fn results_of_stress_tests_are_deleted_after_a_year(
     };
     let (store, now) = (&site.host.store, Timestamp::now());
     let results = [result("a"), result("b")];
-    let recorded = store.record_stress_results(organization, &assessment, &results, now);
+    let recorded = rating_store::stress_tests::record_stress_results(
+        store,
+        organization,
+        &assessment,
+        &results,
+        now,
+    );
     recorded.await.unwrap();
     let path = format!("assessments/{assessment}/stress-test");
     let house = House::of(&site);
@@ -298,9 +306,8 @@ async fn deliveries_that_are_over_are_deleted_after_a_month(
     );
     let store = &site.host.store;
     let now = Timestamp::now();
-    let claim = store
-        .claim_notice_webhook("t", Duration::from_secs(60), now)
-        .await;
+    let claim =
+        rating_store::notices::claim_notice_webhook(store, "t", Duration::from_secs(60), now).await;
     let claim = claim.unwrap().unwrap();
     let over = touchstone::ratings::ports::notices::Attempted {
         id: delivery,
@@ -309,8 +316,7 @@ async fn deliveries_that_are_over_are_deleted_after_a_month(
         next: touchstone_ratings::rules::notice::schedule::Next::Never,
     };
     let health = claim.webhook.health;
-    store
-        .attempted(&claim, &[over], &health, Duration::from_secs(60))
+    rating_store::notices::attempted(store, &claim, &[over], &health, Duration::from_secs(60))
         .await
         .unwrap();
     house.keep(2 * DAY).await;
@@ -327,23 +333,31 @@ async fn a_job_is_done_by_one_at_a_time_and_not_before_its_time(
     let now = Timestamp::now();
     let (long, hour) = (Duration::from_secs(60), SignedDuration::from_hours(1));
     let begin = async |owner: &str, at: Timestamp, ttl| {
-        store.begin_job("j", owner, at - hour, ttl).await.unwrap()
+        rating_store::upkeep::begin_job(store, "j", owner, at - hour, ttl)
+            .await
+            .unwrap()
     };
     assert!(begin("a", now, long).await);
     assert!(!begin("b", now, long).await, "another worker runs the job");
-    store.hold_job("j", "a", Duration::ZERO).await.unwrap();
+    rating_store::upkeep::hold_job(store, "j", "a", Duration::ZERO)
+        .await
+        .unwrap();
     assert!(begin("b", now, long).await, "the earlier lease has expired");
-    let lost = store.hold_job("j", "a", long).await;
+    let lost = rating_store::upkeep::hold_job(store, "j", "a", long).await;
     assert!(matches!(
         lost,
         Err(touchstone::host::ports::store::StoreError::Fenced)
     ));
-    store.end_job("j", "a", now).await.unwrap();
+    rating_store::upkeep::end_job(store, "j", "a", now)
+        .await
+        .unwrap();
     assert!(
         !begin("a", now, long).await,
         "only the lease holder ends the job"
     );
-    store.end_job("j", "b", now).await.unwrap();
+    rating_store::upkeep::end_job(store, "j", "b", now)
+        .await
+        .unwrap();
     assert!(!begin("a", now, long).await, "it was done just now");
     assert!(begin("a", now + hour + hour, long).await);
 }

@@ -7,6 +7,7 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::host::access::Scope;
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_ratings::rules::projection::{judgment_id, task_id};
 use touchstone_runs::rules::run::record::EvalSpec;
@@ -496,17 +497,22 @@ async fn judge_scores_count_after_calibration_with_people(
 pub async fn copied(site: &Site, of: &RunId, id: &str, change: impl FnOnce(&mut EvalSpec)) {
     let (tenant, copy) = (TenantId::from("acme"), RunId::from(id));
     let store = &site.host.store;
-    let mut record = store.run(&tenant, of).await.unwrap().unwrap();
+    let mut record = run_store::runs::run(store, &tenant, of)
+        .await
+        .unwrap()
+        .unwrap();
     record.run_id = copy.clone();
     let eval = record.spec.eval_mut().unwrap();
     eval.execution.command = Some("elsewhere".to_owned());
     change(eval);
-    store.create(&record, None).await.unwrap();
+    run_store::runs::create(store, &record, None).await.unwrap();
     let lease = Duration::from_secs(600);
-    let claim = store.claim_run(&tenant, &copy, "elsewhere", lease).await;
+    let claim = run_store::queue::claim_run(store, &tenant, &copy, "elsewhere", lease).await;
     let claim = claim.unwrap().unwrap();
-    let log = store.read(of, 0, 1000).await.unwrap();
-    store.append(&copy, claim.fence, &log, true).await.unwrap();
+    let log = run_store::runs::read(store, of, 0, 1000).await.unwrap();
+    run_store::runs::append(store, &copy, claim.fence, &log, true)
+        .await
+        .unwrap();
 }
 
 #[rstest]

@@ -6,6 +6,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::host::access::Scope;
 use touchstone::host::audit::{Decision, Outcome};
+use touchstone::runs::store as run_store;
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::money::NanoUsd;
 use touchstone_runs::rules::eval::rubric::attempt::{Attempt, Status};
@@ -326,10 +327,10 @@ impl Compared {
         let store = &site.host.store;
         let tenant = TenantId::from(self.tenant.as_str());
         let lease = std::time::Duration::from_secs(60);
-        let begun = store.begin_attempt(&tenant, &attempt, lease, None);
+        let begun = run_store::calibrations::begin_attempt(store, &tenant, &attempt, lease, None);
         begun.await.unwrap();
         attempt.end(Ok(found), then);
-        let ended = store.end_attempt(&tenant, &attempt, &decision);
+        let ended = run_store::calibrations::end_attempt(store, &tenant, &attempt, &decision);
         ended.await.unwrap();
     }
 }

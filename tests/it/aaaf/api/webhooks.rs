@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::host::system::SystemClock;
+use touchstone::ratings::store as rating_store;
 
 use super::appeals;
 use super::assessments::{assessed, ordered, tasks};
@@ -28,10 +29,13 @@ pub async fn told(site: &Site) -> (String, String) {
     // Every new assessment produces an event.
     let delivery = loop {
         let ttl = Duration::from_secs(3600);
-        let claimed = site
-            .host
-            .store
-            .claim_assessment("t", None, ttl, Timestamp::now());
+        let claimed = rating_store::assessments::claim_assessment(
+            &site.host.store,
+            "t",
+            None,
+            ttl,
+            Timestamp::now(),
+        );
         claimed.await.unwrap();
         if let Some(delivery) = deliveries(site, &id).await.first() {
             break text(delivery, "id").to_owned();
@@ -59,10 +63,13 @@ async fn deliveries(site: &Site, webhook: &str) -> Vec<Value> {
 /// Claims the oldest assessment.
 async fn begin(site: &Site) {
     let ttl = Duration::from_secs(3600);
-    let claimed = site
-        .host
-        .store
-        .claim_assessment("t", None, ttl, Timestamp::now());
+    let claimed = rating_store::assessments::claim_assessment(
+        &site.host.store,
+        "t",
+        None,
+        ttl,
+        Timestamp::now(),
+    );
     assert!(claimed.await.unwrap().is_some());
 }
 
@@ -200,13 +207,12 @@ async fn the_secret_is_shown_once_and_kept_sealed(
         assert!(!shown.contains("whsec_"), "{shown}");
         assert!(shown.contains(text(&made, "secret_fingerprint")), "{shown}");
     }
-    let organization = site.host.store.organization(&site.ours.id).await;
+    let organization =
+        rating_store::organizations::organization(&site.host.store, &site.ours.id).await;
     let organization = organization.unwrap().unwrap().number;
-    let kept = site
-        .host
-        .store
-        .notice_webhook(organization, text(&made, "id"))
-        .await;
+    let kept =
+        rating_store::notices::notice_webhook(&site.host.store, organization, text(&made, "id"))
+            .await;
     let kept = kept.unwrap().unwrap().secrets.current;
     assert!(!kept.contains(&secret) && !kept.contains(&secret["whsec_".len()..]));
     let removed = site.send(Method::DELETE, &path, None).await;
@@ -395,16 +401,21 @@ async fn a_worker_without_the_lease_records_nothing_and_another_delivers(
     let id = text(&webhook, "id");
     cause(&site, "triage").await;
     let (store, now) = (&site.host.store, Timestamp::now());
-    let claim = async |ttl| store.claim_notice_webhook("lost", ttl, now).await.unwrap();
+    let claim = async |ttl| {
+        rating_store::notices::claim_notice_webhook(store, "lost", ttl, now)
+            .await
+            .unwrap()
+    };
     let lost = claim(Duration::ZERO).await.unwrap();
-    let due = store.due_deliveries(&lost, now, 9).await.unwrap();
+    let due = rating_store::notices::due_deliveries(store, &lost, now, 9)
+        .await
+        .unwrap();
     assert_eq!(due.len(), 1);
     let held = claim(Duration::from_secs(60)).await.unwrap();
     assert!(claim(Duration::ZERO).await.is_none(), "one at a time");
     let health = lost.webhook.health;
-    let late = store
-        .attempted(&lost, &[], &health, Duration::from_secs(60))
-        .await;
+    let late =
+        rating_store::notices::attempted(store, &lost, &[], &health, Duration::from_secs(60)).await;
     assert!(
         matches!(
             late,
@@ -412,7 +423,9 @@ async fn a_worker_without_the_lease_records_nothing_and_another_delivers(
         ),
         "{late:?}"
     );
-    store.release_notice_webhook(&held).await.unwrap();
+    rating_store::notices::release_notice_webhook(store, &held)
+        .await
+        .unwrap();
     site.host.tell(Arc::new(SystemClock));
     let taken = settled(&site, id, is("delivered")).await;
     assert_eq!(taken["attempts"], 1);

@@ -8,6 +8,7 @@ use crate::host::ports::run_log::reaches_end;
 use crate::host::store::database::Database;
 use crate::runs::service::executor::eval::RunContext;
 use crate::runs::service::run_writer::Closed;
+use crate::runs::store;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_runs::events::{Event, EventDocument, NewEvent, TaskReused};
 
@@ -23,7 +24,7 @@ pub(super) async fn take_over(store: &Database, context: &RunContext) -> Result<
     let mut by_task: HashMap<TaskId, Vec<NewEvent>> = HashMap::new();
     let mut after = 0;
     loop {
-        let events = match store.read(source, after, COPY_PAGE).await {
+        let events = match store::runs::read(store, source, after, COPY_PAGE).await {
             Ok(events) => events,
             Err(cause) => {
                 error!(run_id = %context.run.run_id, %cause, "could not read the run to retry");

@@ -9,6 +9,7 @@ use crate::host::service::fault::internal;
 use crate::runs::ports::calibrations::FoundAttempt;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::calibrations::work::{LEASE, Work};
+use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::money::NanoUsd;
@@ -52,12 +53,15 @@ impl Runs {
             )
         })?;
         let unknown = || Problem::validation("suite", "no such suite is installed for this tenant");
-        let found = self
-            .store
-            .suite(&caller.tenant, &asked.suite.suite_id, &asked.suite.version)
-            .await
-            .map_err(|cause| internal(&cause))?
-            .ok_or_else(unknown)?;
+        let found = store::inventory::suite(
+            &self.store,
+            &caller.tenant,
+            &asked.suite.suite_id,
+            &asked.suite.version,
+        )
+        .await
+        .map_err(|cause| internal(&cause))?
+        .ok_or_else(unknown)?;
         let document = self.library.suite(&found.digest).await;
         let document = document
             .map_err(|cause| internal(&cause))?
@@ -101,10 +105,14 @@ impl Runs {
             body: serde_json::json!(attempt).to_string().into(),
         });
         let leased_at = self.clock.uptime();
-        let begun = self
-            .store
-            .begin_attempt(&caller.tenant, &attempt, LEASE, completes.as_ref())
-            .await;
+        let begun = store::calibrations::begin_attempt(
+            &self.store,
+            &caller.tenant,
+            &attempt,
+            LEASE,
+            completes.as_ref(),
+        )
+        .await;
         begun.map_err(|cause| match cause {
             StoreError::Exists(_) => Problem::new(
                 ErrorCode::Conflict,
@@ -136,7 +144,7 @@ impl Runs {
         tenant: &TenantId,
         id: &str,
     ) -> Result<Attempt, Problem> {
-        let found = self.store.attempt(tenant, id).await;
+        let found = store::calibrations::attempt(&self.store, tenant, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
         let FoundAttempt { mut attempt, held } =
             found.ok_or_else(|| Problem::new(ErrorCode::NotFound, "no such calibration"))?;
@@ -154,7 +162,7 @@ impl Runs {
 
     /// A calibration with few samples must not replace one that gates rely on.
     async fn spares_a_better_one(&self, caller: &Caller, judge: &JudgePin) -> Result<(), Problem> {
-        let kept = self.store.calibration(&caller.tenant, &judge.identity);
+        let kept = store::calibrations::calibration(&self.store, &caller.tenant, &judge.identity);
         let kept = kept.await.map_err(|cause| internal(&cause))?;
         let now = self.clock.now();
         match kept.filter(|kept| kept.counts_at(now)) {
@@ -176,7 +184,7 @@ impl Runs {
     /// # Errors
     /// An internal error.
     pub async fn calibrations(&self, tenant: &TenantId) -> Result<Vec<Calibration>, Problem> {
-        let found = self.store.calibrations(tenant).await;
+        let found = store::calibrations::calibrations(&self.store, tenant).await;
         found.map_err(|cause| internal(&cause))
     }
 }

@@ -29,6 +29,7 @@ use crate::host::service::lease::{Lease, LeaseTerm};
 use crate::host::store::database::Database;
 use crate::runs::service::reserving::reserve;
 use crate::runs::service::runs::calibrations::unusable;
+use crate::runs::store;
 use touchstone_agents::budget::{Budget, Estimate, Limits, Spending};
 use touchstone_agents::rules::BUDGET_EXHAUSTED;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -200,10 +201,13 @@ impl Work {
             sleep(BEAT).await;
             account.copy_to(&mut attempt);
             let asked_at = self.clock.uptime();
-            let renewed = self
-                .store
-                .renew_attempt(&self.caller.tenant, &attempt, LEASE)
-                .await;
+            let renewed = store::calibrations::renew_attempt(
+                &self.store,
+                &self.caller.tenant,
+                &attempt,
+                LEASE,
+            )
+            .await;
             match renewed {
                 Err(fenced @ StoreError::Fenced) => return fenced,
                 Err(cause) => {
@@ -223,10 +227,13 @@ impl Work {
         let decision = self.decision();
         let mut tried = 1;
         loop {
-            let ended = self
-                .store
-                .end_attempt(&self.caller.tenant, &self.attempt, &decision)
-                .await;
+            let ended = store::calibrations::end_attempt(
+                &self.store,
+                &self.caller.tenant,
+                &self.attempt,
+                &decision,
+            )
+            .await;
             match ended {
                 Err(StoreError::Unavailable(_)) if tried < TRIES => {}
                 ended => return ended,
