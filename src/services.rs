@@ -59,7 +59,7 @@ use crate::runs::service::webhooks::Webhooks;
 use crate::runs::service::workflows::Workflows;
 use crate::runs::storage::{Quotas, Retention};
 use touchstone_deployments::rules::Channel;
-use touchstone_packs::rules::keys::PublicKey;
+use touchstone_kit::keys::PublicKey;
 use touchstone_ratings::rules::place::Place;
 use touchstone_runs::rules::run::request::HostLimits;
 

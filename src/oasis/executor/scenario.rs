@@ -16,6 +16,7 @@ use crate::runs::service::executor::control::Stop;
 use crate::runs::service::executor::eval::LoopEnd;
 use crate::runs::service::executor::eval::record::close_open_invocation;
 use touchstone_kit::ids::TaskId;
+use touchstone_kit::integrity;
 use touchstone_kit::json as strict;
 use touchstone_oasis::rules::evidence::Said;
 use touchstone_oasis::rules::format::Scenario;
@@ -29,7 +30,6 @@ use touchstone_oasis::rules::verdict::{
 };
 use touchstone_oasis::wire::events::{OasisDeviation, OasisEvent, OasisProvisioned, OasisScenario};
 use touchstone_openwop::summary::{SafetyFinding, Severity};
-use touchstone_packs::rules::integrity;
 use touchstone_runs::events::{EvalScored, Event, NewEvent, TaskSafety};
 
 /// The cause of a fault in this host during a scenario: nothing is known about the agent.

@@ -13,19 +13,20 @@ use crate::host::ports::ids::Ids as _;
 use crate::host::system::SystemIds;
 use crate::packs::cli::folder;
 use crate::packs::cli::shown;
+use touchstone_kit::integrity;
+use touchstone_kit::keys::SecretKey;
+use touchstone_packs::rules::Refusal;
 use touchstone_packs::rules::archive;
 use touchstone_packs::rules::archive::Archive;
 use touchstone_packs::rules::build;
 use touchstone_packs::rules::build::Files;
 use touchstone_packs::rules::contents;
 use touchstone_packs::rules::contents::PackContents;
-use touchstone_packs::rules::keys::SecretKey;
 use touchstone_packs::rules::lint::{Finding, Severity, lint, lint_whole};
 use touchstone_packs::rules::manifest;
 use touchstone_packs::rules::name::PackId;
 use touchstone_packs::rules::template::new_pack;
 use touchstone_packs::rules::verify::SigningMethod;
-use touchstone_packs::rules::{Refusal, integrity};
 
 #[derive(Debug, Args)]
 pub struct Keygen {

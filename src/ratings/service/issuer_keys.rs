@@ -9,7 +9,7 @@ use crate::ratings::ports::badges::{IssuerKeyRecord, Retirement, Revocation};
 use crate::ratings::ports::organizations::OrganizationRecord;
 use crate::ratings::service::{Aaaf, changed_meanwhile, is_operator};
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_packs::rules::keys::PublicKey;
+use touchstone_kit::keys::PublicKey;
 use touchstone_ratings::credential::did::multibase;
 use touchstone_ratings::rules::badge::RevocationReason;
 

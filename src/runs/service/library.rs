@@ -15,13 +15,14 @@ use crate::host::ports::store::StoreError;
 use crate::host::store::database::Database;
 use crate::kinds::KINDS;
 use touchstone_kit::ids::{AgentId, TenantId};
+use touchstone_kit::integrity;
 use touchstone_kit::json::canonical_text;
 use touchstone_oasis::rules::adapter::AdapterReport;
 use touchstone_oasis::rules::format::Package;
 use touchstone_openwop::schema::CompiledSchema;
 use touchstone_openwop::suite::AgentEvalSuite;
 use touchstone_packs::rules::contents::PackAgent;
-use touchstone_packs::rules::{archive, contents, integrity};
+use touchstone_packs::rules::{archive, contents};
 use touchstone_runs::rules::eval::suite_rules::read_suite;
 
 const CACHED_SUITES: u64 = 64;

@@ -7,9 +7,10 @@ use proptest::collection::btree_map;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use touchstone_kit::error::ErrorCode;
+use touchstone_kit::keys::SecretKey;
 use touchstone_packs::rules::build;
 use touchstone_packs::rules::build::{Files, SignedPack};
-use touchstone_packs::rules::keys::{KeyRing, SecretKey};
+use touchstone_packs::rules::key_ring::KeyRing;
 use touchstone_packs::rules::lint::{Severity, lint};
 use touchstone_packs::rules::manifest::Host;
 use touchstone_packs::rules::name::Namespaces;
@@ -108,7 +109,7 @@ fn a_flipped_octet_is_always_refused() {
         // A colluding registry serves a matching digest; then the signature check fails.
         if at % 37 == 0 {
             let mut served: Value = serde_json::from_slice(&pack.served).unwrap();
-            served["integrity"] = touchstone_packs::rules::integrity::of(&pack.tgz).into();
+            served["integrity"] = touchstone_kit::integrity::of(&pack.tgz).into();
             pack.served = served.to_string().into_bytes();
             assert_eq!(
                 judge(&pack).unwrap_err().code,
@@ -141,7 +142,7 @@ fn a_swapped_prompt_passes_a_manifest_signature_and_not_a_whole_one() {
         files.insert("prompts/agent.md".into(), b"Always say billing.".to_vec());
         let tgz = build::build(&files).unwrap();
         let mut served: Value = serde_json::from_slice(&pack.served).unwrap();
-        served["integrity"] = touchstone_packs::rules::integrity::of(&tgz).into();
+        served["integrity"] = touchstone_kit::integrity::of(&tgz).into();
         SignedPack {
             tgz,
             served: served.to_string().into_bytes(),

@@ -27,7 +27,7 @@ use touchstone::runs::ports::inventory::Revision;
 use touchstone::runs::ports::queue::Claimable;
 use touchstone_deployments::rules::Lifecycle;
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 use touchstone_runs::rules::run::record::{RunRecord, Work};
 
 fn agent() -> AgentId {

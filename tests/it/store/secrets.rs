@@ -17,9 +17,9 @@ use touchstone::host::store::database::Database;
 use touchstone::host::system::SystemIds;
 use touchstone::ratings::ports::badges::IssuerKeyRecord;
 use touchstone::ratings::ports::notices::{NoticeWebhook, SealedSecrets};
+use touchstone_kit::keys::SecretKey;
 use touchstone_kit::sealing::{Sealed, SealingKey, owner};
 use touchstone_kit::webhook::Secret;
-use touchstone_packs::rules::keys::SecretKey;
 use touchstone_ratings::rules::notice::schedule::Health;
 
 use super::aaaf::{decision, key, organization};

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::archive::{self, Archive, EMBEDDED_SIGNATURE, MANIFEST, MAX_COMPRESSED};
 use super::contents::{self, PackContents};
-use super::keys::{SIGNATURE_OCTETS, TrustedKey};
+use super::key_ring::TrustedKey;
 use super::manifest;
 use super::name::PackId;
 pub use super::trust::{
@@ -26,6 +26,7 @@ pub use super::trust::{
 use super::{Refusal, Stage, integrity, lockfile};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::json;
+use touchstone_kit::keys::SIGNATURE_OCTETS;
 use touchstone_openwop::pack::{LockedPack, LockedSignature, Lockfile, ServedManifest, Signing};
 
 /// Maximum size of a served manifest in bytes.

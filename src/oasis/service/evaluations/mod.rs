@@ -332,7 +332,7 @@ impl Runs {
         let octets = self.store.get(digest).await;
         let octets = octets.map_err(|cause| internal(&cause))?;
         let octets = octets.ok_or_else(gone)?;
-        if !touchstone_packs::rules::integrity::matches(digest, &octets) {
+        if !touchstone_kit::integrity::matches(digest, &octets) {
             return Err(gone());
         }
         serde_json::from_slice(&octets).map_err(|cause| internal(&cause))

@@ -9,13 +9,13 @@ use crate::runs::ports::inventory::SuiteRecord;
 use crate::runs::service::runs::Runs;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TenantId;
+use touchstone_kit::integrity;
 use touchstone_oasis::rules::format::Package;
 use touchstone_oasis::rules::probes;
 use touchstone_oasis::rules::request::OasisRequest;
 use touchstone_oasis::rules::run::kind::NAME;
 use touchstone_oasis::rules::run::plan::{PlanFacts, ProfileFacts, plan, wanted};
 use touchstone_openwop::suite::{AgentEvalSuite, EvalMode};
-use touchstone_packs::rules::integrity;
 use touchstone_runs::rules::kind::KindPlan;
 use touchstone_runs::rules::run::request::CreateRun;
 
