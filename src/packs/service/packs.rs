@@ -24,6 +24,7 @@ use touchstone_kit::json;
 use touchstone_openwop::pack::{
     AgentInventory, AgentInventoryEntry, Lockfile, PackIndex, ServedManifest,
 };
+use touchstone_openwop::suite::SuiteFault;
 use touchstone_packs::rules::inventory;
 use touchstone_packs::rules::inventory::PackFacts;
 use touchstone_packs::rules::name::{PackId, is_pack_name};
@@ -32,7 +33,7 @@ use touchstone_packs::rules::verify::{
     Fetched, Policy, SignatureCoverage, Trust, VerifiedPack, verify,
 };
 use touchstone_packs::rules::{Refusal, Stage, lockfile};
-use touchstone_runs::rules::eval::suite_rules::{SuiteFault, read_suite};
+use touchstone_runs::rules::eval::suite_rules::read_suite;
 
 /// Keys of a registry that are fetched when the needed one is unknown.
 const MAX_LISTED_KEYS: usize = 64;

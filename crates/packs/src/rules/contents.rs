@@ -16,8 +16,8 @@ use touchstone_oasis::rules::adapter::AdapterReport;
 use touchstone_oasis::rules::format::Package;
 use touchstone_openwop::pack::{AgentManifest, PackManifest};
 use touchstone_openwop::schema::{CompiledSchema, compile_untrusted};
-use touchstone_openwop::suite::AgentEvalSuite;
-use touchstone_runs::rules::eval::suite_rules::{self, SuiteDocument};
+use touchstone_openwop::suite::{AgentEvalSuite, SuiteDocument};
+use touchstone_runs::rules::eval::suite_rules;
 
 /// Maximum memory in bytes for all parsed suites of a pack; enough for 20,000 small tasks.
 const MAX_SUITES_MEMORY: usize = 64 * 1024 * 1024;
@@ -294,7 +294,7 @@ fn suites(
         let document = suite_rules::read_suite(oasis::KINDS, octets).map_err(|faults| {
             refuse(faults.first().map(ToString::to_string).unwrap_or_default())
         })?;
-        if !suite_rules::in_space_of(&document.suite.suite_id, &manifest.name) {
+        if !in_space_of(&document.suite.suite_id, &manifest.name) {
             return Err(refuse(
                 "/suiteId: must begin with the pack's own scope and organization".to_owned(),
             ));
@@ -318,4 +318,29 @@ pub(super) fn is_suite_file(name: &str) -> bool {
     name.strip_prefix("evals/")
         .and_then(|rest| rest.strip_suffix(".json"))
         .is_some_and(|stem| !stem.is_empty() && !stem.contains('/'))
+}
+
+/// Whether a suite id is in the publisher's namespace: a pack may only contain suites of its own
+/// `<scope>.<org>.`.
+fn in_space_of(suite_id: &str, pack_name: &str) -> bool {
+    let mut segments = pack_name.splitn(3, '.');
+    match (segments.next(), segments.next()) {
+        (Some(scope), Some(org)) => suite_id.starts_with(&format!("{scope}.{org}.")),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("community.bench.evals.x", true)]
+    #[case("community.bench-two.evals.x", false)]
+    #[case("core.openwop.evals.x", false)]
+    fn a_pack_brings_suites_of_its_own_space(#[case] suite_id: &str, #[case] own: bool) {
+        assert_eq!(in_space_of(suite_id, "community.bench.some.pack"), own);
+    }
 }

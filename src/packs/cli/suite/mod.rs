@@ -13,10 +13,9 @@ use crate::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::reach::Reach;
 use crate::kinds::KINDS;
+use touchstone_openwop::suite::{SuiteDocument, SuiteFault};
 use touchstone_runs::rules::eval::suite_lint;
-use touchstone_runs::rules::eval::suite_rules::{
-    SuiteDocument, SuiteFault, read_suite, read_yaml_suite,
-};
+use touchstone_runs::rules::eval::suite_rules::{read_suite, read_yaml_suite};
 
 /// Maximum size of a suite file in bytes, above what a pack may contain.
 const MAX_OCTETS: u64 = 64 << 20;

@@ -15,7 +15,7 @@ use crate::runs::service::runs::plan::Elsewhere;
 use crate::runs::storage::Usage;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
-use touchstone_runs::rules::eval::suite_rules::SuiteDocument;
+use touchstone_openwop::suite::SuiteDocument;
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::rules::run::fork::Fork;
 use touchstone_runs::rules::run::record::{RunRecord, RunSpec};
