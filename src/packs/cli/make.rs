@@ -22,6 +22,7 @@ use touchstone_packs::rules::build;
 use touchstone_packs::rules::build::Files;
 use touchstone_packs::rules::contents;
 use touchstone_packs::rules::contents::PackContents;
+use touchstone_packs::rules::format::PackFormat;
 use touchstone_packs::rules::lint::{Finding, Severity, lint, lint_whole};
 use touchstone_packs::rules::manifest;
 use touchstone_packs::rules::name::PackId;
@@ -176,9 +177,13 @@ pub fn init(terminal: &Terminal, arguments: &Init) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-pub fn lint_folder(context: &Context<'_>, arguments: &Lint) -> Result<Exit, Failure> {
+pub fn lint_folder(
+    context: &Context<'_>,
+    format: PackFormat,
+    arguments: &Lint,
+) -> Result<Exit, Failure> {
     let files = folder::read(&arguments.folder)?;
-    let findings = lint_whole(&files, &context.config()?.packs.policy().host);
+    let findings = lint_whole(&files, &context.config()?.packs.policy().host, format);
     let sound = findings
         .iter()
         .all(|finding| finding.severity != Severity::Error);
@@ -212,10 +217,14 @@ fn show_findings(terminal: &Terminal, findings: &[Finding]) {
     }
 }
 
-pub fn build_archive(context: &Context<'_>, arguments: &Build) -> Result<Exit, Failure> {
+pub fn build_archive(
+    context: &Context<'_>,
+    format: PackFormat,
+    arguments: &Build,
+) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let files = folder::read(&arguments.folder)?;
-    let findings = lint(&files, &context.config()?.packs.policy().host);
+    let findings = lint(&files, &context.config()?.packs.policy().host, format);
     if findings
         .iter()
         .any(|finding| finding.severity == Severity::Error)
@@ -337,10 +346,14 @@ fn files_of(pack: &Path) -> Result<Result<Files, Refusal>, Failure> {
     }))
 }
 
-pub fn inspect(terminal: &Terminal, arguments: &Inspect) -> Result<Exit, Failure> {
+pub fn inspect(
+    terminal: &Terminal,
+    format: PackFormat,
+    arguments: &Inspect,
+) -> Result<Exit, Failure> {
     let tgz = folder::read_archive(&arguments.archive)?;
     let read = archive::read(&tgz)
-        .and_then(|archive| contents::inspect(archive.clone()).map(|pack| (archive, pack)));
+        .and_then(|archive| contents::inspect(archive.clone(), format).map(|pack| (archive, pack)));
     let (archive, pack) = match read {
         Ok(read) => read,
         Err(refusal) => return Ok(shown::refused(terminal, &refusal)),

@@ -122,6 +122,7 @@ impl Upload {
             &rules.trust,
             &rules.policy,
             rules.lockfile.as_ref(),
+            state.packs.format(),
         )?;
         Ok(Candidate {
             pack,

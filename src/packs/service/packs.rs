@@ -12,7 +12,6 @@ use crate::host::ports::clock::Clock;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::kinds::KINDS;
 use crate::packs::ports::{PackSource, SourceError};
 use crate::runs::ports::inventory::Revision;
 use crate::runs::ports::inventory::{InstallRecord, SuiteRecord};
@@ -25,6 +24,7 @@ use touchstone_openwop::pack::{
     AgentInventory, AgentInventoryEntry, Lockfile, PackIndex, ServedManifest,
 };
 use touchstone_openwop::suite::SuiteFault;
+use touchstone_packs::rules::format::PackFormat;
 use touchstone_packs::rules::inventory;
 use touchstone_packs::rules::inventory::PackFacts;
 use touchstone_packs::rules::name::{PackId, is_pack_name};
@@ -33,7 +33,6 @@ use touchstone_packs::rules::verify::{
     Fetched, Policy, SignatureCoverage, Trust, VerifiedPack, verify,
 };
 use touchstone_packs::rules::{Refusal, Stage, lockfile};
-use touchstone_runs::rules::eval::suite_rules::read_suite;
 
 /// Keys of a registry that are fetched when the needed one is unknown.
 const MAX_LISTED_KEYS: usize = 64;
@@ -104,13 +103,14 @@ impl Download {
         &self,
         policy: &Policy,
         lock: Option<&Lockfile>,
+        format: PackFormat,
     ) -> Result<VerifiedPack, Refusal> {
         let fetched = Fetched {
             served: Some(&self.served),
             tgz: &self.tgz,
             signature: self.signature.as_deref(),
         };
-        verify(Some(&self.id), fetched, &self.trust, policy, lock)
+        verify(Some(&self.id), fetched, &self.trust, policy, lock, format)
     }
 }
 
@@ -267,16 +267,23 @@ pub enum ImportError {
 pub struct Packs {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
+    format: PackFormat,
     storage: Option<Arc<Storage>>,
 }
 
 impl Packs {
-    pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>, format: PackFormat) -> Self {
         Self {
             store,
             clock,
+            format,
             storage: None,
         }
+    }
+
+    /// What packs may contain.
+    pub fn format(&self) -> PackFormat {
+        self.format
     }
 
     /// Adds quotas.
@@ -579,7 +586,8 @@ impl Packs {
     ) -> Result<SuiteRecord, ImportError> {
         // Parsing a large suite takes a while; keep the async thread free.
         let octets = octets.to_vec();
-        let document = tokio::task::spawn_blocking(move || read_suite(KINDS, &octets))
+        let read_suite = self.format.read_suite;
+        let document = tokio::task::spawn_blocking(move || read_suite(&octets))
             .await
             .map_err(|cause| ImportError::Problem(internal(&cause)))?
             .map_err(ImportError::Faults)?;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use proptest::collection::btree_map;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use touchstone::kinds::PACK_FORMAT;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::keys::SecretKey;
 use touchstone_packs::rules::build;
@@ -46,7 +47,14 @@ fn judge(pack: &SignedPack) -> Result<VerifiedPack, Refusal> {
         tgz: &pack.tgz,
         signature: Some(&pack.signature),
     };
-    verify(Some(&pack.id), fetched, &trust(), &Policy::default(), None)
+    verify(
+        Some(&pack.id),
+        fetched,
+        &trust(),
+        &Policy::default(),
+        None,
+        PACK_FORMAT,
+    )
 }
 
 #[test]
@@ -166,10 +174,16 @@ fn an_integer_that_canonical_json_would_round_is_not_signed() {
 }
 
 #[test]
+fn a_new_pack_has_nothing_to_complain_about() {
+    let files = new_pack("vendor.acme.ticket-labels").unwrap();
+    assert_eq!(lint(&files, &Host::default(), PACK_FORMAT), []);
+}
+
+#[test]
 fn lint_finds_everything_at_once() {
     let mut files = new_pack(NAME).unwrap();
     files.insert("prompts/old.md".into(), b"unused".to_vec());
-    let warnings = lint(&files, &Host::default());
+    let warnings = lint(&files, &Host::default(), PACK_FORMAT);
     assert_eq!(warnings.len(), 1);
     assert_eq!(warnings[0].severity, Severity::Warning);
     assert_eq!(warnings[0].file.as_deref(), Some("prompts/old.md"));
@@ -177,7 +191,7 @@ fn lint_finds_everything_at_once() {
     let mut suite: Value = serde_json::from_slice(&files["evals/label.json"]).unwrap();
     suite["tasks"][0]["input"] = json!({"ticket": 1});
     files.insert("evals/label.json".into(), suite.to_string().into_bytes());
-    let warnings = lint(&files, &Host::default());
+    let warnings = lint(&files, &Host::default(), PACK_FORMAT);
     assert!(
         warnings
             .iter()
@@ -188,7 +202,7 @@ fn lint_finds_everything_at_once() {
     suite["tasks"][1]["taskId"] = "double-charge".into();
     suite["tasks"][2]["expected"] = json!({"kind": "golden"});
     files.insert("evals/label.json".into(), suite.to_string().into_bytes());
-    let errors = lint(&files, &Host::default());
+    let errors = lint(&files, &Host::default(), PACK_FORMAT);
     let places: Vec<_> = errors
         .iter()
         .filter(|e| e.severity == Severity::Error)

@@ -275,7 +275,7 @@ mod tests {
                 warnings: Vec::new(),
                 agents: Vec::new(),
                 suites: Vec::new(),
-                oasis_profile: None,
+                extensions: serde_json::Map::new(),
             },
             version: Version::parse(version).unwrap(),
             published_at: Timestamp::UNIX_EPOCH,

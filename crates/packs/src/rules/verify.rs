@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use super::archive::{self, Archive, EMBEDDED_SIGNATURE, MANIFEST, MAX_COMPRESSED};
 use super::contents::{self, PackContents};
+use super::format::PackFormat;
 use super::key_ring::TrustedKey;
 use super::manifest;
 use super::name::PackId;
@@ -76,6 +77,7 @@ pub fn verify(
     trust: &Trust,
     policy: &Policy,
     lock: Option<&Lockfile>,
+    format: PackFormat,
 ) -> Result<VerifiedPack, Refusal> {
     let tgz = fetched.tgz;
     let served = fetched.served.map(|octets| read_served(octets, request));
@@ -135,7 +137,7 @@ pub fn verify(
     };
     check_requirements(trust, policy, pinned, signature.coverage, covered)?;
 
-    let contents = contents::resolve(manifest::check(&document)?, archive, &policy.host)?;
+    let contents = contents::resolve(manifest::check(&document)?, archive, &policy.host, format)?;
     warnings.extend(contents.warnings.iter().cloned());
     if signature.coverage == SignatureCoverage::None {
         warnings.push("the pack is unsigned".to_owned());

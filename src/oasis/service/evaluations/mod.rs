@@ -15,6 +15,7 @@ use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_kit::redaction::mask;
 use touchstone_oasis::rules::format::{Package, Problem as FormatProblem};
 use touchstone_oasis::rules::kept::KeptEvidence;
+use touchstone_oasis::rules::pack::OasisProfileFacts;
 use touchstone_oasis::rules::preflight::Preflight;
 use touchstone_oasis::rules::refusal::RefusalItem;
 use touchstone_oasis::rules::report::Report;
@@ -23,7 +24,7 @@ use touchstone_oasis::rules::request::{AdversarialRequest, OasisSpec};
 use touchstone_oasis::rules::run::facts::OasisFacts;
 use touchstone_oasis::rules::run::sources::{Sources, gather};
 use touchstone_oasis::wire::events::{OasisVerdict, RequirementAnswer};
-use touchstone_packs::rules::inventory::{OasisProfileFacts, PackFacts};
+use touchstone_packs::rules::inventory::PackFacts;
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::rules::run::record::{EvalSpec, RunRecord};
 
@@ -107,7 +108,7 @@ impl Runs {
             return Err(no_evaluation());
         };
         let verdict = self.kept(&ended.verdict.sha256).await?;
-        let package = self.library.profile(&oasis.profile_pack).await;
+        let package = self.oasis.profile(&oasis.profile_pack).await;
         let package = package.map_err(|cause| internal(&cause))?;
         let package = package.ok_or_else(gone)?;
         let suite = self.suite_of(&ended.eval).await?;
@@ -191,13 +192,12 @@ impl Runs {
         for install in installs.map_err(|cause| internal(&cause))? {
             let facts: PackFacts =
                 serde_json::from_value(install.facts).map_err(|cause| internal(&cause))?;
-            let Some(profile) = facts.oasis_profile else {
-                continue;
-            };
+            let profile = OasisProfileFacts::of(&facts).map_err(|cause| internal(&cause))?;
+            let Some(profile) = profile else { continue };
             let package = if profile.not_runnable == 0 {
                 None
             } else {
-                let loaded = self.library.profile(&install.integrity).await;
+                let loaded = self.oasis.profile(&install.integrity).await;
                 loaded.map_err(|cause| internal(&cause))?
             };
             offered.push(OfferedProfile {
@@ -243,9 +243,9 @@ impl Runs {
         for install in installs.map_err(|cause| internal(&cause))? {
             let facts: PackFacts =
                 serde_json::from_value(install.facts).map_err(|cause| internal(&cause))?;
-            let is_it = |it: &OasisProfileFacts| it.identifier == profile && it.version == version;
-            if facts.oasis_profile.as_ref().is_some_and(is_it) {
-                let loaded = self.library.profile(&install.integrity).await;
+            let found = OasisProfileFacts::of(&facts).map_err(|cause| internal(&cause))?;
+            if found.is_some_and(|it| it.identifier == profile && it.version == version) {
+                let loaded = self.oasis.profile(&install.integrity).await;
                 package = loaded.map_err(|cause| internal(&cause))?;
                 break;
             }

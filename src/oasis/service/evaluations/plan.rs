@@ -111,7 +111,7 @@ impl Runs {
         let Some(install) = install else {
             return Ok(None);
         };
-        let package = self.library.profile(&install.integrity).await;
+        let package = self.oasis.profile(&install.integrity).await;
         let package = package.map_err(|cause| internal(&cause))?;
         Ok(package.map(|package| (install.integrity, package)))
     }

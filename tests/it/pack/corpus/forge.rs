@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
+use touchstone::kinds::PACK_FORMAT;
 use touchstone_kit::integrity;
 use touchstone_kit::keys::SecretKey;
 use touchstone_openwop::pack::RegistryDiscovery;
@@ -371,6 +372,7 @@ impl Forge {
             &self.trust,
             &self.policy,
             lock.as_ref(),
+            PACK_FORMAT,
         );
         (outcome, started.elapsed())
     }
