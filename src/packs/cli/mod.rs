@@ -5,7 +5,6 @@ pub mod installed;
 pub mod judge;
 pub mod make;
 pub mod shown;
-pub mod suite;
 
 use clap::Subcommand;
 

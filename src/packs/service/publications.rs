@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use crate::host::ports::clock::Clock;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::runs::ports::inventory::InstallRecord;
+use crate::packs::ports::inventory::InstallRecord;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::keys::SIGNATURE_OCTETS;
 use touchstone_openwop::pack::RegistryDiscovery;

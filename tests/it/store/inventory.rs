@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{Engine, Engine::*, at, open, tenant};
 use touchstone::host::ports::store::StoreError;
-use touchstone::runs::ports::inventory::{InstallRecord, SuiteRecord};
+use touchstone::packs::ports::inventory::{InstallRecord, SuiteRecord};
 
 fn pack(owner: &str, version: &str, integrity: &str) -> InstallRecord {
     InstallRecord {

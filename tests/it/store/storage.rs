@@ -3,7 +3,7 @@
 use rstest::rstest;
 use touchstone::host::audit::{Decision, Outcome};
 use touchstone::host::store::database::Database;
-use touchstone::runs::ports::inventory::SuiteRecord;
+use touchstone::packs::ports::inventory::SuiteRecord;
 use touchstone::runs::ports::storage::{Remains, RunDeletion};
 use touchstone::runs::storage::{LegalHold, Usage};
 use touchstone_kit::ids::RunId;

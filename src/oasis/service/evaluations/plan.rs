@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::host::service::fault::internal;
-use crate::runs::ports::inventory::SuiteRecord;
+use crate::packs::ports::inventory::SuiteRecord;
 use crate::runs::service::runs::Runs;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TenantId;

@@ -8,7 +8,7 @@ use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
-use crate::runs::ports::inventory::SuiteRecord;
+use crate::packs::ports::inventory::SuiteRecord;
 use crate::runs::ports::webhooks::WebhookRecord;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::plan::Elsewhere;

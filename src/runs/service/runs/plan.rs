@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::agents::ports::model::ModelBinding;
 use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
-use crate::runs::ports::inventory::SuiteRecord;
+use crate::packs::ports::inventory::SuiteRecord;
 use crate::runs::service::runs::Runs;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};

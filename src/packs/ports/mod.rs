@@ -1,5 +1,7 @@
 //! Pack registries as a source.
 
+pub mod inventory;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 
