@@ -147,9 +147,6 @@ impl Services {
             parts.quotas,
             parts.retention,
         ));
-        let packs =
-            Packs::new(store.clone(), clock.clone(), PACK_FORMAT).limited_by(storage.clone());
-        let packs = Arc::new(packs);
         let eval = EvalWork::new(
             store.clone(),
             clock.clone(),
@@ -234,6 +231,10 @@ impl Services {
             gates.clone(),
             parts.channels.clone(),
         ));
+        let packs = Packs::new(store.clone(), clock.clone(), PACK_FORMAT)
+            .limited_by(storage.clone())
+            .keeping_deployed(deployments.clone());
+        let packs = Arc::new(packs);
         let bundles = Arc::new(Bundles::new(
             runs.clone(),
             store.clone(),

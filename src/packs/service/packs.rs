@@ -12,11 +12,10 @@ use crate::host::ports::clock::Clock;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
+use crate::packs::ports::host::{Addition, AgentDeployments, SharedStorage};
 use crate::packs::ports::inventory::Revision;
 use crate::packs::ports::inventory::{InstallRecord, SuiteRecord};
 use crate::packs::ports::{PackSource, SourceError};
-use crate::runs::service::storage::Storage;
-use crate::runs::storage::Usage;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, TenantId};
 use touchstone_kit::json;
@@ -268,7 +267,8 @@ pub struct Packs {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     format: PackFormat,
-    storage: Option<Arc<Storage>>,
+    storage: Option<Arc<dyn SharedStorage>>,
+    deployments: Option<Arc<dyn AgentDeployments>>,
 }
 
 impl Packs {
@@ -278,6 +278,7 @@ impl Packs {
             clock,
             format,
             storage: None,
+            deployments: None,
         }
     }
 
@@ -286,10 +287,17 @@ impl Packs {
         self.format
     }
 
-    /// Adds quotas.
+    /// Adds quotas, and the deletion of bytes.
     #[must_use]
-    pub fn limited_by(mut self, storage: Arc<Storage>) -> Self {
+    pub fn limited_by(mut self, storage: Arc<dyn SharedStorage>) -> Self {
         self.storage = Some(storage);
+        self
+    }
+
+    /// Keeps packs whose agents are in service.
+    #[must_use]
+    pub fn keeping_deployed(mut self, deployments: Arc<dyn AgentDeployments>) -> Self {
+        self.deployments = Some(deployments);
         self
     }
 
@@ -366,8 +374,8 @@ impl Packs {
             // A concurrent removal may have deleted the same bytes just before the record existed.
             Ok(()) => self.put_all(octets).await?,
             Err(_) => {
-                let digests = octets.iter().map(|(digest, _)| *digest);
-                self.drop_octets(tenant, digests).await?;
+                let digests: Vec<&str> = octets.iter().map(|(digest, _)| *digest).collect();
+                self.release(tenant, &digests).await?;
             }
         }
         recorded
@@ -381,18 +389,11 @@ impl Packs {
     }
 
     /// Deletes bytes without references.
-    async fn drop_octets<'a>(
-        &self,
-        tenant: &TenantId,
-        digests: impl Iterator<Item = &'a str>,
-    ) -> Result<(), StoreError> {
-        for digest in digests {
-            self.store.drop_unreferenced(digest).await?;
+    async fn release(&self, tenant: &TenantId, digests: &[&str]) -> Result<(), StoreError> {
+        match &self.storage {
+            Some(storage) => storage.release(tenant, digests).await,
+            None => Ok(()),
         }
-        if let Some(storage) = &self.storage {
-            storage.forget_usage(tenant);
-        }
-        Ok(())
     }
 
     /// Counts a pack that is new to the tenant against its quotas.
@@ -412,13 +413,12 @@ impl Packs {
         let suites = &pack.contents.suites;
         let suite_bytes = suites.iter().map(|suite| suite.document.canonical.len());
         let bytes = suite_bytes.sum::<usize>() + candidate.tgz.len();
-        let adding = Usage {
+        let adding = Addition {
             packs: 1,
             suites: u64::try_from(suites.len()).unwrap_or(u64::MAX),
-            runs: 0,
             bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
         };
-        storage.reserve(tenant, &adding).await
+        storage.reserve(tenant, adding).await
     }
 
     /// Counts a suite that is new to the tenant against its quotas.
@@ -436,12 +436,12 @@ impl Packs {
         if known.is_some_and(|known| known.digest == digest) {
             return Ok(());
         }
-        let adding = Usage {
+        let adding = Addition {
+            packs: 0,
             suites: 1,
             bytes: u64::try_from(octets.len()).unwrap_or(u64::MAX),
-            ..Usage::default()
         };
-        storage.reserve(tenant, &adding).await
+        storage.reserve(tenant, adding).await
     }
 
     /// Removes a pack and its suites from a tenant; runs that use it continue.
@@ -456,8 +456,9 @@ impl Packs {
             let removed = self.store.remove(tenant, &pack.name, &version, &seen);
             match removed.await {
                 Ok(true) => {
-                    let dropped = self.drop_octets(tenant, digests.iter().map(String::as_str));
-                    return dropped.await.map_err(|cause| internal(&cause));
+                    let digests: Vec<&str> = digests.iter().map(String::as_str).collect();
+                    let released = self.release(tenant, &digests).await;
+                    return released.map_err(|cause| internal(&cause));
                 }
                 Ok(false) => {
                     return Err(Problem::new(
@@ -500,6 +501,9 @@ impl Packs {
         tenant: &TenantId,
         pack: &PackId,
     ) -> Result<Vec<(AgentId, Revision)>, Problem> {
+        let Some(deployments) = &self.deployments else {
+            return Ok(Vec::new());
+        };
         let version = pack.version.to_string();
         let mut seen = Vec::new();
         let listed = self.list(tenant).await?;
@@ -509,9 +513,9 @@ impl Packs {
             .flat_map(|facts| &facts.agents);
         for agent in agents {
             let id = AgentId::from(agent.agent_id.as_str());
-            let deployed = self.store.deployments(tenant, &id).await;
-            let (lifecycle, revision) = deployed.map_err(|cause| internal(&cause))?;
-            if lifecycle.is_in_service(&pack.version) {
+            let found = deployments.in_service(tenant, &id, &pack.version).await;
+            let (in_service, revision) = found.map_err(|cause| internal(&cause))?;
+            if in_service {
                 return Err(Problem::new(
                     ErrorCode::Conflict,
                     format!("{pack} is in service; deprecate it or roll it back first"),
@@ -662,8 +666,8 @@ impl Packs {
         match self.store.remove_suite(tenant, suite_id, version).await {
             Ok(true) => {
                 let digest = known.as_ref().map(|suite| suite.digest.as_str());
-                let dropped = self.drop_octets(tenant, digest.into_iter());
-                dropped.await.map_err(|cause| internal(&cause))
+                let released = self.release(tenant, digest.as_slice()).await;
+                released.map_err(|cause| internal(&cause))
             }
             Ok(false) => Err(Problem::new(
                 ErrorCode::NotFound,

@@ -14,6 +14,8 @@ pub mod record;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use semver::Version;
 use serde_json::{Value, json};
 use tracing::warn;
 
@@ -30,6 +32,7 @@ use crate::host::service::access;
 use crate::host::service::access::{Caller, authorise, decide};
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
+use crate::packs::ports::host::AgentDeployments;
 use crate::packs::ports::inventory::Revision;
 use crate::packs::service::installed::{Installed, installed};
 use crate::runs::ports::queue::CancelRequest;
@@ -97,6 +100,19 @@ enum Verdict {
 struct Hurdles<'a> {
     question: Question<'a>,
     policies: Vec<InForce>,
+}
+
+#[async_trait]
+impl AgentDeployments for Deployments {
+    async fn in_service(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        version: &Version,
+    ) -> Result<(bool, Revision), StoreError> {
+        let (lifecycle, revision) = self.store.deployments(tenant, agent).await?;
+        Ok((lifecycle.is_in_service(version), revision))
+    }
 }
 
 impl Deployments {
