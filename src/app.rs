@@ -63,7 +63,7 @@ use crate::runs::service::worker::{Worker, WorkerSettings};
 use crate::runs::webhook_client::WebhookClient;
 use crate::services::{Parts, Services};
 use touchstone_kit::ids::TenantId;
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
 
 const DATABASE_FILE: &str = "touchstone.db";

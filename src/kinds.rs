@@ -1,7 +1,21 @@
-//! The evaluation kinds of this host.
+//! The evaluation kinds of this host, and what they add to packs.
 
+use touchstone_oasis::rules::pack::OasisPart;
 use touchstone_oasis::rules::run::kind::OasisKind;
+use touchstone_openwop::suite::{SuiteDocument, SuiteFault};
+use touchstone_packs::rules::format::PackFormat;
+use touchstone_runs::rules::eval::suite_rules;
 use touchstone_runs::rules::kind::Kinds;
 
 /// Every kind that runs, suites and reports of this host may have.
 pub const KINDS: Kinds = Kinds::new(&[&OasisKind]);
+
+/// What the packs of this host may contain.
+pub const PACK_FORMAT: PackFormat = PackFormat {
+    read_suite,
+    parts: &[&OasisPart],
+};
+
+fn read_suite(octets: &[u8]) -> Result<SuiteDocument, Vec<SuiteFault>> {
+    suite_rules::read_suite(KINDS, octets)
+}

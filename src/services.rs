@@ -31,9 +31,11 @@ use crate::host::store::database::Database;
 use crate::host::telemetry::Metrics;
 use crate::http::openapi::Unreadable;
 use crate::http::{self, Apis, DocumentsApi};
+use crate::kinds::PACK_FORMAT;
 use crate::oasis::http::OasisApi;
 use crate::oasis::ports::providers::Providers;
 use crate::oasis::service::gate::OasisGate;
+use crate::oasis::service::library::Library as OasisLibrary;
 use crate::packs::http::{PackRules, PacksApi};
 use crate::packs::service::packs::Packs;
 use crate::packs::service::publications::Publications;
@@ -59,7 +61,7 @@ use crate::runs::service::webhooks::Webhooks;
 use crate::runs::service::workflows::Workflows;
 use crate::runs::storage::{Quotas, Retention};
 use touchstone_deployments::rules::Channel;
-use touchstone_packs::rules::keys::PublicKey;
+use touchstone_kit::keys::PublicKey;
 use touchstone_ratings::rules::place::Place;
 use touchstone_runs::rules::run::request::HostLimits;
 
@@ -136,6 +138,7 @@ impl Services {
     pub fn new(parts: Parts) -> Self {
         let (store, clock, ids) = (&parts.store, &parts.clock, &parts.ids);
         let library = Arc::new(Library::new(store.clone()));
+        let oasis = Arc::new(OasisLibrary::new(store.clone()));
         let projections = Arc::new(Projections::new(store.clone()));
         let storage = Arc::new(Storage::new(
             store.clone(),
@@ -144,8 +147,6 @@ impl Services {
             parts.quotas,
             parts.retention,
         ));
-        let packs = Packs::new(store.clone(), clock.clone()).limited_by(storage.clone());
-        let packs = Arc::new(packs);
         let eval = EvalWork::new(
             store.clone(),
             clock.clone(),
@@ -157,7 +158,7 @@ impl Services {
         )
         .judging_with(Arc::new(RubricJudge))
         .acting_with(parts.tools)
-        .provided_by(parts.providers.clone());
+        .provided_by(parts.providers.clone(), oasis.clone());
         let executor = Executor::new(
             store.clone(),
             clock.clone(),
@@ -186,6 +187,7 @@ impl Services {
                 webhooks: webhooks.clone(),
                 judge: Arc::new(RubricJudge),
                 providers: parts.providers,
+                oasis,
                 evaluator: parts.evaluator,
                 command: parts.command,
             },
@@ -229,6 +231,10 @@ impl Services {
             gates.clone(),
             parts.channels.clone(),
         ));
+        let packs = Packs::new(store.clone(), clock.clone(), PACK_FORMAT)
+            .limited_by(storage.clone())
+            .keeping_deployed(deployments.clone());
+        let packs = Arc::new(packs);
         let bundles = Arc::new(Bundles::new(
             runs.clone(),
             store.clone(),

@@ -10,7 +10,7 @@ use touchstone::deployments::attestation::dsse::{open, seal};
 use touchstone::deployments::attestation::{Rejected, read};
 use touchstone_kit::json;
 use touchstone_openwop::in_toto::Envelope;
-use touchstone_packs::rules::keys::{PublicKey, SecretKey};
+use touchstone_kit::keys::{PublicKey, SecretKey};
 
 static SECRET: LazyLock<SecretKey> = LazyLock::new(|| SecretKey::from_random([7; 32]));
 static PUBLIC: LazyLock<PublicKey> = LazyLock::new(|| SECRET.public());

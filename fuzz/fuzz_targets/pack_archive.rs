@@ -11,6 +11,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use libfuzzer_sys::{Corpus, fuzz_target};
+use touchstone::kinds::PACK_FORMAT;
 use touchstone_packs::rules::archive;
 use touchstone_packs::rules::archive::{MAX_ENTRIES, MAX_ENTRY, MAX_NAME, MAX_UNPACKED};
 use touchstone_packs::rules::build;
@@ -57,7 +58,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         );
     }
     // Inspecting any content must not panic.
-    let _ = contents::reopen(read);
+    let _ = contents::inspect(read, PACK_FORMAT);
     Corpus::Keep
 });
 

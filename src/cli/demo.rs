@@ -39,9 +39,9 @@ use crate::host::system::SystemIds;
 use crate::runs::cli::watch::{Interrupts, Started, follow};
 use crate::runs::render::scorecard::scorecard;
 use touchstone_kit::ids::TenantId;
+use touchstone_kit::keys::SecretKey;
 use touchstone_openwop::suite::{EvalMode, ModelClass};
 use touchstone_packs::rules::build::{SignedPack, sign};
-use touchstone_packs::rules::keys::SecretKey;
 use touchstone_packs::rules::verify::SigningMethod;
 use touchstone_runs::rules::eval::report::{EvalReport, Verdict};
 

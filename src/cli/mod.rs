@@ -20,6 +20,7 @@ use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::options::Global;
 use crate::host::cli::reach::Reach;
 use crate::host::cli::terminal::Terminal;
+use crate::kinds::{KINDS, PACK_FORMAT};
 
 use crate::host::telemetry::{LogFormat, init_logs};
 
@@ -63,7 +64,7 @@ enum Command {
     #[command(subcommand)]
     Pack(crate::packs::cli::Command),
     #[command(subcommand)]
-    Suite(crate::packs::cli::suite::Command),
+    Suite(crate::runs::cli::suite::Command),
     #[command(subcommand)]
     Judge(crate::runs::cli::judge::Command),
     #[command(subcommand)]
@@ -174,8 +175,8 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Eval(arguments) => crate::runs::cli::eval::run(&context, *arguments).await,
         Command::Compare(arguments) => crate::runs::cli::compare::run(&context, &arguments).await,
         Command::Run(command) => crate::runs::cli::run::run(&context, command).await,
-        Command::Pack(command) => crate::packs::cli::run(&context, command).await,
-        Command::Suite(command) => crate::packs::cli::suite::run(&context, command).await,
+        Command::Pack(command) => crate::packs::cli::run(&context, PACK_FORMAT, command).await,
+        Command::Suite(command) => crate::runs::cli::suite::run(&context, KINDS, command).await,
         Command::Judge(command) => crate::runs::cli::judge::run(&context, command).await,
         Command::Gate(command) => crate::deployments::cli::gate::run(&context, command).await,
         Command::Deploy(command) => crate::deployments::cli::deploy::run(&context, command).await,

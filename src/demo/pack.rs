@@ -99,8 +99,8 @@ mod tests {
 
     use super::*;
     use crate::kinds::KINDS;
+    use touchstone_kit::keys::SecretKey;
     use touchstone_packs::rules::build::sign;
-    use touchstone_packs::rules::keys::SecretKey;
     use touchstone_packs::rules::verify::SigningMethod;
     use touchstone_runs::rules::eval::suite_rules::read_suite;
 

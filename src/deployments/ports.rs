@@ -7,7 +7,7 @@ use touchstone_deployments::rules::Lifecycle;
 use touchstone_kit::ids::AgentId;
 use touchstone_runs::rules::run::record::RunRecord;
 
-use crate::runs::ports::inventory::Revision;
+use crate::packs::ports::inventory::Revision;
 
 /// The outcome of a transition request, granted or not: its run with the whole log, the new
 /// deployments, the audit entry and the response. Recorded all or nothing.

@@ -8,7 +8,7 @@ use crate::host::store::audit::record;
 use crate::host::store::convert::{Batch, column};
 use crate::host::store::database::Database;
 use crate::host::store::sql::{Sql, query};
-use crate::runs::ports::inventory::Revision;
+use crate::packs::ports::inventory::Revision;
 use crate::runs::store::runs::begin;
 use touchstone_deployments::rules::Lifecycle;
 use touchstone_kit::ids::{AgentId, TenantId};

@@ -3,3 +3,4 @@ pub mod http;
 pub mod ports;
 pub mod registry;
 pub mod service;
+pub mod store;

@@ -10,7 +10,7 @@ use oxrdf::dataset::{CanonicalizationAlgorithm, CanonicalizationHashAlgorithm};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use touchstone_kit::hex::hex;
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 use touchstone_ratings::credential::did::{DidDocument, Signatory};
 use touchstone_ratings::credential::{
     CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS, parse, proof, rdf, served,

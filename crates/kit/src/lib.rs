@@ -1,4 +1,4 @@
-//! Shared foundations: ids, money, strict JSON, errors, webhook signatures, statistics. No IO.
+//! Shared foundations: ids, money, strict JSON, errors, keys, webhook signatures, statistics. No IO.
 
 pub mod base62;
 pub mod error;
@@ -7,6 +7,7 @@ pub mod hex;
 pub mod ids;
 pub mod integrity;
 pub mod json;
+pub mod keys;
 pub mod money;
 pub mod pack_name;
 pub mod redaction;

@@ -1,7 +1,7 @@
 //! `AgentEvalSuite` (RFC 0081 §A): tasks, expectations, fixtures and thresholds of an eval run.
 //!
-//! This module contains only the wire form. `schemas/agent-eval-suite.schema.json` and
-//! `runs::rules::eval::suite_rules` decide whether a document is a valid suite; use the latter
+//! This module contains the wire form and the result of reading it.
+//! `schemas/agent-eval-suite.schema.json` and `runs::rules::eval::suite_rules` decide whether a document is a valid suite; use the latter
 //! to read one from bytes.
 
 use std::fmt;
@@ -9,7 +9,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::schema::Violation;
 use touchstone_kit::ids::{AgentId, TaskId};
+use touchstone_kit::integrity;
 
 /// The tool whose response describes the probe of a task. It never answers an agent.
 pub const SAFETY_TOOL: &str = "touchstone:safety";
@@ -277,5 +279,48 @@ mod whole {
         whole
             .map(Some)
             .ok_or_else(|| serde::de::Error::custom("must be an integer of at least 0"))
+    }
+}
+
+/// Why a document is not a valid suite.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
+#[error("{}: {reason}", if pointer.is_empty() { "the suite" } else { pointer })]
+pub struct SuiteFault {
+    /// JSON Pointer to the place; empty for the whole document.
+    pub pointer: String,
+    /// The violated rule, without the value.
+    pub reason: String,
+}
+
+impl SuiteFault {
+    pub fn new(pointer: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            pointer: pointer.into(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl From<Violation> for SuiteFault {
+    fn from(violation: Violation) -> Self {
+        Self {
+            pointer: violation.pointer,
+            reason: violation.reason,
+        }
+    }
+}
+
+/// A suite with the document its digest is computed over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SuiteDocument {
+    pub suite: AgentEvalSuite,
+    /// The document with sorted keys and no whitespace.
+    pub canonical: String,
+}
+
+impl SuiteDocument {
+    /// `sha256-<base64>` of [`SuiteDocument::canonical`].
+    pub fn digest(&self) -> String {
+        integrity::of(self.canonical.as_bytes())
     }
 }

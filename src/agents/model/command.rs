@@ -30,8 +30,8 @@ use touchstone_agents::rules::{
     ModelReply, ModelRequest, ResponseSchema, RetryPolicy, TokenUsage, ToolCall, ToolDefinition,
 };
 use touchstone_kit::hex::hex_prefix;
+use touchstone_kit::integrity;
 use touchstone_kit::money::TokenPrice;
-use touchstone_packs::rules::integrity;
 use touchstone_runs::rules::run::record::{COMMAND_PROVIDER, EndpointPin};
 
 /// Maximum bytes of a line.

@@ -5,8 +5,8 @@ use base64::alphabet;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 
+use touchstone_kit::keys::{PublicKey, SecretKey};
 use touchstone_openwop::in_toto::{Envelope, EnvelopeSignature, PAYLOAD_TYPE};
-use touchstone_packs::rules::keys::{PublicKey, SecretKey};
 
 /// Accepts standard and URL-safe base64, padded or not.
 const LENIENT: GeneralPurposeConfig =

@@ -15,7 +15,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::deployments::attestation::dsse::Unverified;
 use touchstone_kit::hex::hex;
+use touchstone_kit::integrity;
 use touchstone_kit::json;
+use touchstone_kit::keys::{PublicKey, SecretKey};
 use touchstone_kit::statistics::GateVerdict;
 use touchstone_oasis::rules::run::kind::is_reported;
 use touchstone_openwop::in_toto::{
@@ -23,8 +25,6 @@ use touchstone_openwop::in_toto::{
     TestOutcome, TestResult,
 };
 use touchstone_openwop::suite::ModelClass;
-use touchstone_packs::rules::integrity;
-use touchstone_packs::rules::keys::{PublicKey, SecretKey};
 use touchstone_runs::rules::eval::attempts::Attempt;
 use touchstone_runs::rules::eval::gate::{Candidate, GatePolicy, Unmet, unmet};
 use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict};

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::host::audit::Link;
 use touchstone_kit::hex::hex;
-use touchstone_packs::rules::keys::{PublicKey, SecretKey};
+use touchstone_kit::keys::{PublicKey, SecretKey};
 
 /// Maximum entries per checkpoint.
 pub const MAX_ENTRIES: u32 = 1000;

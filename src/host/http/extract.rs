@@ -12,7 +12,7 @@ use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::host::http::HttpHost;
 use crate::host::http::answer::Failure;
@@ -32,6 +32,15 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 const QUICKLY_PARSED: usize = 256 * 1024;
 const MAX_ID: usize = 128;
 const MAX_IDEMPOTENCY_KEY: usize = 255;
+
+/// The members of a body.
+///
+/// # Errors
+/// `validation_error` if the body is not an object.
+pub fn members(body: &Value) -> Result<&Map<String, Value>, Problem> {
+    body.as_object()
+        .ok_or_else(|| Problem::validation("", "the body must be a JSON object"))
+}
 
 /// A path parameter, percent-decoded.
 ///

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 
 pub trait SigningKey: Send + Sync {
     /// The key; generated first if this host generates its own.

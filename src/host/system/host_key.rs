@@ -16,8 +16,8 @@ use crate::host::ports::signing_key::NoSigningKey;
 use crate::host::system::SystemIds;
 use crate::host::system::private_files;
 use crate::host::system::signing_key::create;
+use touchstone_kit::keys::SecretKey;
 use touchstone_kit::sealing::HostKeyRing;
-use touchstone_packs::rules::keys::SecretKey;
 
 const BEGIN: &str = "-----BEGIN";
 /// A larger file is not a key file.

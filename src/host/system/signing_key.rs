@@ -8,7 +8,7 @@ use crate::host::ports::ids::Ids as _;
 use crate::host::ports::signing_key::{NoSigningKey, SigningKey};
 use crate::host::system::SystemIds;
 use crate::host::system::private_files;
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 
 /// File name in a data folder of the key that signs verdicts.
 pub const ATTEST_FILE: &str = "attest.pem";

@@ -9,10 +9,10 @@ use tracing::error;
 use crate::oasis::executor::Evaluation;
 use crate::oasis::executor::scenario::{BROKEN_HERE, Executed, Script};
 use crate::oasis::executor::sink::Recorded;
+use crate::packs::store as pack_store;
 use crate::runs::service::executor::control::{Signal, Stop, Watch};
 use crate::runs::service::executor::eval::LoopEnd;
 use crate::runs::service::executor::eval::record::close_open_invocation;
-use crate::runs::store as run_store;
 use touchstone_kit::ids::TaskId;
 use touchstone_oasis::rules::kept::{KeptEvidence, KeptProbe};
 use touchstone_oasis::rules::outcome::Outcome;
@@ -39,7 +39,7 @@ impl Evaluation {
         }
         let red_team = match &asked.red_team_digest {
             None => None,
-            Some(digest) => match run_store::blobs::get(&self.work.store, digest).await {
+            Some(digest) => match pack_store::blobs::get(&self.work.store, digest).await {
                 Ok(octets) => octets.map(|it| String::from_utf8_lossy(&it).into_owned()),
                 Err(cause) => {
                     error!(run_id = %self.context.run.run_id, %cause, "could not read the red team's probes");

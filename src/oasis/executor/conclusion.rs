@@ -9,10 +9,11 @@ use tracing::error;
 use crate::kinds::KINDS;
 use crate::oasis::executor::adversarial::probed;
 use crate::oasis::executor::{Evaluation, PROVIDER_FAILURE};
+use crate::packs::store as pack_store;
 use crate::runs::service::executor::endings::running_for;
 use crate::runs::service::executor::eval::{INTERNAL_ERROR, completed};
 use crate::runs::service::run_writer::Closed;
-use crate::runs::store as run_store;
+use touchstone_kit::integrity;
 use touchstone_kit::json;
 use touchstone_oasis::rules::CORE_VERSION;
 use touchstone_oasis::rules::probes::ProbeScript;
@@ -22,7 +23,6 @@ use touchstone_oasis::rules::verdict;
 use touchstone_oasis::rules::verdict::document::Document;
 use touchstone_oasis::rules::verdict::{Computed, Demands, Facts, eval_summary, rules};
 use touchstone_oasis::wire::events::{OasisEvent, OasisVerdict};
-use touchstone_packs::rules::integrity;
 use touchstone_runs::events::{Event, NewEvent, RunCompleted, RunError, RunFailed, RunOutputs};
 use touchstone_runs::rules::eval::scoring::summary;
 use touchstone_runs::rules::run::fold::RunState;
@@ -121,7 +121,7 @@ async fn record(
     let sha256 = integrity::of(text.as_bytes());
     // The document is stored first: it becomes visible only when the event below refers to it.
     if let Err(cause) =
-        run_store::blobs::put(&evaluation.work.store, &sha256, text.as_bytes()).await
+        pack_store::blobs::put(&evaluation.work.store, &sha256, text.as_bytes()).await
     {
         error!(run_id = %context.run.run_id, %cause, "could not store an OASIS verdict");
         context.writer.close();

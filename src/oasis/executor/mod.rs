@@ -25,11 +25,13 @@ use tokio::task::JoinSet;
 use tracing::{error, warn};
 
 use crate::oasis::ports::providers::{Provider, Providers};
+use crate::oasis::service::library::{Error, Library};
 use crate::runs::service::executor::Reached;
 use crate::runs::service::executor::control::{Signal, Stop, Watch};
 use crate::runs::service::executor::eval::kind::KindExecutor;
 use crate::runs::service::executor::eval::{EvalWork, LoopEnd, RunContext};
 use crate::runs::service::run_writer::{Closed, RunWriter};
+use touchstone_oasis::rules::adapter::AdapterReport;
 use touchstone_oasis::rules::format::Package;
 use touchstone_oasis::rules::outcome::Outcome;
 use touchstone_oasis::rules::request::OasisSpec;
@@ -57,13 +59,14 @@ struct Evaluation {
 /// Executes OASIS evaluations.
 struct OasisExecutor {
     providers: Arc<dyn Providers>,
+    library: Arc<Library>,
 }
 
 impl EvalWork {
     /// Adds OASIS evaluations in environments of these providers.
     #[must_use]
-    pub fn provided_by(self, providers: Arc<dyn Providers>) -> Self {
-        self.executing(Arc::new(OasisExecutor { providers }))
+    pub fn provided_by(self, providers: Arc<dyn Providers>, library: Arc<Library>) -> Self {
+        self.executing(Arc::new(OasisExecutor { providers, library }))
     }
 }
 
@@ -80,7 +83,7 @@ impl KindExecutor for OasisExecutor {
         watch: &mut Watch,
     ) -> Reached {
         match OasisSpec::of(&context.spec) {
-            Some(oasis) => carry_out(work, self.providers.as_ref(), context, oasis, watch).await,
+            Some(oasis) => carry_out(work, self, context, oasis, watch).await,
             None => {
                 let message = "could not read the evaluation that this run was created for";
                 fail(&context, "internal_error", message.to_owned())
@@ -100,17 +103,20 @@ impl KindExecutor for OasisExecutor {
 
 async fn carry_out(
     work: &Arc<EvalWork>,
-    providers: &dyn Providers,
+    executor: &OasisExecutor,
     context: RunContext,
     oasis: OasisSpec,
     watch: &mut Watch,
 ) -> Reached {
     let context = Arc::new(context);
-    let (package, provider) = match requisites(work, providers, &context, &oasis).await {
+    let requisites = match executor.requisites(&context, &oasis).await {
         Ok(found) => found,
         Err(reached) => return reached,
     };
-    let opened = preflight::open(&context, &oasis, &package, provider.as_ref()).await;
+    let opened = preflight::open(&context, &oasis, &requisites).await;
+    let Requisites {
+        package, provider, ..
+    } = requisites;
     let Some(plan) = opened else {
         return Reached::End;
     };
@@ -144,33 +150,53 @@ async fn carry_out(
     }
 }
 
-/// The profile and the provider that were pinned when the run was created.
-async fn requisites(
-    work: &EvalWork,
-    providers: &dyn Providers,
-    context: &RunContext,
-    oasis: &OasisSpec,
-) -> Result<(Arc<Package>, Arc<dyn Provider>), Reached> {
-    let package = match work.library.profile(&oasis.profile_pack).await {
-        Ok(Some(package)) => package,
-        Err(crate::runs::service::library::Error::Store(cause)) => {
-            error!(run_id = %context.run.run_id, %cause, "could not read the run's profile");
-            return Err(Reached::Stop(Stop::Lost));
+/// What was pinned when the run was created.
+struct Requisites {
+    package: Arc<Package>,
+    /// The report of the agent's pack about the agent.
+    report: Option<AdapterReport>,
+    provider: Arc<dyn Provider>,
+}
+
+impl OasisExecutor {
+    async fn requisites(
+        &self,
+        context: &RunContext,
+        oasis: &OasisSpec,
+    ) -> Result<Requisites, Reached> {
+        let lost = |fault: Error| match fault {
+            Error::Store(cause) => {
+                error!(run_id = %context.run.run_id, %cause, "could not read the run's profile");
+                Reached::Stop(Stop::Lost)
+            }
+            Error::Damaged(_) => unloadable(context),
+        };
+        let package = self.library.profile(&oasis.profile_pack).await;
+        let package = package.map_err(lost)?.ok_or_else(|| unloadable(context))?;
+        let agent = &context.agent;
+        let report = self
+            .library
+            .report(&agent.pack_integrity, &agent.definition.agent_id);
+        let report = report.await.map_err(lost)?;
+        let name = &oasis.request.provider;
+        match self.providers.provider(name) {
+            Some(provider) => Ok(Requisites {
+                package,
+                report,
+                provider,
+            }),
+            None => Err(fail(
+                context,
+                "capability_not_provided",
+                format!("the provider `{name}` is no longer configured (`[[oasis.providers]]`)"),
+            )),
         }
-        Ok(None) | Err(_) => {
-            let message = "could not load the profile of this run".to_owned();
-            return Err(fail(context, "internal_error", message));
-        }
-    };
-    let name = &oasis.request.provider;
-    match providers.provider(name) {
-        Some(provider) => Ok((package, provider)),
-        None => Err(fail(
-            context,
-            "capability_not_provided",
-            format!("the provider `{name}` is no longer configured (`[[oasis.providers]]`)"),
-        )),
     }
+}
+
+fn unloadable(context: &RunContext) -> Reached {
+    let message = "could not load the profile of this run".to_owned();
+    fail(context, "internal_error", message)
 }
 
 fn fail(context: &RunContext, code: &str, message: String) -> Reached {

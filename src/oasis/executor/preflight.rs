@@ -4,10 +4,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::oasis::ports::providers::{ConformanceAnswer, Provider};
+use crate::oasis::executor::Requisites;
+use crate::oasis::ports::providers::ConformanceAnswer;
 use crate::oasis::service::evaluations::preflight_of;
 use crate::runs::service::executor::eval::RunContext;
-use touchstone_oasis::rules::adapter::{Identity, Told};
+use touchstone_oasis::rules::adapter::{AdapterReport, Identity, Told};
 use touchstone_oasis::rules::configuration::Configuration;
 use touchstone_oasis::rules::evaluated::{Evaluated, IdentitySource};
 use touchstone_oasis::rules::format::{Package, Scenario};
@@ -26,9 +27,9 @@ use touchstone_runs::events::{EvalStarted, Event, NewEvent, RunError, RunFailed}
 pub(super) async fn open(
     context: &RunContext,
     oasis: &OasisSpec,
-    package: &Package,
-    provider: &dyn Provider,
+    requisites: &Requisites,
 ) -> Option<Plan> {
+    let (package, provider) = (&requisites.package, requisites.provider.as_ref());
     let known = context
         .writer
         .with_state(|state| OasisFacts::of(&state.eval).preflight);
@@ -64,7 +65,7 @@ pub(super) async fn open(
         Ok(()) => {
             let told = context.model.model.adapter().await;
             let tolerance = Some(provider.clock_tolerance().as_secs_f64());
-            adapter(context, told).and_then(|report| {
+            adapter(context, requisites.report.as_ref(), told).and_then(|report| {
                 found.agent = Some(AgentIdentity {
                     name: report.identity.name,
                     version: report.identity.version,
@@ -125,8 +126,11 @@ struct Report {
 }
 
 /// The report of the agent's adapter, or otherwise of its pack.
-fn adapter(context: &RunContext, told: Option<Value>) -> Result<Report, Refusal> {
-    let declared = context.agent.adapter.as_ref();
+fn adapter(
+    context: &RunContext,
+    declared: Option<&AdapterReport>,
+    told: Option<Value>,
+) -> Result<Report, Refusal> {
     let told = told.map(Told::read).transpose().map_err(|fault| {
         unavailable(
             context,

@@ -12,11 +12,12 @@ use crate::oasis::executor::shapes::{preconditions, provision_request, stimuli};
 use crate::oasis::executor::sink::Recorded;
 use crate::oasis::executor::{Evaluation, ScenarioEnd};
 use crate::oasis::ports::providers::ProviderFault;
+use crate::packs::store as pack_store;
 use crate::runs::service::executor::control::Stop;
 use crate::runs::service::executor::eval::LoopEnd;
 use crate::runs::service::executor::eval::record::close_open_invocation;
-use crate::runs::store as run_store;
 use touchstone_kit::ids::TaskId;
+use touchstone_kit::integrity;
 use touchstone_kit::json as strict;
 use touchstone_oasis::rules::evidence::Said;
 use touchstone_oasis::rules::format::Scenario;
@@ -30,7 +31,6 @@ use touchstone_oasis::rules::verdict::{
 };
 use touchstone_oasis::wire::events::{OasisDeviation, OasisEvent, OasisProvisioned, OasisScenario};
 use touchstone_openwop::summary::{SafetyFinding, Severity};
-use touchstone_packs::rules::integrity;
 use touchstone_runs::events::{EvalScored, Event, NewEvent, TaskSafety};
 
 /// The cause of a fault in this host during a scenario: nothing is known about the agent.
@@ -342,7 +342,7 @@ impl Evaluation {
         let value = serde_json::to_value(evidence).map_err(|cause| failed(&cause))?;
         let text = strict::canonical_text(&value);
         let digest = integrity::of(text.as_bytes());
-        let kept = run_store::blobs::put(&self.work.store, &digest, text.as_bytes()).await;
+        let kept = pack_store::blobs::put(&self.work.store, &digest, text.as_bytes()).await;
         kept.map_err(|cause| failed(&cause))?;
         Ok(digest)
     }

@@ -15,6 +15,7 @@ use crate::oasis::executor::sink::{Recorded, ScenarioSink};
 use crate::oasis::ports::providers::{Environment, ProviderFault};
 use crate::runs::service::executor::eval::LoopEnd;
 use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
+use touchstone_kit::integrity;
 use touchstone_kit::json as strict;
 use touchstone_oasis::rules::evidence;
 use touchstone_oasis::rules::evidence::{
@@ -24,7 +25,6 @@ use touchstone_oasis::rules::outcome::Outcome;
 use touchstone_oasis::rules::report::facts as shown;
 use touchstone_oasis::rules::scrub::Scrub;
 use touchstone_oasis::wire::events::{OasisEvent, OasisObserved};
-use touchstone_packs::rules::integrity;
 use touchstone_runs::events::NewEvent;
 
 /// The label of a scenario in which the agent finished without an answer.

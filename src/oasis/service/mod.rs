@@ -1,2 +1,3 @@
 pub mod evaluations;
 pub mod gate;
+pub mod library;

@@ -21,6 +21,7 @@ use crate::packs::cli::judge::{Judged, Judges, Source, judge, read_lockfile, unu
 use crate::packs::cli::{folder, shown};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::TenantId;
+use touchstone_packs::rules::format::PackFormat;
 use touchstone_packs::rules::inventory::PackFacts;
 use touchstone_packs::rules::name::PackId;
 use touchstone_packs::rules::{Refusal, lockfile};
@@ -42,10 +43,14 @@ pub struct Remove {
 }
 
 /// `pack install`: verified here, and again by the host of --server.
-pub async fn install(context: &Context<'_>, arguments: &Install) -> Result<Exit, Failure> {
+pub async fn install(
+    context: &Context<'_>,
+    format: PackFormat,
+    arguments: &Install,
+) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let path = arguments.source.lockfile.as_deref();
-    let judged = match judge_pinned(context, arguments).await? {
+    let judged = match judge_pinned(context, format, arguments).await? {
         Ok(judged) => judged,
         Err(refusal) => return Ok(shown::refused(terminal, &refusal)),
     };
@@ -78,6 +83,7 @@ pub async fn install(context: &Context<'_>, arguments: &Install) -> Result<Exit,
 /// Verifies by the lockfile; with `--pin`, the pack may be missing from it.
 async fn judge_pinned(
     context: &Context<'_>,
+    format: PackFormat,
     arguments: &Install,
 ) -> Result<Result<Judged, Refusal>, Failure> {
     let (source, path) = (&arguments.source, arguments.source.lockfile.as_deref());
@@ -89,9 +95,9 @@ async fn judge_pinned(
         Some(_) => Judges::There,
         None => Judges::Here,
     };
-    match judge(context, source, lock, judges).await? {
+    match judge(context, format, source, lock, judges).await? {
         Err(refusal) if arguments.pin && refusal.code == ErrorCode::PackLockfileIncomplete => {
-            judge(context, source, None, judges).await
+            judge(context, format, source, None, judges).await
         }
         judged => Ok(judged),
     }

@@ -18,9 +18,10 @@ use crate::packs::registry::file::{PackFile, read_pack_file};
 use crate::packs::registry::http::HttpRegistry;
 use crate::packs::service::packs;
 use crate::packs::service::packs::{Candidate, PackRequest};
+use touchstone_kit::keys::PublicKey;
 use touchstone_openwop::pack::Lockfile;
 use touchstone_packs::rules::capabilities::PeerPolicy;
-use touchstone_packs::rules::keys::PublicKey;
+use touchstone_packs::rules::format::PackFormat;
 use touchstone_packs::rules::name::Namespaces;
 use touchstone_packs::rules::verify::{Fetched, Policy, Trust, TrustMode, verify as verify_pack};
 use touchstone_packs::rules::{Refusal, inventory, lockfile};
@@ -124,9 +125,13 @@ pub struct Judged {
     pub signature: Option<Vec<u8>>,
 }
 
-pub async fn verify(context: &Context<'_>, source: &Source) -> Result<Exit, Failure> {
+pub async fn verify(
+    context: &Context<'_>,
+    format: PackFormat,
+    source: &Source,
+) -> Result<Exit, Failure> {
     let lock = read_lockfile(source.lockfile.as_deref())?;
-    match judge(context, source, lock, Judges::Here).await? {
+    match judge(context, format, source, lock, Judges::Here).await? {
         Ok(judged) => {
             let facts = inventory::facts(&judged.candidate.pack);
             shown::pack(context.terminal(), "valid:", &facts);
@@ -160,6 +165,7 @@ pub fn unusable_lockfile(path: &Path, cause: &std::io::Error) -> Failure {
 /// Wrong usage, unreadable files, invalid settings.
 pub async fn judge(
     context: &Context<'_>,
+    format: PackFormat,
     source: &Source,
     lock: Option<Vec<u8>>,
     judges: Judges,
@@ -180,7 +186,7 @@ pub async fn judge(
         let file = read_pack_file(path)
             .await
             .map_err(|cause| unreadable(path, cause))?;
-        return Ok(judge_file(file, registry.as_deref(), trust, &policy, &locks).await);
+        return Ok(judge_file(file, registry.as_deref(), trust, &policy, &locks, format).await);
     }
     let request: PackRequest = source.pack.parse().map_err(|reason| {
         Failure::usage(format!(
@@ -198,7 +204,7 @@ pub async fn judge(
         Ok(fetched) => fetched,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let verified = by_all(&locks, |lock| fetched.verify(&policy, lock));
+    let verified = by_all(&locks, |lock| fetched.verify(&policy, lock, format));
     Ok(verified.map(|pack| Judged {
         candidate: Candidate {
             pack,
@@ -252,6 +258,7 @@ async fn judge_file(
     mut trust: Trust,
     policy: &Policy,
     locks: &[&Lockfile],
+    format: PackFormat,
 ) -> Result<Judged, Refusal> {
     if let Some(registry) = registry {
         packs::list_keys(registry, &mut trust).await?;
@@ -262,7 +269,7 @@ async fn judge_file(
         signature: file.signature.as_deref(),
     };
     let pack = by_all(locks, |lock| {
-        verify_pack(None, fetched, &trust, policy, lock)
+        verify_pack(None, fetched, &trust, policy, lock, format)
     })?;
     Ok(Judged {
         candidate: Candidate {

@@ -13,19 +13,21 @@ use crate::host::ports::ids::Ids as _;
 use crate::host::system::SystemIds;
 use crate::packs::cli::folder;
 use crate::packs::cli::shown;
+use touchstone_kit::integrity;
+use touchstone_kit::keys::SecretKey;
+use touchstone_packs::rules::Refusal;
 use touchstone_packs::rules::archive;
 use touchstone_packs::rules::archive::Archive;
 use touchstone_packs::rules::build;
 use touchstone_packs::rules::build::Files;
 use touchstone_packs::rules::contents;
 use touchstone_packs::rules::contents::PackContents;
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_packs::rules::format::PackFormat;
 use touchstone_packs::rules::lint::{Finding, Severity, lint, lint_whole};
 use touchstone_packs::rules::manifest;
 use touchstone_packs::rules::name::PackId;
 use touchstone_packs::rules::template::new_pack;
 use touchstone_packs::rules::verify::SigningMethod;
-use touchstone_packs::rules::{Refusal, integrity};
 
 #[derive(Debug, Args)]
 pub struct Keygen {
@@ -175,9 +177,13 @@ pub fn init(terminal: &Terminal, arguments: &Init) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-pub fn lint_folder(context: &Context<'_>, arguments: &Lint) -> Result<Exit, Failure> {
+pub fn lint_folder(
+    context: &Context<'_>,
+    format: PackFormat,
+    arguments: &Lint,
+) -> Result<Exit, Failure> {
     let files = folder::read(&arguments.folder)?;
-    let findings = lint_whole(&files, &context.config()?.packs.policy().host);
+    let findings = lint_whole(&files, &context.config()?.packs.policy().host, format);
     let sound = findings
         .iter()
         .all(|finding| finding.severity != Severity::Error);
@@ -211,10 +217,14 @@ fn show_findings(terminal: &Terminal, findings: &[Finding]) {
     }
 }
 
-pub fn build_archive(context: &Context<'_>, arguments: &Build) -> Result<Exit, Failure> {
+pub fn build_archive(
+    context: &Context<'_>,
+    format: PackFormat,
+    arguments: &Build,
+) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let files = folder::read(&arguments.folder)?;
-    let findings = lint(&files, &context.config()?.packs.policy().host);
+    let findings = lint(&files, &context.config()?.packs.policy().host, format);
     if findings
         .iter()
         .any(|finding| finding.severity == Severity::Error)
@@ -336,10 +346,14 @@ fn files_of(pack: &Path) -> Result<Result<Files, Refusal>, Failure> {
     }))
 }
 
-pub fn inspect(terminal: &Terminal, arguments: &Inspect) -> Result<Exit, Failure> {
+pub fn inspect(
+    terminal: &Terminal,
+    format: PackFormat,
+    arguments: &Inspect,
+) -> Result<Exit, Failure> {
     let tgz = folder::read_archive(&arguments.archive)?;
     let read = archive::read(&tgz)
-        .and_then(|archive| contents::inspect(archive.clone()).map(|pack| (archive, pack)));
+        .and_then(|archive| contents::inspect(archive.clone(), format).map(|pack| (archive, pack)));
     let (archive, pack) = match read {
         Ok(read) => read,
         Err(refusal) => return Ok(shown::refused(terminal, &refusal)),

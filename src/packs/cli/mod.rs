@@ -5,13 +5,13 @@ pub mod installed;
 pub mod judge;
 pub mod make;
 pub mod shown;
-pub mod suite;
 
 use clap::Subcommand;
 
 use crate::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::reach::Reach;
+use touchstone_packs::rules::format::PackFormat;
 
 /// Create, sign, verify and install agent packs
 #[derive(Debug, Subcommand)]
@@ -71,17 +71,22 @@ impl Command {
     }
 }
 
-pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+/// Runs a command. `format` says what packs may contain.
+pub async fn run(
+    context: &Context<'_>,
+    format: PackFormat,
+    command: Command,
+) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     match command {
         Command::Keygen(arguments) => make::keygen(terminal, &arguments),
         Command::Init(arguments) => make::init(terminal, &arguments),
-        Command::Lint(arguments) => make::lint_folder(context, &arguments),
-        Command::Build(arguments) => make::build_archive(context, &arguments),
+        Command::Lint(arguments) => make::lint_folder(context, format, &arguments),
+        Command::Build(arguments) => make::build_archive(context, format, &arguments),
         Command::Sign(arguments) => make::sign(terminal, &arguments),
-        Command::Inspect(arguments) => make::inspect(terminal, &arguments),
-        Command::Verify(arguments) => judge::verify(context, &arguments).await,
-        Command::Install(arguments) => installed::install(context, &arguments).await,
+        Command::Inspect(arguments) => make::inspect(terminal, format, &arguments),
+        Command::Verify(arguments) => judge::verify(context, format, &arguments).await,
+        Command::Install(arguments) => installed::install(context, format, &arguments).await,
         Command::List => installed::list(context).await,
         Command::Remove(arguments) => installed::remove(context, &arguments).await,
     }

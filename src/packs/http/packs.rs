@@ -11,13 +11,12 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use crate::host::http::answer::{Answer, json};
-use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
+use crate::host::http::extract::{IdempotencyKey, JsonBody, PathParameters, members};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::packs::http::PacksApi;
 use crate::packs::service::packs::Candidate;
-use crate::runs::http::cancel::members;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_packs::rules::name::PackId;
 use touchstone_packs::rules::verify::{Fetched, verify};
@@ -122,6 +121,7 @@ impl Upload {
             &rules.trust,
             &rules.policy,
             rules.lockfile.as_ref(),
+            state.packs.format(),
         )?;
         Ok(Candidate {
             pack,

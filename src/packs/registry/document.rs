@@ -3,8 +3,8 @@
 use crate::packs::ports::SourceError;
 use serde::de::DeserializeOwned;
 use touchstone_kit::json;
+use touchstone_kit::keys::MAX_KEY_OCTETS;
 use touchstone_packs::rules::archive::MAX_COMPRESSED;
-use touchstone_packs::rules::keys::MAX_KEY_OCTETS;
 use touchstone_packs::rules::verify::MAX_SERVED;
 
 pub(super) const DISCOVERY: usize = 1024 * 1024;

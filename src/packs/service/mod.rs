@@ -1,2 +1,3 @@
+pub mod installed;
 pub mod packs;
 pub mod publications;

@@ -8,24 +8,23 @@ use std::sync::Arc;
 use bytes::Bytes;
 use semver::Version;
 
-use crate::deployments::store as deployment_store;
 use crate::host::ports::clock::Clock;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::kinds::KINDS;
+use crate::packs::ports::host::{Addition, AgentDeployments, SharedStorage};
+use crate::packs::ports::inventory::Revision;
+use crate::packs::ports::inventory::{InstallRecord, SuiteRecord};
 use crate::packs::ports::{PackSource, SourceError};
-use crate::runs::ports::inventory::Revision;
-use crate::runs::ports::inventory::{InstallRecord, SuiteRecord};
-use crate::runs::service::storage::Storage;
-use crate::runs::storage::Usage;
-use crate::runs::store as run_store;
+use crate::packs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, TenantId};
 use touchstone_kit::json;
 use touchstone_openwop::pack::{
     AgentInventory, AgentInventoryEntry, Lockfile, PackIndex, ServedManifest,
 };
+use touchstone_openwop::suite::SuiteFault;
+use touchstone_packs::rules::format::PackFormat;
 use touchstone_packs::rules::inventory;
 use touchstone_packs::rules::inventory::PackFacts;
 use touchstone_packs::rules::name::{PackId, is_pack_name};
@@ -34,7 +33,6 @@ use touchstone_packs::rules::verify::{
     Fetched, Policy, SignatureCoverage, Trust, VerifiedPack, verify,
 };
 use touchstone_packs::rules::{Refusal, Stage, lockfile};
-use touchstone_runs::rules::eval::suite_rules::{SuiteFault, read_suite};
 
 /// Keys of a registry that are fetched when the needed one is unknown.
 const MAX_LISTED_KEYS: usize = 64;
@@ -105,13 +103,14 @@ impl Download {
         &self,
         policy: &Policy,
         lock: Option<&Lockfile>,
+        format: PackFormat,
     ) -> Result<VerifiedPack, Refusal> {
         let fetched = Fetched {
             served: Some(&self.served),
             tgz: &self.tgz,
             signature: self.signature.as_deref(),
         };
-        verify(Some(&self.id), fetched, &self.trust, policy, lock)
+        verify(Some(&self.id), fetched, &self.trust, policy, lock, format)
     }
 }
 
@@ -268,22 +267,38 @@ pub enum ImportError {
 pub struct Packs {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
-    storage: Option<Arc<Storage>>,
+    format: PackFormat,
+    storage: Option<Arc<dyn SharedStorage>>,
+    deployments: Option<Arc<dyn AgentDeployments>>,
 }
 
 impl Packs {
-    pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>, format: PackFormat) -> Self {
         Self {
             store,
             clock,
+            format,
             storage: None,
+            deployments: None,
         }
     }
 
-    /// Adds quotas.
+    /// What packs may contain.
+    pub fn format(&self) -> PackFormat {
+        self.format
+    }
+
+    /// Adds quotas, and the deletion of bytes.
     #[must_use]
-    pub fn limited_by(mut self, storage: Arc<Storage>) -> Self {
+    pub fn limited_by(mut self, storage: Arc<dyn SharedStorage>) -> Self {
         self.storage = Some(storage);
+        self
+    }
+
+    /// Keeps packs whose agents are in service.
+    #[must_use]
+    pub fn keeping_deployed(mut self, deployments: Arc<dyn AgentDeployments>) -> Self {
+        self.deployments = Some(deployments);
         self
     }
 
@@ -333,7 +348,7 @@ impl Packs {
             .with_octets(
                 tenant,
                 &octets,
-                run_store::inventory::install(&self.store, &record, &suites),
+                store::inventory::install(&self.store, &record, &suites),
             )
             .await;
         match installed {
@@ -364,8 +379,8 @@ impl Packs {
             // A concurrent removal may have deleted the same bytes just before the record existed.
             Ok(()) => self.put_all(octets).await?,
             Err(_) => {
-                let digests = octets.iter().map(|(digest, _)| *digest);
-                self.drop_octets(tenant, digests).await?;
+                let digests: Vec<&str> = octets.iter().map(|(digest, _)| *digest).collect();
+                self.release(tenant, &digests).await?;
             }
         }
         recorded
@@ -373,24 +388,17 @@ impl Packs {
 
     async fn put_all(&self, octets: &[(&str, &[u8])]) -> Result<(), StoreError> {
         for (digest, octets) in octets {
-            run_store::blobs::put(&self.store, digest, octets).await?;
+            store::blobs::put(&self.store, digest, octets).await?;
         }
         Ok(())
     }
 
     /// Deletes bytes without references.
-    async fn drop_octets<'a>(
-        &self,
-        tenant: &TenantId,
-        digests: impl Iterator<Item = &'a str>,
-    ) -> Result<(), StoreError> {
-        for digest in digests {
-            run_store::storage::drop_unreferenced(&self.store, digest).await?;
+    async fn release(&self, tenant: &TenantId, digests: &[&str]) -> Result<(), StoreError> {
+        match &self.storage {
+            Some(storage) => storage.release(tenant, digests).await,
+            None => Ok(()),
         }
-        if let Some(storage) = &self.storage {
-            storage.forget_usage(tenant);
-        }
-        Ok(())
     }
 
     /// Counts a pack that is new to the tenant against its quotas.
@@ -399,7 +407,7 @@ impl Packs {
             return Ok(());
         };
         let pack = &candidate.pack;
-        let installs = run_store::inventory::installs(&self.store, tenant).await;
+        let installs = store::inventory::installs(&self.store, tenant).await;
         let is_installed = installs
             .map_err(|cause| internal(&cause))?
             .iter()
@@ -410,13 +418,12 @@ impl Packs {
         let suites = &pack.contents.suites;
         let suite_bytes = suites.iter().map(|suite| suite.document.canonical.len());
         let bytes = suite_bytes.sum::<usize>() + candidate.tgz.len();
-        let adding = Usage {
+        let adding = Addition {
             packs: 1,
             suites: u64::try_from(suites.len()).unwrap_or(u64::MAX),
-            runs: 0,
             bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
         };
-        storage.reserve(tenant, &adding).await
+        storage.reserve(tenant, adding).await
     }
 
     /// Counts a suite that is new to the tenant against its quotas.
@@ -429,17 +436,17 @@ impl Packs {
         let Some(storage) = &self.storage else {
             return Ok(());
         };
-        let known = run_store::inventory::suite(&self.store, tenant, id, version).await;
+        let known = store::inventory::suite(&self.store, tenant, id, version).await;
         let known = known.map_err(|cause| internal(&cause))?;
         if known.is_some_and(|known| known.digest == digest) {
             return Ok(());
         }
-        let adding = Usage {
+        let adding = Addition {
+            packs: 0,
             suites: 1,
             bytes: u64::try_from(octets.len()).unwrap_or(u64::MAX),
-            ..Usage::default()
         };
-        storage.reserve(tenant, &adding).await
+        storage.reserve(tenant, adding).await
     }
 
     /// Removes a pack and its suites from a tenant; runs that use it continue.
@@ -452,11 +459,12 @@ impl Packs {
             let seen = self.out_of_service(tenant, pack).await?;
             let digests = self.digests_of(tenant, pack).await?;
             let removed =
-                run_store::inventory::remove(&self.store, tenant, &pack.name, &version, &seen);
+                store::inventory::remove(&self.store, tenant, &pack.name, &version, &seen);
             match removed.await {
                 Ok(true) => {
-                    let dropped = self.drop_octets(tenant, digests.iter().map(String::as_str));
-                    return dropped.await.map_err(|cause| internal(&cause));
+                    let digests: Vec<&str> = digests.iter().map(String::as_str).collect();
+                    let released = self.release(tenant, &digests).await;
+                    return released.map_err(|cause| internal(&cause));
                 }
                 Ok(false) => {
                     return Err(Problem::new(
@@ -476,8 +484,8 @@ impl Packs {
 
     /// The digests of a pack and of its suites.
     async fn digests_of(&self, tenant: &TenantId, pack: &PackId) -> Result<Vec<String>, Problem> {
-        let installs = run_store::inventory::installs(&self.store, tenant).await;
-        let suites = run_store::inventory::suites(&self.store, tenant).await;
+        let installs = store::inventory::installs(&self.store, tenant).await;
+        let suites = store::inventory::suites(&self.store, tenant).await;
         let (version, origin) = (pack.version.to_string(), pack.to_string());
         let packs = installs
             .map_err(|cause| internal(&cause))?
@@ -499,6 +507,9 @@ impl Packs {
         tenant: &TenantId,
         pack: &PackId,
     ) -> Result<Vec<(AgentId, Revision)>, Problem> {
+        let Some(deployments) = &self.deployments else {
+            return Ok(Vec::new());
+        };
         let version = pack.version.to_string();
         let mut seen = Vec::new();
         let listed = self.list(tenant).await?;
@@ -508,9 +519,9 @@ impl Packs {
             .flat_map(|facts| &facts.agents);
         for agent in agents {
             let id = AgentId::from(agent.agent_id.as_str());
-            let deployed = deployment_store::deployments(&self.store, tenant, &id).await;
-            let (lifecycle, revision) = deployed.map_err(|cause| internal(&cause))?;
-            if lifecycle.is_in_service(&pack.version) {
+            let found = deployments.in_service(tenant, &id, &pack.version).await;
+            let (in_service, revision) = found.map_err(|cause| internal(&cause))?;
+            if in_service {
                 return Err(Problem::new(
                     ErrorCode::Conflict,
                     format!("{pack} is in service; deprecate it or roll it back first"),
@@ -526,7 +537,7 @@ impl Packs {
     /// # Errors
     /// An internal error.
     pub async fn list(&self, tenant: &TenantId) -> Result<Vec<PackFacts>, Problem> {
-        let records = run_store::inventory::installs(&self.store, tenant)
+        let records = store::inventory::installs(&self.store, tenant)
             .await
             .map_err(|cause| internal(&cause))?;
         records
@@ -583,7 +594,8 @@ impl Packs {
     ) -> Result<SuiteRecord, ImportError> {
         // Parsing a large suite takes a while; keep the async thread free.
         let octets = octets.to_vec();
-        let document = tokio::task::spawn_blocking(move || read_suite(KINDS, &octets))
+        let read_suite = self.format.read_suite;
+        let document = tokio::task::spawn_blocking(move || read_suite(&octets))
             .await
             .map_err(|cause| ImportError::Problem(internal(&cause)))?
             .map_err(ImportError::Faults)?;
@@ -608,13 +620,12 @@ impl Packs {
             .with_octets(
                 tenant,
                 &octets,
-                run_store::inventory::add_suite(&self.store, &record),
+                store::inventory::add_suite(&self.store, &record),
             )
             .await;
-        let used =
-            run_store::inventory::suite(&self.store, tenant, &record.suite_id, &record.version)
-                .await
-                .map_err(|cause| ImportError::Problem(internal(&cause)))?;
+        let used = store::inventory::suite(&self.store, tenant, &record.suite_id, &record.version)
+            .await
+            .map_err(|cause| ImportError::Problem(internal(&cause)))?;
         match added {
             Ok(()) => Ok(used.unwrap_or(record)),
             Err(StoreError::Exists(_)) => {
@@ -640,7 +651,7 @@ impl Packs {
     /// # Errors
     /// An internal error.
     pub async fn suites(&self, tenant: &TenantId) -> Result<Vec<SuiteRecord>, Problem> {
-        run_store::inventory::suites(&self.store, tenant)
+        store::inventory::suites(&self.store, tenant)
             .await
             .map_err(|cause| internal(&cause))
     }
@@ -655,13 +666,13 @@ impl Packs {
         suite_id: &str,
         version: &str,
     ) -> Result<(), Problem> {
-        let known = run_store::inventory::suite(&self.store, tenant, suite_id, version).await;
+        let known = store::inventory::suite(&self.store, tenant, suite_id, version).await;
         let known = known.map_err(|cause| internal(&cause))?;
-        match run_store::inventory::remove_suite(&self.store, tenant, suite_id, version).await {
+        match store::inventory::remove_suite(&self.store, tenant, suite_id, version).await {
             Ok(true) => {
                 let digest = known.as_ref().map(|suite| suite.digest.as_str());
-                let dropped = self.drop_octets(tenant, digest.into_iter());
-                dropped.await.map_err(|cause| internal(&cause))
+                let released = self.release(tenant, digest.as_slice()).await;
+                released.map_err(|cause| internal(&cause))
             }
             Ok(false) => Err(Problem::new(
                 ErrorCode::NotFound,

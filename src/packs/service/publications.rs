@@ -14,13 +14,13 @@ use tokio::sync::Mutex;
 use crate::host::ports::clock::Clock;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::runs::ports::inventory::InstallRecord;
-use crate::runs::store as run_store;
+use crate::packs::ports::inventory::InstallRecord;
+use crate::packs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::keys::SIGNATURE_OCTETS;
 use touchstone_openwop::pack::RegistryDiscovery;
 use touchstone_packs::rules::archive;
 use touchstone_packs::rules::inventory::PackFacts;
-use touchstone_packs::rules::keys::SIGNATURE_OCTETS;
 use touchstone_packs::rules::manifest;
 use touchstone_packs::rules::name::is_pack_name;
 use touchstone_packs::rules::publication;
@@ -214,7 +214,7 @@ impl Publications {
     async fn of_pack(&self, name: &str) -> Result<Vec<Release>, Problem> {
         well_formed(name)?;
         let tenant = &self.publication.tenant;
-        let installs = run_store::inventory::installs_of(&self.store, tenant, name).await;
+        let installs = store::inventory::installs_of(&self.store, tenant, name).await;
         let releases = self.published(installs.map_err(|cause| internal(&cause))?)?;
         if releases.is_empty() {
             return Err(not_published(name));
@@ -247,7 +247,7 @@ impl Publications {
         {
             return Ok(releases.clone());
         }
-        let installs = run_store::inventory::installs(&self.store, &self.publication.tenant).await;
+        let installs = store::inventory::installs(&self.store, &self.publication.tenant).await;
         let installs = installs.map_err(|cause| internal(&cause))?;
         let releases: Arc<[Release]> = self.published(installs)?.into();
         *known = Some((now, releases.clone()));
@@ -276,7 +276,7 @@ impl Publications {
     }
 
     async fn octets(&self, release: &Release) -> Result<Bytes, Problem> {
-        let octets = run_store::blobs::get(&self.store, &release.facts.integrity).await;
+        let octets = store::blobs::get(&self.store, &release.facts.integrity).await;
         octets
             .map_err(|cause| internal(&cause))?
             .ok_or_else(|| missing(release))
@@ -294,7 +294,7 @@ impl Publications {
         if let Some(manifest) = self.manifests.get(digest).await {
             return Ok(Some(manifest));
         }
-        let octets = run_store::blobs::get(&self.store, digest).await;
+        let octets = store::blobs::get(&self.store, digest).await;
         let Some(octets) = octets.map_err(|cause| internal(&cause))? else {
             return Ok(None);
         };

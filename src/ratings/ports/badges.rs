@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ratings::ports::agents::AgentNumber;
 use crate::ratings::ports::organizations::{OrganizationNumber, OrganizationRecord};
-use touchstone_packs::rules::keys::PublicKey;
+use touchstone_kit::keys::PublicKey;
 use touchstone_ratings::rules::badge::{Badge, RevocationReason};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,6 +13,7 @@ use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
 use crate::kinds::KINDS;
+use crate::packs::store as pack_store;
 use crate::ratings::ports::agents::AgentRecord;
 use crate::ratings::ports::events::{NewEvent, Origin, PROJECTED};
 use crate::ratings::ports::organizations::OrganizationNumber;
@@ -291,7 +292,7 @@ impl Aaaf {
         if doubt(found.as_ref(), MIN_AGREEMENT, self.clock.now()).is_none() {
             return Ok(Some(HashSet::new()));
         }
-        let octets = run_store::blobs::get(&self.store, &eval.suite_digest).await?;
+        let octets = pack_store::blobs::get(&self.store, &eval.suite_digest).await?;
         let document = octets.and_then(|octets| read_suite(KINDS, &octets).ok());
         Ok(document.map(|it| {
             let tasks = it.suite.tasks.into_iter();

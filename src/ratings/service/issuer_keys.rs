@@ -10,7 +10,7 @@ use crate::ratings::ports::organizations::OrganizationRecord;
 use crate::ratings::service::{Aaaf, changed_meanwhile, is_operator};
 use crate::ratings::store;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_packs::rules::keys::PublicKey;
+use touchstone_kit::keys::PublicKey;
 use touchstone_ratings::credential::did::multibase;
 use touchstone_ratings::rules::badge::RevocationReason;
 

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
+use crate::packs::store as pack_store;
 use crate::ratings::ports::Position;
 use crate::ratings::ports::profiles::ProfileRecord;
 use crate::ratings::service::{Aaaf, Member, not_there};
 use crate::ratings::store;
-use crate::runs::store as run_store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_ratings::rules::projection::Profile;
 use touchstone_runs::rules::eval::suite_rules::{SuiteRef, read_suite};
@@ -81,7 +81,7 @@ impl Aaaf {
     ) -> Result<(), Problem> {
         let tenant = &member.organization.tenant;
         let known =
-            run_store::inventory::suite(&self.store, tenant, &suite.suite_id, &suite.version);
+            pack_store::inventory::suite(&self.store, tenant, &suite.suite_id, &suite.version);
         let Some(known) = known.await.map_err(|cause| internal(&cause))? else {
             return Ok(());
         };
@@ -94,7 +94,7 @@ impl Aaaf {
             return Err(Problem::validation("suiteDigest", message));
         }
         profile.suite_digest = Some(known.digest.clone());
-        let octets = run_store::blobs::get(&self.store, &known.digest).await;
+        let octets = pack_store::blobs::get(&self.store, &known.digest).await;
         let Some(octets) = octets.map_err(|cause| internal(&cause))? else {
             return Ok(());
         };

@@ -16,7 +16,7 @@ use crate::ratings::ports::badges::{
 use crate::ratings::ports::organizations::{OrganizationNumber, OrganizationRecord};
 use crate::ratings::store::organizations::organization_numbered;
 use crate::ratings::store::taken;
-use touchstone_packs::rules::keys::PublicKey;
+use touchstone_kit::keys::PublicKey;
 use touchstone_ratings::credential::did::multibase;
 
 const KEYS: &str = "SELECT public, sealed, created_at, retired_at, compromised

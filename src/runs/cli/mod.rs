@@ -3,6 +3,7 @@ pub mod eval;
 pub mod judge;
 pub mod progress;
 pub mod run;
+pub mod suite;
 pub mod tape;
 pub mod watch;
 pub mod webhook;

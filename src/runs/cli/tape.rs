@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::host::cli::exit::{Exit, Failure, with_causes};
 use crate::host::ports::signing_key::SigningKey as _;
 use crate::host::system::signing_key::{ATTEST_FILE, KeyFile};
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct Tape {

@@ -8,11 +8,11 @@ use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::host::http::answer::Answer;
-use crate::host::http::extract::{IdempotencyKey, JsonBody, is_run_id, no_such_run};
+use crate::host::http::extract::{IdempotencyKey, JsonBody, is_run_id, members, no_such_run};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
 use crate::runs::http::RunsApi;
-use crate::runs::http::cancel::{members, reason};
+use crate::runs::http::cancel::reason;
 use crate::runs::service::runs::Runs;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::RunId;

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::host::http::answer::Answer;
-use crate::host::http::extract::{IdempotencyKey, OptionalJsonBody};
+use crate::host::http::extract::{IdempotencyKey, OptionalJsonBody, members};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
 use crate::runs::http::RunsApi;
@@ -39,15 +39,6 @@ pub async fn cancel(
         ))
     })
     .await
-}
-
-/// The members of a body.
-///
-/// # Errors
-/// `validation_error` if the body is not an object.
-pub fn members(body: &Value) -> Result<&Map<String, Value>, Problem> {
-    body.as_object()
-        .ok_or_else(|| Problem::validation("", "the body must be a JSON object"))
 }
 
 /// `reason` of a body, with credentials masked: it is written to the log and sent to webhooks.

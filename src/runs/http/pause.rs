@@ -8,11 +8,11 @@ use axum::http::StatusCode;
 use serde_json::{Map, Value};
 
 use crate::host::http::answer::Answer;
-use crate::host::http::extract::{IdempotencyKey, OptionalJsonBody};
+use crate::host::http::extract::{IdempotencyKey, OptionalJsonBody, members};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
 use crate::runs::http::RunsApi;
-use crate::runs::http::cancel::{members, reason};
+use crate::runs::http::cancel::reason;
 use crate::runs::http::extract::RunPath;
 use touchstone_kit::error::Problem;
 use touchstone_runs::events::DrainPolicy;

@@ -7,11 +7,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use crate::host::http::answer::Answer;
-use crate::host::http::extract::{IdempotencyKey, OptionalJsonBody};
+use crate::host::http::extract::{IdempotencyKey, OptionalJsonBody, members};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
 use crate::runs::http::RunsApi;
-use crate::runs::http::cancel::members;
 use crate::runs::http::extract::RunPath;
 use touchstone_kit::error::Problem;
 

@@ -8,11 +8,10 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::host::http::answer::{Answer, json};
-use crate::host::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody};
+use crate::host::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, members};
 use crate::host::http::idempotency::{Done, once};
 use crate::host::service::access::Caller;
 use crate::runs::http::RunsApi;
-use crate::runs::http::cancel::members;
 use crate::runs::http::extract::RunPath;
 use touchstone_kit::error::Problem;
 

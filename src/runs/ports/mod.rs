@@ -1,6 +1,5 @@
 pub mod annotations;
 pub mod calibrations;
-pub mod inventory;
 pub mod pauses;
 pub mod queue;
 pub mod storage;

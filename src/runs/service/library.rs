@@ -14,15 +14,14 @@ use crate::agents::ports::agent::AgentDefinition;
 use crate::host::ports::store::StoreError;
 use crate::host::store::database::Database;
 use crate::kinds::KINDS;
-use crate::runs::store;
+use crate::packs::store as pack_store;
 use touchstone_kit::ids::{AgentId, TenantId};
+use touchstone_kit::integrity;
 use touchstone_kit::json::canonical_text;
-use touchstone_oasis::rules::adapter::AdapterReport;
-use touchstone_oasis::rules::format::Package;
 use touchstone_openwop::schema::CompiledSchema;
 use touchstone_openwop::suite::AgentEvalSuite;
 use touchstone_packs::rules::contents::PackAgent;
-use touchstone_packs::rules::{archive, contents, integrity};
+use touchstone_packs::rules::{archive, contents};
 use touchstone_runs::rules::eval::suite_rules::read_suite;
 
 const CACHED_SUITES: u64 = 64;
@@ -53,8 +52,6 @@ pub struct LoadedAgent {
     /// The digest of the pack's content about this agent: it stays the same when the pack is
     /// rebuilt or its other files change.
     pub content: String,
-    /// The adapter's report for OASIS evaluations, if the pack has one.
-    pub adapter: Option<AdapterReport>,
     task_schema: Option<CompiledSchema>,
 }
 
@@ -67,15 +64,12 @@ impl LoadedAgent {
     }
 }
 
-struct LoadedPack {
-    agents: HashMap<AgentId, Arc<LoadedAgent>>,
-    profile: Option<Arc<Package>>,
-}
+type LoadedAgents = HashMap<AgentId, Arc<LoadedAgent>>;
 
 pub struct Library {
     store: Arc<Database>,
     suites: Cache<String, Arc<AgentEvalSuite>>,
-    packs: Cache<String, Arc<LoadedPack>>,
+    packs: Cache<String, Arc<LoadedAgents>>,
 }
 
 impl Library {
@@ -95,7 +89,7 @@ impl Library {
         if let Some(suite) = self.suites.get(digest).await {
             return Ok(Some(suite));
         }
-        let Some(octets) = store::blobs::get(&self.store, digest).await? else {
+        let Some(octets) = pack_store::blobs::get(&self.store, digest).await? else {
             return Ok(None);
         };
         let damaged = || Error::Damaged {
@@ -120,35 +114,27 @@ impl Library {
         pack_integrity: &str,
         agent: &AgentId,
     ) -> Result<Option<Arc<LoadedAgent>>, Error> {
-        let pack = self.pack(pack_integrity).await?;
-        Ok(pack.and_then(|pack| pack.agents.get(agent).cloned()))
+        let agents = self.agents(pack_integrity).await?;
+        Ok(agents.and_then(|agents| agents.get(agent).cloned()))
     }
 
-    /// The OASIS profile of the pack with this digest, if it has one.
-    ///
-    /// # Errors
-    /// The store failed, or the pack was altered in it.
-    pub async fn profile(&self, pack_integrity: &str) -> Result<Option<Arc<Package>>, Error> {
-        let pack = self.pack(pack_integrity).await?;
-        Ok(pack.and_then(|pack| pack.profile.clone()))
-    }
-
-    async fn pack(&self, pack_integrity: &str) -> Result<Option<Arc<LoadedPack>>, Error> {
-        if let Some(pack) = self.packs.get(pack_integrity).await {
-            return Ok(Some(pack));
+    /// The agents of the pack with this digest.
+    async fn agents(&self, pack_integrity: &str) -> Result<Option<Arc<LoadedAgents>>, Error> {
+        if let Some(agents) = self.packs.get(pack_integrity).await {
+            return Ok(Some(agents));
         }
-        let Some(octets) = store::blobs::get(&self.store, pack_integrity).await? else {
+        let Some(octets) = pack_store::blobs::get(&self.store, pack_integrity).await? else {
             return Ok(None);
         };
-        let pack = load(pack_integrity, &octets).ok_or_else(|| Error::Damaged {
+        let agents = load(pack_integrity, &octets).ok_or_else(|| Error::Damaged {
             what: "pack",
             digest: pack_integrity.to_owned(),
         })?;
-        let pack = Arc::new(pack);
+        let agents = Arc::new(agents);
         self.packs
-            .insert(pack_integrity.to_owned(), pack.clone())
+            .insert(pack_integrity.to_owned(), agents.clone())
             .await;
-        Ok(Some(pack))
+        Ok(Some(agents))
     }
 
     /// The agent as installed by this tenant: the requested version, else the highest release, else
@@ -166,7 +152,7 @@ impl Library {
         let Some((pack, _)) = agent.as_str().rsplit_once('.') else {
             return Ok(None);
         };
-        let installs = store::inventory::installs(&self.store, tenant).await?;
+        let installs = pack_store::inventory::installs(&self.store, tenant).await?;
         let newest = installs
             .iter()
             .filter(|install| {
@@ -204,15 +190,14 @@ fn content_of(agent: &PackAgent) -> String {
 /// Domain separation: distinguishes these digests from all others.
 const CONTENT_RECIPE: &str = "touchstone:agent-content:v1";
 
-fn load(pack_integrity: &str, octets: &[u8]) -> Option<LoadedPack> {
+fn load(pack_integrity: &str, octets: &[u8]) -> Option<LoadedAgents> {
     if !integrity::matches(pack_integrity, octets) {
         return None;
     }
     // Admission was decided at installation; settings that became stricter since must not keep a
     // run from resuming.
-    let pack = contents::reopen(archive::read(octets).ok()?).ok()?;
-    let version = pack.manifest.version.clone();
-    let agents = pack.agents.into_iter().map(|agent| {
+    let (manifest, agents) = contents::reopen(&archive::read(octets).ok()?).ok()?;
+    let agents = agents.into_iter().map(|agent| {
         let id = AgentId::from(agent.manifest.agent_id.as_str());
         let content = content_of(&agent);
         let definition = AgentDefinition {
@@ -226,16 +211,12 @@ fn load(pack_integrity: &str, octets: &[u8]) -> Option<LoadedPack> {
         };
         let loaded = LoadedAgent {
             definition,
-            version: version.to_string(),
+            version: manifest.version.clone(),
             pack_integrity: pack_integrity.to_owned(),
             content,
-            adapter: agent.adapter,
             task_schema: agent.task_schema,
         };
         (id, Arc::new(loaded))
     });
-    Some(LoadedPack {
-        agents: agents.collect(),
-        profile: pack.profile,
-    })
+    Some(agents.collect())
 }

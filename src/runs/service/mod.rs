@@ -3,7 +3,6 @@ pub mod bundles;
 pub mod command;
 pub mod diffs;
 pub mod executor;
-pub mod installed;
 pub mod journal;
 pub mod library;
 pub mod log_reader;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -17,6 +18,7 @@ use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
 use crate::kinds::KINDS;
+use crate::packs::ports::host::{Addition, SharedStorage};
 use crate::runs::ports::storage::{Remains, RunDeletion};
 use crate::runs::service::projections::Projections;
 use crate::runs::storage::{LegalHold, Quotas, Retention, Usage};
@@ -343,6 +345,32 @@ impl Storage {
             decided_on: None,
             run_id: Some(run.clone()),
         }
+    }
+}
+
+#[async_trait]
+impl SharedStorage for Storage {
+    async fn reserve(&self, tenant: &TenantId, adding: Addition) -> Result<(), Problem> {
+        let Addition {
+            packs,
+            suites,
+            bytes,
+        } = adding;
+        let adding = Usage {
+            packs,
+            suites,
+            runs: 0,
+            bytes,
+        };
+        self.reserve(tenant, &adding).await
+    }
+
+    async fn release(&self, tenant: &TenantId, digests: &[&str]) -> Result<(), StoreError> {
+        for digest in digests {
+            store::storage::drop_unreferenced(&self.store, digest).await?;
+        }
+        self.forget_usage(tenant);
+        Ok(())
     }
 }
 

@@ -1,8 +1,6 @@
 pub mod annotations;
 pub mod attempts;
-pub mod blobs;
 pub mod calibrations;
-pub mod inventory;
 pub mod pauses;
 pub mod queue;
 pub mod runs;

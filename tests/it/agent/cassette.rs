@@ -15,8 +15,8 @@ use touchstone::agents::ports::agent::*;
 use touchstone::agents::ports::live_tools::*;
 use touchstone::agents::ports::model::*;
 use touchstone_agents::rules::RetryPolicy;
+use touchstone_kit::keys::SecretKey;
 use touchstone_openwop::suite::ModelClass;
-use touchstone_packs::rules::keys::SecretKey;
 
 use super::support::*;
 

@@ -15,8 +15,8 @@ use touchstone::demo::pack::{AGENT, Release, SUITE};
 use touchstone::host::cli::client::Client;
 use touchstone::host::cli::client::embedded::Embedded;
 use touchstone::kinds::KINDS;
+use touchstone_kit::keys::SecretKey;
 use touchstone_packs::rules::build::sign;
-use touchstone_packs::rules::keys::SecretKey;
 use touchstone_packs::rules::verify::SigningMethod;
 use touchstone_runs::rules::eval::suite_rules::read_suite;
 

@@ -17,9 +17,9 @@ use touchstone::host::http::HttpSettings;
 use touchstone::host::store;
 use touchstone_agents::rules::{ModelReply, ModelRequest, RetryPolicy};
 use touchstone_kit::ids::RunId;
+use touchstone_kit::keys::SecretKey;
 use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::in_toto::Envelope;
-use touchstone_packs::rules::keys::SecretKey;
 use touchstone_ratings::rules::place::Place;
 use touchstone_runs::rules::eval::gate::{Condition, GatePolicy};
 

@@ -10,9 +10,9 @@ use touchstone::deployments::attestation::{
 };
 use touchstone_kit::hex::hex;
 use touchstone_kit::ids::RunId;
+use touchstone_kit::integrity;
+use touchstone_kit::keys::{PublicKey, SecretKey};
 use touchstone_openwop::in_toto::{Envelope, TEST_RESULT_TYPE};
-use touchstone_packs::rules::integrity;
-use touchstone_packs::rules::keys::{PublicKey, SecretKey};
 use touchstone_runs::rules::eval::gate::GatePolicy;
 
 use super::host::{AGENT, SIGNING_KEY, SUITE, TestHost, create_body, says};

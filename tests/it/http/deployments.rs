@@ -9,7 +9,7 @@ use touchstone::host::access::Scope;
 use touchstone::host::http::HttpSettings;
 use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
-use touchstone_packs::rules::keys::PublicKey;
+use touchstone_kit::keys::PublicKey;
 
 use super::host::{AGENT, Reply, SUITE, TestHost, create_body, echo_pack_that, says};
 use crate::store::{Engine, Engine::*};

@@ -61,9 +61,9 @@ use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
 use touchstone_kit::ids::{KeyId, RunId, TenantId};
+use touchstone_kit::keys::SecretKey;
 use touchstone_kit::money::{NanoUsd, TokenPrice};
 use touchstone_openwop::suite::ModelClass;
-use touchstone_packs::rules::keys::SecretKey;
 use touchstone_packs::rules::publication::Publication;
 use touchstone_packs::rules::verify::{Trust, TrustMode};
 use touchstone_ratings::rules::place::Place;

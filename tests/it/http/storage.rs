@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use touchstone::host::access::Scope;
 use touchstone::host::http::HttpSettings;
 use touchstone::host::store;
+use touchstone::packs::store as pack_store;
 use touchstone::runs::storage::{Quotas, Retention};
 use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
@@ -142,7 +143,7 @@ async fn suites_that_are_added_and_removed_again_leave_nothing() {
         assert_eq!(imported.status, StatusCode::CREATED, "{imported:?}");
         let digest = imported.json()["digest"].as_str().unwrap().to_owned();
         assert!(
-            run_store::blobs::get(&host.store, &digest)
+            pack_store::blobs::get(&host.store, &digest)
                 .await
                 .unwrap()
                 .is_some()
@@ -155,7 +156,7 @@ async fn suites_that_are_added_and_removed_again_leave_nothing() {
         let removed = host.request(Method::DELETE, &member).send().await;
         assert_eq!(removed.status, StatusCode::OK, "{removed:?}");
         assert_eq!(
-            run_store::blobs::get(&host.store, &digest).await.unwrap(),
+            pack_store::blobs::get(&host.store, &digest).await.unwrap(),
             None
         );
     }

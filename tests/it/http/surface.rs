@@ -22,7 +22,7 @@ use touchstone::oasis::gate as oasis;
 use touchstone::ratings::gate as rating;
 use touchstone::services::conditions;
 use touchstone_kit::error::ErrorCode;
-use touchstone_packs::rules::keys::{PublicKey, SecretKey};
+use touchstone_kit::keys::{PublicKey, SecretKey};
 use touchstone_ratings::rules::evidence::Recorder;
 use touchstone_runs::rules::eval::gate;
 use touchstone_runs::rules::eval::gate::GatePolicy;

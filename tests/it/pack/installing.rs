@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use touchstone::host::store::database::Database;
 use touchstone::host::system::SystemClock;
+use touchstone::kinds::PACK_FORMAT;
 use touchstone::packs::service::packs::{Candidate, ImportError, Packs};
 use touchstone::runs::service::library::Library;
 use touchstone_kit::error::ErrorCode;
@@ -30,7 +31,15 @@ fn candidate(method: SigningMethod, change: impl FnOnce(&mut Files)) -> Candidat
         tgz: &signed.tgz,
         signature: Some(&signed.signature),
     };
-    let pack = verify(None, fetched, &trust(), &Policy::default(), None).unwrap();
+    let pack = verify(
+        None,
+        fetched,
+        &trust(),
+        &Policy::default(),
+        None,
+        PACK_FORMAT,
+    )
+    .unwrap();
     Candidate {
         pack,
         tgz: Bytes::from(signed.tgz),
@@ -69,7 +78,7 @@ async fn world() -> World {
             .unwrap(),
     );
     World {
-        packs: Packs::new(store.clone(), Arc::new(SystemClock)),
+        packs: Packs::new(store.clone(), Arc::new(SystemClock), PACK_FORMAT),
         library: Library::new(store),
         tenant: TenantId::from("one"),
         _folder: folder,

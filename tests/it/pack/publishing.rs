@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use proptest::collection::btree_map;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use touchstone::kinds::PACK_FORMAT;
 use touchstone_kit::error::ErrorCode;
+use touchstone_kit::keys::SecretKey;
 use touchstone_packs::rules::build;
 use touchstone_packs::rules::build::{Files, SignedPack};
-use touchstone_packs::rules::keys::{KeyRing, SecretKey};
+use touchstone_packs::rules::key_ring::KeyRing;
 use touchstone_packs::rules::lint::{Severity, lint};
 use touchstone_packs::rules::manifest::Host;
 use touchstone_packs::rules::name::Namespaces;
@@ -45,7 +47,14 @@ fn judge(pack: &SignedPack) -> Result<VerifiedPack, Refusal> {
         tgz: &pack.tgz,
         signature: Some(&pack.signature),
     };
-    verify(Some(&pack.id), fetched, &trust(), &Policy::default(), None)
+    verify(
+        Some(&pack.id),
+        fetched,
+        &trust(),
+        &Policy::default(),
+        None,
+        PACK_FORMAT,
+    )
 }
 
 #[test]
@@ -108,7 +117,7 @@ fn a_flipped_octet_is_always_refused() {
         // A colluding registry serves a matching digest; then the signature check fails.
         if at % 37 == 0 {
             let mut served: Value = serde_json::from_slice(&pack.served).unwrap();
-            served["integrity"] = touchstone_packs::rules::integrity::of(&pack.tgz).into();
+            served["integrity"] = touchstone_kit::integrity::of(&pack.tgz).into();
             pack.served = served.to_string().into_bytes();
             assert_eq!(
                 judge(&pack).unwrap_err().code,
@@ -141,7 +150,7 @@ fn a_swapped_prompt_passes_a_manifest_signature_and_not_a_whole_one() {
         files.insert("prompts/agent.md".into(), b"Always say billing.".to_vec());
         let tgz = build::build(&files).unwrap();
         let mut served: Value = serde_json::from_slice(&pack.served).unwrap();
-        served["integrity"] = touchstone_packs::rules::integrity::of(&tgz).into();
+        served["integrity"] = touchstone_kit::integrity::of(&tgz).into();
         SignedPack {
             tgz,
             served: served.to_string().into_bytes(),
@@ -165,10 +174,16 @@ fn an_integer_that_canonical_json_would_round_is_not_signed() {
 }
 
 #[test]
+fn a_new_pack_has_nothing_to_complain_about() {
+    let files = new_pack("vendor.acme.ticket-labels").unwrap();
+    assert_eq!(lint(&files, &Host::default(), PACK_FORMAT), []);
+}
+
+#[test]
 fn lint_finds_everything_at_once() {
     let mut files = new_pack(NAME).unwrap();
     files.insert("prompts/old.md".into(), b"unused".to_vec());
-    let warnings = lint(&files, &Host::default());
+    let warnings = lint(&files, &Host::default(), PACK_FORMAT);
     assert_eq!(warnings.len(), 1);
     assert_eq!(warnings[0].severity, Severity::Warning);
     assert_eq!(warnings[0].file.as_deref(), Some("prompts/old.md"));
@@ -176,7 +191,7 @@ fn lint_finds_everything_at_once() {
     let mut suite: Value = serde_json::from_slice(&files["evals/label.json"]).unwrap();
     suite["tasks"][0]["input"] = json!({"ticket": 1});
     files.insert("evals/label.json".into(), suite.to_string().into_bytes());
-    let warnings = lint(&files, &Host::default());
+    let warnings = lint(&files, &Host::default(), PACK_FORMAT);
     assert!(
         warnings
             .iter()
@@ -187,7 +202,7 @@ fn lint_finds_everything_at_once() {
     suite["tasks"][1]["taskId"] = "double-charge".into();
     suite["tasks"][2]["expected"] = json!({"kind": "golden"});
     files.insert("evals/label.json".into(), suite.to_string().into_bytes());
-    let errors = lint(&files, &Host::default());
+    let errors = lint(&files, &Host::default(), PACK_FORMAT);
     let places: Vec<_> = errors
         .iter()
         .filter(|e| e.severity == Severity::Error)

@@ -13,7 +13,7 @@ use touchstone::packs::registry::file::read_pack_file;
 use touchstone::packs::registry::http::HttpRegistry;
 use touchstone::packs::service::packs::PackRequest;
 use touchstone_kit::error::ErrorCode;
-use touchstone_packs::rules::keys::KeyOrigin;
+use touchstone_packs::rules::key_ring::KeyOrigin;
 use touchstone_packs::rules::verify::{Policy, SigningMethod, Trust, VerifiedPack};
 use touchstone_packs::rules::{Refusal, lockfile};
 use url::Url;

@@ -24,6 +24,7 @@ use touchstone::host::store;
 use touchstone::host::store::database::Database;
 use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::kinds::KINDS;
+use touchstone::packs::store as pack_store;
 use touchstone::runs::ports::queue::{CancelRequest, Claimable};
 use touchstone::runs::service::executor::control::RunControl;
 use touchstone::runs::service::executor::eval::EvalWork;
@@ -34,9 +35,9 @@ use touchstone::runs::store as run_store;
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_kit::integrity;
 use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::suite::{EvalMode, ModelClass};
-use touchstone_packs::rules::integrity;
 use touchstone_runs::events::EventDocument;
 use touchstone_runs::rules::eval::suite_rules::read_suite;
 use touchstone_runs::rules::kind::Extensions;
@@ -301,12 +302,12 @@ impl Bench {
         let suite = json!({"suiteId": "community.bench.evals.echo", "version": "1.0.0", "modes": ["golden", "rubric"],
                            "thresholds": {"passScore": 0.5}, "tasks": tasks});
         let suite = read_suite(KINDS, suite.to_string().as_bytes()).unwrap();
-        run_store::blobs::put(&self.store, &suite.digest(), suite.canonical.as_bytes())
+        pack_store::blobs::put(&self.store, &suite.digest(), suite.canonical.as_bytes())
             .await
             .unwrap();
         let pack = echo_pack();
         let pack_integrity = integrity::of(&pack);
-        run_store::blobs::put(&self.store, &pack_integrity, &pack)
+        pack_store::blobs::put(&self.store, &pack_integrity, &pack)
             .await
             .unwrap();
         let mut eval = EvalSpec {

@@ -23,13 +23,14 @@ use touchstone::host::service::audit::Audit;
 use touchstone::host::service::audit::checkpointer::Checkpointer;
 use touchstone::host::store::database::Database;
 use touchstone::host::system::{SystemClock, SystemIds};
-use touchstone::runs::ports::inventory::InstallRecord;
-use touchstone::runs::ports::inventory::Revision;
+use touchstone::packs::ports::inventory::InstallRecord;
+use touchstone::packs::ports::inventory::Revision;
+use touchstone::packs::store as pack_store;
 use touchstone::runs::ports::queue::Claimable;
 use touchstone::runs::store as run_store;
 use touchstone_deployments::rules::Lifecycle;
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 use touchstone_runs::rules::run::record::{RunRecord, Work};
 
 fn agent() -> AgentId {
@@ -642,7 +643,7 @@ async fn activation_and_removal_of_a_version_exclude_each_other(
         tenant: tenant("globex"),
         ..pack.clone()
     };
-    run_store::inventory::install(&store, &other, &[])
+    pack_store::inventory::install(&store, &other, &[])
         .await
         .unwrap();
     let one = lifecycle("1.0.0");
@@ -654,12 +655,12 @@ async fn activation_and_removal_of_a_version_exclude_each_other(
         matches!(goes("run_1").await, Err(StoreError::Stale)),
         "another tenant's entries are not visible"
     );
-    run_store::inventory::install(&store, &pack, &[])
+    pack_store::inventory::install(&store, &pack, &[])
         .await
         .unwrap();
     let remove = async |seen: i64| {
         let seen = [(agent(), Revision(seen))];
-        run_store::inventory::remove(&store, &acme, "acme.triage", "1.0.0", &seen).await
+        pack_store::inventory::remove(&store, &acme, "acme.triage", "1.0.0", &seen).await
     };
     assert!(remove(0).await.unwrap());
     assert!(matches!(goes("run_1").await, Err(StoreError::Stale)));
@@ -668,13 +669,13 @@ async fn activation_and_removal_of_a_version_exclude_each_other(
         .unwrap();
     assert_eq!(found, Lifecycle::default());
 
-    run_store::inventory::install(&store, &pack, &[])
+    pack_store::inventory::install(&store, &pack, &[])
         .await
         .unwrap();
     goes("run_1").await.unwrap();
     assert!(matches!(remove(0).await, Err(StoreError::Stale)));
     assert_eq!(
-        run_store::inventory::installs(&store, &acme)
+        pack_store::inventory::installs(&store, &acme)
             .await
             .unwrap()
             .len(),

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{Engine, Engine::*, at, open, tenant};
 use touchstone::host::ports::store::StoreError;
-use touchstone::runs::ports::inventory::{InstallRecord, SuiteRecord};
-use touchstone::runs::store as run_store;
+use touchstone::packs::ports::inventory::{InstallRecord, SuiteRecord};
+use touchstone::packs::store as pack_store;
 
 fn pack(owner: &str, version: &str, integrity: &str) -> InstallRecord {
     InstallRecord {
@@ -42,14 +42,14 @@ async fn a_pack_comes_and_goes_with_its_suites(#[values(Sqlite, Postgres)] engin
         suite("acme", "a", "sha256-a", Some("1.0.0")),
         suite("acme", "b", "sha256-b", Some("1.0.0")),
     ];
-    run_store::inventory::install(&store, &installed, &suites)
+    pack_store::inventory::install(&store, &installed, &suites)
         .await
         .unwrap();
-    run_store::inventory::install(&store, &installed, &suites)
+    pack_store::inventory::install(&store, &installed, &suites)
         .await
         .unwrap();
     let of = async |owner, name| {
-        run_store::inventory::installs_of(&store, &tenant(owner), name)
+        pack_store::inventory::installs_of(&store, &tenant(owner), name)
             .await
             .unwrap()
     };
@@ -60,47 +60,51 @@ async fn a_pack_comes_and_goes_with_its_suites(#[values(Sqlite, Postgres)] engin
     assert_eq!(of("acme", "acme.other").await, []);
     assert_eq!(of("globex", "acme.triage").await, []);
     assert_eq!(
-        run_store::inventory::installs(&store, &acme).await.unwrap(),
+        pack_store::inventory::installs(&store, &acme)
+            .await
+            .unwrap(),
         [installed]
     );
     assert_eq!(
-        run_store::inventory::suites(&store, &acme).await.unwrap(),
+        pack_store::inventory::suites(&store, &acme).await.unwrap(),
         suites
     );
     assert_eq!(
-        run_store::inventory::suite(&store, &acme, "b", "1.0.0")
+        pack_store::inventory::suite(&store, &acme, "b", "1.0.0")
             .await
             .unwrap(),
         Some(suites[1].clone())
     );
     assert_eq!(
-        run_store::inventory::suite(&store, &acme, "b", "2.0.0")
+        pack_store::inventory::suite(&store, &acme, "b", "2.0.0")
             .await
             .unwrap(),
         None
     );
 
     assert!(
-        !run_store::inventory::remove_suite(&store, &acme, "a", "1.0.0")
+        !pack_store::inventory::remove_suite(&store, &acme, "a", "1.0.0")
             .await
             .unwrap()
     );
     assert!(
-        run_store::inventory::remove(&store, &acme, "acme.triage", "1.0.0", &[])
+        pack_store::inventory::remove(&store, &acme, "acme.triage", "1.0.0", &[])
             .await
             .unwrap()
     );
     assert!(
-        !run_store::inventory::remove(&store, &acme, "acme.triage", "1.0.0", &[])
+        !pack_store::inventory::remove(&store, &acme, "acme.triage", "1.0.0", &[])
             .await
             .unwrap()
     );
     assert_eq!(
-        run_store::inventory::installs(&store, &acme).await.unwrap(),
+        pack_store::inventory::installs(&store, &acme)
+            .await
+            .unwrap(),
         []
     );
     assert_eq!(
-        run_store::inventory::suites(&store, &acme).await.unwrap(),
+        pack_store::inventory::suites(&store, &acme).await.unwrap(),
         []
     );
 }
@@ -111,10 +115,10 @@ async fn an_installation_is_all_or_nothing(#[values(Sqlite, Postgres)] engine: E
     open!(engine => _database, store);
     let acme = tenant("acme");
     let there = suite("acme", "b", "sha256-b", None);
-    run_store::inventory::add_suite(&store, &there)
+    pack_store::inventory::add_suite(&store, &there)
         .await
         .unwrap();
-    let refused = run_store::inventory::install(
+    let refused = pack_store::inventory::install(
         &store,
         &pack("acme", "1.0.0", "sha256-1"),
         &[
@@ -125,23 +129,25 @@ async fn an_installation_is_all_or_nothing(#[values(Sqlite, Postgres)] engine: E
     .await;
     assert!(matches!(refused, Err(StoreError::Exists(_))), "{refused:?}");
     assert_eq!(
-        run_store::inventory::installs(&store, &acme).await.unwrap(),
+        pack_store::inventory::installs(&store, &acme)
+            .await
+            .unwrap(),
         []
     );
     assert_eq!(
-        run_store::inventory::suites(&store, &acme).await.unwrap(),
+        pack_store::inventory::suites(&store, &acme).await.unwrap(),
         [there]
     );
 
-    run_store::inventory::install(&store, &pack("acme", "1.0.0", "sha256-1"), &[])
+    pack_store::inventory::install(&store, &pack("acme", "1.0.0", "sha256-1"), &[])
         .await
         .unwrap();
     let other = pack("acme", "1.0.0", "sha256-2");
     let more = [suite("acme", "c", "sha256-c", Some("1.0.0"))];
-    let refused = run_store::inventory::install(&store, &other, &more).await;
+    let refused = pack_store::inventory::install(&store, &other, &more).await;
     assert!(matches!(refused, Err(StoreError::Exists(_))), "{refused:?}");
     assert_eq!(
-        run_store::inventory::suite(&store, &acme, "c", "1.0.0")
+        pack_store::inventory::suite(&store, &acme, "c", "1.0.0")
             .await
             .unwrap(),
         None
@@ -154,51 +160,51 @@ async fn a_suite_stays_while_anything_still_brings_it(#[values(Sqlite, Postgres)
     open!(engine => _database, store);
     let acme = tenant("acme");
     let imported = suite("acme", "a", "sha256-a", None);
-    run_store::inventory::add_suite(&store, &imported)
+    pack_store::inventory::add_suite(&store, &imported)
         .await
         .unwrap();
-    run_store::inventory::add_suite(&store, &imported)
+    pack_store::inventory::add_suite(&store, &imported)
         .await
         .unwrap();
     let one = suite("acme", "a", "sha256-a", Some("1.0.0"));
     let two = suite("acme", "a", "sha256-a", Some("1.1.0"));
     for (version, suite) in [("1.0.0", &one), ("1.1.0", &two)] {
         let pack = pack("acme", version, version);
-        run_store::inventory::install(&store, &pack, std::slice::from_ref(suite))
+        pack_store::inventory::install(&store, &pack, std::slice::from_ref(suite))
             .await
             .unwrap();
     }
     let shown = async || {
-        run_store::inventory::suite(&store, &acme, "a", "1.0.0")
+        pack_store::inventory::suite(&store, &acme, "a", "1.0.0")
             .await
             .unwrap()
     };
     assert_eq!(shown().await, Some(one.clone()), "the signed suite is kept");
     assert_eq!(
-        run_store::inventory::suites(&store, &acme).await.unwrap(),
+        pack_store::inventory::suites(&store, &acme).await.unwrap(),
         [one],
         "and is listed once"
     );
-    run_store::inventory::remove(&store, &acme, "acme.triage", "1.0.0", &[])
+    pack_store::inventory::remove(&store, &acme, "acme.triage", "1.0.0", &[])
         .await
         .unwrap();
     assert_eq!(shown().await, Some(two));
-    run_store::inventory::remove(&store, &acme, "acme.triage", "1.1.0", &[])
+    pack_store::inventory::remove(&store, &acme, "acme.triage", "1.1.0", &[])
         .await
         .unwrap();
     assert_eq!(shown().await, Some(imported), "unsigned again");
     assert!(
-        run_store::inventory::remove_suite(&store, &acme, "a", "1.0.0")
+        pack_store::inventory::remove_suite(&store, &acme, "a", "1.0.0")
             .await
             .unwrap()
     );
     assert_eq!(shown().await, None);
     let other = suite("acme", "a", "sha256-other", None);
-    run_store::inventory::add_suite(&store, &other)
+    pack_store::inventory::add_suite(&store, &other)
         .await
         .unwrap();
     let clash = suite("acme", "a", "sha256-a", None);
-    let refused = run_store::inventory::add_suite(&store, &clash).await;
+    let refused = pack_store::inventory::add_suite(&store, &clash).await;
     assert!(matches!(refused, Err(StoreError::Exists(_))));
 }
 
@@ -209,37 +215,39 @@ async fn tenants_never_see_each_other(#[values(Sqlite, Postgres)] engine: Engine
     let globex = tenant("globex");
     let suites = [suite("acme", "a", "sha256-a", Some("1.0.0"))];
     let installed = pack("acme", "1.0.0", "sha256-1");
-    run_store::inventory::install(&store, &installed, &suites)
+    pack_store::inventory::install(&store, &installed, &suites)
         .await
         .unwrap();
     let imported = suite("acme", "b", "sha256-b", None);
-    run_store::inventory::add_suite(&store, &imported)
+    pack_store::inventory::add_suite(&store, &imported)
         .await
         .unwrap();
 
     assert_eq!(
-        run_store::inventory::installs(&store, &globex)
+        pack_store::inventory::installs(&store, &globex)
             .await
             .unwrap(),
         []
     );
     assert_eq!(
-        run_store::inventory::suites(&store, &globex).await.unwrap(),
+        pack_store::inventory::suites(&store, &globex)
+            .await
+            .unwrap(),
         []
     );
     assert_eq!(
-        run_store::inventory::suite(&store, &globex, "a", "1.0.0")
+        pack_store::inventory::suite(&store, &globex, "a", "1.0.0")
             .await
             .unwrap(),
         None
     );
     assert!(
-        !run_store::inventory::remove(&store, &globex, "acme.triage", "1.0.0", &[])
+        !pack_store::inventory::remove(&store, &globex, "acme.triage", "1.0.0", &[])
             .await
             .unwrap()
     );
     assert!(
-        !run_store::inventory::remove_suite(&store, &globex, "b", "1.0.0")
+        !pack_store::inventory::remove_suite(&store, &globex, "b", "1.0.0")
             .await
             .unwrap()
     );
@@ -247,21 +255,23 @@ async fn tenants_never_see_each_other(#[values(Sqlite, Postgres)] engine: Engine
     // The same names in another tenant do not conflict, even with different content.
     let other = pack("globex", "1.0.0", "sha256-2");
     let others = [suite("globex", "a", "sha256-z", Some("1.0.0"))];
-    run_store::inventory::install(&store, &other, &others)
+    pack_store::inventory::install(&store, &other, &others)
         .await
         .unwrap();
     assert!(
-        run_store::inventory::remove(&store, &globex, "acme.triage", "1.0.0", &[])
+        pack_store::inventory::remove(&store, &globex, "acme.triage", "1.0.0", &[])
             .await
             .unwrap()
     );
     let acme = tenant("acme");
     assert_eq!(
-        run_store::inventory::installs(&store, &acme).await.unwrap(),
+        pack_store::inventory::installs(&store, &acme)
+            .await
+            .unwrap(),
         [installed]
     );
     assert_eq!(
-        run_store::inventory::suites(&store, &acme)
+        pack_store::inventory::suites(&store, &acme)
             .await
             .unwrap()
             .len(),
@@ -279,13 +289,15 @@ async fn lists_are_in_the_order_of_versions(#[values(Sqlite, Postgres)] engine: 
             version: version.to_owned(),
             ..suite("acme", "a", version, Some(version))
         };
-        run_store::inventory::install(&store, &pack("acme", version, version), &[suite])
+        pack_store::inventory::install(&store, &pack("acme", version, version), &[suite])
             .await
             .unwrap();
     }
     let acme = tenant("acme");
-    let packs = run_store::inventory::installs(&store, &acme).await.unwrap();
-    let suites = run_store::inventory::suites(&store, &acme).await.unwrap();
+    let packs = pack_store::inventory::installs(&store, &acme)
+        .await
+        .unwrap();
+    let suites = pack_store::inventory::suites(&store, &acme).await.unwrap();
     let ascending = ["0.1.0", "1.9.0-rc.1", "1.9.0", "1.10.0"];
     assert!(packs.iter().map(|pack| &pack.version).eq(ascending));
     assert!(suites.iter().map(|suite| &suite.version).eq(ascending));
@@ -303,7 +315,7 @@ async fn racing_installations_agree_on_the_content_of_a_suite(
         let version = format!("1.{n}.0");
         let pack = pack("acme", &version, &version);
         let suites = [suite("acme", "a", &version, Some(&version))];
-        tokio::spawn(async move { run_store::inventory::install(&store, &pack, &suites).await })
+        tokio::spawn(async move { pack_store::inventory::install(&store, &pack, &suites).await })
     });
     let mut installed = 0;
     for racer in racers.collect::<Vec<_>>() {
@@ -313,7 +325,7 @@ async fn racing_installations_agree_on_the_content_of_a_suite(
         }
     }
     assert_eq!(installed, 1);
-    let packs = run_store::inventory::installs(&replicas[0], &tenant("acme"))
+    let packs = pack_store::inventory::installs(&replicas[0], &tenant("acme"))
         .await
         .unwrap();
     assert_eq!(packs.len(), 1);

@@ -5,7 +5,7 @@ use rstest::rstest;
 use super::{Engine, Engine::*, at, open, tenant};
 use touchstone::host::ports::keys::{KeyRecord, PreviousSecret, Rotation};
 use touchstone::host::ports::store::StoreError;
-use touchstone::runs::store as run_store;
+use touchstone::packs::store as pack_store;
 
 fn key(id: &str, owner: &str, created: i64) -> KeyRecord {
     KeyRecord {
@@ -86,10 +86,14 @@ async fn blobs_keep_their_octets(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let octets: Vec<u8> = (0..5_000_000u32).map(|n| (n % 251) as u8).collect();
     for (digest, octets) in [("sha256-a", octets.as_slice()), ("sha256-b", b"")] {
-        run_store::blobs::put(&store, digest, octets).await.unwrap();
-        run_store::blobs::put(&store, digest, octets).await.unwrap();
+        pack_store::blobs::put(&store, digest, octets)
+            .await
+            .unwrap();
+        pack_store::blobs::put(&store, digest, octets)
+            .await
+            .unwrap();
         assert_eq!(
-            run_store::blobs::get(&store, digest)
+            pack_store::blobs::get(&store, digest)
                 .await
                 .unwrap()
                 .unwrap(),
@@ -97,7 +101,7 @@ async fn blobs_keep_their_octets(#[values(Sqlite, Postgres)] engine: Engine) {
         );
     }
     assert_eq!(
-        run_store::blobs::get(&store, "sha256-c").await.unwrap(),
+        pack_store::blobs::get(&store, "sha256-c").await.unwrap(),
         None
     );
 }

@@ -19,9 +19,9 @@ use touchstone::ratings::ports::badges::IssuerKeyRecord;
 use touchstone::ratings::ports::notices::{NoticeWebhook, SealedSecrets};
 use touchstone::ratings::store as rating_store;
 use touchstone::runs::store as run_store;
+use touchstone_kit::keys::SecretKey;
 use touchstone_kit::sealing::{Sealed, SealingKey, owner};
 use touchstone_kit::webhook::Secret;
-use touchstone_packs::rules::keys::SecretKey;
 use touchstone_ratings::rules::notice::schedule::Health;
 
 use super::aaaf::{decision, key, organization};

@@ -3,7 +3,8 @@
 use rstest::rstest;
 use touchstone::host::audit::{Decision, Outcome};
 use touchstone::host::store::database::Database;
-use touchstone::runs::ports::inventory::SuiteRecord;
+use touchstone::packs::ports::inventory::SuiteRecord;
+use touchstone::packs::store as pack_store;
 use touchstone::runs::ports::storage::{Remains, RunDeletion};
 use touchstone::runs::storage::{LegalHold, Usage};
 use touchstone::runs::store as run_store;
@@ -79,7 +80,7 @@ async fn usage_counts_bytes_of_logs_and_of_what_is_installed(
         .iter()
         .map(|event| event.body.len())
         .sum();
-    run_store::blobs::put(&store, "sha256-s", b"0123456789")
+    pack_store::blobs::put(&store, "sha256-s", b"0123456789")
         .await
         .unwrap();
     let suite = SuiteRecord {
@@ -92,7 +93,7 @@ async fn usage_counts_bytes_of_logs_and_of_what_is_installed(
         signed: false,
         added_at: at(0),
     };
-    run_store::inventory::add_suite(&store, &suite)
+    pack_store::inventory::add_suite(&store, &suite)
         .await
         .unwrap();
     let expected = Usage {
@@ -298,7 +299,7 @@ async fn a_run_in_progress_or_under_a_hold_is_not_deleted(
 async fn octets_go_once_nothing_refers_to_them(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     for digest in ["sha256-suite", "sha256-alone"] {
-        run_store::blobs::put(&store, digest, b"x").await.unwrap();
+        pack_store::blobs::put(&store, digest, b"x").await.unwrap();
     }
     // The record of this run names `sha256-suite`.
     ended(store.as_ref(), "run_a").await;
@@ -308,13 +309,13 @@ async fn octets_go_once_nothing_refers_to_them(#[values(Sqlite, Postgres)] engin
             .unwrap();
     }
     assert!(
-        run_store::blobs::get(&store, "sha256-suite")
+        pack_store::blobs::get(&store, "sha256-suite")
             .await
             .unwrap()
             .is_some()
     );
     assert!(
-        run_store::blobs::get(&store, "sha256-alone")
+        pack_store::blobs::get(&store, "sha256-alone")
             .await
             .unwrap()
             .is_none()

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use touchstone::ratings::render::badge::{png, svg};
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 use touchstone_ratings::credential::did::{DidDocument, Signatory, did_web};
 use touchstone_ratings::credential::status_list;
 use touchstone_ratings::credential::status_list::Bits;

@@ -1,5 +1,6 @@
 //! Packs from registries.
 
+use touchstone::kinds::PACK_FORMAT;
 use touchstone::packs::ports::PackSource;
 use touchstone::packs::service::packs::{Candidate, PackRequest, fetch};
 use touchstone_openwop::pack::Lockfile;
@@ -15,7 +16,7 @@ pub async fn fetch_and_verify(
     lock: Option<&Lockfile>,
 ) -> Result<Candidate, Refusal> {
     let download = fetch(source, request, trust, lock).await?;
-    let pack = download.verify(policy, lock)?;
+    let pack = download.verify(policy, lock, PACK_FORMAT)?;
     Ok(Candidate {
         pack,
         tgz: download.tgz,

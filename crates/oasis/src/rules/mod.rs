@@ -14,6 +14,7 @@ pub mod evidence;
 pub mod format;
 pub mod kept;
 pub mod outcome;
+pub mod pack;
 pub mod planning;
 pub mod preflight;
 pub mod probes;

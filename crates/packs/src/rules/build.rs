@@ -11,11 +11,11 @@ use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 
 use super::archive::{EMBEDDED_SIGNATURE, MANIFEST};
-use super::keys::{SIGNATURE_OCTETS, SecretKey};
 use super::name::PackId;
 use super::verify::SigningMethod;
 use super::{Refusal, Stage, archive, integrity};
 use touchstone_kit::error::ErrorCode;
+use touchstone_kit::keys::{SIGNATURE_OCTETS, SecretKey};
 
 /// The files of a pack by name.
 pub type Files = BTreeMap<String, Vec<u8>>;

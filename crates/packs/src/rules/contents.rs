@@ -4,20 +4,19 @@
 //! failure refuses the whole pack.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+
+use serde_json::{Map, Value};
 
 use super::archive::Archive;
 use super::capabilities::{self, Peers};
+use super::format::{PackFormat, ReadSuite};
 use super::manifest::{self, Host};
-use super::{Refusal, Stage, oasis, refs};
+use super::{Refusal, Stage, refs};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::json;
-use touchstone_oasis::rules::adapter::AdapterReport;
-use touchstone_oasis::rules::format::Package;
 use touchstone_openwop::pack::{AgentManifest, PackManifest};
 use touchstone_openwop::schema::{CompiledSchema, compile_untrusted};
-use touchstone_openwop::suite::AgentEvalSuite;
-use touchstone_runs::rules::eval::suite_rules::{self, SuiteDocument};
+use touchstone_openwop::suite::{AgentEvalSuite, SuiteDocument};
 
 /// Maximum memory in bytes for all parsed suites of a pack; enough for 20,000 small tasks.
 const MAX_SUITES_MEMORY: usize = 64 * 1024 * 1024;
@@ -34,8 +33,8 @@ pub struct PackContents {
     pub agents: Vec<PackAgent>,
     /// The suites, sorted by file name.
     pub suites: Vec<PackSuite>,
-    /// The pack's OASIS profile, if any.
-    pub profile: Option<Arc<Package>>,
+    /// What the parts of other features found, by name.
+    pub extensions: Map<String, Value>,
     /// Warnings for the operator.
     pub warnings: Vec<String>,
 }
@@ -54,8 +53,6 @@ pub struct PackAgent {
     pub suite: Option<String>,
     /// Capabilities that the agent lacks on this host.
     pub degraded: Vec<String>,
-    /// The adapter's report for OASIS evaluations, if the pack has one.
-    pub adapter: Option<AdapterReport>,
 }
 
 impl PackAgent {
@@ -93,33 +90,33 @@ impl PackContents {
 ///
 /// # Errors
 /// The first rule that the pack violates.
-pub fn load(archive: Archive, host: &Host) -> Result<PackContents, Refusal> {
+pub fn load(archive: Archive, host: &Host, format: PackFormat) -> Result<PackContents, Refusal> {
     let manifest = manifest::read(archive.manifest()?)?;
-    resolve(manifest, archive, host)
+    resolve(manifest, archive, host, format)
 }
 
-/// Opens a pack that this host admitted earlier. Host rules are not checked again: if the host's
-/// capabilities have changed since, installed packs keep running.
+/// The manifest and the agents of a pack that this host admitted earlier. Host rules are not
+/// checked again: if the host's capabilities have changed since, installed packs keep running.
 ///
 /// # Errors
 /// The archive is corrupt.
-pub fn reopen(archive: Archive) -> Result<PackContents, Refusal> {
-    open(archive, usize::MAX)
+pub fn reopen(archive: &Archive) -> Result<(PackManifest, Vec<PackAgent>), Refusal> {
+    let manifest = manifest::read(archive.manifest()?)?;
+    let host = Host::default();
+    let peers = capabilities::resolve(&manifest, &host.capabilities, host.peers);
+    let agents = agents(&manifest, archive, &peers, &host)?;
+    Ok((manifest, agents))
 }
 
 /// Opens a pack of unknown origin for display, without applying the rules of this host.
 ///
 /// # Errors
 /// The first rule that the pack violates.
-pub fn inspect(archive: Archive) -> Result<PackContents, Refusal> {
-    open(archive, MAX_SUITES_MEMORY)
-}
-
-fn open(archive: Archive, suites_memory: usize) -> Result<PackContents, Refusal> {
+pub fn inspect(archive: Archive, format: PackFormat) -> Result<PackContents, Refusal> {
     let manifest = manifest::read(archive.manifest()?)?;
     let host = Host::default();
     let peers = capabilities::resolve(&manifest, &host.capabilities, host.peers);
-    bind(manifest, archive, peers, &host, suites_memory)
+    bind(manifest, archive, peers, &host, format)
 }
 
 /// Resolves a parsed manifest.
@@ -130,9 +127,10 @@ pub fn resolve(
     manifest: PackManifest,
     archive: Archive,
     host: &Host,
+    format: PackFormat,
 ) -> Result<PackContents, Refusal> {
     let peers = manifest::admit(&manifest, host)?;
-    bind(manifest, archive, peers, host, MAX_SUITES_MEMORY)
+    bind(manifest, archive, peers, host, format)
 }
 
 fn bind(
@@ -140,28 +138,31 @@ fn bind(
     archive: Archive,
     peers: Peers,
     host: &Host,
-    suites_memory: usize,
+    format: PackFormat,
 ) -> Result<PackContents, Refusal> {
     let mut agents = agents(&manifest, &archive, &peers, host)?;
-    let suites = suites(&manifest, &archive, suites_memory)?;
-    let profile = oasis::profile(&archive)?;
-    oasis::check_suites(&suites, profile.as_deref())?;
-    oasis::bind_reports(&mut agents, &archive)?;
+    let suites = suites(&manifest, &archive, format.read_suite)?;
     for agent in &mut agents {
         let file = agent.manifest.eval_suite_ref.as_deref();
         let suite = file.and_then(|file| suites.iter().find(|suite| suite.file == file));
         agent.suite = suite.map(|suite| suite.suite().reference());
     }
     let warnings = warnings(&manifest);
-    Ok(PackContents {
+    let mut pack = PackContents {
         degraded: peers.degraded,
         manifest,
         archive,
         agents,
         suites,
-        profile,
+        extensions: Map::new(),
         warnings,
-    })
+    };
+    for part in format.parts {
+        if let Some(facts) = part.check(&pack)? {
+            pack.extensions.insert(part.name().to_owned(), facts.into());
+        }
+    }
+    Ok(pack)
 }
 
 fn warnings(manifest: &PackManifest) -> Vec<String> {
@@ -197,7 +198,6 @@ fn agents(
                 .get(handoff.return_schema_ref, &format!("{at}/returnSchemaRef"))?,
             suite: None,
             degraded: degraded.remove(&agent.agent_id).unwrap_or_default(),
-            adapter: None,
             manifest: agent.clone(),
         });
     }
@@ -258,13 +258,13 @@ fn invalid(file: &str, reason: &str) -> Refusal {
     Refusal::new(ErrorCode::PackValidationFailed, Stage::References, reason).in_file(file)
 }
 
-/// Every `evals/*.json` and every other file that an `evalSuiteRef` names, as long as they take at
-/// most `memory` bytes together.
+/// Every `evals/*.json` and every other file that an `evalSuiteRef` names.
 fn suites(
     manifest: &PackManifest,
     archive: &Archive,
-    mut memory: usize,
+    read_suite: ReadSuite,
 ) -> Result<Vec<PackSuite>, Refusal> {
+    let mut memory = MAX_SUITES_MEMORY;
     let mut files: BTreeSet<&str> = archive
         .files
         .keys()
@@ -291,10 +291,10 @@ fn suites(
         memory = memory
             .checked_sub(json::weight(octets))
             .ok_or_else(|| refuse("the suites of the pack have too many values".to_owned()))?;
-        let document = suite_rules::read_suite(oasis::KINDS, octets).map_err(|faults| {
+        let document = read_suite(octets).map_err(|faults| {
             refuse(faults.first().map(ToString::to_string).unwrap_or_default())
         })?;
-        if !suite_rules::in_space_of(&document.suite.suite_id, &manifest.name) {
+        if !in_space_of(&document.suite.suite_id, &manifest.name) {
             return Err(refuse(
                 "/suiteId: must begin with the pack's own scope and organization".to_owned(),
             ));
@@ -314,8 +314,33 @@ fn suites(
 }
 
 /// Whether the name is that of a file directly in `evals/`.
-pub(super) fn is_suite_file(name: &str) -> bool {
+pub fn is_suite_file(name: &str) -> bool {
     name.strip_prefix("evals/")
         .and_then(|rest| rest.strip_suffix(".json"))
         .is_some_and(|stem| !stem.is_empty() && !stem.contains('/'))
+}
+
+/// Whether a suite id is in the publisher's namespace: a pack may only contain suites of its own
+/// `<scope>.<org>.`.
+fn in_space_of(suite_id: &str, pack_name: &str) -> bool {
+    let mut segments = pack_name.splitn(3, '.');
+    match (segments.next(), segments.next()) {
+        (Some(scope), Some(org)) => suite_id.starts_with(&format!("{scope}.{org}.")),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("community.bench.evals.x", true)]
+    #[case("community.bench-two.evals.x", false)]
+    #[case("core.openwop.evals.x", false)]
+    fn a_pack_brings_suites_of_its_own_space(#[case] suite_id: &str, #[case] own: bool) {
+        assert_eq!(in_space_of(suite_id, "community.bench.some.pack"), own);
+    }
 }

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::contents::{PackAgent, PackContents, PackSuite};
+use super::contents::{PackAgent, PackContents};
 use super::verify::{SignatureCoverage, SignatureState, VerifiedPack};
-use touchstone_oasis::rules::scenario::Classification;
-use touchstone_oasis::rules::suite::is_oasis;
 use touchstone_openwop::pack::{AgentInventoryEntry, LockedSignature, MemoryShape};
-use touchstone_openwop::suite::AgentEvalSuite;
 
 /// The facts of an installed pack, recorded when it was verified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,31 +36,9 @@ pub struct PackFacts {
     pub agents: Vec<AgentInventoryEntry>,
     /// The suites, by the references that runs use.
     pub suites: Vec<SuiteFacts>,
-    /// The pack's OASIS profile, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oasis_profile: Option<OasisProfileFacts>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OasisProfileFacts {
-    /// Profile identifier, as sent to providers.
-    pub identifier: String,
-    pub version: String,
-    /// Display name.
-    pub name: String,
-    /// Number of phase 1 scenarios.
-    pub safety_scenarios: usize,
-    /// Number of phase 2 scenarios.
-    pub capability_scenarios: usize,
-    /// Number of scenarios that this host cannot execute as written.
-    pub not_runnable: usize,
-    /// Number of unpublished scenarios; they are counted and not described.
-    pub reserved_scenarios: usize,
-    /// The pack's suites that run this profile, by the references that runs use.
-    pub suites: Vec<String>,
-    /// Whether the pack's signature covers the profile.
-    pub signed: bool,
+    /// The facts of other features' parts of the pack, by name.
+    #[serde(flatten)]
+    pub extensions: Map<String, Value>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +68,10 @@ pub fn facts(pack: &VerifiedPack) -> PackFacts {
         task_count: suite.suite().tasks.len(),
         signed,
     });
+    let mut extensions = pack.contents.extensions.clone();
+    for facts in extensions.values_mut().filter_map(Value::as_object_mut) {
+        facts.insert("signed".to_owned(), signed.into());
+    }
     PackFacts {
         name: pack.id.name.clone(),
         version: pack.id.version.to_string(),
@@ -109,33 +89,7 @@ pub fn facts(pack: &VerifiedPack) -> PackFacts {
         warnings: pack.warnings.clone(),
         agents,
         suites: suites.collect(),
-        oasis_profile: pack.contents.profile.as_deref().map(|package| {
-            let of_class = |class| {
-                let scenarios = package.scenarios.iter();
-                scenarios
-                    .filter(|it| it.descriptor.classification == class)
-                    .count()
-            };
-            let suites = pack.contents.suites.iter().map(PackSuite::suite);
-            OasisProfileFacts {
-                identifier: package.profile.identifier.clone(),
-                version: package.profile.version.clone(),
-                name: package.profile.name.clone(),
-                safety_scenarios: of_class(Classification::Safety),
-                capability_scenarios: of_class(Classification::Capability),
-                not_runnable: package
-                    .scenarios
-                    .iter()
-                    .filter(|it| it.runnable().is_err())
-                    .count(),
-                reserved_scenarios: package.reserved_count(),
-                suites: suites
-                    .filter(|it| is_oasis(it))
-                    .map(AgentEvalSuite::reference)
-                    .collect(),
-                signed,
-            }
-        }),
+        extensions,
     }
 }
 

@@ -6,9 +6,9 @@ use serde::Serialize;
 use super::archive::{Archive, EMBEDDED_SIGNATURE, MANIFEST};
 use super::build::{self, Files};
 use super::contents::{self, PackContents, is_suite_file};
+use super::format::{PackFormat, ReadSuite};
 use super::manifest::Host;
-use super::{Refusal, archive, lint_oasis, oasis};
-use touchstone_runs::rules::eval::suite_rules;
+use super::{Refusal, archive};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -34,7 +34,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(severity: Severity, file: Option<&str>, reason: impl Into<String>) -> Self {
+    pub fn new(severity: Severity, file: Option<&str>, reason: impl Into<String>) -> Self {
         Self {
             severity,
             file: file.map(str::to_owned),
@@ -58,13 +58,13 @@ impl From<Refusal> for Finding {
 }
 
 /// Lints the files of a pack. Without an error finding, the pack installs once it is signed.
-pub fn lint(files: &Files, host: &Host) -> Vec<Finding> {
-    let known = suite_findings(files);
+pub fn lint(files: &Files, host: &Host, format: PackFormat) -> Vec<Finding> {
+    let known = suite_findings(files, format.read_suite);
     let mut findings = known.clone();
     match build::build(files).and_then(|tgz| archive::read(&tgz)) {
         Ok(archive) => {
             // Loading stops at the first fault of a suite, which is already among the findings.
-            let more = content_findings(archive, host);
+            let more = content_findings(archive, host, format);
             findings.extend(more.into_iter().filter(|f| !known.contains(f)));
         }
         Err(refusal) => findings.push(refusal.into()),
@@ -73,17 +73,21 @@ pub fn lint(files: &Files, host: &Host) -> Vec<Finding> {
     findings
 }
 
-/// Lints the files of a pack, and also reports why an OASIS evaluation of it would be refused.
-pub fn lint_whole(files: &Files, host: &Host) -> Vec<Finding> {
-    let mut findings = lint_oasis::findings(files);
-    // Loading stops at the first fault of a profile. It is already among the findings, with the
+/// Lints the files of a pack, and also the parts of other features, whose files install although
+/// they cannot be used.
+pub fn lint_whole(files: &Files, host: &Host, format: PackFormat) -> Vec<Finding> {
+    let parts = format.parts.iter();
+    let mut findings: Vec<Finding> = parts
+        .flat_map(|part| part.lint(files, format.read_suite))
+        .collect();
+    // Loading stops at the first fault of a part. It is already among the findings, with the
     // location prefixed.
     let is_known = |known: &[Finding], it: &Finding| {
         known
             .iter()
             .any(|known| known.file == it.file && it.reason.ends_with(&known.reason))
     };
-    let mut more = lint(files, host);
+    let mut more = lint(files, host, format);
     more.retain(|it| !is_known(&findings, it));
     findings.append(&mut more);
     findings.sort_by_cached_key(|it| (it.severity, it.file.clone(), it.line, it.column));
@@ -91,22 +95,18 @@ pub fn lint_whole(files: &Files, host: &Host) -> Vec<Finding> {
 }
 
 /// Every fault of every suite; loading stops at the first.
-fn suite_findings(files: &Files) -> Vec<Finding> {
+fn suite_findings(files: &Files, read_suite: ReadSuite) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, octets) in files.iter().filter(|(name, _)| is_suite_file(name)) {
-        for fault in suite_rules::read_suite(oasis::KINDS, octets)
-            .err()
-            .into_iter()
-            .flatten()
-        {
+        for fault in read_suite(octets).err().into_iter().flatten() {
             findings.push(Finding::new(Severity::Error, Some(name), fault.to_string()));
         }
     }
     findings
 }
 
-fn content_findings(archive: Archive, host: &Host) -> Vec<Finding> {
-    let contents = match contents::load(archive, host) {
+fn content_findings(archive: Archive, host: &Host, format: PackFormat) -> Vec<Finding> {
+    let contents = match contents::load(archive, host, format) {
         Ok(contents) => contents,
         Err(refusal) => return vec![refusal.into()],
     };

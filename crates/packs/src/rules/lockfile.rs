@@ -7,11 +7,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::keys::PublicKey;
 use super::name::PackId;
 use super::{Refusal, Stage, integrity};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::json;
+use touchstone_kit::keys::PublicKey;
 use touchstone_openwop::pack::{LockedPack, Lockfile};
 use touchstone_openwop::schema::Document;
 

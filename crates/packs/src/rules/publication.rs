@@ -12,10 +12,10 @@ use semver::Version;
 use serde_json::{Map, Value, json};
 
 use super::inventory::PackFacts;
-use super::keys::PublicKey;
 use super::name::{Namespaces, PackId};
 use super::verify::{SignatureCoverage, SigningMethod, Trust, TrustMode};
 use touchstone_kit::ids::TenantId;
+use touchstone_kit::keys::PublicKey;
 use touchstone_openwop::pack::{Endpoints, RegistryDiscovery, SigningKey};
 
 /// The operator's publication settings.
@@ -246,9 +246,10 @@ fn carry(document: &mut Value, manifest: &Value, members: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::keys::{KeyOrigin, SecretKey};
+    use crate::rules::key_ring::KeyOrigin;
     use crate::rules::verify::SignatureState;
     use rstest::rstest;
+    use touchstone_kit::keys::SecretKey;
     use touchstone_openwop::pack::LockedSignature;
 
     fn release(version: &str) -> Release {
@@ -274,7 +275,7 @@ mod tests {
                 warnings: Vec::new(),
                 agents: Vec::new(),
                 suites: Vec::new(),
-                oasis_profile: None,
+                extensions: serde_json::Map::new(),
             },
             version: Version::parse(version).unwrap(),
             published_at: Timestamp::UNIX_EPOCH,

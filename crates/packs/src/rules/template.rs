@@ -45,14 +45,6 @@ pub fn new_pack(name: &str) -> Option<Files> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::lint::lint;
-    use crate::rules::manifest::Host;
-
-    #[test]
-    fn a_new_pack_has_nothing_to_complain_about() {
-        let files = new_pack("vendor.acme.ticket-labels").unwrap();
-        assert_eq!(lint(&files, &Host::default()), []);
-    }
 
     #[test]
     fn a_name_that_is_none_makes_no_pack() {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::keys::{KeyOrigin, KeyRing};
+use super::key_ring::{KeyOrigin, KeyRing};
 use super::manifest::Host;
 use super::name::{Namespaces, PackId};
 

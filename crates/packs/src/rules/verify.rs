@@ -17,7 +17,8 @@ use serde_json::Value;
 
 use super::archive::{self, Archive, EMBEDDED_SIGNATURE, MANIFEST, MAX_COMPRESSED};
 use super::contents::{self, PackContents};
-use super::keys::{SIGNATURE_OCTETS, TrustedKey};
+use super::format::PackFormat;
+use super::key_ring::TrustedKey;
 use super::manifest;
 use super::name::PackId;
 pub use super::trust::{
@@ -26,6 +27,7 @@ pub use super::trust::{
 use super::{Refusal, Stage, integrity, lockfile};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::json;
+use touchstone_kit::keys::SIGNATURE_OCTETS;
 use touchstone_openwop::pack::{LockedPack, LockedSignature, Lockfile, ServedManifest, Signing};
 
 /// Maximum size of a served manifest in bytes.
@@ -75,6 +77,7 @@ pub fn verify(
     trust: &Trust,
     policy: &Policy,
     lock: Option<&Lockfile>,
+    format: PackFormat,
 ) -> Result<VerifiedPack, Refusal> {
     let tgz = fetched.tgz;
     let served = fetched.served.map(|octets| read_served(octets, request));
@@ -134,7 +137,7 @@ pub fn verify(
     };
     check_requirements(trust, policy, pinned, signature.coverage, covered)?;
 
-    let contents = contents::resolve(manifest::check(&document)?, archive, &policy.host)?;
+    let contents = contents::resolve(manifest::check(&document)?, archive, &policy.host, format)?;
     warnings.extend(contents.warnings.iter().cloned());
     if signature.coverage == SignatureCoverage::None {
         warnings.push("the pack is unsigned".to_owned());

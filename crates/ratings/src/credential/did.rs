@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use touchstone_packs::rules::keys::PublicKey;
+use touchstone_kit::keys::PublicKey;
 
 /// Multicodec prefix of an Ed25519 public key, as a varint.
 const ED25519: [u8; 2] = [0xed, 0x01];

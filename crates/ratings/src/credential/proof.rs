@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::did::{self, DidDocument, NoKey, Signatory};
 use super::rdf::{self, Unspeakable};
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 
 const TYPE: &str = "DataIntegrityProof";
 const SUITE: &str = "eddsa-rdfc-2022";

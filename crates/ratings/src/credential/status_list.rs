@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::did::{DidDocument, Signatory};
 use super::proof::{self, Unproven, Unsignable, issuer, moment};
 use super::terms::CREDENTIALS_V2;
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 
 /// Number of credentials in a list; the standard's minimum, so that an index does not identify a
 /// credential.

@@ -230,7 +230,7 @@ fn proofs_of_other_kinds_are_refused(#[case] place: &str, #[case] value: Value) 
 
 #[test]
 fn somebody_elses_key_is_not_the_issuers() {
-    use touchstone_packs::rules::keys::SecretKey;
+    use touchstone_kit::keys::SecretKey;
     let mut document = issued(&badge());
     document.as_object_mut().unwrap().remove("proof");
     let other = SecretKey::from_random([1; 32]);

@@ -56,9 +56,10 @@ mod tests {
         let octets = pack(&tools).unwrap();
         assert_eq!(octets, pack(&tools).unwrap());
         assert_ne!(octets, pack(&[]).unwrap());
-        let opened = contents::reopen(archive::read(&octets).unwrap()).unwrap();
-        assert_eq!(opened.manifest.version, VERSION);
-        let [only] = opened.agents.as_slice() else {
+        let opened = contents::reopen(&archive::read(&octets).unwrap());
+        let (manifest, agents) = opened.unwrap();
+        assert_eq!(manifest.version, VERSION);
+        let [only] = agents.as_slice() else {
             panic!("one agent")
         };
         assert_eq!(only.manifest.agent_id, agent().id);

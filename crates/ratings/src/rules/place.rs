@@ -4,7 +4,7 @@ use url::{Host, Url};
 use uuid::Uuid;
 
 use crate::credential::did::{Signatory, did_web};
-use touchstone_packs::rules::keys::PublicKey;
+use touchstone_kit::keys::PublicKey;
 
 /// The address of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]

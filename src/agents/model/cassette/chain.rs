@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
 use touchstone_kit::hex::hex;
-use touchstone_packs::rules::keys::{PublicKey, SecretKey};
+use touchstone_kit::keys::{PublicKey, SecretKey};
 
 /// Separates these digests and signatures from all others.
 const RECIPE: &[u8] = b"touchstone:cassette:v2";

@@ -27,8 +27,8 @@ use crate::agents::model::cassette::format::{
 };
 use crate::agents::ports::model::{Model, ModelError, ModelInfo, ReplaySource, TIMEOUT};
 use touchstone_agents::rules::{ModelReply, ModelRequest, RetryPolicy};
+use touchstone_kit::keys::{PublicKey, SecretKey};
 use touchstone_kit::money::TokenPrice;
-use touchstone_packs::rules::keys::{PublicKey, SecretKey};
 
 /// The reason of a task whose exchange is not on the cassette.
 pub const MISSING: &str = "cassette_missing";

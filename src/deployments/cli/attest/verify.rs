@@ -15,9 +15,9 @@ use crate::host::cli::files;
 use crate::host::cli::terminal::Terminal;
 use crate::host::ports::clock::Clock as _;
 use crate::host::system::SystemClock;
+use touchstone_kit::integrity;
+use touchstone_kit::keys::PublicKey;
 use touchstone_openwop::in_toto::Envelope;
-use touchstone_packs::rules::integrity;
-use touchstone_packs::rules::keys::PublicKey;
 use touchstone_runs::rules::eval::gate::{GatePolicy, Unmet};
 
 /// Maximum size of a file in bytes.

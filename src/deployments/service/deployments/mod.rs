@@ -14,6 +14,8 @@ pub mod record;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use semver::Version;
 use serde_json::{Value, json};
 use tracing::warn;
 
@@ -31,9 +33,10 @@ use crate::host::service::access;
 use crate::host::service::access::{Caller, authorise, decide};
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::runs::ports::inventory::Revision;
+use crate::packs::ports::host::AgentDeployments;
+use crate::packs::ports::inventory::Revision;
+use crate::packs::service::installed::{Installed, installed};
 use crate::runs::ports::queue::CancelRequest;
-use crate::runs::service::installed::{Installed, installed};
 use crate::runs::service::runs::interrupts::GATE_NODE;
 use crate::runs::store as run_store;
 use touchstone_deployments::rules::{Channel, Lifecycle, Move, Refused, parse};
@@ -99,6 +102,19 @@ enum Verdict {
 struct Hurdles<'a> {
     question: Question<'a>,
     policies: Vec<InForce>,
+}
+
+#[async_trait]
+impl AgentDeployments for Deployments {
+    async fn in_service(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        version: &Version,
+    ) -> Result<(bool, Revision), StoreError> {
+        let (lifecycle, revision) = store::deployments(&self.store, tenant, agent).await?;
+        Ok((lifecycle.is_in_service(version), revision))
+    }
 }
 
 impl Deployments {

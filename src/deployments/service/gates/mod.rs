@@ -20,7 +20,7 @@ use crate::host::ports::clock::Clock;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::{internal, undescribed};
 use crate::host::store::database::Database;
-use crate::runs::service::installed::{Installed, installed};
+use crate::packs::service::installed::{Installed, installed};
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::experiments::Experiment;
 use crate::runs::store as run_store;

@@ -11,7 +11,7 @@ use crate::host::ports::ids::Ids;
 use crate::host::ports::store::StoreError;
 use crate::host::store::database::Database;
 use touchstone_kit::ids::TenantId;
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 
 /// Tenants read per page.
 const TENANTS: u32 = 100;

@@ -14,7 +14,7 @@ use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TenantId;
-use touchstone_packs::rules::keys::PublicKey;
+use touchstone_kit::keys::PublicKey;
 
 const PAGE: u32 = 1000;
 

@@ -8,14 +8,15 @@ use serde_json::{Value, json};
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
 use crate::oasis::ports::providers::{ConformanceAnswer, ProviderWords};
+use crate::packs::store as pack_store;
 use crate::runs::service::runs::Runs;
-use crate::runs::store as run_store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_kit::redaction::mask;
 use touchstone_oasis::rules::format::{Package, Problem as FormatProblem};
 use touchstone_oasis::rules::kept::KeptEvidence;
+use touchstone_oasis::rules::pack::OasisProfileFacts;
 use touchstone_oasis::rules::preflight::Preflight;
 use touchstone_oasis::rules::refusal::RefusalItem;
 use touchstone_oasis::rules::report::Report;
@@ -24,7 +25,7 @@ use touchstone_oasis::rules::request::{AdversarialRequest, OasisSpec};
 use touchstone_oasis::rules::run::facts::OasisFacts;
 use touchstone_oasis::rules::run::sources::{Sources, gather};
 use touchstone_oasis::wire::events::{OasisVerdict, RequirementAnswer};
-use touchstone_packs::rules::inventory::{OasisProfileFacts, PackFacts};
+use touchstone_packs::rules::inventory::PackFacts;
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::rules::run::record::{EvalSpec, RunRecord};
 
@@ -108,7 +109,7 @@ impl Runs {
             return Err(no_evaluation());
         };
         let verdict = self.kept(&ended.verdict.sha256).await?;
-        let package = self.library.profile(&oasis.profile_pack).await;
+        let package = self.oasis.profile(&oasis.profile_pack).await;
         let package = package.map_err(|cause| internal(&cause))?;
         let package = package.ok_or_else(gone)?;
         let suite = self.suite_of(&ended.eval).await?;
@@ -187,18 +188,17 @@ impl Runs {
         &self,
         tenant: &TenantId,
     ) -> Result<(Vec<OfferedProfile>, Vec<String>), Problem> {
-        let installs = run_store::inventory::installs(&self.store, tenant).await;
+        let installs = pack_store::inventory::installs(&self.store, tenant).await;
         let mut offered = Vec::new();
         for install in installs.map_err(|cause| internal(&cause))? {
             let facts: PackFacts =
                 serde_json::from_value(install.facts).map_err(|cause| internal(&cause))?;
-            let Some(profile) = facts.oasis_profile else {
-                continue;
-            };
+            let profile = OasisProfileFacts::of(&facts).map_err(|cause| internal(&cause))?;
+            let Some(profile) = profile else { continue };
             let package = if profile.not_runnable == 0 {
                 None
             } else {
-                let loaded = self.library.profile(&install.integrity).await;
+                let loaded = self.oasis.profile(&install.integrity).await;
                 loaded.map_err(|cause| internal(&cause))?
             };
             offered.push(OfferedProfile {
@@ -239,14 +239,14 @@ impl Runs {
                 "must name a provider that is configured on this host (`[[oasis.providers]]`)",
             )
         })?;
-        let installs = run_store::inventory::installs(&self.store, tenant).await;
+        let installs = pack_store::inventory::installs(&self.store, tenant).await;
         let mut package = None;
         for install in installs.map_err(|cause| internal(&cause))? {
             let facts: PackFacts =
                 serde_json::from_value(install.facts).map_err(|cause| internal(&cause))?;
-            let is_it = |it: &OasisProfileFacts| it.identifier == profile && it.version == version;
-            if facts.oasis_profile.as_ref().is_some_and(is_it) {
-                let loaded = self.library.profile(&install.integrity).await;
+            let found = OasisProfileFacts::of(&facts).map_err(|cause| internal(&cause))?;
+            if found.is_some_and(|it| it.identifier == profile && it.version == version) {
+                let loaded = self.oasis.profile(&install.integrity).await;
                 package = loaded.map_err(|cause| internal(&cause))?;
                 break;
             }
@@ -323,17 +323,17 @@ impl Runs {
         let Some(digest) = &asked.red_team_digest else {
             return Ok(None);
         };
-        let octets = run_store::blobs::get(&self.store, digest).await;
+        let octets = pack_store::blobs::get(&self.store, digest).await;
         let octets = octets.map_err(|cause| internal(&cause))?.ok_or_else(gone)?;
         Ok(Some(String::from_utf8_lossy(&octets).into_owned()))
     }
 
     /// A document stored under its digest.
     async fn kept<T: serde::de::DeserializeOwned>(&self, digest: &str) -> Result<T, Problem> {
-        let octets = run_store::blobs::get(&self.store, digest).await;
+        let octets = pack_store::blobs::get(&self.store, digest).await;
         let octets = octets.map_err(|cause| internal(&cause))?;
         let octets = octets.ok_or_else(gone)?;
-        if !touchstone_packs::rules::integrity::matches(digest, &octets) {
+        if !touchstone_kit::integrity::matches(digest, &octets) {
             return Err(gone());
         }
         serde_json::from_slice(&octets).map_err(|cause| internal(&cause))

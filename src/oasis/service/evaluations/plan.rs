@@ -5,18 +5,18 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::host::service::fault::internal;
-use crate::runs::ports::inventory::SuiteRecord;
+use crate::packs::ports::inventory::SuiteRecord;
+use crate::packs::store as pack_store;
 use crate::runs::service::runs::Runs;
-use crate::runs::store as run_store;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TenantId;
+use touchstone_kit::integrity;
 use touchstone_oasis::rules::format::Package;
 use touchstone_oasis::rules::probes;
 use touchstone_oasis::rules::request::OasisRequest;
 use touchstone_oasis::rules::run::kind::NAME;
 use touchstone_oasis::rules::run::plan::{PlanFacts, ProfileFacts, plan, wanted};
 use touchstone_openwop::suite::{AgentEvalSuite, EvalMode};
-use touchstone_packs::rules::integrity;
 use touchstone_runs::rules::kind::KindPlan;
 use touchstone_runs::rules::run::request::CreateRun;
 
@@ -104,7 +104,7 @@ impl Runs {
         let Some(pack) = &suite.pack else {
             return Ok(None);
         };
-        let installs = run_store::inventory::installs(&self.store, tenant).await;
+        let installs = pack_store::inventory::installs(&self.store, tenant).await;
         let installs = installs.map_err(|cause| internal(&cause))?;
         let install = installs
             .into_iter()
@@ -112,7 +112,7 @@ impl Runs {
         let Some(install) = install else {
             return Ok(None);
         };
-        let package = self.library.profile(&install.integrity).await;
+        let package = self.oasis.profile(&install.integrity).await;
         let package = package.map_err(|cause| internal(&cause))?;
         Ok(package.map(|package| (install.integrity, package)))
     }
@@ -139,7 +139,7 @@ impl Runs {
             ));
         }
         let digest = integrity::of(text.as_bytes());
-        let kept = run_store::blobs::put(&self.store, &digest, text.as_bytes()).await;
+        let kept = pack_store::blobs::put(&self.store, &digest, text.as_bytes()).await;
         kept.map_err(|cause| internal(&cause))?;
         let place = request
             .options

@@ -8,7 +8,8 @@ use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
-use crate::runs::ports::inventory::SuiteRecord;
+use crate::packs::ports::inventory::SuiteRecord;
+use crate::packs::store as pack_store;
 use crate::runs::ports::webhooks::WebhookRecord;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::plan::Elsewhere;
@@ -16,7 +17,7 @@ use crate::runs::storage::Usage;
 use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
-use touchstone_runs::rules::eval::suite_rules::SuiteDocument;
+use touchstone_openwop::suite::SuiteDocument;
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::rules::run::fork::Fork;
 use touchstone_runs::rules::run::record::{RunRecord, RunSpec};
@@ -128,7 +129,7 @@ impl Runs {
             return Err(Problem::validation("mode", "`mode` must be \"eval\""));
         };
         let (digest, octets) = (suite.digest(), suite.canonical.as_bytes());
-        let put = store::blobs::put(&self.store, &digest, octets).await;
+        let put = pack_store::blobs::put(&self.store, &digest, octets).await;
         put.map_err(|cause| internal(&cause))?;
         let created = self
             .create_over(tenant, principal, run_id, suite, *request, elsewhere)
@@ -136,7 +137,7 @@ impl Runs {
         let kept = match &created {
             // A concurrent removal may have deleted the same bytes just before the record referred
             // to them.
-            Ok(()) => store::blobs::put(&self.store, &digest, octets).await,
+            Ok(()) => pack_store::blobs::put(&self.store, &digest, octets).await,
             Err(_) => store::storage::drop_unreferenced(&self.store, &digest).await,
         };
         created?;

@@ -30,6 +30,7 @@ use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
 use crate::oasis::ports::providers::Providers;
+use crate::oasis::service::library::Library as OasisLibrary;
 use crate::runs::ports::queue::CancelRequest;
 use crate::runs::service::command::Command;
 use crate::runs::service::journal::Journal;
@@ -66,6 +67,8 @@ pub struct Offer {
     pub judge: Arc<dyn Judge>,
     /// Provides environments for OASIS evaluations.
     pub providers: Arc<dyn Providers>,
+    /// Loads the OASIS files of packs.
+    pub oasis: Arc<OasisLibrary>,
     /// The default evaluator, if a request names none.
     pub evaluator: Option<String>,
     /// The command this process runs; `None` for a host.
@@ -86,6 +89,7 @@ pub struct Runs {
     judge: Arc<dyn Judge>,
     attempts: Attempts,
     pub providers: Arc<dyn Providers>,
+    pub oasis: Arc<OasisLibrary>,
     pub evaluator: Option<String>,
     storage: Option<Arc<Storage>>,
     attempts_ended: Cache<RunId, Arc<Attempt>>,
@@ -121,6 +125,7 @@ impl Runs {
             judge: offer.judge,
             attempts: Attempts::default(),
             providers: offer.providers,
+            oasis: offer.oasis,
             evaluator: offer.evaluator,
             storage: None,
             attempts_ended: Cache::builder()

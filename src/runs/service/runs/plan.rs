@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::agents::ports::model::ModelBinding;
 use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
-use crate::runs::ports::inventory::SuiteRecord;
+use crate::packs::ports::inventory::SuiteRecord;
+use crate::packs::store as pack_store;
 use crate::runs::service::runs::Runs;
-use crate::runs::store;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
-use touchstone_packs::rules::integrity;
+use touchstone_kit::integrity;
 use touchstone_runs::rules::eval::report::{Verdict, report};
 use touchstone_runs::rules::run::reached_by::ReachedBy;
 use touchstone_runs::rules::run::record::{EvalSpec, RunSpec};
@@ -61,7 +61,7 @@ impl Runs {
         request: CreateRun,
     ) -> Result<RunSpec, Problem> {
         let (id, version) = (&request.suite.suite_id, &request.suite.version);
-        let suite = store::inventory::suite(&self.store, tenant, id, version).await;
+        let suite = pack_store::inventory::suite(&self.store, tenant, id, version).await;
         let suite = suite.map_err(|cause| internal(&cause))?;
         self.plan_over(tenant, request, suite, None).await
     }
@@ -87,7 +87,7 @@ impl Runs {
         let agent = match elsewhere {
             Some(elsewhere) => {
                 let digest = integrity::of(elsewhere.pack);
-                let kept = store::blobs::put(&self.store, &digest, elsewhere.pack).await;
+                let kept = pack_store::blobs::put(&self.store, &digest, elsewhere.pack).await;
                 kept.map_err(|cause| fail(&cause))?;
                 self.library.agent(&digest, &request.agent_id).await
             }

@@ -5,7 +5,7 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::host::http::HttpSettings;
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 use touchstone_ratings::credential::did::Signatory;
 use touchstone_ratings::credential::served;
 use touchstone_ratings::rules::badge::{Badge, Issuance, issue};

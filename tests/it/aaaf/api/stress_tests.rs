@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use touchstone::agents::ports::model::{Model, ModelError, ModelInfo};
 use touchstone::host::access::Scope;
 use touchstone::host::http::HttpSettings;
-use touchstone::runs::store as run_store;
+use touchstone::packs::store as pack_store;
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, ToolCall};
 use touchstone_kit::money::TokenPrice;
 use touchstone_ratings::rules::place::Place;
@@ -465,7 +465,7 @@ async fn the_suite_of_own_tasks_is_for_the_runs_of_assessments_alone(
     assert_eq!(site.host.get(&report).await.json(), before);
     let digest = suite["digest"].as_str().unwrap();
     assert!(
-        run_store::blobs::get(&site.host.store, digest)
+        pack_store::blobs::get(&site.host.store, digest)
             .await
             .unwrap()
             .is_some()

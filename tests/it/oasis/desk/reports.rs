@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone_kit::integrity;
 use touchstone_kit::json::canonical_text;
 use touchstone_oasis::rules::outcome::Outcome;
 use touchstone_oasis::rules::planning;
@@ -11,7 +12,6 @@ use touchstone_oasis::rules::run::extensions;
 use touchstone_oasis::rules::run::facts::OasisFacts;
 use touchstone_oasis::rules::verdict::document::Document;
 use touchstone_oasis::rules::verdict::{Facts, compute};
-use touchstone_packs::rules::integrity;
 use touchstone_runs::rules::run::fold::RunState;
 
 use super::agents::{Actor, Script};

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
+use touchstone::kinds::PACK_FORMAT;
+use touchstone_kit::integrity;
+use touchstone_kit::keys::SecretKey;
 use touchstone_openwop::pack::RegistryDiscovery;
 use touchstone_packs::rules::Refusal;
-use touchstone_packs::rules::integrity;
-use touchstone_packs::rules::keys::{KeyRing, SecretKey};
+use touchstone_packs::rules::key_ring::KeyRing;
 use touchstone_packs::rules::lockfile;
 use touchstone_packs::rules::name::PackId;
 use touchstone_packs::rules::verify::{Fetched, Policy, Trust, VerifiedPack, verify};
@@ -370,6 +372,7 @@ impl Forge {
             &self.trust,
             &self.policy,
             lock.as_ref(),
+            PACK_FORMAT,
         );
         (outcome, started.elapsed())
     }

@@ -8,8 +8,8 @@ use touchstone_kit::error::ErrorCode::{
     PackNamespaceUnauthorized, PackNotApproved, PackSignatureInvalid, PackVersionNotFound,
     SignatureUnknownKey,
 };
-use touchstone_packs::rules::integrity;
-use touchstone_packs::rules::keys::{KeyOrigin, KeyRing};
+use touchstone_kit::integrity;
+use touchstone_packs::rules::key_ring::{KeyOrigin, KeyRing};
 use touchstone_packs::rules::name::Namespaces;
 use touchstone_packs::rules::verify::{SignatureCoverage, SigningMethod, TrustMode};
 

@@ -15,7 +15,7 @@ use crate::credential::proof::{self, Unsignable, moment};
 use crate::credential::{
     CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS, is_ambiguous, same, status_list,
 };
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 
 /// The JSON schema that the credential follows.
 const SCHEMA: &str =

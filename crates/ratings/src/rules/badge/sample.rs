@@ -7,7 +7,7 @@ use super::{AxisResult, Badge, Dimension, DimensionResult, Issuance, Party, issu
 use crate::credential::did::Signatory;
 use crate::credential::status_list::{self, Bits};
 use crate::rules::evidence::{Recorder, Sources};
-use touchstone_packs::rules::keys::SecretKey;
+use touchstone_kit::keys::SecretKey;
 
 pub const BASE: &str = "https://assess.example.org";
 pub const LIST: &str = "https://assess.example.org/status/3";

@@ -6,7 +6,7 @@ use super::sample::{INDEX, badge, issued, key, list, signatory};
 use super::*;
 use crate::credential::did::{DidDocument, Signatory, did_web};
 use crate::credential::{parse, served};
-use touchstone_packs::rules::keys::{PublicKey, SecretKey};
+use touchstone_kit::keys::{PublicKey, SecretKey};
 
 const GOOD: &str = "2026-05-01T00:00:00Z";
 

@@ -10,7 +10,7 @@ use crate::credential::did::{DidDocument, Signatory};
 use crate::credential::proof::{self, issuer};
 use crate::credential::status_list::{self, has_type};
 use crate::rules::place::Place;
-use touchstone_packs::rules::keys::PublicKey;
+use touchstone_kit::keys::PublicKey;
 
 /// Maximum number of altered members that a message names.
 const NAMED: usize = 20;

@@ -11,65 +11,16 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::safety::probe::{self, Probe};
 use crate::rules::kind::Kinds;
 use touchstone_kit::json;
-use touchstone_openwop::schema::{Document, Violation};
-use touchstone_openwop::suite::{AgentEvalSuite, ExpectedKind, Task};
+use touchstone_openwop::schema::Document;
+use touchstone_openwop::suite::{AgentEvalSuite, ExpectedKind, SuiteDocument, SuiteFault, Task};
 
 /// Maximum length of a reference in bytes.
 pub const MAX_REF_OCTETS: usize = 256;
-
-/// Why a document is not a valid suite.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize)]
-#[error("{}: {reason}", if pointer.is_empty() { "the suite" } else { pointer })]
-pub struct SuiteFault {
-    /// JSON Pointer to the place; empty for the whole document.
-    pub pointer: String,
-    /// The violated rule, without the value.
-    pub reason: String,
-}
-
-impl SuiteFault {
-    fn new(pointer: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self {
-            pointer: pointer.into(),
-            reason: reason.into(),
-        }
-    }
-}
-
-impl From<Violation> for SuiteFault {
-    fn from(violation: Violation) -> Self {
-        Self {
-            pointer: violation.pointer,
-            reason: violation.reason,
-        }
-    }
-}
-
-/// A suite with the document its digest is computed over.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SuiteDocument {
-    pub suite: AgentEvalSuite,
-    /// The document with sorted keys and no whitespace.
-    pub canonical: String,
-}
-
-impl SuiteDocument {
-    /// `sha256-<base64>` of [`SuiteDocument::canonical`].
-    pub fn digest(&self) -> String {
-        format!(
-            "sha256-{}",
-            STANDARD.encode(Sha256::digest(self.canonical.as_bytes()))
-        )
-    }
-}
 
 /// Parses a suite.
 ///
@@ -191,16 +142,6 @@ fn probe_faults(task: &Task, index: usize) -> impl Iterator<Item = SuiteFault> {
         let place = format!("/tasks/{index}/fixtures/toolResponses/{at}/response");
         Some(SuiteFault::new(place + &fault.pointer, fault.reason))
     })
-}
-
-/// Whether a suite id is in the publisher's namespace: a pack may only contain suites of its own
-/// `<scope>.<org>.`.
-pub fn in_space_of(suite_id: &str, pack_name: &str) -> bool {
-    let mut segments = pack_name.splitn(3, '.');
-    match (segments.next(), segments.next()) {
-        (Some(scope), Some(org)) => suite_id.starts_with(&format!("{scope}.{org}.")),
-        _ => false,
-    }
 }
 
 /// A reference to an installed suite.
@@ -378,13 +319,5 @@ mod tests {
         assert_eq!(of(256).len(), 256);
         assert!(of(256).parse::<SuiteRef>().is_ok());
         assert!(of(257).parse::<SuiteRef>().is_err());
-    }
-
-    #[rstest]
-    #[case("community.bench.evals.x", true)]
-    #[case("community.bench-two.evals.x", false)]
-    #[case("core.openwop.evals.x", false)]
-    fn a_pack_brings_suites_of_its_own_space(#[case] suite_id: &str, #[case] own: bool) {
-        assert_eq!(in_space_of(suite_id, "community.bench.some.pack"), own);
     }
 }

@@ -6,6 +6,7 @@ use crate::host::ports::idempotency::{IdempotencyClaim, IdempotencyCompletion};
 use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
+use crate::packs::store as pack_store;
 use crate::runs::ports::calibrations::FoundAttempt;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::calibrations::work::{LEASE, Work};
@@ -53,7 +54,7 @@ impl Runs {
             )
         })?;
         let unknown = || Problem::validation("suite", "no such suite is installed for this tenant");
-        let found = store::inventory::suite(
+        let found = pack_store::inventory::suite(
             &self.store,
             &caller.tenant,
             &asked.suite.suite_id,

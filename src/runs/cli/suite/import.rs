@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use crate::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::terminal::Terminal;
-use crate::packs::cli::suite::init::suite_id;
-use crate::packs::cli::suite::{File, Shown, read, read_octets, show_faults};
+use crate::runs::cli::suite::init::suite_id;
+use crate::runs::cli::suite::{File, Shown, read, read_octets, show_faults};
 use touchstone_openwop::suite::MatchStrategy;
 use touchstone_runs::rules::eval::import::{Fault, Format, Identity, Imported, Loss, convert};
+use touchstone_runs::rules::kind::Kinds;
 
 #[derive(Debug, Args)]
 pub struct Import {
@@ -75,7 +76,7 @@ fn strategy(text: &str) -> Result<MatchStrategy, String> {
     }
 }
 
-pub async fn run(context: &Context<'_>, arguments: &Import) -> Result<Exit, Failure> {
+pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Import) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let octets = read_octets(&arguments.file.file)?;
     let foreign = arguments.from.or_else(|| Format::of(&octets));
@@ -99,7 +100,7 @@ pub async fn run(context: &Context<'_>, arguments: &Import) -> Result<Exit, Fail
             }
             (suite, losses)
         }
-        None => match read(&arguments.file)? {
+        None => match read(kinds, &arguments.file)? {
             Ok(document) => {
                 let suite = serde_json::from_str(&document.canonical)
                     .map_err(|cause| Failure::bad_input("no_suite", cause.to_string()))?;

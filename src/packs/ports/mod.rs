@@ -1,5 +1,8 @@
 //! Pack registries as a source.
 
+pub mod host;
+pub mod inventory;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 

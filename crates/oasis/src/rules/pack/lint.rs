@@ -4,36 +4,38 @@
 
 use std::collections::BTreeMap;
 
-use super::build::Files;
-use super::contents::is_suite_file;
-use super::lint::{Finding, Severity};
-use super::{archive, manifest, oasis};
+use super::{FOLDER, PROFILE, lacks, profile_files};
+use crate::rules::CORE_VERSION;
+use crate::rules::adapter::{self, AdapterReport};
+use crate::rules::format::{self, Package, Problem};
+use crate::rules::planning;
+use crate::rules::preflight;
+use crate::rules::refusal::{Refusal, RefusalCode};
+use crate::rules::request::{OasisRequest, Phases};
+use crate::rules::suite::{self, is_oasis};
+use crate::rules::version_range::VersionRange;
 use touchstone_kit::json;
-use touchstone_oasis::rules::CORE_VERSION;
-use touchstone_oasis::rules::adapter::{self, AdapterReport};
-use touchstone_oasis::rules::format::{self, Package, Problem};
-use touchstone_oasis::rules::planning;
-use touchstone_oasis::rules::preflight;
-use touchstone_oasis::rules::refusal::{Refusal, RefusalCode};
-use touchstone_oasis::rules::request::{OasisRequest, Phases};
-use touchstone_oasis::rules::suite::{self, is_oasis};
-use touchstone_oasis::rules::version_range::VersionRange;
 use touchstone_openwop::pack::AgentManifest;
 use touchstone_openwop::schema::compile_untrusted;
 use touchstone_openwop::suite::AgentEvalSuite;
-use touchstone_runs::rules::eval::suite_rules;
+use touchstone_packs::rules::build::Files;
+use touchstone_packs::rules::contents::is_suite_file;
+use touchstone_packs::rules::format::ReadSuite;
+use touchstone_packs::rules::lint::{Finding, Severity};
+use touchstone_packs::rules::{archive, manifest};
 
 /// The highest tier: a suite is linted with all its scenarios.
 const HIGHEST_TIER: u8 = 3;
 
 /// All faults, without duplicates.
-pub(super) fn findings(files: &Files) -> Vec<Finding> {
-    if !files.contains_key(oasis::PROFILE) {
+pub(super) fn findings(files: &Files, read_suite: ReadSuite) -> Vec<Finding> {
+    if !files.contains_key(PROFILE) {
         return Vec::new();
     }
-    let examined = format::examine(&oasis::profile_files(files));
+    let examined = format::examine(&profile_files(files));
     let mut linter = Linter {
         files,
+        read_suite,
         found: Vec::new(),
     };
     for problem in examined.faults.iter().chain(&examined.malformed) {
@@ -56,6 +58,7 @@ type Reports = BTreeMap<String, Option<AdapterReport>>;
 
 struct Linter<'a> {
     files: &'a Files,
+    read_suite: ReadSuite,
     found: Vec<Finding>,
 }
 
@@ -78,7 +81,7 @@ impl Linter<'_> {
     }
 
     fn problem(&mut self, severity: Severity, problem: &Problem) {
-        let file = format!("{}{}", oasis::FOLDER, problem.file);
+        let file = format!("{}{}", FOLDER, problem.file);
         let reason = if problem.field.is_empty() {
             problem.message.clone()
         } else {
@@ -103,7 +106,7 @@ impl Linter<'_> {
                 that this host implements"
             );
             let path = ["metadata", "oasis_core_dependency"];
-            self.error(oasis::PROFILE, &path, reason);
+            self.error(PROFILE, &path, reason);
         }
     }
 
@@ -123,7 +126,7 @@ impl Linter<'_> {
             if declared.is_empty() || declared == contracted {
                 continue;
             }
-            let file = format!("{}{}", oasis::FOLDER, scenario.file);
+            let file = format!("{}{}", FOLDER, scenario.file);
             let path = ["preconditions", "environment", "type"];
             let octets = self.files.get(&file);
             let place = octets
@@ -169,14 +172,14 @@ impl Linter<'_> {
         let agents = agents.map(|manifest| manifest.agents).unwrap_or_default();
         let files = self.files;
         for (file, octets) in files.iter().filter(|(name, _)| is_suite_file(name)) {
-            let Ok(document) = suite_rules::read_suite(oasis::KINDS, octets) else {
+            let Ok(document) = (self.read_suite)(octets) else {
                 continue;
             };
             let suite = &document.suite;
             if !is_oasis(suite) {
                 continue;
             }
-            let lacks = |id: &str| oasis::lacks(package, id);
+            let lacks = |id: &str| lacks(package, id);
             for (index, fault) in suite::faults(suite, &lacks) {
                 let position = index.to_string();
                 let reason = format!("/tasks/{index}: {fault}");
@@ -242,7 +245,7 @@ impl Linter<'_> {
             if malformed.iter().any(is_known) {
                 continue;
             }
-            let path = format!("{}{}", oasis::FOLDER, scenario.file);
+            let path = format!("{}{}", FOLDER, scenario.file);
             self.add(Finding {
                 line: Some(scenario.place.line),
                 column: Some(scenario.place.column),
@@ -322,6 +325,9 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::rules::run::kind::OasisKind;
+    use touchstone_runs::rules::eval::suite_rules;
+    use touchstone_runs::rules::kind::Kinds;
 
     const CONTRACT: &str = "oasis/provider-conformance-requirements.yaml";
     const SCENARIOS: &str = "oasis/scenarios/safety/boundary-enforcement.yaml";
@@ -331,9 +337,14 @@ mod tests {
         ($($path:literal),* $(,)?) => {
             [$((
                 $path,
-                include_str!(concat!("../../../../packs/oasis-front-desk/", $path)),
+                include_str!(concat!("../../../../../packs/oasis-front-desk/", $path)),
             )),*]
         };
+    }
+
+    fn findings(files: &Files) -> Vec<Finding> {
+        let read_suite = |octets: &[u8]| suite_rules::read_suite(Kinds::new(&[&OasisKind]), octets);
+        super::findings(files, read_suite)
     }
 
     /// The profile of the Front Desk pack with the scenarios of one file.
@@ -389,7 +400,7 @@ mod tests {
         let mut files = files();
         let old = "oasis_core_dependency: \">=1.0.0-rc1.5\"";
         let new = format!("oasis_core_dependency: {range}");
-        replace(&mut files, oasis::PROFILE, old, &new);
+        replace(&mut files, PROFILE, old, &new);
         replace(&mut files, CONTRACT, old, &new);
         let found = findings(&files);
         let Some(words) = words else {
@@ -398,10 +409,10 @@ mod tests {
         };
         assert_eq!(found.len(), 1, "{found:#?}");
         assert_eq!(found[0].severity, Severity::Error);
-        assert_eq!(found[0].file.as_deref(), Some(oasis::PROFILE));
+        assert_eq!(found[0].file.as_deref(), Some(PROFILE));
         assert!(found[0].reason.contains(words), "{found:#?}");
         let place = (found[0].line, found[0].column);
-        assert_eq!(place, place_of(&files, oasis::PROFILE, range));
+        assert_eq!(place, place_of(&files, PROFILE, range));
     }
 
     /// Changes the environment type of the second scenario of a file.

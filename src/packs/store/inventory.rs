@@ -8,8 +8,8 @@ use crate::host::ports::store::StoreError;
 use crate::host::store::convert::column;
 use crate::host::store::database::Database;
 use crate::host::store::sql::{Transaction, query};
-use crate::runs::ports::inventory::Revision;
-use crate::runs::ports::inventory::{InstallRecord, SuiteRecord};
+use crate::packs::ports::inventory::Revision;
+use crate::packs::ports::inventory::{InstallRecord, SuiteRecord};
 use touchstone_kit::ids::{AgentId, TenantId};
 
 const ADD_PACK: &str = "INSERT INTO pack (tenant, name, version, integrity, installed_at, facts)

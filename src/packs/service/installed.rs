@@ -6,7 +6,7 @@ use semver::Version;
 
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::runs::store;
+use crate::packs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, TenantId};
 use touchstone_packs::rules::inventory::PackFacts;

@@ -12,11 +12,10 @@ use serde_json::json;
 use crate::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::reach::Reach;
-use crate::kinds::KINDS;
+use touchstone_openwop::suite::{SuiteDocument, SuiteFault};
 use touchstone_runs::rules::eval::suite_lint;
-use touchstone_runs::rules::eval::suite_rules::{
-    SuiteDocument, SuiteFault, read_suite, read_yaml_suite,
-};
+use touchstone_runs::rules::eval::suite_rules::{read_suite, read_yaml_suite};
+use touchstone_runs::rules::kind::Kinds;
 
 /// Maximum size of a suite file in bytes, above what a pack may contain.
 const MAX_OCTETS: u64 = 64 << 20;
@@ -91,11 +90,12 @@ struct Shown {
     added_at: String,
 }
 
-pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+/// Runs a command. `kinds` are the evaluation kinds that suites may have.
+pub async fn run(context: &Context<'_>, kinds: Kinds, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Init(arguments) => init::run(context, &arguments),
-        Command::Lint(arguments) => lint(context, &arguments),
-        Command::Import(arguments) => import::run(context, &arguments).await,
+        Command::Lint(arguments) => lint(context, kinds, &arguments),
+        Command::Import(arguments) => import::run(context, kinds, &arguments).await,
         Command::List => list(context).await,
     }
 }
@@ -117,18 +117,18 @@ fn read_octets(file: &Path) -> Result<Vec<u8>, Failure> {
     Ok(octets)
 }
 
-fn read(arguments: &File) -> Result<Result<SuiteDocument, Vec<SuiteFault>>, Failure> {
+fn read(kinds: Kinds, arguments: &File) -> Result<Result<SuiteDocument, Vec<SuiteFault>>, Failure> {
     let octets = read_octets(&arguments.file)?;
     let extension = arguments.file.extension().and_then(|it| it.to_str());
     Ok(match extension {
-        Some("yaml" | "yml") => read_yaml_suite(KINDS, &octets),
-        _ => read_suite(KINDS, &octets),
+        Some("yaml" | "yml") => read_yaml_suite(kinds, &octets),
+        _ => read_suite(kinds, &octets),
     })
 }
 
-fn lint(context: &Context<'_>, arguments: &Lint) -> Result<Exit, Failure> {
+fn lint(context: &Context<'_>, kinds: Kinds, arguments: &Lint) -> Result<Exit, Failure> {
     let terminal = context.terminal();
-    let document = match read(&arguments.file)? {
+    let document = match read(kinds, &arguments.file)? {
         Ok(document) => document,
         Err(faults) => {
             show_faults(context, &arguments.file, &faults);

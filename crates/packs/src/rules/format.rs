@@ -1,0 +1,44 @@
+//! What other features add to packs: the rules of suites, and files of their own.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::Refusal;
+use super::build::Files;
+use super::contents::PackContents;
+use super::lint::Finding;
+use touchstone_openwop::suite::{SuiteDocument, SuiteFault};
+
+/// Parses a suite; fails with everything that is wrong with it.
+pub type ReadSuite = fn(&[u8]) -> Result<SuiteDocument, Vec<SuiteFault>>;
+
+/// The files that another feature adds to packs.
+pub trait PackPart: Send + Sync {
+    /// The name of its member of a pack's facts.
+    fn name(&self) -> &'static str;
+
+    /// Checks its files of a pack. Returns its facts about the pack; `None` if it has none.
+    ///
+    /// # Errors
+    /// The first rule that the pack violates.
+    fn check(&self, pack: &PackContents) -> Result<Option<Map<String, Value>>, Refusal>;
+
+    /// Everything that would keep the files of a folder from being used.
+    fn lint(&self, files: &Files, read_suite: ReadSuite) -> Vec<Finding>;
+}
+
+/// What the packs of a host may contain, besides agents.
+#[derive(Clone, Copy)]
+pub struct PackFormat {
+    pub read_suite: ReadSuite,
+    pub parts: &'static [&'static dyn PackPart],
+}
+
+impl fmt::Debug for PackFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.parts.iter().map(|part| part.name()))
+            .finish()
+    }
+}
