@@ -13,7 +13,6 @@ use crate::agents::model::config::{ModelConfig, Provider};
 use crate::app;
 use crate::app::App;
 use crate::config::Config;
-use crate::config::aaaf::AaafSettings;
 use crate::host::background::{Spawned, spawn};
 use crate::host::cli::client::Client;
 use crate::host::cli::client::embedded::Embedded;
@@ -21,6 +20,7 @@ use crate::host::cli::client::remote::Remote;
 use crate::host::cli::exit::{Failure, with_causes};
 use crate::host::cli::options::{Global, address};
 use crate::host::cli::terminal::Terminal;
+use crate::ratings::config::AaafSettings;
 use crate::runs::service::command::Command;
 
 /// The configuration file that is read by default.
@@ -310,7 +310,7 @@ impl<'a> Context<'a> {
     fn config_over(&self, defaults: &[(&str, u64)]) -> Result<Config, Failure> {
         let usual = || Some(PathBuf::from(USUAL_FILE)).filter(|file| file.is_file());
         let file = self.global.config.clone().or_else(usual);
-        let unusable = |cause: crate::config::Error| {
+        let unusable = |cause: crate::host::config::Error| {
             Failure::bad_input("configuration", cause.to_string())
                 .or_try("correct the setting; docs/configuration.md lists them all")
         };

@@ -21,7 +21,7 @@ use url::Url;
 
 use crate::agents::model::config::{ClassSelector, ModelConfig, Provider};
 use crate::cli::context::{Context, endpoint, program, start};
-use crate::config::{Config, TrustedKey};
+use crate::config::Config;
 use crate::demo::pack::{ADVERSARIAL, AGENT, NAMESPACE, Release, SUITE};
 use crate::demo::standin;
 use crate::deployments::promotion::Requirement;
@@ -36,6 +36,7 @@ use crate::host::ports::ids::Ids;
 use crate::host::render::table::Style;
 use crate::host::service::keys::LOCAL_TENANT;
 use crate::host::system::SystemIds;
+use crate::packs::config::TrustedKey;
 use crate::runs::cli::watch::{Interrupts, Started, follow};
 use crate::runs::render::scorecard::scorecard;
 use touchstone_kit::ids::TenantId;

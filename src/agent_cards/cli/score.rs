@@ -9,7 +9,6 @@ use url::Url;
 use crate::agent_cards::render as shown;
 use crate::agent_cards::service::fetch::{Fetched, Unfetched};
 use crate::agent_cards::service::{Asking, Cards};
-use crate::app;
 use crate::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::files;
@@ -129,7 +128,8 @@ pub(super) fn reaching(context: &Context<'_>, allowed: &[Endpoint]) -> Result<Ca
     let mut settings = context.config()?.agent_cards;
     let named = allowed.iter().map(Endpoint::to_string);
     settings.private_targets.extend(named);
-    app::cards(&settings).map_err(|fault| Failure::bad_input("configuration", fault.to_string()))
+    let cards = settings.cards();
+    cards.map_err(|fault| Failure::bad_input("configuration", fault.to_string()))
 }
 
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {

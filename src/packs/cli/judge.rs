@@ -8,6 +8,7 @@ use url::Url;
 
 use crate::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
+use crate::host::config::Error;
 use crate::host::net;
 use crate::host::net::Client;
 use crate::packs::cli::folder::unreadable;
@@ -282,8 +283,7 @@ fn rules(
     judges: Judges,
 ) -> Result<(Trust, Policy), Failure> {
     let settings = context.config()?.packs;
-    let unusable =
-        |cause: crate::config::Error| Failure::bad_input("configuration", cause.to_string());
+    let unusable = |cause: Error| Failure::bad_input("configuration", cause.to_string());
     let mut trust = settings.trust().map_err(unusable)?;
     trust.registry_keys = source.registry.is_some();
     if judges == Judges::There && trust.keys.is_empty() && !source.says_whom_to_trust() {
