@@ -19,8 +19,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::agents::cli::endpoint;
 use crate::agents::model::config::{ClassSelector, ModelConfig, Provider};
-use crate::cli::context::{Context, endpoint, program, start};
+use crate::cli::embedded::start;
 use crate::config::Config;
 use crate::demo::pack::{ADVERSARIAL, AGENT, NAMESPACE, Release, SUITE};
 use crate::demo::standin;
@@ -29,6 +30,7 @@ use crate::host::access::Scope;
 use crate::host::background::{Spawned, spawn};
 use crate::host::cli::client::Client;
 use crate::host::cli::client::remote::Remote;
+use crate::host::cli::context::{Context, program};
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::options::address;
 use crate::host::http;

@@ -6,13 +6,14 @@ use clap::{Args, ValueEnum};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
-use crate::cli::context::Context;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::terminal::Terminal;
 use crate::host::ports::ids::Ids as _;
 use crate::host::system::SystemIds;
 use crate::packs::cli::folder;
 use crate::packs::cli::shown;
+use crate::packs::config::PackSettings;
 use touchstone_packs::rules::archive;
 use touchstone_packs::rules::archive::Archive;
 use touchstone_packs::rules::build;
@@ -177,7 +178,7 @@ pub fn init(terminal: &Terminal, arguments: &Init) -> Result<Exit, Failure> {
 
 pub fn lint_folder(context: &Context<'_>, arguments: &Lint) -> Result<Exit, Failure> {
     let files = folder::read(&arguments.folder)?;
-    let findings = lint_whole(&files, &context.config()?.packs.policy().host);
+    let findings = lint_whole(&files, &context.settings::<PackSettings>()?.policy().host);
     let sound = findings
         .iter()
         .all(|finding| finding.severity != Severity::Error);
@@ -214,7 +215,7 @@ fn show_findings(terminal: &Terminal, findings: &[Finding]) {
 pub fn build_archive(context: &Context<'_>, arguments: &Build) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let files = folder::read(&arguments.folder)?;
-    let findings = lint(&files, &context.config()?.packs.policy().host);
+    let findings = lint(&files, &context.settings::<PackSettings>()?.policy().host);
     if findings
         .iter()
         .any(|finding| finding.severity == Severity::Error)
