@@ -9,8 +9,6 @@ use axum::Router;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent_cards::prober::CardProber;
-use crate::agent_cards::service::Cards;
 use crate::agent_cards::service::rescoring::Rescorer;
 use crate::agents::model;
 use crate::agents::model::cassette::Cassette;
@@ -21,11 +19,10 @@ use crate::agents::ports::live_tools::LiveTools;
 use crate::agents::ports::model::Models;
 use crate::agents::tools;
 use crate::agents::tools::ToolCatalog;
-use crate::config;
 use crate::config::Config;
-use crate::config::agent_cards::AgentCardSettings;
 use crate::deployments::service::attestations::Attester;
 use crate::host::audit::checkpoint::INTERVAL_SECONDS;
+use crate::host::config;
 use crate::host::http::HttpSettings;
 use crate::host::http::limits::Rates;
 use crate::host::net;
@@ -206,7 +203,7 @@ impl App {
             providers,
             evaluator: config.oasis.evaluator.clone(),
             notifier: notifier.clone(),
-            cards: cards(&config.agent_cards)?,
+            cards: config.agent_cards.cards()?,
             place: place
                 .map_err(|fault| config::Error::Unusable(format!("`aaaf.public_url` {fault}")))?,
             attester: attester(&config)?,
@@ -554,20 +551,6 @@ fn data_folder(config: &Config) -> Result<(), Error> {
         folder: config.data.clone(),
         source,
     })
-}
-
-/// The agent card scoring service of this process.
-///
-/// # Errors
-/// A setting is not usable.
-pub fn cards(settings: &AgentCardSettings) -> Result<Cards, Error> {
-    let prober = Arc::new(CardProber::new(settings.allowed()?));
-    Ok(Cards::new(
-        prober,
-        Arc::new(SystemClock),
-        Arc::new(SystemIds),
-        settings.keys()?,
-    ))
 }
 
 /// Creates the folder for its owner only: it holds task contents.

@@ -9,6 +9,7 @@
 
 pub mod acting;
 pub mod calls;
+pub mod cli;
 pub mod judge;
 pub mod model;
 pub mod ports;

@@ -1,12 +1,13 @@
 //! The command line: one file per subcommand.
 //!
 //! Every command that reads runs, suites or packs calls the HTTP API through one
-//! [`client::Client`]: that of the host named by `--server`, or of a host built in this process
-//! over the data folder. Both use the same code path. [`crate::render`] renders the output;
-//! [`exit::Exit`] lists the exit codes.
+//! [`Client`](crate::host::cli::client::Client): that of the host named by `--server`, or of a
+//! host built in this process over the data folder. Both use the same code path. The `render`
+//! module of a feature renders its output; [`Exit`] lists the exit codes.
 
-pub mod context;
 pub mod demo;
+pub mod embedded;
+pub mod key;
 pub mod serve;
 
 use std::ffi::OsString;
@@ -15,7 +16,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::cli::context::Context;
+use crate::cli::embedded::AppHost;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::options::Global;
 use crate::host::cli::reach::Reach;
@@ -86,7 +88,7 @@ enum Command {
     #[command(subcommand)]
     Audit(crate::host::cli::audit::Command),
     #[command(subcommand)]
-    Key(crate::host::cli::key::Command),
+    Key(key::Command),
     #[command(subcommand)]
     Webhook(crate::runs::cli::webhook::Command),
     Serve(serve::Arguments),
@@ -169,7 +171,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     if !matches!(cli.command, Command::Serve(_)) {
         init_logs(LogFormat::Text, "error");
     }
-    let context = Context::new(cli.global, terminal);
+    let context = Context::new(cli.global, terminal, &AppHost);
     match cli.command {
         Command::Demo(arguments) => demo::run(&context, arguments).await,
         Command::Eval(arguments) => crate::runs::cli::eval::run(&context, *arguments).await,
@@ -191,7 +193,7 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Card(command) => crate::agent_cards::cli::run(&context, command).await,
         Command::Oasis(command) => crate::oasis::cli::run(&context, command).await,
         Command::Audit(command) => crate::host::cli::audit::run(&context, command).await,
-        Command::Key(command) => crate::host::cli::key::run(&context, command).await,
+        Command::Key(command) => key::run(&context, command).await,
         Command::Webhook(command) => crate::runs::cli::webhook::run(&context, command).await,
         Command::Serve(arguments) => serve::run(&context, arguments).await,
     }

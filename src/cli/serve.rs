@@ -8,8 +8,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::cli::context::{Context, start};
+use crate::cli::embedded;
+use crate::cli::embedded::start;
 use crate::host::background::{Spawned, spawn};
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure, with_causes};
 use crate::host::http;
 use crate::host::http::server::ServerSettings;
@@ -62,7 +64,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
     };
     init_logs(format, "info");
     let files = open_files::raise();
-    let mut config = context.config()?;
+    let mut config = embedded::config(context.global())?;
     if let Some(listen) = arguments.listen {
         config.listen = listen;
     }

@@ -2,6 +2,7 @@ pub mod access;
 pub mod audit;
 pub mod background;
 pub mod cli;
+pub mod config;
 pub mod http;
 pub mod net;
 pub mod ports;

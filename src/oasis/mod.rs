@@ -1,4 +1,5 @@
 pub mod cli;
+pub mod config;
 pub mod executor;
 pub mod gate;
 pub mod http;

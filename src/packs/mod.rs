@@ -1,4 +1,5 @@
 pub mod cli;
+pub mod config;
 pub mod http;
 pub mod ports;
 pub mod registry;

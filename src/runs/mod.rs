@@ -1,4 +1,5 @@
 pub mod cli;
+pub mod config;
 pub mod fixtures;
 pub mod http;
 pub mod ports;

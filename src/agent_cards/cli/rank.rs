@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use crate::agent_cards::cli::score::{fetched, reaching};
 use crate::agent_cards::render as shown;
 use crate::agent_cards::service::Asking;
-use crate::cli::context::Context;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use touchstone_agent_cards::rules::ranking::{Ranking, Weights};
 use touchstone_agent_cards::rules::signature::Endpoint;

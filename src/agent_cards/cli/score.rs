@@ -6,11 +6,11 @@ use clap::Args;
 use serde::Serialize;
 use url::Url;
 
+use crate::agent_cards::config::AgentCardSettings;
 use crate::agent_cards::render as shown;
 use crate::agent_cards::service::fetch::{Fetched, Unfetched};
 use crate::agent_cards::service::{Asking, Cards};
-use crate::app;
-use crate::cli::context::Context;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::files;
 use crate::host::ports::clock::Clock as _;
@@ -126,10 +126,11 @@ struct Document<'a> {
 
 /// The card scorer, which may also contact these private addresses.
 pub(super) fn reaching(context: &Context<'_>, allowed: &[Endpoint]) -> Result<Cards, Failure> {
-    let mut settings = context.config()?.agent_cards;
+    let mut settings = context.settings::<AgentCardSettings>()?;
     let named = allowed.iter().map(Endpoint::to_string);
     settings.private_targets.extend(named);
-    app::cards(&settings).map_err(|fault| Failure::bad_input("configuration", fault.to_string()))
+    let cards = settings.cards();
+    cards.map_err(|fault| Failure::bad_input("configuration", fault.to_string()))
 }
 
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {

@@ -1,7 +1,7 @@
 //! Agent cards: fetches them and the key sets of their signatures, tests their agents, and scores
 //! them.
 //!
-//! This module and [`crate::domain::card`] decide which requests to send; a [`Prober`] sends them
+//! This module and [`touchstone_agent_cards::rules`] decide which requests to send; a [`Prober`] sends them
 //! and blocks forbidden addresses.
 
 pub mod fetch;

@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cli::context::Context;
 use crate::host::audit::Anomaly;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 
 /// List the audit log and verify its hash chain

@@ -1,8 +1,8 @@
 pub mod audit;
 pub mod client;
+pub mod context;
 pub mod exit;
 pub mod files;
-pub mod key;
 pub mod options;
 pub mod patience;
 pub mod reach;

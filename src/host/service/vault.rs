@@ -29,7 +29,7 @@ impl Vault {
         Self { keys, ids }
     }
 
-    /// Encrypts a secret of `owner` (see [`crate::domain::sealing::owner`]); only the same owner
+    /// Encrypts a secret of `owner` (see [`touchstone_kit::sealing::owner`]); only the same owner
     /// can decrypt it.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ pub mod verify;
 
 use clap::Subcommand;
 
-use crate::cli::context::Context;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::reach::Reach;
 

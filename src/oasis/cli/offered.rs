@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cli::context::Context;
 use crate::host::cli::client::Client;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::render::words::plain;
 use touchstone_oasis::rules::format::Problem;

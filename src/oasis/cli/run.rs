@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::agents::cli::{ModelEndpoint, work_with};
 use crate::agents::model::OwnModels;
-use crate::cli::context::{Context, ModelEndpoint, Session};
 use crate::host::cli::client::Client;
+use crate::host::cli::context::{Context, Session};
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::render::words::plain;
 use crate::oasis::cli::report;
@@ -99,7 +100,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
         agent_command: arguments.agent_command.clone(),
         ..OwnModels::default()
     };
-    let session = context.work_with(arguments.model.config(), own).await?;
+    let session = work_with(context, arguments.model.config(), own).await?;
     let outcome = evaluate(context, &session, &arguments.terms, &outputs).await;
     session.close().await;
     outcome

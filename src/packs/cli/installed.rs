@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::Arc;
 
 use axum::http::Method;
 use base64::Engine as _;
@@ -11,14 +12,16 @@ use jiff::Unit;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::cli::context::Context;
 use crate::host::cli::client::transport::Call;
+use crate::host::cli::context::{Context, Purpose, Start};
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::ports::clock::Clock as _;
 use crate::host::service::keys::LOCAL_TENANT;
 use crate::host::system::SystemClock;
 use crate::packs::cli::judge::{Judged, Judges, Source, judge, read_lockfile, unusable_lockfile};
 use crate::packs::cli::{folder, shown};
+use crate::packs::config::PackSettings;
+use crate::packs::service::packs::{Candidate, Packs};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::TenantId;
 use touchstone_packs::rules::format::PackFormat;
@@ -65,9 +68,7 @@ pub async fn install(
             Some(path) if arguments.pin => existing(path)?.map(|_| path),
             path => path,
         };
-        let app = context.app_pinned_by(lockfile).await?;
-        let tenant = TenantId::from(LOCAL_TENANT);
-        app.packs().install(&tenant, &judged.candidate).await?
+        install_here(context, lockfile, &judged.candidate).await?
     };
     if let Some(path) = path.filter(|_| arguments.pin) {
         let before = existing(path)?.and_then(|octets| lockfile::parse(&octets).ok());
@@ -78,6 +79,25 @@ pub async fn install(
     }
     shown::pack(terminal, "installed", &facts);
     Ok(Exit::Good)
+}
+
+/// Installs in the embedded host, with this lockfile unless one is configured. The command has
+/// verified the pack by its own options, which the API does not know.
+async fn install_here(
+    context: &Context<'_>,
+    lockfile: Option<&Path>,
+    candidate: &Candidate,
+) -> Result<PackFacts, Failure> {
+    let mut settings: PackSettings = context.settings()?;
+    let configured = settings.lockfile.take();
+    settings.lockfile = configured.or_else(|| lockfile.map(Path::to_owned));
+    let start = Start::new(Purpose::Look).with(settings);
+    let session = context.open(start).await?;
+    let packs = session.service::<Arc<Packs>>().ok_or_else(|| {
+        Failure::not_done("internal_error", "the embedded host has no pack service")
+    })?;
+    let tenant = TenantId::from(LOCAL_TENANT);
+    Ok(packs.install(&tenant, candidate).await?)
 }
 
 /// Verifies by the lockfile; with `--pin`, the pack may be missing from it.

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use clap::Args;
 use url::Url;
 
-use crate::cli::context::Context;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
+use crate::host::config::Error;
 use crate::host::net;
 use crate::host::net::Client;
 use crate::packs::cli::folder::unreadable;
 use crate::packs::cli::shown;
+use crate::packs::config::PackSettings;
 use crate::packs::ports::PackSource;
 use crate::packs::registry::directory::DirectoryRegistry;
 use crate::packs::registry::file::{PackFile, read_pack_file};
@@ -217,7 +219,7 @@ pub async fn judge(
 
 /// The configured lockfile, as a host would apply it; `None` if `--lockfile` names the same file.
 fn configured_lock(context: &Context<'_>, source: &Source) -> Result<Option<Lockfile>, Failure> {
-    let settings = context.config()?.packs;
+    let settings = context.settings::<PackSettings>()?;
     let Some(path) = &settings.lockfile else {
         return Ok(None);
     };
@@ -288,9 +290,8 @@ fn rules(
     source: &Source,
     judges: Judges,
 ) -> Result<(Trust, Policy), Failure> {
-    let settings = context.config()?.packs;
-    let unusable =
-        |cause: crate::config::Error| Failure::bad_input("configuration", cause.to_string());
+    let settings = context.settings::<PackSettings>()?;
+    let unusable = |cause: Error| Failure::bad_input("configuration", cause.to_string());
     let mut trust = settings.trust().map_err(unusable)?;
     trust.registry_keys = source.registry.is_some();
     if judges == Judges::There && trust.keys.is_empty() && !source.says_whom_to_trust() {

@@ -6,13 +6,14 @@ use clap::{Args, ValueEnum};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
-use crate::cli::context::Context;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::terminal::Terminal;
 use crate::host::ports::ids::Ids as _;
 use crate::host::system::SystemIds;
 use crate::packs::cli::folder;
 use crate::packs::cli::shown;
+use crate::packs::config::PackSettings;
 use touchstone_kit::integrity;
 use touchstone_kit::keys::SecretKey;
 use touchstone_packs::rules::Refusal;
@@ -183,7 +184,11 @@ pub fn lint_folder(
     arguments: &Lint,
 ) -> Result<Exit, Failure> {
     let files = folder::read(&arguments.folder)?;
-    let findings = lint_whole(&files, &context.config()?.packs.policy().host, format);
+    let findings = lint_whole(
+        &files,
+        &context.settings::<PackSettings>()?.policy().host,
+        format,
+    );
     let sound = findings
         .iter()
         .all(|finding| finding.severity != Severity::Error);
@@ -224,7 +229,11 @@ pub fn build_archive(
 ) -> Result<Exit, Failure> {
     let terminal = context.terminal();
     let files = folder::read(&arguments.folder)?;
-    let findings = lint(&files, &context.config()?.packs.policy().host, format);
+    let findings = lint(
+        &files,
+        &context.settings::<PackSettings>()?.policy().host,
+        format,
+    );
     if findings
         .iter()
         .any(|finding| finding.severity == Severity::Error)

@@ -8,7 +8,7 @@ pub mod shown;
 
 use clap::Subcommand;
 
-use crate::cli::context::Context;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::reach::Reach;
 use touchstone_packs::rules::format::PackFormat;

@@ -29,7 +29,7 @@ pub enum SourceError {
 }
 
 /// A registry: a directory or a server. Its content is untrusted; every document is limited in size
-/// and verified by [`crate::domain::pack`].
+/// and verified by [`touchstone_packs::rules`].
 #[async_trait]
 pub trait PackSource: Send + Sync {
     /// The discovery document, if there is one.

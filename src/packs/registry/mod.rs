@@ -1,8 +1,8 @@
 //! Sources of packs: a file with its companions, a directory laid out like a registry, a registry
 //! over HTTP.
 //!
-//! Adapters of [`crate::ports::PackSource`]. They fetch a bounded number of bytes and parse the two
-//! documents that locate the others; [`crate::domain::pack`] verifies the bytes.
+//! Adapters of [`crate::packs::ports::PackSource`]. They fetch a bounded number of bytes and parse the two
+//! documents that locate the others; [`touchstone_packs::rules`] verifies the bytes.
 
 pub mod directory;
 pub mod document;

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::cli::context::Context;
 use crate::host::cli::client::Client;
 use crate::host::cli::client::transport::Call;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure, of_code};
 use crate::host::cli::patience::{LOOK_EVERY, LOOK_FIRST, persistently};
 use crate::host::cli::terminal::Terminal;

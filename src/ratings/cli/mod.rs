@@ -16,8 +16,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::cli::context::Context;
 use crate::host::cli::client::Client;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::patience::persistently;
 use crate::host::cli::reach::Reach;

@@ -7,8 +7,8 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::context::Context;
 use crate::host::cli::client::Client;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::files;
 use crate::host::cli::patience::persistently;

@@ -4,8 +4,8 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::cli::context::Context;
 use crate::host::cli::client::Client;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::ratings::cli::assess::{asked, show_ordered, waited_for};
 use crate::ratings::cli::{agent, told};

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::cli::context::{Context, Endpoints, JudgeEndpoint};
+use crate::agents::cli::{Endpoints, JudgeEndpoint, work_with};
+use crate::agents::model::OwnModels;
 use crate::host::cli::client::Client;
 use crate::host::cli::client::transport::Call;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::patience::{LOOK_EVERY, LOOK_FIRST, persistently};
 use crate::host::cli::terminal::Terminal;
@@ -114,12 +116,11 @@ async fn calibrate(context: &Context<'_>, arguments: &Calibrate) -> Result<Exit,
     if let (Some(most), Some(members)) = (arguments.max_cost_usd, body.as_object_mut()) {
         members.insert("maxCostUsd".to_owned(), most.into());
     }
-    let session = context
-        .work(Endpoints {
-            judge: arguments.judge.config(),
-            ..Endpoints::default()
-        })
-        .await?;
+    let endpoints = Endpoints {
+        judge: arguments.judge.config(),
+        ..Endpoints::default()
+    };
+    let session = work_with(context, endpoints, OwnModels::default()).await?;
     let outcome = carry_out(context, session.client(), &body).await;
     session.close().await;
     verdict(context.terminal(), outcome?)

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use clap::Args;
 
 use crate::agents::model::cassette::{Cassette, Error, Recording, Replay};
-use crate::cli::context::Context;
-use crate::config::Config;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure, with_causes};
+use crate::host::config::{AttestSettings, DataSettings};
 use crate::host::ports::signing_key::SigningKey as _;
 use crate::host::system::signing_key::{ATTEST_FILE, KeyFile};
 use touchstone_kit::keys::SecretKey;
@@ -27,11 +27,13 @@ pub struct Tape {
 
 /// The key that this host signs with, if it has one. With `makes`, creates one in the data folder
 /// if there is none.
-fn attest_key(config: &Config, makes: bool) -> Result<Option<Arc<SecretKey>>, Failure> {
-    let file = match (&config.attest.key_file, &config.database_url) {
+fn attest_key(context: &Context<'_>, makes: bool) -> Result<Option<Arc<SecretKey>>, Failure> {
+    let attest: AttestSettings = context.settings()?;
+    let host: DataSettings = context.settings()?;
+    let file = match (&attest.key_file, &host.database_url) {
         (Some(file), _) => KeyFile::given(file),
-        (None, None) if makes || config.data.join(ATTEST_FILE).exists() => {
-            Ok(KeyFile::own(&config.data, ATTEST_FILE))
+        (None, None) if makes || host.data.join(ATTEST_FILE).exists() => {
+            Ok(KeyFile::own(&host.data, ATTEST_FILE))
         }
         (None, _) => return Ok(None),
     };
@@ -71,7 +73,7 @@ impl Tape {
                 Recording::create(file).map_err(refused)?,
             ))),
             (None, Some(file)) => {
-                let own = attest_key(&context.config()?, false)?.map(|key| key.public());
+                let own = attest_key(context, false)?.map(|key| key.public());
                 let replay = Replay::open(file, own.as_ref()).map_err(refused)?;
                 if replay.masked() > 0 {
                     context.terminal().note(&format!(
@@ -89,10 +91,7 @@ impl Tape {
     pub fn finish(&self, context: &Context<'_>, cassette: &Cassette, exit: Exit) -> Exit {
         let say = |text: &str| context.terminal().note(text);
         if let Cassette::Recording(recording) = cassette {
-            let key = context
-                .config()
-                .and_then(|config| attest_key(&config, true));
-            match key {
+            match attest_key(context, true) {
                 Ok(key) => recording.finish(key.as_deref()),
                 Err(failure) => {
                     say(&format!(

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::context::{Context, Session};
 use crate::host::cli::client::Client;
+use crate::host::cli::context::{Context, Session};
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::terminal::Terminal;
 use crate::runs::cli::progress::Progress;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use rstest::rstest;
-use touchstone::config::{Config, Error};
+use touchstone::config::Config;
+use touchstone::host::config::Error;
 
 fn load(text: &str) -> Result<Config, Error> {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! `touchstone deploy approve`: answer the approval that a promotion waits for.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -8,10 +9,11 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::context::{Context, Endpoints};
 use crate::host::cli::client::{Client, is_terminal};
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::runs::cli::run::run_id;
+use crate::runs::service::command::Command;
 use crate::runs::service::runs::interrupts::GATE_NODE;
 use touchstone_runs::rules::run::fold::RunStatus;
 
@@ -35,8 +37,10 @@ struct Answered {
 
 pub async fn run(context: &Context<'_>, approve: &Approve) -> Result<Exit, Failure> {
     // The embedded host is this process: it both sends and processes the answer.
-    let session = context.work(Endpoints::default()).await?;
-    session.take_on(&approve.gate);
+    let session = context.work().await?;
+    if let Some(command) = session.service::<Arc<Command>>() {
+        command.take_on(approve.gate.as_str().into());
+    }
     let outcome = answer(context, session.client(), approve).await;
     session.close().await;
     outcome

@@ -7,9 +7,9 @@ use clap::{Args, Subcommand};
 use semver::Version;
 use serde_json::{Map, Value, json};
 
-use crate::cli::context::Context;
 use crate::deployments::promotion::Consent;
 use crate::host::cli::client::transport::Call;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use touchstone_kit::error::ErrorCode;
 use touchstone_openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};

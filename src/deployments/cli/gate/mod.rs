@@ -11,12 +11,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::agent_cards::gate::CardPolicy;
-use crate::cli::context::Context;
 use crate::deployments::cli::deploy::{Subject, agent_id, subject};
 pub use crate::deployments::cli::gate::policy::Policy;
 use crate::deployments::cli::gate::policy::Scoped;
 use crate::deployments::promotion::Requirement;
 use crate::host::cli::client::transport::Call;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::render::words::plain;
 use crate::ratings::gate::RatingPolicy;

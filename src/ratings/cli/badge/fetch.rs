@@ -6,9 +6,9 @@ use axum::http::Method;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use crate::cli::context::Context;
 use crate::host::cli::client::Client;
 use crate::host::cli::client::transport::Call;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::patience::persistently;
 use crate::host::render::words::plain;

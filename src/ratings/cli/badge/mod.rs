@@ -5,7 +5,7 @@ pub mod verify;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::context::Context;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::reach::Reach;
 

@@ -17,9 +17,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::cli::context::Context;
 use crate::host::cli::client::Client;
 use crate::host::cli::client::transport::Call;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::patience::persistently;
 use crate::host::cli::terminal::Terminal;

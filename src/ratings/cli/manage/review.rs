@@ -5,8 +5,8 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::cli::context::Context;
 use crate::host::cli::client::Client;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::Failure;
 use crate::host::service::keys::LOCAL;
 use crate::host::service::keys::LOCAL_TENANT;

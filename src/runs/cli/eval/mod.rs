@@ -5,8 +5,9 @@ pub mod trials;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use crate::agents::cli::{ModelEndpoint, work_with};
 use crate::agents::model::OwnModels;
-use crate::cli::context::{Context, ModelEndpoint};
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::runs::cli::tape::Tape;
 use crate::runs::cli::watch::{Outputs, Started, watch};
@@ -132,7 +133,7 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
         cassette: cassette.clone(),
         agent_command: arguments.agent_command.clone(),
     };
-    let session = context.work_with(arguments.model.config(), own).await?;
+    let session = work_with(context, arguments.model.config(), own).await?;
     let body = request(&arguments);
     let outcome = async {
         if let Some(trials) = arguments.trials {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::context::{Context, Session};
+use crate::host::cli::context::{Context, Session};
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::ports::ids::Ids as _;
 use crate::host::system::SystemIds;

@@ -4,9 +4,9 @@ use axum::http::Method;
 use clap::{ArgGroup, Args};
 use serde_json::{Map, Value, json};
 
-use crate::cli::context::Context;
 use crate::host::cli::client::transport::Call;
 use crate::host::cli::client::{Client, EventPage};
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::render::words::said;
 use crate::runs::cli::run::run_id;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::cli::context::Context;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::runs::cli::run::run_id;
 use crate::runs::render::diff::diff;

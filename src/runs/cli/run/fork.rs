@@ -6,8 +6,10 @@ use clap::{Args, ValueEnum};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
-use crate::cli::context::{Context, ModelEndpoint};
+use crate::agents::cli::{ModelEndpoint, work_with};
+use crate::agents::model::OwnModels;
 use crate::host::cli::client::Client;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::runs::cli::run::run_id;
 use crate::runs::cli::watch::{Outputs, Started, watch};
@@ -43,7 +45,7 @@ pub async fn run(context: &Context<'_>, arguments: &Fork) -> Result<Exit, Failur
         Mode::Replay => "replay",
         Mode::Branch => "branch",
     };
-    let session = context.work(arguments.model.config()).await?;
+    let session = work_with(context, arguments.model.config(), OwnModels::default()).await?;
     let outcome = async {
         let path = format!("/v1/runs/{}:fork", arguments.run);
         let body = json!({"mode": mode, "fromSeq": arguments.from_seq.unwrap_or(0)});

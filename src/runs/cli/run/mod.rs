@@ -18,8 +18,10 @@ use clap::{Args, Subcommand};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use crate::cli::context::{Context, Endpoints, ModelEndpoint, Session};
+use crate::agents::cli::{ModelEndpoint, work_with};
+use crate::agents::model::OwnModels;
 use crate::host::cli::client::{Client, EventPage};
+use crate::host::cli::context::{Context, Session};
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::terminal::Terminal;
 use crate::host::ports::clock::Clock as _;
@@ -216,7 +218,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
 
 async fn retry(context: &Context<'_>, arguments: &Retry) -> Result<Exit, Failure> {
     arguments.outputs.check()?;
-    let session = context.work(arguments.model.config()).await?;
+    let session = work_with(context, arguments.model.config(), OwnModels::default()).await?;
     let outcome = async {
         let started = start_retry(context, session.client(), &arguments.run).await?;
         watch(context, &session, &started.run_id, &arguments.outputs).await
@@ -290,7 +292,7 @@ fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
 
 async fn cancel(context: &Context<'_>, arguments: &Cancel) -> Result<Exit, Failure> {
     // With the embedded host, this process ends the run if the command that executed it is gone.
-    let session = context.work(Endpoints::default()).await?;
+    let session = context.work().await?;
     let outcome = request_cancel(context, &session, arguments).await;
     session.close().await;
     outcome

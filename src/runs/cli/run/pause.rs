@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::cli::context::Context;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::runs::cli::run::run_id;
 use touchstone_runs::events::DrainPolicy;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use crate::cli::context::Context;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use touchstone_runs::rules::eval::suite_rules::SuiteRef;
 

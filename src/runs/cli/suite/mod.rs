@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::cli::context::Context;
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::reach::Reach;
 use touchstone_openwop::suite::{SuiteDocument, SuiteFault};

@@ -14,10 +14,9 @@ mod world;
 use std::sync::Arc;
 
 use serde_json::Value;
+use touchstone::agent_cards::config::AgentCardSettings;
 use touchstone::agent_cards::service::fetch::Fetched;
 use touchstone::agent_cards::service::{Asking, Cards};
-use touchstone::app;
-use touchstone::config::agent_cards::AgentCardSettings;
 use touchstone_agent_cards::rules::Scorecard;
 
 use agent::Agent;
@@ -28,7 +27,7 @@ fn cards(allowed: &[String]) -> Arc<Cards> {
         private_targets: allowed.to_vec(),
         ..AgentCardSettings::default()
     };
-    Arc::new(app::cards(&settings).unwrap())
+    Arc::new(settings.cards().unwrap())
 }
 
 /// Scores a card with requests to the agent.

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use url::{Origin, Url};
 
-use crate::config::Error;
+use crate::host::config::Error;
 use crate::oasis::net::ProviderAccess;
 
 /// Maximum characters of a provider's name.

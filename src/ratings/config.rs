@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 
 use crate::agents::model::reached::{Credential, NamedCommand, ReachSettings};
-use crate::config::Error;
+use crate::host::config::Error;
 use crate::ratings::http::rates::AaafRates;
 use touchstone_agent_cards::rules::signature::{Allowed, Endpoint};
 use touchstone_kit::ids::TenantId;

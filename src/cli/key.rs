@@ -6,9 +6,11 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use crate::app;
-use crate::cli::context::{Context, Endpoints, started};
+use crate::cli::embedded;
+use crate::cli::embedded::started;
 use crate::host::access::Scope;
 use crate::host::access::{Roles, is_role_name};
+use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure, with_causes};
 use crate::host::ports::clock::Clock as _;
 use crate::host::ports::keys::KeyRecord;
@@ -216,7 +218,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
 }
 
 async fn create(context: &Context<'_>, arguments: Create) -> Result<Exit, Failure> {
-    let app = context.app(Endpoints::default()).await?;
+    let app = embedded::app(context.global()).await?;
     let mut scopes: Vec<Scope> = arguments.scopes.concat();
     if scopes.is_empty() && arguments.roles.is_empty() {
         scopes = USUAL_SCOPES.to_vec();
@@ -279,7 +281,7 @@ fn refuse_unknown(known: &Roles, roles: &[String]) -> Result<(), Failure> {
 }
 
 async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failure> {
-    let app = context.app(Endpoints::default()).await?;
+    let app = embedded::app(context.global()).await?;
     let id = KeyId::from(arguments.id.as_str());
     let previous_until = from_now(arguments.overlap)?;
     let expires_at = arguments.expires_in.map(from_now).transpose()?;
@@ -309,7 +311,7 @@ async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failur
 }
 
 async fn rotate_host(context: &Context<'_>) -> Result<Exit, Failure> {
-    let rotated = started(app::rotate_host_key(&context.config()?).await)?;
+    let rotated = started(app::rotate_host_key(&embedded::config(context.global())?).await)?;
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&json!({
@@ -329,7 +331,7 @@ async fn rotate_host(context: &Context<'_>) -> Result<Exit, Failure> {
 }
 
 async fn list(context: &Context<'_>, arguments: List) -> Result<Exit, Failure> {
-    let app = context.app(Endpoints::default()).await?;
+    let app = embedded::app(context.global()).await?;
     let tenant = arguments.tenant.as_deref().map(TenantId::from);
     let keys = app.keys().list(tenant.as_ref()).await.map_err(failed)?;
     let terminal = context.terminal();
@@ -356,7 +358,7 @@ async fn list(context: &Context<'_>, arguments: List) -> Result<Exit, Failure> {
 }
 
 async fn revoke(context: &Context<'_>, arguments: Revoke) -> Result<Exit, Failure> {
-    let app = context.app(Endpoints::default()).await?;
+    let app = embedded::app(context.global()).await?;
     let id = KeyId::from(arguments.id.as_str());
     if !app.keys().revoke(&id).await.map_err(failed)? {
         return Err(

@@ -4,44 +4,27 @@
 //! It never contains secrets: `api_key_env` *names* a model's key, and the store holds API keys as
 //! hashes.
 
-pub mod aaaf;
-pub mod agent_cards;
-pub mod oasis;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::agent_cards::config::AgentCardSettings;
 use crate::agents::model;
 use crate::agents::model::config::ModelConfig;
 use crate::agents::tools::config::ToolSettings;
-pub use crate::config::aaaf::{AaafSettings, CommandConfig, CredentialConfig, ReachConfig};
-pub use crate::config::agent_cards::AgentCardSettings;
-pub use crate::config::oasis::{OasisProviderConfig, OasisSettings};
 use crate::host::access::Roles;
-use crate::host::net::target::PrivateTarget;
+use crate::host::config::{AttestSettings, Error, SecretSettings};
+use crate::oasis::config::OasisSettings;
+use crate::packs::config::PackSettings;
+use crate::ratings::config::AaafSettings;
+use crate::runs::config::WebhookSettings;
 use crate::runs::storage::{Quotas, Retention};
 use touchstone_deployments::rules::{Channel, ChannelFault};
-use touchstone_kit::ids::TenantId;
 use touchstone_kit::keys::PublicKey;
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::pack::Lockfile;
-use touchstone_packs::rules::capabilities::PeerPolicy;
 use touchstone_packs::rules::key_ring::KeyRing;
-use touchstone_packs::rules::lockfile;
-use touchstone_packs::rules::manifest::Host;
-use touchstone_packs::rules::name::{Namespaces, is_pack_name};
-use touchstone_packs::rules::publication::Publication;
-use touchstone_packs::rules::verify::{Policy, Trust, TrustMode};
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
-
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The file, the environment or a value is invalid; the text names the source and the field.
-    #[error("the configuration is not usable: {0}")]
-    Unusable(String),
-}
 
 /// All settings of an operator.
 #[derive(Clone, Debug, Deserialize)]
@@ -86,24 +69,6 @@ pub struct MetricSettings {
     /// Serves `/metrics` without a key to connections from loopback addresses. Behind a reverse
     /// proxy on the same machine, every request comes from a loopback address.
     pub allow_loopback: bool,
-}
-
-/// Encryption of secrets at rest.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SecretSettings {
-    /// A private key, PEM (PKCS #8). If unset, the host keeps one in its data folder.
-    pub key_file: Option<PathBuf>,
-}
-
-/// Signing of verdicts.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AttestSettings {
-    /// The private key, PEM (PKCS #8). If unset, a host with a data folder keeps one there.
-    pub key_file: Option<PathBuf>,
-    /// The host's name in signed documents. Default: the fingerprint of its key.
-    pub host_id: Option<String>,
 }
 
 /// Additional features for a host under a conformance suite. Not for production.
@@ -200,146 +165,6 @@ impl Default for Limits {
     }
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PackSettings {
-    /// `verified` (default), `allowlist`, `pinned` or `open` (development only).
-    pub trust: TrustMode,
-    /// How required peer capabilities that this host lacks are treated: `degrade` (default) or
-    /// `strict`.
-    pub peers: PeerPolicy,
-    /// Whether signatures must cover the whole archive.
-    pub require_full_coverage: bool,
-    /// Keys that are trusted whatever a registry lists.
-    pub keys: Vec<TrustedKey>,
-    /// Packs that may be installed under `allowlist`: `name` or `name@version`.
-    pub allow: Vec<String>,
-    /// A lockfile that applies to every install; required under `pinned`.
-    pub lockfile: Option<PathBuf>,
-    /// What this host publishes as a registry; nothing if unset.
-    pub registry: Option<RegistrySettings>,
-}
-
-/// What this host publishes as a registry, publicly and without a key.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RegistrySettings {
-    /// Tenant whose installed packs are published.
-    pub tenant: String,
-    /// Names of packs to publish: `a.b.*` or exact names.
-    pub namespaces: Vec<String>,
-}
-
-impl PackSettings {
-    /// The publication settings, if set.
-    ///
-    /// # Errors
-    /// [`Error`] if the settings name no tenant or no pack, or contain an invalid pack name;
-    /// otherwise as [`PackSettings::trust`].
-    pub fn publication(&self) -> Result<Option<Publication>, Error> {
-        let Some(registry) = &self.registry else {
-            return Ok(None);
-        };
-        let unusable = |cause: String| Error::Unusable(format!("`packs.registry`: {cause}"));
-        if registry.tenant.is_empty() {
-            return Err(unusable(
-                "`tenant` must name the tenant whose packs are published".to_owned(),
-            ));
-        }
-        if registry.namespaces.is_empty() {
-            return Err(unusable(
-                "`namespaces` must name the packs to publish, for example `vendor.acme.*`; leave \
-                the table out to publish nothing"
-                    .to_owned(),
-            ));
-        }
-        let sound = |grant: &&String| {
-            is_pack_name(grant)
-                || grant.strip_suffix(".*").is_some_and(|space| {
-                    is_pack_name(&format!("{space}.x.x")) && space.contains('.')
-                })
-        };
-        match registry.namespaces.iter().find(|grant| !sound(grant)) {
-            Some(unsound) => Err(unusable(format!(
-                "`namespaces` has `{unsound}`, which must be a pack name or look like `vendor.acme.*`"
-            ))),
-            None => Ok(Some(Publication {
-                tenant: TenantId::from(registry.tenant.as_str()),
-                namespaces: Namespaces::These(registry.namespaces.clone()),
-                trust: self.trust()?,
-            })),
-        }
-    }
-
-    /// The trust settings. Keys that a registry lists count only if that registry was named
-    /// explicitly.
-    ///
-    /// # Errors
-    /// [`Error`] naming the key that cannot be parsed.
-    pub fn trust(&self) -> Result<Trust, Error> {
-        let mut keys = KeyRing::default();
-        for key in &self.keys {
-            let public = PublicKey::from_text(&key.public_key).map_err(|fault| {
-                Error::Unusable(format!("`packs.keys`, key `{}`: {fault}", key.key_id))
-            })?;
-            keys.pin(
-                key.key_id.clone(),
-                public,
-                Namespaces::These(key.namespaces.clone()),
-            );
-        }
-        Ok(Trust {
-            mode: self.trust,
-            keys,
-            registry_keys: false,
-            approved: self.allow.clone(),
-        })
-    }
-
-    /// The lockfile, if one is set.
-    ///
-    /// # Errors
-    /// [`Error`] if the file cannot be read, is not a lockfile, or is missing under `pinned`.
-    pub fn read_lockfile(&self) -> Result<Option<Lockfile>, Error> {
-        let unusable = |cause: String| Error::Unusable(format!("`packs.lockfile`: {cause}"));
-        match &self.lockfile {
-            None if self.trust == TrustMode::Pinned => Err(unusable(
-                "is required under `trust = \"pinned\"`".to_owned(),
-            )),
-            None => Ok(None),
-            Some(path) => {
-                let octets = std::fs::read(path).map_err(|cause| unusable(cause.to_string()))?;
-                lockfile::parse(&octets)
-                    .map(Some)
-                    .map_err(|refusal| unusable(refusal.reason))
-            }
-        }
-    }
-
-    /// Requirements for packs besides a signature.
-    pub fn policy(&self) -> Policy {
-        Policy {
-            host: Host {
-                peers: self.peers,
-                ..Host::default()
-            },
-            require_full_coverage: self.require_full_coverage,
-            ..Policy::default()
-        }
-    }
-}
-
-/// A key trusted by configuration.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TrustedKey {
-    pub key_id: String,
-    /// PEM text, or base64 of the raw 32 bytes.
-    pub public_key: String,
-    /// `a.b.*` or exact names.
-    pub namespaces: Vec<String>,
-}
-
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorkerConfig {
@@ -358,29 +183,6 @@ impl Default for WorkerConfig {
             max_runs: 64,
             drain_s: 10,
         }
-    }
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct WebhookSettings {
-    /// Addresses in private networks that subscriptions may name, also over plain http:
-    /// `10.1.0.0/16`, `127.0.0.1:1024-65535`, `hooks.internal:8080`.
-    pub private_targets: Vec<String>,
-}
-
-impl WebhookSettings {
-    /// The parsed `private_targets`.
-    ///
-    /// # Errors
-    /// [`Error`] naming the entry that cannot be parsed.
-    pub fn targets(&self) -> Result<Vec<PrivateTarget>, Error> {
-        let read = |text: &String| {
-            text.parse().map_err(|fault| {
-                Error::Unusable(format!("`webhooks.private_targets`, `{text}`: {fault}"))
-            })
-        };
-        self.private_targets.iter().map(read).collect()
     }
 }
 

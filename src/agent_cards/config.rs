@@ -3,11 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use url::Host;
 
-use crate::config::Error;
+use crate::agent_cards::prober::CardProber;
+use crate::agent_cards::service::Cards;
+use crate::host::config::Error;
+use crate::host::system::{SystemClock, SystemIds};
 use touchstone_agent_cards::rules::signature::{
     Allowed, Endpoint, Jwk, KeySet, Keys, MAX_KEY_SET_OCTETS, MAX_KEYS,
 };
@@ -26,6 +30,19 @@ pub struct AgentCardSettings {
 }
 
 impl AgentCardSettings {
+    /// The card scorer with these settings.
+    ///
+    /// # Errors
+    /// A setting is not usable.
+    pub fn cards(&self) -> Result<Cards, Error> {
+        Ok(Cards::new(
+            Arc::new(CardProber::new(self.allowed()?)),
+            Arc::new(SystemClock),
+            Arc::new(SystemIds),
+            self.keys()?,
+        ))
+    }
+
     /// The keys and rules for verifying signatures, before any key set is fetched.
     ///
     /// # Errors

@@ -1,0 +1,175 @@
+//! The host that commands have in their own process.
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use axum::http::Extensions;
+use secrecy::ExposeSecret;
+
+use crate::agents::cli::Endpoints;
+use crate::agents::model::OwnModels;
+use crate::app;
+use crate::app::App;
+use crate::config::Config;
+use crate::host::cli::client::Client;
+use crate::host::cli::client::embedded::Embedded;
+use crate::host::cli::context::{EmbeddedHost, Purpose, Session, Start};
+use crate::host::cli::exit::{Failure, with_causes};
+use crate::host::cli::options::Global;
+use crate::host::config::{DataSettings, Error};
+use crate::packs::config::PackSettings;
+use crate::ratings::config::AaafSettings;
+
+/// The configuration file that is read by default.
+const USUAL_FILE: &str = "touchstone.toml";
+/// The user of a data folder owns the machine, so the suite size is theirs to choose.
+const EMBEDDED_MAX_TASKS: u64 = 100_000;
+/// How long running tasks may continue after the command is done, in seconds.
+const EMBEDDED_DRAIN_S: u64 = 1;
+
+/// An [`App`] in this process.
+pub struct AppHost;
+
+#[async_trait]
+impl EmbeddedHost for AppHost {
+    fn settings(&self, global: &Global) -> Result<Extensions, Failure> {
+        let config = config(global)?;
+        let mut settings = Extensions::new();
+        settings.insert(DataSettings {
+            data: config.data,
+            database_url: config.database_url,
+        });
+        settings.insert(config.attest);
+        settings.insert(config.packs);
+        settings.insert(config.agent_cards);
+        Ok(settings)
+    }
+
+    async fn open(&self, global: &Global, start: Start) -> Result<Session, Failure> {
+        let Start {
+            purpose,
+            mut overrides,
+        } = start;
+        let own: OwnModels = overrides.remove().unwrap_or_default();
+        let config = working_config(global, overrides)?;
+        let app = match purpose {
+            Purpose::Look => App::start(config).await,
+            Purpose::Work => App::start_command(config, own).await,
+            Purpose::Assess => App::start_command(config, own).await.map(App::assessing),
+        };
+        let app = started(app)?;
+        let client = Client::new(Embedded::new(app.router(), &app.local_caller_key())?);
+        let mut session = Session::new(client).with_service(app.packs().clone());
+        if let Some(command) = app.command() {
+            session = session.with_service(command.clone());
+        }
+        Ok(match purpose {
+            Purpose::Look => session,
+            Purpose::Work | Purpose::Assess => {
+                session.working(|shutdown| async move { app.run_until(shutdown).await })
+            }
+        })
+    }
+}
+
+/// The configuration of a host, from file, environment and flags.
+///
+/// # Errors
+/// The configuration cannot be read or is invalid.
+pub fn config(global: &Global) -> Result<Config, Failure> {
+    config_over(global, &[])
+}
+
+/// The application over the data folder.
+///
+/// # Errors
+/// The configuration, the store or a model cannot be used.
+pub async fn app(global: &Global) -> Result<App, Failure> {
+    start(working_config(global, Extensions::new())?).await
+}
+
+fn working_config(global: &Global, mut overrides: Extensions) -> Result<Config, Failure> {
+    let mut config = config_over(
+        global,
+        &[("limits.max_tasks_per_suite", EMBEDDED_MAX_TASKS)],
+    )?;
+    let endpoints: Endpoints = overrides.remove().unwrap_or_default();
+    if let Some(model) = endpoints.model {
+        config.models = vec![model];
+    }
+    if let Some(judge) = endpoints.judge {
+        config.judge = Some(judge);
+    }
+    if let Some(packs) = overrides.remove::<PackSettings>() {
+        config.packs = packs;
+    }
+    // Rate limits protect other tenants; the embedded host has none.
+    config.aaaf = AaafSettings {
+        requests_per_minute_per_key: 0,
+        events_per_minute_per_key: 0,
+        assessments_per_hour_per_key: 0,
+        ..config.aaaf
+    };
+    // The command does not wait for other runs that were resumed meanwhile.
+    config.worker.drain_s = config.worker.drain_s.min(EMBEDDED_DRAIN_S);
+    Ok(config)
+}
+
+fn config_over(global: &Global, defaults: &[(&str, u64)]) -> Result<Config, Failure> {
+    let usual = || Some(PathBuf::from(USUAL_FILE)).filter(|file| file.is_file());
+    let file = global.config.clone().or_else(usual);
+    let unusable = |cause: Error| {
+        Failure::bad_input("configuration", cause.to_string())
+            .or_try("correct the setting; docs/configuration.md lists them all")
+    };
+    let mut config = Config::load_over(file.as_deref(), defaults).map_err(unusable)?;
+    if let Some(data) = &global.data {
+        config.data.clone_from(data);
+        config.database_url = None;
+    }
+    if let Some(url) = &global.database_url {
+        config.database_url = Some(url.expose_secret().to_owned());
+    }
+    config.check().map_err(unusable)?;
+    Ok(config)
+}
+
+/// Starts the application.
+///
+/// # Errors
+/// The store or a model cannot be used.
+pub async fn start(config: Config) -> Result<App, Failure> {
+    started(App::start(config).await)
+}
+
+pub fn started<T>(started: Result<T, app::Error>) -> Result<T, Failure> {
+    started.map_err(|cause| {
+        let text = with_causes(&cause);
+        match cause {
+            app::Error::DataFolder { .. } => {
+                Failure::not_done("start_failed", text).or_try("choose another folder with --data")
+            }
+            app::Error::Store(_) => Failure::not_done("start_failed", text)
+                .or_try("check --data or --database-url, and that the database can be reached"),
+            app::Error::Models(_)
+            | app::Error::OasisProvider(_)
+            | app::Error::Tools(_)
+            | app::Error::Config(_)
+            | app::Error::SigningKey(_) => Failure::bad_input("configuration", text).or_try(
+                "correct --model-url, or the setting; docs/configuration.md lists them all",
+            ),
+            app::Error::HostKey(_) => Failure::bad_input("configuration", text).or_try(
+                "set secrets.key_file to a PEM private key that this user can read; if another process is rotating it, try again later",
+            ),
+            app::Error::SharedKeyFile => Failure::bad_input("configuration", text).or_try(
+                "copy the file, set attest.key_file to the copy, then run the command again",
+            ),
+            app::Error::OtherHostKey { .. } => Failure::bad_input("host_key", text).or_try(
+                "set secrets.key_file to the key file that encrypted this database; all replicas use the same key file",
+            ),
+            app::Error::OldKeyInUse => Failure::not_done("old_key_in_use", text)
+                .or_try("stop the hosts that use other copies of the key file, then run the command again"),
+            app::Error::Net(_) | app::Error::Contract(_) => Failure::not_done("start_failed", text),
+        }
+    })
+}
