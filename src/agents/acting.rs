@@ -14,7 +14,7 @@ use crate::agents::ports::agent::{EventSink, Invocation, Unrecorded};
 use crate::agents::ports::live_tools::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
 use touchstone_agents::rules::{Effects, ToolCall, ToolDefinition, ToolOutcome};
 use touchstone_kit::ids::EventId;
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     AgentToolCalled, AgentToolReturned, EffectIntended, Event, FixtureMissing, RunError,
     ToolStatus, ToolTransport,
 };

@@ -35,7 +35,7 @@ use touchstone_agents::rules::{
     Next, Step, ToolCall, ToolOutcome, ToolSource,
 };
 use touchstone_kit::ids::{AgentId, EventId};
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     AgentDecided, AgentHandoff, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned,
     Event, InvocationOutcome, OrchestratorDecision, RunOrchestratorDecided,
 };

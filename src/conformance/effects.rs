@@ -21,7 +21,7 @@ use crate::runs::service::projections::catch_up;
 use crate::runs::service::run_writer::RunWriter;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
-use touchstone_runs::events::{EffectIntended, Event, NewEvent, RunCompleted, RunOutputs};
+use touchstone_openwop::events::{EffectIntended, Event, NewEvent, RunCompleted, RunOutputs};
 use touchstone_runs::rules::run::activity::Activity;
 use touchstone_runs::rules::run::fold::RunState;
 

@@ -21,8 +21,8 @@ use touchstone_oasis::rules::verdict;
 use touchstone_oasis::rules::verdict::document::Document;
 use touchstone_oasis::rules::verdict::{Computed, Demands, Facts, eval_summary, rules};
 use touchstone_oasis::wire::events::{OasisEvent, OasisVerdict};
+use touchstone_openwop::events::{Event, NewEvent, RunCompleted, RunError, RunFailed, RunOutputs};
 use touchstone_packs::rules::integrity;
-use touchstone_runs::events::{Event, NewEvent, RunCompleted, RunError, RunFailed, RunOutputs};
 use touchstone_runs::rules::eval::scoring::summary;
 use touchstone_runs::rules::run::fold::RunState;
 

@@ -36,7 +36,7 @@ use touchstone_oasis::rules::request::OasisSpec;
 use touchstone_oasis::rules::run::facts::OasisFacts;
 use touchstone_oasis::rules::run::kind::NAME;
 use touchstone_oasis::rules::verdict::{Plan, ready};
-use touchstone_runs::events::{Event, NewEvent, RunError, RunFailed};
+use touchstone_openwop::events::{Event, NewEvent, RunError, RunFailed};
 use touchstone_runs::rules::run::record::RunRecord;
 
 /// The error code of a run that a runtime provider fault ended.

@@ -24,8 +24,8 @@ use touchstone_oasis::rules::outcome::Outcome;
 use touchstone_oasis::rules::report::facts as shown;
 use touchstone_oasis::rules::scrub::Scrub;
 use touchstone_oasis::wire::events::{OasisEvent, OasisObserved};
+use touchstone_openwop::events::NewEvent;
 use touchstone_packs::rules::integrity;
-use touchstone_runs::events::NewEvent;
 
 /// The label of a scenario in which the agent finished without an answer.
 const EMPTY_ANSWER: &str = "empty_answer";

@@ -17,8 +17,8 @@ use crate::runs::service::runs::Runs;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{EventId, RunId, TaskId, TenantId};
 use touchstone_openwop::annotation::{Actor, Annotation, AnnotationTarget};
+use touchstone_openwop::events::EventDocument;
 use touchstone_openwop::workflow::WorkflowNode;
-use touchstone_runs::events::EventDocument;
 use touchstone_runs::rules::run::annotation::{
     MAX_ANNOTATION_OCTETS, MAX_ANNOTATIONS, NewAnnotation,
 };

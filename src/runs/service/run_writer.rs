@@ -24,7 +24,7 @@ use crate::host::service::lease::Lease;
 use crate::host::store::database::Database;
 use crate::runs::ports::queue::Claim;
 use touchstone_kit::ids::EventId;
-use touchstone_runs::events::{Event, Inherited, NewEvent, write_document, write_inherited};
+use touchstone_openwop::events::{Event, Inherited, NewEvent, write_document, write_inherited};
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::record::RunRecord;
 

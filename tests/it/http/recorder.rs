@@ -11,7 +11,7 @@ use touchstone::host::store::database::Database;
 use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::runs::ports::queue::Claimable;
 use touchstone_kit::ids::{EventId, RunId};
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     AgentReasoned, EvalScored, Event, ModelRetried, NewEvent, Owner, RunCancelled, RunStarted,
     write_document,
 };

@@ -225,7 +225,7 @@ fn copied(fork: &RunRecord, events: &[StoredEvent]) -> Vec<StoredEvent> {
         .map(|event| {
             let inherited = inherit(&fork.run_id, &event.body).unwrap();
             let at = SystemClock.now();
-            let body = touchstone_runs::events::write_inherited(
+            let body = touchstone_openwop::events::write_inherited(
                 &fork.run_id,
                 event.sequence,
                 at,

@@ -12,7 +12,7 @@ use touchstone::runs::ports::pauses::PauseRequest;
 use touchstone::runs::service::journal::{Journal, JournalError};
 use touchstone::runs::service::worker::{Worker, WorkerSettings};
 use touchstone_kit::ids::RunId;
-use touchstone_runs::events::{DrainPolicy, Event, NewEvent, RunResumed};
+use touchstone_openwop::events::{DrainPolicy, Event, NewEvent, RunResumed};
 use touchstone_runs::rules::run::fold::{RunState, RunStatus};
 
 use super::bench::{Bench, echo, outline};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use touchstone_runs::events::{Event, EventDocument};
+use touchstone_openwop::events::{Event, EventDocument};
 
 use super::bench::{Bench, echo, outline};
 

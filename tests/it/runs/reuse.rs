@@ -8,8 +8,8 @@ use touchstone::host::system::SystemIds;
 use touchstone::kinds::KINDS;
 use touchstone_agents::rules::ModelReply;
 use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::events::EventDocument;
 use touchstone_openwop::suite::Thresholds;
-use touchstone_runs::events::EventDocument;
 use touchstone_runs::rules::eval::report::{Verdict, report};
 use touchstone_runs::rules::run::record::RunRecord;
 

@@ -358,7 +358,7 @@ mod tests {
 
     use super::*;
     use touchstone_agents::rules::workers;
-    use touchstone_runs::events::InvocationOutcome;
+    use touchstone_openwop::events::InvocationOutcome;
     use touchstone_runs::rules::eval::suite_rules::check_suite;
     use touchstone_runs::rules::kind::Kinds;
 

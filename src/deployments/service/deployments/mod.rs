@@ -38,7 +38,7 @@ use touchstone_deployments::rules::{Channel, Lifecycle, Move, Refused, parse};
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
 use touchstone_openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
-use touchstone_runs::events::Event;
+use touchstone_openwop::events::Event;
 use touchstone_runs::rules::run::record::RunRecord;
 
 /// How often a transition is decided again because a concurrent change came first.

@@ -15,7 +15,7 @@ use crate::host::service::access;
 use crate::runs::service::executor::endings::started;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::{EventId, RunId};
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     AuthorizationDecided, Event, NewEvent, RunCompleted, RunError, RunFailed, RunOutputs,
     write_document,
 };

@@ -13,7 +13,7 @@ use crate::runs::http::RunsApi;
 use crate::runs::ports::annotations::AnnotationRecord;
 use crate::runs::service::log_reader::filter::Filter;
 use touchstone_kit::ids::RunId;
-use touchstone_runs::events::{ENGINE_VERSION, SCHEMA_VERSION};
+use touchstone_openwop::events::{ENGINE_VERSION, SCHEMA_VERSION};
 
 const KIND: &str = "run.annotated";
 

@@ -13,7 +13,7 @@ use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
 use crate::runs::http::stream::{Subscription, Waiting, Woken, may_stay};
 use touchstone_kit::error::Problem;
-use touchstone_runs::events::{ENGINE_VERSION, SCHEMA_VERSION};
+use touchstone_openwop::events::{ENGINE_VERSION, SCHEMA_VERSION};
 use touchstone_runs::rules::run::snapshot::snapshot;
 
 struct Taken {

@@ -19,7 +19,7 @@ use crate::host::render::table::Style;
 use crate::host::render::words::{Counts, cost_of, duration, plain, reason_of, sign, usd};
 use crate::runs::render::live::pace::Pace;
 use touchstone_kit::ids::TaskId;
-use touchstone_runs::events::AgentInvocationStarted;
+use touchstone_openwop::events::AgentInvocationStarted;
 use touchstone_runs::rules::eval::report::{TaskOutcome, outcome_of, task_report};
 use touchstone_runs::rules::eval::scoring::task_summary;
 use touchstone_runs::rules::run::fold::{RunState, TaskFacts};

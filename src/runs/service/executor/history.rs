@@ -10,7 +10,7 @@ use crate::host::store::database::Database;
 use crate::runs::service::executor::Reached;
 use crate::runs::service::executor::control::{RunControl, Stop};
 use crate::runs::service::run_writer::RunWriter;
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     DivergenceKind, EvalCompleted, Event, NewEvent, ReplayDiverged, RunError, RunFailed,
 };
 use touchstone_runs::rules::run::fork::{Fork, ForkMode, inherit};

@@ -26,7 +26,7 @@ pub use crate::runs::service::executor::eval::{EvalWork, INTERNAL_ERROR};
 use crate::runs::service::executor::workflow::WorkflowWork;
 use crate::runs::service::projections::{Projections, catch_up};
 use crate::runs::service::run_writer::RunWriter;
-use touchstone_runs::events::{DrainPolicy, Event, NewEvent};
+use touchstone_openwop::events::{DrainPolicy, Event, NewEvent};
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::record::{RunRecord, Work};
 

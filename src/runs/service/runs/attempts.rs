@@ -14,7 +14,7 @@ use crate::kinds::KINDS;
 use crate::runs::service::runs::Runs;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
-use touchstone_runs::events::EventDocument;
+use touchstone_openwop::events::EventDocument;
 use touchstone_runs::rules::eval::attempts::{Attempt, Voided, is_attempt};
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::record::{EvalSpec, RunRecord};

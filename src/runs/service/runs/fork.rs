@@ -19,7 +19,7 @@ use crate::runs::service::runs::plan::FoundBaseline;
 use crate::runs::service::runs::retry::older;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
-use touchstone_runs::events::{Event, EventDocument};
+use touchstone_openwop::events::{Event, EventDocument};
 use touchstone_runs::rules::kind::Action;
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::rules::run::fork::{

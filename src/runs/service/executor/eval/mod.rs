@@ -48,12 +48,12 @@ use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::budget::{Dimension, Limits};
 use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
 use touchstone_kit::ids::{EventId, NodeId, TaskId, TenantId};
-use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, Task, Thresholds};
-use touchstone_openwop::summary::EvalSummary;
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     BudgetExhausted, BudgetReserved, EffectiveBudget, EvalCompleted, EvalStarted, Event, NewEvent,
     RunCompleted, RunError, RunFailed, RunOutputs,
 };
+use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, Task, Thresholds};
+use touchstone_openwop::summary::EvalSummary;
 use touchstone_runs::rules::eval::scoring::summary;
 use touchstone_runs::rules::run::budget_extension;
 use touchstone_runs::rules::run::budget_extension::UsedUp;
