@@ -8,9 +8,8 @@ use serde::Deserialize;
 use url::Host;
 
 use crate::config::Error;
-use touchstone_agent_cards::rules::signature::{
-    Allowed, Endpoint, Jwk, KeySet, Keys, MAX_KEY_SET_OCTETS, MAX_KEYS,
-};
+use touchstone_agent_cards::rules::signature::{Jwk, KeySet, Keys, MAX_KEY_SET_OCTETS, MAX_KEYS};
+use touchstone_kit::network::{Allowed, Endpoint};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -19,10 +19,10 @@ use crate::runs::ports::queue::Wait;
 use crate::runs::service::journal::Journal;
 use crate::runs::service::projections::catch_up;
 use crate::runs::service::run_writer::RunWriter;
+use touchstone_agents::rules::activity::Activity;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::events::{EffectIntended, Event, NewEvent, RunCompleted, RunOutputs};
-use touchstone_runs::rules::run::activity::Activity;
 use touchstone_runs::rules::run::fold::RunState;
 
 /// Longer than any executor needs.

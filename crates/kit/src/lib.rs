@@ -8,6 +8,7 @@ pub mod ids;
 pub mod integrity;
 pub mod json;
 pub mod money;
+pub mod network;
 pub mod pack_name;
 pub mod redaction;
 pub mod retry_after;

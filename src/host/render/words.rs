@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use touchstone_agents::rules::judging::verdict::MALFORMED;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::annotation::{Annotation, SignalKind};
 use touchstone_openwop::summary::{Severity, TaskSummary};
 use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, TaskReport, Verdict};
-use touchstone_runs::rules::eval::rubric::verdict::MALFORMED;
 use touchstone_runs::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
 
 /// An amount in USD, with decimals by its size.

@@ -7,12 +7,12 @@ use crate::agents::ports::model::ModelBinding;
 use crate::host::service::fault::internal;
 use crate::runs::service::library::LoadedAgent;
 use crate::runs::service::runs::Runs;
+use touchstone_agents::rules::reached_by::{ReachedBy, is_remote_provider};
 use touchstone_deployments::rules::{Channel, Lifecycle, draw};
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, TenantId};
 use touchstone_openwop::workflow::WorkflowDefinition;
 use touchstone_ratings::rules::agent::OpenwopAgent;
-use touchstone_runs::rules::run::reached_by::{ReachedBy, is_remote_provider};
 use touchstone_runs::rules::run::record::{BoundAgent, ChannelPin};
 use touchstone_runs::rules::run::request::CreateRun;
 

@@ -322,7 +322,7 @@ impl Runs {
             .ok_or_else(|| lost("blob"))?;
         let baseline = self.baseline(tenant, &request).await?;
         let accepts = |input: &Value| agent.accepts(input);
-        let model = self.models.answering(tenant, eval);
+        let model = self.answering(tenant, eval);
         plan(
             request,
             &self.limits_for(model.as_ref()),

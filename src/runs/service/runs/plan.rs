@@ -9,11 +9,11 @@ use crate::host::service::fault::internal;
 use crate::kinds::KINDS;
 use crate::runs::ports::inventory::SuiteRecord;
 use crate::runs::service::runs::Runs;
+use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_packs::rules::integrity;
 use touchstone_runs::rules::eval::report::{Verdict, report};
-use touchstone_runs::rules::run::reached_by::ReachedBy;
 use touchstone_runs::rules::run::record::{EvalSpec, RunSpec};
 use touchstone_runs::rules::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, plan,
