@@ -20,8 +20,8 @@ use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::options::Global;
 use crate::host::cli::reach::Reach;
 use crate::host::cli::terminal::Terminal;
-
 use crate::host::telemetry::{LogFormat, init_logs};
+use crate::kinds::KINDS;
 
 const ABOUT: &str =
     "Is this agent good enough to deploy? Evaluates OpenWOP agent packs and hosts the runs.";
@@ -171,9 +171,9 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     let context = Context::new(cli.global, terminal);
     match cli.command {
         Command::Demo(arguments) => demo::run(&context, arguments).await,
-        Command::Eval(arguments) => crate::runs::cli::eval::run(&context, *arguments).await,
+        Command::Eval(arguments) => crate::runs::cli::eval::run(&context, KINDS, *arguments).await,
         Command::Compare(arguments) => crate::runs::cli::compare::run(&context, &arguments).await,
-        Command::Run(command) => crate::runs::cli::run::run(&context, command).await,
+        Command::Run(command) => crate::runs::cli::run::run(&context, KINDS, command).await,
         Command::Pack(command) => crate::packs::cli::run(&context, command).await,
         Command::Suite(command) => crate::packs::cli::suite::run(&context, command).await,
         Command::Judge(command) => crate::runs::cli::judge::run(&context, command).await,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::eval::report::EvalReport;
 use super::eval::scoring::Shortfall;
 use super::run::fold::EvalFacts;
 use super::run::record::EvalSpec;
@@ -103,6 +104,11 @@ impl Kinds {
     /// The kind of an eval run; `None` for a plain suite.
     pub fn of(self, spec: &EvalSpec) -> Option<&'static dyn EvalKind> {
         self.iter().find(|kind| spec.extensions.has(kind.name()))
+    }
+
+    /// Whether a report is about a run of one of these kinds.
+    pub fn are_in(self, report: &EvalReport) -> bool {
+        self.iter().any(|kind| report.extensions.has(kind.name()))
     }
 }
 

@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::deployments::promotion::Requirement;
+use crate::deployments::service::deployments::record::Grounds;
 use crate::deployments::service::gates::approvals::Approval;
 use crate::deployments::service::gates::{Gates, InForce, Question};
 use crate::host::access::{Demand, Scope};
-use crate::host::audit::Grounds;
 use crate::host::ports::clock::Clock;
 use crate::host::ports::idempotency::IdempotencyClaim;
 use crate::host::ports::ids::Ids;
@@ -174,7 +174,7 @@ impl Deployments {
                 )));
             }
             let (verdict, grounds) = self.judge(&request, &lifecycle, seen).await?;
-            match self.record(&request, &verdict, grounds).await {
+            match self.record(&request, &verdict, &grounds).await {
                 Ok(run_id) => {
                     match &verdict {
                         Verdict::Moved { after, .. } => {
