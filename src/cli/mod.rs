@@ -5,8 +5,10 @@
 //! over the data folder. Both use the same code path. [`crate::render`] renders the output;
 //! [`exit::Exit`] lists the exit codes.
 
+pub mod attest;
 pub mod context;
 pub mod demo;
+pub mod gate;
 pub mod serve;
 
 use std::ffi::OsString;
@@ -67,17 +69,17 @@ enum Command {
     #[command(subcommand)]
     Judge(crate::runs::cli::judge::Command),
     #[command(subcommand)]
-    Gate(crate::deployments::cli::gate::Command),
+    Gate(gate::Command),
     #[command(subcommand)]
     Deploy(crate::deployments::cli::deploy::Command),
     #[command(subcommand)]
     Rating(crate::ratings::cli::Command),
     #[command(flatten)]
     RatingAlias(crate::ratings::cli::Alias),
-    Attest(crate::deployments::cli::attest::Arguments),
+    Attest(attest::Arguments),
     // The earlier name of `attest verify`.
     #[command(hide = true)]
-    Verify(crate::deployments::cli::attest::verify::Arguments),
+    Verify(attest::verify::Arguments),
     #[command(subcommand)]
     Card(crate::agent_cards::cli::Command),
     #[command(subcommand)]
@@ -177,16 +179,12 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Command::Pack(command) => crate::packs::cli::run(&context, command).await,
         Command::Suite(command) => crate::packs::cli::suite::run(&context, command).await,
         Command::Judge(command) => crate::runs::cli::judge::run(&context, command).await,
-        Command::Gate(command) => crate::deployments::cli::gate::run(&context, command).await,
+        Command::Gate(command) => gate::run(&context, command).await,
         Command::Deploy(command) => crate::deployments::cli::deploy::run(&context, command).await,
         Command::Rating(command) => crate::ratings::cli::run(&context, command).await,
         Command::RatingAlias(alias) => crate::ratings::cli::run(&context, alias.into()).await,
-        Command::Attest(arguments) => {
-            crate::deployments::cli::attest::run(&context, arguments).await
-        }
-        Command::Verify(arguments) => {
-            crate::deployments::cli::attest::verify::run(&context, &arguments)
-        }
+        Command::Attest(arguments) => attest::run(&context, arguments).await,
+        Command::Verify(arguments) => attest::verify::run(&context, &arguments),
         Command::Card(command) => crate::agent_cards::cli::run(&context, command).await,
         Command::Oasis(command) => crate::oasis::cli::run(&context, command).await,
         Command::Audit(command) => crate::host::cli::audit::run(&context, command).await,

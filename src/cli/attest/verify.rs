@@ -7,9 +7,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
 use crate::cli::context::Context;
+use crate::cli::gate::policy::Policy;
 use crate::deployments::attestation::{EvalVerdict, Expected, Rejected, judge, read};
 use crate::deployments::cli::deploy::{Subject, subject};
-use crate::deployments::cli::gate::policy::Policy;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::files;
 use crate::host::cli::terminal::Terminal;
