@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use tracing::error;
 
-use crate::kinds::KINDS;
 use crate::oasis::executor::adversarial::probed;
 use crate::oasis::executor::{Evaluation, PROVIDER_FAILURE};
 use crate::runs::service::executor::endings::running_for;
@@ -58,7 +57,7 @@ pub(super) async fn conclude(
             let thresholds = context.thresholds();
             let outputs = writer.with_state(|state| {
                 summary(
-                    KINDS,
+                    evaluation.work.library.kinds,
                     &context.run.run_id,
                     &context.spec,
                     &thresholds,

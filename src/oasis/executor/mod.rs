@@ -55,16 +55,9 @@ struct Evaluation {
 }
 
 /// Executes OASIS evaluations.
-struct OasisExecutor {
-    providers: Arc<dyn Providers>,
-}
-
-impl EvalWork {
-    /// Adds OASIS evaluations in environments of these providers.
-    #[must_use]
-    pub fn provided_by(self, providers: Arc<dyn Providers>) -> Self {
-        self.executing(Arc::new(OasisExecutor { providers }))
-    }
+pub struct OasisExecutor {
+    /// Provides environments.
+    pub providers: Arc<dyn Providers>,
 }
 
 #[async_trait]

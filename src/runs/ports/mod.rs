@@ -1,5 +1,6 @@
 pub mod annotations;
 pub mod calibrations;
+pub mod channels;
 pub mod inventory;
 pub mod pauses;
 pub mod queue;

@@ -244,7 +244,7 @@ impl Bench {
             store.clone(),
             Arc::new(SystemClock),
             Arc::new(SystemIds),
-            Arc::new(Library::new(store.clone())),
+            Arc::new(Library::new(store.clone(), KINDS)),
             Arc::new(One(model.clone(), judge)),
             Arc::new(Runtime::default()),
             64,

@@ -57,7 +57,7 @@ impl AgentRuntime for Nobody {
 
 pub fn asking_nobody(bench: &mut Bench) {
     let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
-    let library = Arc::new(Library::new(bench.store.clone()));
+    let library = Arc::new(Library::new(bench.store.clone(), KINDS));
     let eval = EvalWork::new(
         bench.store.clone(),
         clock.clone(),

@@ -82,8 +82,10 @@ pub struct KindPlan {
 }
 
 /// Plans the kind of a requested run over a suite in these modes; `None` for a plain suite.
-pub type PlanKind<'a> =
-    dyn Fn(&CreateRun, &AgentEvalSuite, &[EvalMode]) -> Result<Option<KindPlan>, Problem> + 'a;
+pub type PlanKind<'a> = dyn Fn(&CreateRun, &AgentEvalSuite, &[EvalMode]) -> Result<Option<KindPlan>, Problem>
+    + Send
+    + Sync
+    + 'a;
 
 /// The kinds of a host.
 #[derive(Clone, Copy, Default)]

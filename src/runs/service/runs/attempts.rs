@@ -10,7 +10,6 @@ use crate::host::ports::idempotency::{IdempotencyClaim, IdempotencyCompletion};
 use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
-use crate::kinds::KINDS;
 use crate::runs::service::runs::Runs;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
@@ -47,7 +46,7 @@ impl Runs {
             let page = page.await.map_err(|cause| internal(&cause))?;
             for (number, record) in &page {
                 after = *number;
-                if !is_attempt(KINDS, named, record) {
+                if !is_attempt(self.library.kinds, named, record) {
                     continue;
                 }
                 if attempts.len() >= MOST_ATTEMPTS {
