@@ -18,6 +18,7 @@ use crate::conformance::http::ConformanceApi;
 use crate::conformance::{Seams, SeamsDeps};
 use crate::deployments::http::DeploymentsApi;
 use crate::deployments::service::attestations::{Attestations, Attester};
+use crate::deployments::service::channels::DeployedVersions;
 use crate::deployments::service::deployments::Deployments;
 use crate::deployments::service::gates::Gates;
 use crate::deployments::service::gates::condition::Condition;
@@ -31,9 +32,13 @@ use crate::host::store::database::Database;
 use crate::host::telemetry::Metrics;
 use crate::http::openapi::Unreadable;
 use crate::http::{self, Apis, DocumentsApi};
+use crate::kinds::KINDS;
 use crate::kinds::PACK_FORMAT;
+use crate::oasis::executor::OasisExecutor;
 use crate::oasis::http::OasisApi;
 use crate::oasis::ports::providers::Providers;
+use crate::oasis::service::evaluations::Evaluations;
+use crate::oasis::service::evaluations::plan::OasisPlanner;
 use crate::oasis::service::gate::OasisGate;
 use crate::oasis::service::library::Library as OasisLibrary;
 use crate::packs::http::{PackRules, PacksApi};
@@ -116,6 +121,7 @@ pub struct Services {
     pub aaaf: Arc<Aaaf>,
     pub deployments: Arc<Deployments>,
     pub gates: Arc<Gates>,
+    oasis: Arc<OasisLibrary>,
     bundles: Arc<Bundles>,
     projections: Arc<Projections>,
     parts: Shared,
@@ -132,18 +138,20 @@ struct Shared {
     channels: Arc<[Channel]>,
     pack_rules: PackRules,
     limits: HostLimits,
+    providers: Arc<dyn Providers>,
 }
 
 impl Services {
     pub fn new(parts: Parts) -> Self {
         let (store, clock, ids) = (&parts.store, &parts.clock, &parts.ids);
-        let library = Arc::new(Library::new(store.clone()));
+        let library = Arc::new(Library::new(store.clone(), KINDS));
         let oasis = Arc::new(OasisLibrary::new(store.clone()));
         let projections = Arc::new(Projections::new(store.clone()));
         let storage = Arc::new(Storage::new(
             store.clone(),
             clock.clone(),
             projections.clone(),
+            KINDS,
             parts.quotas,
             parts.retention,
         ));
@@ -158,7 +166,10 @@ impl Services {
         )
         .judging_with(Arc::new(RubricJudge))
         .acting_with(parts.tools)
-        .provided_by(parts.providers.clone(), oasis.clone());
+        .executing(Arc::new(OasisExecutor {
+            providers: parts.providers.clone(),
+            library: oasis.clone(),
+        }));
         let executor = Executor::new(
             store.clone(),
             clock.clone(),
@@ -176,7 +187,7 @@ impl Services {
             store.clone(),
             clock.clone(),
             ids.clone(),
-            library,
+            library.clone(),
             parts.models,
             projections.clone(),
             Offer {
@@ -186,9 +197,16 @@ impl Services {
                 limits: parts.limits,
                 webhooks: webhooks.clone(),
                 judge: Arc::new(RubricJudge),
-                providers: parts.providers,
-                oasis,
-                evaluator: parts.evaluator,
+                channels: Arc::new(DeployedVersions {
+                    store: store.clone(),
+                    fixtures: parts.fixtures,
+                }),
+                planners: vec![Arc::new(OasisPlanner {
+                    store: store.clone(),
+                    library: oasis.clone(),
+                    providers: parts.providers.clone(),
+                    evaluator: parts.evaluator,
+                })],
                 command: parts.command,
             },
         );
@@ -242,6 +260,7 @@ impl Services {
             clock.clone(),
         ));
         Self {
+            oasis,
             bundles,
             executor,
             runs,
@@ -264,6 +283,7 @@ impl Services {
                 channels: parts.channels,
                 pack_rules: parts.pack_rules,
                 limits: parts.limits,
+                providers: parts.providers,
             },
         }
     }
@@ -300,6 +320,11 @@ impl Services {
             oasis: OasisApi {
                 host: host.clone(),
                 runs: self.runs.clone(),
+                evaluations: Evaluations {
+                    library: self.oasis.clone(),
+                    runs: self.runs.clone(),
+                    providers: shared.providers.clone(),
+                },
             },
             cards: CardsApi {
                 host: host.clone(),
@@ -352,7 +377,7 @@ impl Services {
             projections: self.projections.clone(),
             storage: self.storage.clone(),
             webhooks: self.webhooks.clone(),
-            aaaf: self.aaaf.clone(),
+            reviews: self.aaaf.clone(),
         }
     }
 

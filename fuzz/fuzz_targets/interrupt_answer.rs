@@ -10,7 +10,7 @@ use serde_json::{Map, json};
 use touchstone_fuzz::now;
 use touchstone_kit::ids::{NodeId, RunId};
 use touchstone_kit::json;
-use touchstone_runs::events::NewEvent;
+use touchstone_openwop::events::NewEvent;
 use touchstone_runs::rules::workflow::facts::{FlowFacts, NodeStatus};
 use touchstone_runs::rules::workflow::gate::{GatePolicy, Responder};
 use touchstone_runs::rules::workflow::graph::Graph;

@@ -12,9 +12,8 @@ use crate::agent_cards::prober::CardProber;
 use crate::agent_cards::service::Cards;
 use crate::host::config::Error;
 use crate::host::system::{SystemClock, SystemIds};
-use touchstone_agent_cards::rules::signature::{
-    Allowed, Endpoint, Jwk, KeySet, Keys, MAX_KEY_SET_OCTETS, MAX_KEYS,
-};
+use touchstone_agent_cards::rules::signature::{Jwk, KeySet, Keys, MAX_KEY_SET_OCTETS, MAX_KEYS};
+use touchstone_kit::network::{Allowed, Endpoint};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -23,7 +23,7 @@ use crate::host::net::policy::Policy;
 use crate::host::net::policy::Wire;
 use crate::host::net::{Client, error};
 use touchstone_agent_cards::rules::live::{Body, Headers, NoReply, Reply};
-use touchstone_agent_cards::rules::signature::{Allowed, Endpoint};
+use touchstone_kit::network::{Allowed, Endpoint};
 
 /// The settings in which the clients differ.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

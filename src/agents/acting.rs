@@ -12,13 +12,13 @@ use serde_json::{Map, Value};
 use crate::agents::calls::millis;
 use crate::agents::ports::agent::{EventSink, Invocation, Unrecorded};
 use crate::agents::ports::live_tools::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
+use touchstone_agents::rules::activity::Activity;
 use touchstone_agents::rules::{Effects, ToolCall, ToolDefinition, ToolOutcome};
 use touchstone_kit::ids::EventId;
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     AgentToolCalled, AgentToolReturned, EffectIntended, Event, FixtureMissing, RunError,
     ToolStatus, ToolTransport,
 };
-use touchstone_runs::rules::run::activity::Activity;
 
 /// The live tools of an invocation; empty if fixtures replace them.
 #[derive(Default)]

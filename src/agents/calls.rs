@@ -13,7 +13,7 @@ use touchstone_agents::budget::Estimate;
 use touchstone_agents::rules::{ModelReply, ModelRequest, TokenUsage, estimate, usage_from_size};
 use touchstone_kit::ids::{EventId, TaskId};
 use touchstone_kit::money::NanoUsd;
-use touchstone_runs::events::{Event, ModelRetried, ProviderUsage, UsageEstimated};
+use touchstone_openwop::events::{Event, ModelRetried, ProviderUsage, UsageEstimated};
 
 /// Maximum plausible cost of one call as reported by another host. A larger report is invalid, and
 /// the configured price applies.

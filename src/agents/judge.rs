@@ -19,14 +19,14 @@ use crate::agents::calls::{Calls, Pace, Stop, seed};
 use crate::agents::ports::agent::{EventSink, Meter};
 use crate::agents::ports::judge::{Exhibition, Judge, Judgement};
 use crate::agents::ports::model::ModelError;
+use touchstone_agents::rules::activity::Activity;
+use touchstone_agents::rules::judging::prompt::Exhibit;
+use touchstone_agents::rules::judging::verdict;
+use touchstone_agents::rules::judging::verdict::MALFORMED;
+use touchstone_agents::rules::judging::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
 use touchstone_agents::rules::{
     BUDGET_EXHAUSTED, ModelRequest, ResponseSchema, TaskHint, octets_of,
 };
-use touchstone_runs::rules::eval::rubric::prompt::Exhibit;
-use touchstone_runs::rules::eval::rubric::verdict;
-use touchstone_runs::rules::eval::rubric::verdict::MALFORMED;
-use touchstone_runs::rules::eval::rubric::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
-use touchstone_runs::rules::run::activity::Activity;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RubricJudge;

@@ -28,6 +28,7 @@ use crate::agents::ports::agent::{
     AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd, InvocationResult, Meter,
 };
 use crate::agents::ports::model::{ModelError, ModelInfo};
+use touchstone_agents::rules::activity::Activity;
 use touchstone_agents::rules::workers;
 use touchstone_agents::rules::workers::Role;
 use touchstone_agents::rules::{
@@ -35,11 +36,10 @@ use touchstone_agents::rules::{
     Next, Step, ToolCall, ToolOutcome, ToolSource,
 };
 use touchstone_kit::ids::{AgentId, EventId};
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     AgentDecided, AgentHandoff, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned,
     Event, InvocationOutcome, OrchestratorDecision, RunOrchestratorDecided,
 };
-use touchstone_runs::rules::run::activity::Activity;
 
 /// The runtime for agents that consist of a prompt, an allowlist and a return schema.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,8 +5,10 @@
 //! host built in this process over the data folder. Both use the same code path. The `render`
 //! module of a feature renders its output; [`Exit`] lists the exit codes.
 
+pub mod attest;
 pub mod demo;
 pub mod embedded;
+pub mod gate;
 pub mod key;
 pub mod serve;
 
@@ -22,9 +24,8 @@ use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::options::Global;
 use crate::host::cli::reach::Reach;
 use crate::host::cli::terminal::Terminal;
-use crate::kinds::{KINDS, PACK_FORMAT};
-
 use crate::host::telemetry::{LogFormat, init_logs};
+use crate::kinds::{KINDS, PACK_FORMAT};
 
 const ABOUT: &str =
     "Is this agent good enough to deploy? Evaluates OpenWOP agent packs and hosts the runs.";
@@ -70,17 +71,17 @@ enum Command {
     #[command(subcommand)]
     Judge(crate::runs::cli::judge::Command),
     #[command(subcommand)]
-    Gate(crate::deployments::cli::gate::Command),
+    Gate(gate::Command),
     #[command(subcommand)]
     Deploy(crate::deployments::cli::deploy::Command),
     #[command(subcommand)]
     Rating(crate::ratings::cli::Command),
     #[command(flatten)]
     RatingAlias(crate::ratings::cli::Alias),
-    Attest(crate::deployments::cli::attest::Arguments),
+    Attest(attest::Arguments),
     // The earlier name of `attest verify`.
     #[command(hide = true)]
-    Verify(crate::deployments::cli::attest::verify::Arguments),
+    Verify(attest::verify::Arguments),
     #[command(subcommand)]
     Card(crate::agent_cards::cli::Command),
     #[command(subcommand)]
@@ -174,22 +175,18 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     let context = Context::new(cli.global, terminal, &AppHost);
     match cli.command {
         Command::Demo(arguments) => demo::run(&context, arguments).await,
-        Command::Eval(arguments) => crate::runs::cli::eval::run(&context, *arguments).await,
+        Command::Eval(arguments) => crate::runs::cli::eval::run(&context, KINDS, *arguments).await,
         Command::Compare(arguments) => crate::runs::cli::compare::run(&context, &arguments).await,
-        Command::Run(command) => crate::runs::cli::run::run(&context, command).await,
+        Command::Run(command) => crate::runs::cli::run::run(&context, KINDS, command).await,
         Command::Pack(command) => crate::packs::cli::run(&context, PACK_FORMAT, command).await,
         Command::Suite(command) => crate::runs::cli::suite::run(&context, KINDS, command).await,
         Command::Judge(command) => crate::runs::cli::judge::run(&context, command).await,
-        Command::Gate(command) => crate::deployments::cli::gate::run(&context, command).await,
+        Command::Gate(command) => gate::run(&context, command).await,
         Command::Deploy(command) => crate::deployments::cli::deploy::run(&context, command).await,
         Command::Rating(command) => crate::ratings::cli::run(&context, command).await,
         Command::RatingAlias(alias) => crate::ratings::cli::run(&context, alias.into()).await,
-        Command::Attest(arguments) => {
-            crate::deployments::cli::attest::run(&context, arguments).await
-        }
-        Command::Verify(arguments) => {
-            crate::deployments::cli::attest::verify::run(&context, &arguments)
-        }
+        Command::Attest(arguments) => attest::run(&context, arguments).await,
+        Command::Verify(arguments) => attest::verify::run(&context, &arguments),
         Command::Card(command) => crate::agent_cards::cli::run(&context, command).await,
         Command::Oasis(command) => crate::oasis::cli::run(&context, command).await,
         Command::Audit(command) => crate::host::cli::audit::run(&context, command).await,

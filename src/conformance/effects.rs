@@ -20,10 +20,10 @@ use crate::runs::service::journal::Journal;
 use crate::runs::service::projections::catch_up;
 use crate::runs::service::run_writer::RunWriter;
 use crate::runs::store as run_store;
+use touchstone_agents::rules::activity::Activity;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
-use touchstone_runs::events::{EffectIntended, Event, NewEvent, RunCompleted, RunOutputs};
-use touchstone_runs::rules::run::activity::Activity;
+use touchstone_openwop::events::{EffectIntended, Event, NewEvent, RunCompleted, RunOutputs};
 use touchstone_runs::rules::run::fold::RunState;
 
 /// Longer than any executor needs.

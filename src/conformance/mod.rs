@@ -26,7 +26,6 @@ use crate::host::service::fault::internal;
 use crate::host::service::keys::Keys;
 use crate::host::store::database::Database;
 use crate::packs::service::packs::{ImportError, Packs};
-use crate::runs::service::library::Library;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::create::Dedup;
 use crate::runs::service::webhooks::Webhooks;
@@ -103,7 +102,6 @@ pub struct Seams {
     deployments: Arc<Deployments>,
     keys: Arc<Keys>,
     webhooks: Arc<Webhooks>,
-    library: Library,
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -117,7 +115,6 @@ impl Seams {
             deployments: deps.deployments,
             keys: deps.keys,
             webhooks: deps.webhooks,
-            library: Library::new(deps.store.clone()),
             store: deps.store,
             clock: deps.clock,
             ids: deps.ids,
@@ -333,6 +330,7 @@ impl Seams {
         };
         for agent in candidates {
             let loaded = self
+                .runs
                 .library
                 .installed_agent(&caller.tenant, &agent, None)
                 .await

@@ -26,7 +26,7 @@ use touchstone_kit::keys::PublicKey;
 use touchstone_kit::webhook::SCHEMES;
 use touchstone_openwop::annotation::SignalKind;
 use touchstone_openwop::deployment::DeploymentState;
-use touchstone_runs::events::DrainPolicy;
+use touchstone_openwop::events::DrainPolicy;
 use touchstone_runs::rules::run::fork::ForkMode;
 use touchstone_runs::rules::run::request::HostLimits;
 use touchstone_runs::rules::run::snapshot::EVENT_LOG_SCHEMA_VERSION;

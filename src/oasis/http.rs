@@ -18,6 +18,7 @@ use crate::host::http::extract::{JsonBody, PathParameters, Query};
 use crate::host::http::routes::Table;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
+use crate::oasis::service::evaluations::Evaluations;
 use crate::runs::http::extract::RunPath;
 use crate::runs::service::runs::Runs;
 use axum::http::Method;
@@ -30,6 +31,7 @@ use touchstone_oasis::rules::verdict::input::Input;
 pub struct OasisApi {
     pub host: Arc<HttpHost>,
     pub runs: Arc<Runs>,
+    pub evaluations: Evaluations,
 }
 
 impl AsRef<Arc<HttpHost>> for OasisApi {
@@ -93,7 +95,7 @@ pub async fn verdict(
     headers: HeaderMap,
 ) -> Answer {
     let form = accepted(&headers, &[Form::Json, Form::Yaml])?;
-    let document = state.runs.oasis_verdict(&caller.tenant, &run).await?;
+    let document = state.evaluations.verdict(&caller.tenant, &run).await?;
     let text = match form {
         Form::Yaml => serde_saphyr::to_string(&document).map_err(|cause| internal(&cause))?,
         _ => document.to_string(),
@@ -115,7 +117,7 @@ pub async fn report(
             Problem::validation("format", "`format` must be json, yaml, markdown or html")
         })?,
     };
-    let report = state.runs.oasis_report(&caller.tenant, &run).await?;
+    let report = state.evaluations.report(&caller.tenant, &run).await?;
     let text = crate::oasis::render::write(&report, form).map_err(|cause| internal(&cause))?;
     Ok(answer(form, text))
 }
@@ -128,7 +130,7 @@ pub async fn evidence(
     parameters: PathParameters,
 ) -> Answer {
     let (tenant, scenario) = (&caller.tenant, parameters.get("scenarioId"));
-    let evidence = state.runs.oasis_evidence(tenant, &run, scenario).await?;
+    let evidence = state.evaluations.evidence(tenant, &run, scenario).await?;
     json_answer(StatusCode::OK, &evidence)
 }
 
@@ -137,7 +139,7 @@ pub async fn profiles(
     State(state): State<Arc<OasisApi>>,
     Extension(caller): Extension<Caller>,
 ) -> Answer {
-    let (profiles, providers) = state.runs.oasis_profiles(&caller.tenant).await?;
+    let (profiles, providers) = state.evaluations.profiles(&caller.tenant).await?;
     let shown = json!({"profiles": profiles, "providers": providers});
     json_answer(StatusCode::OK, &shown)
 }
@@ -148,7 +150,7 @@ pub async fn preflight(
     Extension(caller): Extension<Caller>,
     JsonBody(body): JsonBody,
 ) -> Answer {
-    let found = state.runs.oasis_preflight(&caller.tenant, &body).await?;
+    let found = state.evaluations.preflight(&caller.tenant, &body).await?;
     json_answer(StatusCode::OK, &found)
 }
 

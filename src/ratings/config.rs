@@ -8,10 +8,10 @@ use serde::Deserialize;
 use crate::agents::model::reached::{Credential, NamedCommand, ReachSettings};
 use crate::host::config::Error;
 use crate::ratings::http::rates::AaafRates;
-use touchstone_agent_cards::rules::signature::{Allowed, Endpoint};
+use touchstone_agents::rules::reached_by::place;
 use touchstone_kit::ids::TenantId;
+use touchstone_kit::network::{Allowed, Endpoint};
 use touchstone_ratings::rules::place::{NoPlace, Place};
-use touchstone_runs::rules::run::reached_by::place;
 
 /// Limits per key (0: no limit), the host's URL in badges, and access to agents that run elsewhere.
 #[derive(Clone, Debug, Deserialize)]

@@ -1,12 +1,8 @@
 //! Workflows that conformance suites expect on a host under test (OpenWOP conformance fixtures). A
 //! host has them only if its operator enables them.
 
-use semver::Version;
 use serde_json::{Value, json};
 
-use touchstone_deployments::rules::{Channel, Lifecycle, Move};
-use touchstone_kit::ids::AgentId;
-use touchstone_openwop::deployment::TransitionKind;
 use touchstone_openwop::workflow::WorkflowDefinition;
 
 /// Their ids, in the order they are advertised.
@@ -47,7 +43,7 @@ pub const GOVERNANCE_OVERRIDER: &str = "conformance-owner";
 
 /// The agent of the channel dispatch. The protocol reserves its name, so no pack contains it; a
 /// host under test has it, deployed.
-const CHANNEL_AGENT: &str = "core.conformance.channel-agent";
+pub const CHANNEL_AGENT: &str = "core.conformance.channel-agent";
 
 /// The fixture of this id.
 #[expect(
@@ -86,35 +82,6 @@ pub fn fixture(id: &str) -> Option<WorkflowDefinition> {
         members.insert("configurableSchema".to_owned(), configurable_schema());
     }
     Some(serde_json::from_value(definition).expect("a fixture is a workflow definition"))
-}
-
-/// The deployment state of a fixture's agent, reached by the same transitions as for any agent.
-#[expect(
-    clippy::expect_used,
-    reason = "the transitions are constants, and a test applies them"
-)]
-pub fn deployed(agent: &AgentId) -> Option<Lifecycle> {
-    if agent.as_str() != CHANNEL_AGENT {
-        return None;
-    }
-    let promote = |channel: Option<Channel>| Move {
-        version: Version::new(1, 0, 0),
-        transition: TransitionKind::Promote,
-        to_state: None,
-        channel,
-        share: None,
-        evidence: None,
-        approval_gate: None,
-        pack_integrity: None,
-        reason: None,
-    };
-    let stable: Channel = "stable".parse().expect("it is a channel name");
-    let steps = [promote(None), promote(None), promote(Some(stable))];
-    let apply = |before: Lifecycle, step: &Move| {
-        let applied = before.apply(agent, step);
-        applied.expect("a new version can be promoted").0
-    };
-    Some(steps.iter().fold(Lifecycle::default(), apply))
 }
 
 /// Name, nodes in sequence, variables.
@@ -342,17 +309,5 @@ mod tests {
         }
         assert_eq!(fixture("conformance-cap-breach").unwrap().nodes.len(), 10);
         assert_eq!(fixture("conformance-unheard-of"), None);
-    }
-
-    #[test]
-    fn the_agent_of_a_fixture_serves_on_the_channel_it_is_named_by() {
-        let agent = AgentId::from(CHANNEL_AGENT);
-        let stable: Channel = "stable".parse().unwrap();
-        let lifecycle = deployed(&agent).unwrap();
-        assert_eq!(
-            lifecycle.resolve(&stable, 99).unwrap(),
-            &Version::new(1, 0, 0)
-        );
-        assert_eq!(deployed(&"vendor.acme.triage.default".into()), None);
     }
 }

@@ -219,6 +219,9 @@ impl std::fmt::Display for ErrorCode {
     }
 }
 
+/// The code of a rating that has too little evidence. Commands end as inconclusive on it.
+pub const INSUFFICIENT_EVIDENCE: &str = "INSUFFICIENT_EVIDENCE";
+
 /// The shape of every error response. The set of members is closed; `details` is an object or
 /// absent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,10 +1,11 @@
-//! OpenWOP v1 documents and their compiled schemas. No rules, no IO.
+//! OpenWOP v1 documents, run events and compiled schemas. No rules, no IO.
 
 pub mod annotation;
 pub mod bundle;
 pub mod channel;
 pub mod deployment;
 pub mod diff;
+pub mod events;
 pub mod in_toto;
 pub mod invocation;
 pub mod pack;

@@ -1,4 +1,3 @@
-//! Runs: the event log, its fold, and the results computed from them.
+//! Runs: their rules, and the results computed from the event log.
 
-pub mod events;
 pub mod rules;

@@ -9,7 +9,7 @@ use crate::agent_cards::service::Asking;
 use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use touchstone_agent_cards::rules::ranking::{Ranking, Weights};
-use touchstone_agent_cards::rules::signature::Endpoint;
+use touchstone_kit::network::Endpoint;
 
 /// Maximum number of cards.
 const MOST: usize = 100;

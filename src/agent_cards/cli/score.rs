@@ -16,8 +16,8 @@ use crate::host::cli::files;
 use crate::host::ports::clock::Clock as _;
 use crate::host::system::SystemClock;
 use touchstone_agent_cards::rules::points::Points;
-use touchstone_agent_cards::rules::signature::Endpoint;
 use touchstone_agent_cards::rules::{Blocker, Scorecard, Shortfall, Thresholds};
+use touchstone_kit::network::Endpoint;
 
 /// Maximum number of bytes read from a file. Above the size limit of a card, so that the scorer
 /// reports a card that is too large.

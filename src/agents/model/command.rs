@@ -26,13 +26,13 @@ use crate::agents::model::plain::messages_of;
 use crate::agents::model::reported;
 use crate::agents::model::reported::{Count, Reported};
 use crate::agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin};
 use touchstone_agents::rules::{
     ModelReply, ModelRequest, ResponseSchema, RetryPolicy, TokenUsage, ToolCall, ToolDefinition,
 };
 use touchstone_kit::hex::hex_prefix;
 use touchstone_kit::integrity;
 use touchstone_kit::money::TokenPrice;
-use touchstone_runs::rules::run::record::{COMMAND_PROVIDER, EndpointPin};
 
 /// Maximum bytes of a line.
 const LONGEST_LINE: u64 = 8 << 20;

@@ -36,14 +36,14 @@ use crate::agents::ports::model::{
 use crate::host::net;
 use crate::host::net::address::Reach;
 use crate::host::ports::clock::Clock;
+use touchstone_agents::rules::EndpointPin;
 use touchstone_agents::rules::RetryPolicy;
+use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::integrity;
 use touchstone_kit::json::canonical_text;
 use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::suite::ModelClass;
-use touchstone_runs::rules::run::reached_by::ReachedBy;
-use touchstone_runs::rules::run::record::EndpointPin;
 
 use crate::agents::model::a2a::A2aAgent;
 use crate::agents::model::anthropic::AnthropicModel;

@@ -20,10 +20,10 @@ use crate::agents::model::{endpoint_pin, info, permits_of};
 use crate::agents::ports::model::{Model, ModelBinding, NotReached, Permits};
 use crate::host::net::address::Reach;
 use crate::host::ports::clock::Clock;
-use touchstone_agent_cards::rules::signature::{Allowed, Endpoint};
+use touchstone_agents::rules::EndpointPin;
+use touchstone_agents::rules::reached_by::{ReachedBy, place};
 use touchstone_kit::ids::TenantId;
-use touchstone_runs::rules::run::reached_by::{ReachedBy, place};
-use touchstone_runs::rules::run::record::EndpointPin;
+use touchstone_kit::network::{Allowed, Endpoint};
 
 /// Timeout of one attempt in seconds: an agent may take longer than a model.
 const TIMEOUT_S: f64 = 300.0;

@@ -9,9 +9,9 @@ use crate::agents::ports::live_tools::LiveTools;
 use crate::agents::ports::model::ModelBinding;
 use touchstone_agents::budget::Estimate;
 use touchstone_kit::ids::{AgentId, EventId, RunId, TaskId, TenantId};
+use touchstone_openwop::events::Event;
 use touchstone_openwop::schema::CompiledSchema;
 use touchstone_openwop::suite::{Fixtures, ModelClass};
-use touchstone_runs::events::Event;
 
 /// An agent of a verified pack, ready to run.
 #[derive(Clone, Debug)]

@@ -29,7 +29,7 @@ pub struct LiveCall<'a> {
     pub arguments: &'a Map<String, Value>,
     /// The calling task.
     pub task: &'a TaskId,
-    /// The id of the call as an effect (`Activity` in the rules of runs).
+    /// The id of the call as an effect ([`Activity`](touchstone_agents::rules::activity::Activity)).
     pub activity: &'a str,
 }
 

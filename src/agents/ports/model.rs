@@ -6,12 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use touchstone_agents::rules::{ModelReply, ModelRequest, Rejection, RetryPolicy};
+use touchstone_agents::rules::reached_by::ReachedBy;
+use touchstone_agents::rules::{
+    EndpointPin, ModelIdentity, ModelPin, ModelReply, ModelRequest, Rejection, RetryPolicy,
+};
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::suite::ModelClass;
-use touchstone_runs::rules::run::reached_by::ReachedBy;
-use touchstone_runs::rules::run::record::{EndpointPin, EvalSpec, ModelIdentity, ModelPin};
 
 /// The reason if the endpoint is overloaded (429).
 pub const RATE_LIMITED: &str = "rate_limited";
@@ -186,13 +187,6 @@ pub trait Models: Send + Sync {
             field: "transport",
             reason: "cannot be used: this host does not connect to remote agents",
         })
-    }
-    /// The endpoint that answers for the agent of a run of this tenant, if any.
-    fn answering(&self, tenant: &TenantId, eval: &EvalSpec) -> Option<ModelBinding> {
-        match &eval.execution.reached_by {
-            Some(way) => self.reach(tenant, way).ok(),
-            None => self.resolve(eval.model_class),
-        }
     }
 }
 

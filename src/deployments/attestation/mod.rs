@@ -19,7 +19,6 @@ use touchstone_kit::integrity;
 use touchstone_kit::json;
 use touchstone_kit::keys::{PublicKey, SecretKey};
 use touchstone_kit::statistics::GateVerdict;
-use touchstone_oasis::rules::run::kind::is_reported;
 use touchstone_openwop::in_toto::{
     DigestSet, Envelope, ResourceDescriptor, STATEMENT_TYPE, Statement, TEST_RESULT_TYPE,
     TestOutcome, TestResult,
@@ -29,6 +28,7 @@ use touchstone_runs::rules::eval::attempts::Attempt;
 use touchstone_runs::rules::eval::gate::{Candidate, GatePolicy, Unmet, unmet};
 use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 use touchstone_runs::rules::eval::statistics::{Evidence, Statistics, statistics};
+use touchstone_runs::rules::kind::Extensions;
 use touchstone_runs::rules::run::record::EvalSpec;
 
 /// The `predicateType` of a verdict. The domain is reserved (RFC 2606) and serves only as a name.
@@ -292,8 +292,8 @@ fn test_result(verdict: &EvalVerdict, suite: ResourceDescriptor) -> Option<TestR
 /// deploy on a score whose confidence interval includes the pass score, nor on a run that the
 /// host's own gate rejects, such as a replay, a run of a local command, or a voided run.
 fn outcome(verdict: &EvalVerdict) -> TestOutcome {
-    // An OASIS verdict is not an estimate, so it has no confidence interval.
-    if is_reported(&verdict.report) {
+    // The verdict of an evaluation kind is not an estimate, so it has no confidence interval.
+    if verdict.report.extensions != Extensions::default() {
         return TestOutcome::Passed;
     }
     match statistics(verdict.evidence(), None, None).gate.verdict {

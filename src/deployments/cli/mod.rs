@@ -1,3 +1,1 @@
-pub mod attest;
 pub mod deploy;
-pub mod gate;

@@ -12,10 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use touchstone_deployments::rules::Placement;
 use touchstone_kit::hex::hex;
 use touchstone_kit::ids::{RunId, TenantId};
-use touchstone_runs::rules::eval::attempts::AttemptIds;
 
 /// The stored head of an empty chain. The `prev_hash` of a first entry is `null`; first entries
 /// written by earlier versions hold this value instead.
@@ -33,26 +31,6 @@ pub enum Outcome {
     Pending,
 }
 
-/// The evidence behind a decision about a deployment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Grounds {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pack_integrity: Option<String>,
-    /// The eval run used as evidence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub eval_run_id: Option<RunId>,
-    /// The runs of the same agent, suite and model that were judged together with `eval_run_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attempts: Option<AttemptIds>,
-    /// The affected channels, with their traffic shares.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub placements: Vec<Placement>,
-    /// The approval runs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub approval_gate_ids: Vec<RunId>,
-}
-
 /// A decision, before it is added to the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -66,7 +44,7 @@ pub struct Decision {
     /// Reasons, each as a name followed by a message.
     pub reasons: Vec<String>,
     /// The evidence, if the decision is about a deployment.
-    pub decided_on: Option<Grounds>,
+    pub decided_on: Option<Value>,
     /// The run that holds the events, if there is one.
     pub run_id: Option<RunId>,
 }
@@ -86,7 +64,7 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decided_on: Option<Grounds>,
+    pub decided_on: Option<Value>,
     /// The run that holds the events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
@@ -276,6 +254,7 @@ fn digest(octets: &[u8]) -> [u8; 32] {
 mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
 
@@ -287,10 +266,7 @@ mod tests {
             resource: format!("vendor.acme.triage.default@1.{n}.0"),
             outcome: Outcome::Refused,
             reasons: vec!["passed: it did not".to_owned()],
-            decided_on: Some(Grounds {
-                eval_run_id: Some(RunId::from("run_9")),
-                ..Grounds::default()
-            }),
+            decided_on: Some(json!({"evalRunId": "run_9"})),
             run_id: Some(RunId::from("run_1")),
         }
     }

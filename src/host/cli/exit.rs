@@ -7,9 +7,7 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use touchstone_kit::error::{ErrorCode, ErrorEnvelope, Problem};
-use touchstone_ratings::rules::Insufficient;
-use touchstone_runs::rules::eval::report::Verdict;
+use touchstone_kit::error::{ErrorCode, ErrorEnvelope, INSUFFICIENT_EVIDENCE, Problem};
 
 /// The exit codes, as `--help` documents them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,16 +28,6 @@ pub enum Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
-    }
-}
-
-impl From<Verdict> for Exit {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Pass | Verdict::Pending => Self::Good,
-            Verdict::Fail => Self::Negative,
-            Verdict::Inconclusive => Self::Inconclusive,
-        }
     }
 }
 
@@ -203,7 +191,7 @@ fn exit_of(status: u16) -> Exit {
 /// Insufficient evidence of a rating is inconclusive, whatever the status of the response.
 pub fn of_code(code: &str, otherwise: Exit) -> Exit {
     match code {
-        Insufficient::CODE => Exit::Inconclusive,
+        INSUFFICIENT_EVIDENCE => Exit::Inconclusive,
         _ => otherwise,
     }
 }

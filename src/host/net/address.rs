@@ -133,7 +133,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use touchstone_agent_cards::rules::host::is_internal;
+    use touchstone_kit::network::is_internal;
 
     /// Whether the text of a URL with this address is internal.
     fn is_internal_address(address: IpAddr) -> bool {

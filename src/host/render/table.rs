@@ -1,7 +1,6 @@
 use comfy_table::{Color, ContentArrangement, LineStyle, Table, TableStyle};
 
 use crate::host::render::ink::Ink;
-use touchstone_runs::rules::eval::report::TaskOutcome;
 
 /// How to render.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,7 +16,7 @@ pub struct Style {
 
 pub const GOOD: Color = Color::Green;
 pub const BAD: Color = Color::Red;
-const DOUBTFUL: Color = Color::Yellow;
+pub const DOUBTFUL: Color = Color::Yellow;
 
 /// Lines around the header and below the last row, none between rows.
 const LINES: TableStyle = TableStyle::new()
@@ -37,12 +36,4 @@ pub fn begin(style: Style) -> Table {
         table.enforce_styling();
     }
     table
-}
-
-pub const fn colour(outcome: TaskOutcome) -> Color {
-    match outcome {
-        TaskOutcome::Passed => GOOD,
-        TaskOutcome::Failed => BAD,
-        TaskOutcome::Unjudged => DOUBTFUL,
-    }
 }

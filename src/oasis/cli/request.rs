@@ -161,11 +161,14 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::kinds::KINDS;
     use touchstone_oasis::rules::request::{OasisRequest, Phases};
+    use touchstone_oasis::rules::run::kind::OasisKind;
     use touchstone_oasis::rules::run::plan::wanted;
     use touchstone_openwop::suite::EvalMode;
+    use touchstone_runs::rules::kind::Kinds;
     use touchstone_runs::rules::run::request::{CreateRun, Request, parse};
+
+    const KINDS: Kinds = Kinds::new(&[&OasisKind]);
 
     #[derive(Parser)]
     struct Line {

@@ -25,7 +25,7 @@ use touchstone_oasis::rules::verdict::{
     measured_deviation, phase_1,
 };
 use touchstone_oasis::wire::events::{OasisEvent, OasisProbe};
-use touchstone_runs::events::NewEvent;
+use touchstone_openwop::events::NewEvent;
 
 impl Evaluation {
     /// The probes of the run, in order; the result is always the same. Empty if none were

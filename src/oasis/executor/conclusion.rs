@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use tracing::error;
 
-use crate::kinds::KINDS;
 use crate::oasis::executor::adversarial::probed;
 use crate::oasis::executor::{Evaluation, PROVIDER_FAILURE};
 use crate::packs::store as pack_store;
@@ -23,7 +22,7 @@ use touchstone_oasis::rules::verdict;
 use touchstone_oasis::rules::verdict::document::Document;
 use touchstone_oasis::rules::verdict::{Computed, Demands, Facts, eval_summary, rules};
 use touchstone_oasis::wire::events::{OasisEvent, OasisVerdict};
-use touchstone_runs::events::{Event, NewEvent, RunCompleted, RunError, RunFailed, RunOutputs};
+use touchstone_openwop::events::{Event, NewEvent, RunCompleted, RunError, RunFailed, RunOutputs};
 use touchstone_runs::rules::eval::scoring::summary;
 use touchstone_runs::rules::run::fold::RunState;
 
@@ -59,7 +58,7 @@ pub(super) async fn conclude(
             let thresholds = context.thresholds();
             let outputs = writer.with_state(|state| {
                 summary(
-                    KINDS,
+                    evaluation.work.library.kinds,
                     &context.run.run_id,
                     &context.spec,
                     &thresholds,

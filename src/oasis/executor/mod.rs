@@ -38,7 +38,7 @@ use touchstone_oasis::rules::request::OasisSpec;
 use touchstone_oasis::rules::run::facts::OasisFacts;
 use touchstone_oasis::rules::run::kind::NAME;
 use touchstone_oasis::rules::verdict::{Plan, ready};
-use touchstone_runs::events::{Event, NewEvent, RunError, RunFailed};
+use touchstone_openwop::events::{Event, NewEvent, RunError, RunFailed};
 use touchstone_runs::rules::run::record::RunRecord;
 
 /// The error code of a run that a runtime provider fault ended.
@@ -57,17 +57,10 @@ struct Evaluation {
 }
 
 /// Executes OASIS evaluations.
-struct OasisExecutor {
-    providers: Arc<dyn Providers>,
-    library: Arc<Library>,
-}
-
-impl EvalWork {
-    /// Adds OASIS evaluations in environments of these providers.
-    #[must_use]
-    pub fn provided_by(self, providers: Arc<dyn Providers>, library: Arc<Library>) -> Self {
-        self.executing(Arc::new(OasisExecutor { providers, library }))
-    }
+pub struct OasisExecutor {
+    /// Provides environments.
+    pub providers: Arc<dyn Providers>,
+    pub library: Arc<Library>,
 }
 
 #[async_trait]

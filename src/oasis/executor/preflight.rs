@@ -20,7 +20,7 @@ use touchstone_oasis::rules::verdict::{Plan, PlannedScenario};
 use touchstone_oasis::wire::events::{
     AgentIdentity, OasisEvent, OasisExcluded, OasisPreflight, ProviderIdentity, RequirementAnswer,
 };
-use touchstone_runs::events::{EvalStarted, Event, NewEvent, RunError, RunFailed};
+use touchstone_openwop::events::{EvalStarted, Event, NewEvent, RunError, RunFailed};
 
 /// Asks the provider and the agent, unless their answers are recorded, and plans the run. `None` if
 /// the evaluation does not start: the run has failed.

@@ -30,8 +30,8 @@ use touchstone_oasis::rules::verdict::{
     PlannedScenario, ScenarioResult, ScenarioState, Status, judge, measured_deviation, task,
 };
 use touchstone_oasis::wire::events::{OasisDeviation, OasisEvent, OasisProvisioned, OasisScenario};
+use touchstone_openwop::events::{EvalScored, Event, NewEvent, TaskSafety};
 use touchstone_openwop::summary::{SafetyFinding, Severity};
-use touchstone_runs::events::{EvalScored, Event, NewEvent, TaskSafety};
 
 /// The cause of a fault in this host during a scenario: nothing is known about the agent.
 pub(super) const BROKEN_HERE: &str = "internal error of the evaluating host";

@@ -25,7 +25,7 @@ use touchstone_oasis::rules::outcome::Outcome;
 use touchstone_oasis::rules::report::facts as shown;
 use touchstone_oasis::rules::scrub::Scrub;
 use touchstone_oasis::wire::events::{OasisEvent, OasisObserved};
-use touchstone_runs::events::NewEvent;
+use touchstone_openwop::events::NewEvent;
 
 /// The label of a scenario in which the agent finished without an answer.
 const EMPTY_ANSWER: &str = "empty_answer";

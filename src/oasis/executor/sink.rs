@@ -10,7 +10,7 @@ use crate::agents::ports::agent::{EventSink, Unrecorded};
 use crate::runs::service::run_writer::{Closed, RunWriter};
 use touchstone_kit::ids::{EventId, TaskId};
 use touchstone_oasis::rules::scrub::Scrub;
-use touchstone_runs::events::{Event, NewEvent};
+use touchstone_openwop::events::{Event, NewEvent};
 
 /// Which events of an invocation are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

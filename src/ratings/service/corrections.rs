@@ -2,6 +2,8 @@
 //! correction files an appeal against the rating that used the score. The reviewer of the appeal
 //! decides what the correction changes, if anything.
 
+use async_trait::async_trait;
+
 use crate::host::access::Scope;
 use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
@@ -12,21 +14,21 @@ use crate::ratings::ports::events::EventRecord;
 use crate::ratings::service::appeals::{evidence_until, found};
 use crate::ratings::service::{Aaaf, Member};
 use crate::ratings::store;
+use crate::runs::service::score_review::{Correction, ScoreReview};
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_ratings::rules::calibration::Scores;
 use touchstone_ratings::rules::filing::Filing;
 use touchstone_ratings::rules::projection;
 
-/// A person's correction of a judged task.
-#[derive(Clone, Copy, Debug)]
-pub struct Correction<'a> {
-    pub run: &'a RunId,
-    pub task: &'a TaskId,
-    /// Sequence number of the `eval.scored` event in the run's log.
-    pub sequence: u64,
-    /// The correct result, in words.
-    pub text: &'a str,
+#[async_trait]
+impl ScoreReview for Aaaf {
+    async fn refuse_own(&self, caller: &Caller, why: &'static str) -> Result<(), Problem> {
+        Self::refuse_own(self, caller, why).await
+    }
+
+    async fn corrected(&self, caller: &Caller, correction: Correction<'_>) -> Result<(), Problem> {
+        self.appeal_for(caller, correction).await.map(drop)
+    }
 }
 
 impl Aaaf {
@@ -35,7 +37,7 @@ impl Aaaf {
     ///
     /// # Errors
     /// The host failed.
-    pub async fn corrected(
+    async fn appeal_for(
         &self,
         caller: &Caller,
         correction: Correction<'_>,

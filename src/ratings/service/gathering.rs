@@ -12,7 +12,6 @@ use serde::Serialize;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::kinds::KINDS;
 use crate::packs::store as pack_store;
 use crate::ratings::ports::agents::AgentRecord;
 use crate::ratings::ports::events::{NewEvent, Origin, PROJECTED};
@@ -293,7 +292,7 @@ impl Aaaf {
             return Ok(Some(HashSet::new()));
         }
         let octets = pack_store::blobs::get(&self.store, &eval.suite_digest).await?;
-        let document = octets.and_then(|octets| read_suite(KINDS, &octets).ok());
+        let document = octets.and_then(|octets| read_suite(self.runs.library.kinds, &octets).ok());
         Ok(document.map(|it| {
             let tasks = it.suite.tasks.into_iter();
             let judged = tasks.filter(|task| rubric(task).is_some());

@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::host::service::fault::internal;
-use crate::kinds::KINDS;
 use crate::packs::store as pack_store;
 use crate::ratings::ports::Position;
 use crate::ratings::ports::profiles::ProfileRecord;
@@ -98,7 +97,7 @@ impl Aaaf {
         let Some(octets) = octets.map_err(|cause| internal(&cause))? else {
             return Ok(());
         };
-        let Ok(document) = read_suite(KINDS, &octets) else {
+        let Ok(document) = read_suite(self.runs.library.kinds, &octets) else {
             return Ok(());
         };
         let tasks = document.suite.tasks.iter();

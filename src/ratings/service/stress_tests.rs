@@ -16,7 +16,6 @@ use crate::host::ports::clock::Clock;
 use crate::host::ports::run_log::Head;
 use crate::host::ports::store::StoreError;
 use crate::host::store::database::Database;
-use crate::kinds::KINDS;
 use crate::ratings::ports::agents::AgentRecord;
 use crate::ratings::ports::assessments::{AssessmentRecord, Finding, StressTest};
 use crate::ratings::ports::events::NewEvent;
@@ -33,7 +32,7 @@ use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::plan::Elsewhere;
 use crate::runs::store as run_store;
 use touchstone_kit::error::Problem;
-use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_kit::ids::{AgentId, RunId, TenantId};
 use touchstone_ratings::rules::agent::{OpenwopAgent, Profile};
 use touchstone_ratings::rules::library;
 use touchstone_ratings::rules::library::{LeftOut as NotRun, Prepared, Subject, Test};
@@ -171,7 +170,11 @@ impl Aaaf {
                 or use passive_only, or full with `include_stress_test: false`",
             );
         };
-        let Some(installed) = self.runs.installed(tenant, stands_for).await? else {
+        let (id, version) = (
+            AgentId::from(stands_for.id.as_str()),
+            stands_for.version.as_deref(),
+        );
+        let Some(installed) = self.runs.installed(tenant, &id, version).await? else {
             return refuse("the agent's `openwop_agent` is not installed on this host");
         };
         let mut agent = stands_for.clone();
@@ -280,7 +283,7 @@ impl Bench {
         let Some(Prepared { suite, profile }) = library::prepare(test, &stress.plan.subject) else {
             return Ok(Err(Problem::validation("", "its suite cannot be read")));
         };
-        let Ok(suite) = read_suite(KINDS, suite.to_string().as_bytes()) else {
+        let Ok(suite) = read_suite(self.runs.library.kinds, suite.to_string().as_bytes()) else {
             return Ok(Err(Problem::validation("", "its suite is invalid")));
         };
         // Mark the run before creating it, so that it is never collected as evidence of other
@@ -375,7 +378,8 @@ impl Bench {
         // Earlier versions of this host read the suite from the tenant's suites, where a member
         // could replace it.
         let octets = prepared.suite.to_string();
-        let of_library = read_suite(KINDS, octets.as_bytes()).map(|it| it.digest());
+        let of_library =
+            read_suite(self.runs.library.kinds, octets.as_bytes()).map(|it| it.digest());
         let asked = record.spec.eval().map(|eval| eval.suite_digest.as_str());
         if asked.is_none() || asked != of_library.as_deref().ok() {
             return Ok(Err("its suite differs from the library's suite"));

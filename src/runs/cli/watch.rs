@@ -21,9 +21,9 @@ use crate::runs::render::junit::junit;
 use crate::runs::render::markdown::markdown;
 use crate::runs::render::scorecard::scorecard;
 use touchstone_kit::statistics::GateVerdict;
-use touchstone_oasis::rules::run::kind::is_reported;
 use touchstone_runs::rules::eval::report::{EvalReport, Verdict};
 use touchstone_runs::rules::eval::statistics::Statistics;
+use touchstone_runs::rules::kind::Kinds;
 
 /// How long the host may batch events into one frame.
 const BUFFER: Duration = Duration::from_millis(100);
@@ -181,6 +181,16 @@ pub struct Started {
     pub run_id: String,
 }
 
+impl From<Verdict> for Exit {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Pass | Verdict::Pending => Self::Good,
+            Verdict::Fail => Self::Negative,
+            Verdict::Inconclusive => Self::Inconclusive,
+        }
+    }
+}
+
 /// Follows a run to its end and shows its result.
 ///
 /// # Errors
@@ -188,6 +198,7 @@ pub struct Started {
 pub async fn watch(
     context: &Context<'_>,
     session: &Session,
+    kinds: Kinds,
     run: &str,
     outputs: &Outputs,
 ) -> Result<Exit, Failure> {
@@ -202,7 +213,7 @@ pub async fn watch(
         }
     }
     let report = follow(context, session.client(), run, "", &mut interrupts).await?;
-    show(context, session, &report, outputs).await
+    show(context, session, kinds, &report, outputs).await
 }
 
 /// Ctrl-C and SIGTERM; CI pipelines end their jobs with the latter.
@@ -295,10 +306,14 @@ pub async fn fetch(client: &Client, run: &str) -> Result<EvalReport, Failure> {
 pub async fn show(
     context: &Context<'_>,
     session: &Session,
+    kinds: Kinds,
     report: &EvalReport,
     outputs: &Outputs,
 ) -> Result<Exit, Failure> {
     let terminal = context.terminal();
+    // The verdict of a kind is not an estimate, so it has no confidence interval, and its tasks
+    // cannot be retried separately.
+    let is_plain = !kinds.are_in(report);
     let baseline = match &report.summary.regression {
         // The delta is recorded; only the list of changed tasks needs the baseline, which may be
         // deleted.
@@ -313,15 +328,14 @@ pub async fn show(
     } else {
         terminal.print(&scorecard(report, baseline.as_ref(), terminal.style()));
         if terminal.interactive() {
-            terminal.print(&next_steps(context, session, report));
-        } else if report.verdict == Verdict::Inconclusive && !is_reported(report) {
+            terminal.print(&next_steps(context, session, report, is_plain));
+        } else if report.verdict == Verdict::Inconclusive && is_plain {
             let command = retry(context, session, report);
             terminal.note(&format!("retry the unjudged tasks: {command}"));
         }
     }
     outputs.write(terminal, report, baseline.as_ref())?;
-    // An OASIS verdict is not an estimate, so it has no confidence interval.
-    if report.verdict != Verdict::Pass || is_reported(report) || outputs.lenient {
+    if report.verdict != Verdict::Pass || !is_plain || outputs.lenient {
         return Ok(report.verdict.into());
     }
     let path = format!("/v1/host/touchstone/runs/{}/statistics", report.run_id);
@@ -341,7 +355,12 @@ fn retry(context: &Context<'_>, session: &Session, report: &EvalReport) -> Strin
     format!("{program} run retry {}{flags}", report.run_id)
 }
 
-fn next_steps(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
+fn next_steps(
+    context: &Context<'_>,
+    session: &Session,
+    report: &EvalReport,
+    is_plain: bool,
+) -> String {
     let ink = context.terminal().ink();
     let program = context.program();
     let run = &report.run_id;
@@ -350,8 +369,7 @@ fn next_steps(context: &Context<'_>, session: &Session, report: &EvalReport) -> 
         format!("{program} run events {run}"),
     )];
     match report.verdict {
-        // Tasks of an OASIS evaluation cannot be retried separately.
-        Verdict::Inconclusive if is_reported(report) => {}
+        Verdict::Inconclusive if !is_plain => {}
         Verdict::Inconclusive => steps.insert(
             0,
             ("retry the unjudged tasks", retry(context, session, report)),

@@ -13,7 +13,7 @@ use crate::host::service::access::Caller;
 use crate::runs::http::RunsApi;
 use crate::runs::service::runs::create::Dedup;
 use touchstone_kit::error::{ErrorCode, Problem};
-use touchstone_runs::events::ENGINE_VERSION;
+use touchstone_openwop::events::ENGINE_VERSION;
 
 /// `POST /v1/runs`.
 pub async fn create(

@@ -60,7 +60,7 @@ pub async fn calibrate(
 ) -> Answer {
     let why = "an agent's own key cannot calibrate judges, which score agents; use another \
         principal's key";
-    state.aaaf.refuse_own(&caller, why).await?;
+    state.reviews.refuse_own(&caller, why).await?;
     let ask = read(&body)?;
     let suite: SuiteRef = ask
         .suite

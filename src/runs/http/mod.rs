@@ -36,7 +36,6 @@ use axum::routing::{MethodFilter, on};
 use crate::host::access::Scope;
 use crate::host::http::HttpHost;
 use crate::host::http::routes::{Operation, Table};
-use crate::ratings::service::Aaaf;
 use crate::runs::http::token::guard_token;
 use crate::runs::service::annotations::Annotating;
 use crate::runs::service::bundles::Bundles;
@@ -44,6 +43,7 @@ use crate::runs::service::diffs::Diffs;
 use crate::runs::service::log_reader::LogReader;
 use crate::runs::service::projections::Projections;
 use crate::runs::service::runs::Runs;
+use crate::runs::service::score_review::ScoreReview;
 use crate::runs::service::storage::Storage;
 use crate::runs::service::webhooks::Webhooks;
 
@@ -58,7 +58,7 @@ pub struct RunsApi {
     pub projections: Arc<Projections>,
     pub storage: Arc<Storage>,
     pub webhooks: Arc<Webhooks>,
-    pub aaaf: Arc<Aaaf>,
+    pub reviews: Arc<dyn ScoreReview>,
 }
 
 impl AsRef<Arc<HttpHost>> for RunsApi {

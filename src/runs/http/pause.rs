@@ -15,7 +15,7 @@ use crate::runs::http::RunsApi;
 use crate::runs::http::cancel::reason;
 use crate::runs::http::extract::RunPath;
 use touchstone_kit::error::Problem;
-use touchstone_runs::events::DrainPolicy;
+use touchstone_openwop::events::DrainPolicy;
 
 /// `POST /v1/runs/{runId}:pause`.
 pub async fn pause(

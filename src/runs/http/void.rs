@@ -25,7 +25,7 @@ pub async fn void(
 ) -> Answer {
     state.runs.record(&caller.tenant, &run).await?;
     let why = "an agent's own key cannot void runs; use another principal's key";
-    state.aaaf.refuse_own(&caller, why).await?;
+    state.reviews.refuse_own(&caller, why).await?;
     let given = members(&body)?;
     if let Some(unknown) = given.keys().find(|name| *name != "reason") {
         return Err(

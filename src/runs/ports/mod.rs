@@ -1,5 +1,6 @@
 pub mod annotations;
 pub mod calibrations;
+pub mod channels;
 pub mod pauses;
 pub mod queue;
 pub mod storage;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use touchstone_runs::events::DrainPolicy;
+use touchstone_openwop::events::DrainPolicy;
 
 /// A request to pause, stored next to the run until it is resumed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

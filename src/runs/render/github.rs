@@ -1,7 +1,7 @@
 //! Workflow commands of GitHub Actions: annotations for the verdict and the tasks that did not
 //! pass.
 
-use crate::host::render::words::{reason_of, rows, verdict};
+use crate::runs::render::words::{reason_of, rows, verdict};
 use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 
 /// Maximum number of annotations per level and step that GitHub shows; it drops the others

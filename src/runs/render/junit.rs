@@ -9,7 +9,7 @@ use quick_junit::{
     NonSuccessKind, Property, Report, SerializeError, TestCase, TestCaseStatus, TestSuite,
 };
 
-use crate::host::render::words::{UNSIGNED, cost, estimated, reason_of, rows, verdict};
+use crate::runs::render::words::{UNSIGNED, cost, estimated, reason_of, rows, verdict};
 use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 
 /// Renders the report as JUnit XML.

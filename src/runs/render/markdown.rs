@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::host::render::words::{
-    UNSIGNED, cost, cost_of, counts, duration, judge, outcome, reason_of, rows, sign, verdict,
-};
+use crate::host::render::words::duration;
 use crate::runs::render::flips::flips;
+use crate::runs::render::words::{
+    UNSIGNED, cost, cost_of, counts, judge, outcome, reason_of, rows, sign, verdict,
+};
 use touchstone_kit::statistics::GateVerdict;
 use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome};
 use touchstone_runs::rules::eval::statistics::{Evidence, statistics};

@@ -1,3 +1,7 @@
+//! Views of recorded facts: scorecard for a terminal, JUnit for CI, Markdown for a pull request.
+//!
+//! Pure functions over the eval report, which is folded from the log. No decisions are made here.
+
 pub mod comparison;
 pub mod diff;
 pub mod flips;
@@ -9,3 +13,4 @@ pub mod markdown;
 mod sample;
 pub mod scorecard;
 pub mod statistics;
+pub mod words;

@@ -7,11 +7,12 @@ use comfy_table::{Attribute, Cell, CellAlignment};
 use crate::host::render::ink::Ink;
 use crate::host::render::table;
 use crate::host::render::table::Style;
-use crate::host::render::words::{
-    UNSIGNED, cost, cost_of, counts, duration, judge, outcome, reason_of, rows, sign, verdict,
-};
+use crate::host::render::words::duration;
 use crate::runs::render::flips::flips;
 use crate::runs::render::statistics::{difference, noise};
+use crate::runs::render::words::{
+    UNSIGNED, colour, cost, cost_of, counts, judge, outcome, reason_of, rows, sign, verdict,
+};
 use touchstone_runs::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
 use touchstone_runs::rules::eval::scoring::p95;
 use touchstone_runs::rules::eval::statistics::{Evidence, statistics};
@@ -128,7 +129,7 @@ fn table(text: &mut String, report: &EvalReport, style: Style) {
     for (numbers, task) in shown(report, style) {
         table.add_row([
             Cell::new(task.task_id.as_str()),
-            Cell::new(sign(task.outcome)).fg(table::colour(task.outcome)),
+            Cell::new(sign(task.outcome)).fg(colour(task.outcome)),
             Cell::new(format!("{:.2}", numbers.score)).set_alignment(CellAlignment::Right),
             Cell::new(numbers.latency_ms.map(duration).unwrap_or_default())
                 .set_alignment(CellAlignment::Right),

@@ -10,16 +10,15 @@ use crate::host::ports::ids::Ids;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::ratings::service::Aaaf;
-use crate::ratings::service::corrections::Correction;
 use crate::runs::ports::annotations::{Annotated, AnnotationLimits};
 use crate::runs::service::runs::Runs;
+use crate::runs::service::score_review::{Correction, ScoreReview};
 use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{EventId, RunId, TaskId, TenantId};
 use touchstone_openwop::annotation::{Actor, Annotation, AnnotationTarget};
+use touchstone_openwop::events::EventDocument;
 use touchstone_openwop::workflow::WorkflowNode;
-use touchstone_runs::events::EventDocument;
 use touchstone_runs::rules::run::annotation::{
     MAX_ANNOTATION_OCTETS, MAX_ANNOTATIONS, NewAnnotation,
 };
@@ -36,7 +35,7 @@ struct Target {
 
 pub struct Annotating {
     runs: Arc<Runs>,
-    aaaf: Arc<Aaaf>,
+    reviews: Arc<dyn ScoreReview>,
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -45,14 +44,14 @@ pub struct Annotating {
 impl Annotating {
     pub fn new(
         runs: Arc<Runs>,
-        aaaf: Arc<Aaaf>,
+        reviews: Arc<dyn ScoreReview>,
         store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Self {
         Self {
             runs,
-            aaaf,
+            reviews,
             store,
             clock,
             ids,
@@ -129,7 +128,7 @@ impl Annotating {
                 text,
             };
             // The annotation is recorded, whatever happens to the appeal.
-            if let Err(problem) = self.aaaf.corrected(caller, correction).await {
+            if let Err(problem) = self.reviews.corrected(caller, correction).await {
                 tracing::warn!(run = %run, error = %problem, "could not start an appeal from a correction");
             }
         }

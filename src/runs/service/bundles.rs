@@ -10,7 +10,6 @@ use crate::host::ports::run_log::StoredEvent;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::kinds::KINDS;
 use crate::runs::service::projections::Projections;
 use crate::runs::service::runs::Runs;
 use crate::runs::store;
@@ -74,7 +73,7 @@ impl Bundles {
         let (events, shown) = self
             .projections
             .with_state(run, |state| {
-                let shown = snapshot(KINDS, &record, state, cancelling);
+                let shown = snapshot(self.runs.library.kinds, &record, state, cancelling);
                 (state.sequence, serde_json::to_value(shown))
             })
             .await

@@ -27,7 +27,7 @@ use crate::runs::service::run_writer::{Closed, RunWriter};
 use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
-use touchstone_runs::events::{Event, NewEvent};
+use touchstone_openwop::events::{Event, NewEvent};
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::fork::Fork;
 use touchstone_runs::rules::run::record::{RunRecord, RunSpec, Work};

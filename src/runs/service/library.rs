@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use crate::agents::ports::agent::AgentDefinition;
 use crate::host::ports::store::StoreError;
 use crate::host::store::database::Database;
-use crate::kinds::KINDS;
 use crate::packs::store as pack_store;
 use touchstone_kit::ids::{AgentId, TenantId};
 use touchstone_kit::integrity;
@@ -23,6 +22,7 @@ use touchstone_openwop::suite::AgentEvalSuite;
 use touchstone_packs::rules::contents::PackAgent;
 use touchstone_packs::rules::{archive, contents};
 use touchstone_runs::rules::eval::suite_rules::read_suite;
+use touchstone_runs::rules::kind::Kinds;
 
 const CACHED_SUITES: u64 = 64;
 const CACHED_PACKS: u64 = 64;
@@ -68,14 +68,17 @@ type LoadedAgents = HashMap<AgentId, Arc<LoadedAgent>>;
 
 pub struct Library {
     store: Arc<Database>,
+    /// The evaluation kinds of this host.
+    pub kinds: Kinds,
     suites: Cache<String, Arc<AgentEvalSuite>>,
     packs: Cache<String, Arc<LoadedAgents>>,
 }
 
 impl Library {
-    pub fn new(store: Arc<Database>) -> Self {
+    pub fn new(store: Arc<Database>, kinds: Kinds) -> Self {
         Self {
             store,
+            kinds,
             suites: Cache::new(CACHED_SUITES),
             packs: Cache::new(CACHED_PACKS),
         }
@@ -96,7 +99,7 @@ impl Library {
             what: "suite",
             digest: digest.to_owned(),
         };
-        let document = read_suite(KINDS, &octets).map_err(|_| damaged())?;
+        let document = read_suite(self.kinds, &octets).map_err(|_| damaged())?;
         if document.digest() != digest {
             return Err(damaged());
         }

@@ -10,6 +10,7 @@ pub mod projections;
 pub mod reserving;
 pub mod run_writer;
 pub mod runs;
+pub mod score_review;
 pub mod storage;
 pub mod webhooks;
 pub mod worker;

@@ -25,7 +25,7 @@ use crate::host::store::database::Database;
 use crate::runs::ports::queue::Claim;
 use crate::runs::store;
 use touchstone_kit::ids::EventId;
-use touchstone_runs::events::{Event, Inherited, NewEvent, write_document, write_inherited};
+use touchstone_openwop::events::{Event, Inherited, NewEvent, write_document, write_inherited};
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::record::RunRecord;
 

@@ -17,7 +17,6 @@ use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::kinds::KINDS;
 use crate::packs::ports::host::{Addition, SharedStorage};
 use crate::runs::ports::storage::{Remains, RunDeletion};
 use crate::runs::service::projections::Projections;
@@ -26,7 +25,7 @@ use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_kit::redaction::mask;
-use touchstone_runs::rules::kind::Action;
+use touchstone_runs::rules::kind::{Action, Kinds};
 use touchstone_runs::rules::run::bundle::Redactor;
 use touchstone_runs::rules::run::record::{RunRecord, Work};
 
@@ -47,6 +46,7 @@ pub struct Storage {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     projections: Arc<Projections>,
+    kinds: Kinds,
     quotas: Quotas,
     retention: Retention,
     known: Mutex<HashMap<TenantId, (Instant, Usage)>>,
@@ -57,6 +57,7 @@ impl Storage {
         store: Arc<Database>,
         clock: Arc<dyn Clock>,
         projections: Arc<Projections>,
+        kinds: Kinds,
         quotas: Quotas,
         retention: Retention,
     ) -> Self {
@@ -64,6 +65,7 @@ impl Storage {
             store,
             clock,
             projections,
+            kinds,
             quotas,
             retention,
             known: Mutex::default(),
@@ -146,7 +148,7 @@ impl Storage {
     /// version in service, or a record of a decision that the host keeps.
     pub async fn delete(&self, caller: &Caller, run: &RunId) -> Result<(), Problem> {
         let record = self.record(&caller.tenant, run).await?;
-        if let Some(refusal) = kept_by_host(&record) {
+        if let Some(refusal) = kept_by_host(self.kinds, &record) {
             return Err(conflict(refusal));
         }
         if self.is_evidence(&record).await? {
@@ -258,7 +260,7 @@ impl Storage {
     }
 
     async fn delete_due(&self, record: &RunRecord) -> Result<bool, StoreError> {
-        if kept_by_host(record).is_some() {
+        if kept_by_host(self.kinds, record).is_some() {
             return Ok(false);
         }
         // If the lookup fails, the run may be the evidence of a version in service.
@@ -375,13 +377,13 @@ impl SharedStorage for Storage {
 }
 
 /// Why callers may not delete a run.
-fn kept_by_host(record: &RunRecord) -> Option<&'static str> {
+fn kept_by_host(kinds: Kinds, record: &RunRecord) -> Option<&'static str> {
     match &record.spec.work {
         Work::Journal => Some("the run records decisions about a deployment; the host keeps it"),
         Work::Workflow(_) if record.is_approval_gate() => {
             Some("the run records an approval of a deployment; the host keeps it")
         }
-        Work::Eval(eval) => KINDS.of(eval).map(|kind| kind.refusal(Action::Delete)),
+        Work::Eval(eval) => kinds.of(eval).map(|kind| kind.refusal(Action::Delete)),
         Work::Workflow(_) => None,
     }
 }

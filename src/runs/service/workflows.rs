@@ -1,8 +1,6 @@
 //! The workflows of this host.
 
 use crate::runs::fixtures;
-use touchstone_deployments::rules::Lifecycle;
-use touchstone_kit::ids::AgentId;
 use touchstone_openwop::workflow::WorkflowDefinition;
 
 /// The workflows that runs may name.
@@ -13,11 +11,6 @@ pub struct Workflows {
 }
 
 impl Workflows {
-    /// The deployments of an agent that comes with the workflows.
-    pub fn deployed(self, agent: &AgentId) -> Option<Lifecycle> {
-        self.fixtures.then(|| fixtures::deployed(agent)).flatten()
-    }
-
     /// The definition with this id.
     pub fn definition(self, id: &str) -> Option<WorkflowDefinition> {
         self.fixtures.then(|| fixtures::fixture(id)).flatten()

@@ -16,8 +16,16 @@ use crate::runs::ports::webhooks::WebhookRecord;
 use crate::runs::store::pauses::END_PAUSE;
 use crate::runs::store::webhooks::{FOLLOW, add};
 use touchstone_kit::ids::{AgentId, EventId, RunId, TenantId};
-use touchstone_oasis::rules::request::OasisSpec;
 use touchstone_runs::rules::run::record::RunRecord;
+
+/// The evaluation kind whose runs are found by the profile that they evaluate.
+const PROFILED_KIND: &str = "oasis";
+
+/// The indexed part of such a run's spec.
+#[derive(Deserialize)]
+struct ByProfile {
+    profile: String,
+}
 
 const CREATE: &str = "INSERT INTO run
         (run_id, tenant, created_at, lease_until, scope, eval_agent, eval_version, experiment, oasis_profile, executor,
@@ -107,9 +115,9 @@ pub(crate) async fn begin(
     };
     let eval = run.spec.eval();
     // A replay is not a new evaluation: it would make an old result the newest.
-    let oasis = eval
+    let by_profile: Option<ByProfile> = eval
         .filter(|_| run.fork.is_none())
-        .and_then(|eval| OasisSpec::of(eval));
+        .and_then(|eval| eval.extensions.get(PROFILED_KIND));
     // A fork of a retry is not itself a retry.
     let retry = eval
         .map(|eval| &eval.execution)
@@ -127,7 +135,7 @@ pub(crate) async fn begin(
             eval.and_then(|eval| eval.trial.as_ref())
                 .map(|trial| trial.experiment_id.as_str()),
         )
-        .bind(oasis.map(|oasis| oasis.request.profile))
+        .bind(by_profile.map(|it| it.profile))
         .bind(eval.and_then(|eval| eval.execution.command.as_deref()))
         .bind(retry.and_then(|retry| retry.retry_root.as_ref().map(|root| root.as_str())))
         .bind(retry.map(|retry| i64::from(retry.retries)))

@@ -21,9 +21,9 @@ use touchstone_agents::budget::Estimate;
 use touchstone_agents::rules::RetryPolicy;
 use touchstone_kit::ids::{AgentId, EventId, RunId, TaskId, TenantId};
 use touchstone_kit::money::TokenPrice;
+use touchstone_openwop::events::Event;
 use touchstone_openwop::schema::compile_untrusted;
 use touchstone_openwop::suite::{Fixtures, ModelClass};
-use touchstone_runs::events::Event;
 
 use crate::support::asyncapi;
 

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_agent_cards::rules::signature::{
-    Allowed, Endpoint, KeySetAnswer, Keys, Profile, Reason, State, check, needed_key_sets,
+    KeySetAnswer, Keys, Profile, Reason, State, check, needed_key_sets,
 };
 use touchstone_agent_cards::rules::{Card, Context, Live, score};
+use touchstone_kit::network::{Allowed, Endpoint};
 
 use super::fixture::{
     DAY, KEY_SET, NOW, SIGNERS, answered, canonical, card, encode, header, issues, jwk, keys,

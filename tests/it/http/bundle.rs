@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::runs::service::bundles::MAX_BUNDLE;
 use touchstone_kit::ids::RunId;
-use touchstone_runs::events::{Event, ModelRetried};
+use touchstone_openwop::events::{Event, ModelRetried};
 
 use super::host::{TestHost, create_body, says};
 use super::recorder::{Recorder, cancelled, started};

@@ -56,18 +56,19 @@ use touchstone::runs::service::worker::{Worker, WorkerSettings};
 use touchstone::runs::storage::{Quotas, Retention};
 use touchstone::runs::webhook_client::WebhookClient;
 use touchstone::services::{Parts, Services};
-use touchstone_agent_cards::rules::signature::{Allowed, Endpoint, Keys as CardKeys};
+use touchstone_agent_cards::rules::signature::Keys as CardKeys;
+use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
 use touchstone_kit::ids::{KeyId, RunId, TenantId};
 use touchstone_kit::keys::SecretKey;
 use touchstone_kit::money::{NanoUsd, TokenPrice};
+use touchstone_kit::network::{Allowed, Endpoint};
 use touchstone_openwop::suite::ModelClass;
 use touchstone_packs::rules::publication::Publication;
 use touchstone_packs::rules::verify::{Trust, TrustMode};
 use touchstone_ratings::rules::place::Place;
-use touchstone_runs::rules::run::reached_by::ReachedBy;
 use touchstone_runs::rules::run::record::RunRecord;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
 use tower::ServiceExt as _;

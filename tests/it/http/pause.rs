@@ -11,7 +11,7 @@ use touchstone::runs::ports::pauses::PauseRequest;
 use touchstone::runs::ports::queue::Claimable;
 use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
-use touchstone_runs::events::DrainPolicy;
+use touchstone_openwop::events::DrainPolicy;
 
 use super::host::{TestHost, says};
 use super::interrupts::until;

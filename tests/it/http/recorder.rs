@@ -12,7 +12,7 @@ use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::runs::ports::queue::Claimable;
 use touchstone::runs::store as run_store;
 use touchstone_kit::ids::{EventId, RunId};
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     AgentReasoned, EvalScored, Event, ModelRetried, NewEvent, Owner, RunCancelled, RunStarted,
     write_document,
 };

@@ -79,7 +79,7 @@ async fn world() -> World {
     );
     World {
         packs: Packs::new(store.clone(), Arc::new(SystemClock), PACK_FORMAT),
-        library: Library::new(store),
+        library: Library::new(store, touchstone::kinds::KINDS),
         tenant: TenantId::from("one"),
         _folder: folder,
     }

@@ -37,8 +37,9 @@ use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, T
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_kit::integrity;
 use touchstone_kit::money::TokenPrice;
+use touchstone_openwop::events::EventDocument;
 use touchstone_openwop::suite::{EvalMode, ModelClass};
-use touchstone_runs::events::EventDocument;
+
 use touchstone_runs::rules::eval::suite_rules::read_suite;
 use touchstone_runs::rules::kind::Extensions;
 use touchstone_runs::rules::run::fold::RunState;
@@ -246,7 +247,7 @@ impl Bench {
             store.clone(),
             Arc::new(SystemClock),
             Arc::new(SystemIds),
-            Arc::new(Library::new(store.clone())),
+            Arc::new(Library::new(store.clone(), KINDS)),
             Arc::new(One(model.clone(), judge)),
             Arc::new(Runtime::default()),
             64,

@@ -58,7 +58,7 @@ impl AgentRuntime for Nobody {
 
 pub fn asking_nobody(bench: &mut Bench) {
     let (clock, ids) = (Arc::new(SystemClock), Arc::new(SystemIds));
-    let library = Arc::new(Library::new(bench.store.clone()));
+    let library = Arc::new(Library::new(bench.store.clone(), KINDS));
     let eval = EvalWork::new(
         bench.store.clone(),
         clock.clone(),
@@ -228,7 +228,7 @@ fn copied(fork: &RunRecord, events: &[StoredEvent]) -> Vec<StoredEvent> {
         .map(|event| {
             let inherited = inherit(&fork.run_id, &event.body).unwrap();
             let at = SystemClock.now();
-            let body = touchstone_runs::events::write_inherited(
+            let body = touchstone_openwop::events::write_inherited(
                 &fork.run_id,
                 event.sequence,
                 at,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::runs::service::journal::{Journal, JournalError};
 use touchstone_kit::ids::{RunId, TenantId};
-use touchstone_runs::events::{Event, ModelRetried, NewEvent};
+use touchstone_openwop::events::{Event, ModelRetried, NewEvent};
 use touchstone_runs::rules::run::fold::{RunState, RunStatus};
 
 use super::bench::{Bench, echo, outline};

@@ -13,7 +13,7 @@ use touchstone::runs::service::journal::{Journal, JournalError};
 use touchstone::runs::service::worker::{Worker, WorkerSettings};
 use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
-use touchstone_runs::events::{DrainPolicy, Event, NewEvent, RunResumed};
+use touchstone_openwop::events::{DrainPolicy, Event, NewEvent, RunResumed};
 use touchstone_runs::rules::run::fold::{RunState, RunStatus};
 
 use super::bench::{Bench, echo, outline};

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use touchstone::runs::store as run_store;
-use touchstone_runs::events::{Event, EventDocument};
+use touchstone_openwop::events::{Event, EventDocument};
 
 use super::bench::{Bench, echo, outline};
 

@@ -9,8 +9,8 @@ use touchstone::kinds::KINDS;
 use touchstone::runs::store as run_store;
 use touchstone_agents::rules::ModelReply;
 use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::events::EventDocument;
 use touchstone_openwop::suite::Thresholds;
-use touchstone_runs::events::EventDocument;
 use touchstone_runs::rules::eval::report::{Verdict, report};
 use touchstone_runs::rules::run::record::RunRecord;
 

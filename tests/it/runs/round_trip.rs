@@ -6,7 +6,7 @@ use serde_json::Value;
 use touchstone_kit::ids::EventId;
 use touchstone_kit::json::parse_written;
 use touchstone_kit::money::NanoUsd;
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     AgentDecided, AgentReasoned, AgentToolCalled, AgentToolReturned, BudgetConsumed,
     BudgetReserved, EffectiveBudget, EvalCompleted, EvalScored, Event, EventDocument, ModelRetried,
     NewEvent, ProviderUsage, RunError, RunFailed, ToolStatus, UsageEstimated, write_document,

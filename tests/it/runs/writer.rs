@@ -16,7 +16,7 @@ use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::runs::ports::queue::Claim;
 use touchstone::runs::service::run_writer::{Closed, RunWriter};
 use touchstone_kit::ids::RunId;
-use touchstone_runs::events::{Event, NewEvent, RunCancelled};
+use touchstone_openwop::events::{Event, NewEvent, RunCancelled};
 use touchstone_runs::rules::run::fold::RunState;
 
 use crate::store::{claimed, record};

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use touchstone_openwop::suite::Task;
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     AgentDecided, AgentToolCalled, AgentToolReturned, Event, ToolStatus,
 };
+use touchstone_openwop::suite::Task;
 use touchstone_runs::rules::eval::safety::{Transcript, examine};
 
 use crate::process::api::Api;

@@ -16,7 +16,7 @@ use touchstone::runs::ports::pauses::PauseRequest;
 use touchstone::runs::ports::queue::{CancelRequest, Claimable, Wait};
 use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
-use touchstone_runs::events::DrainPolicy;
+use touchstone_openwop::events::DrainPolicy;
 use touchstone_runs::rules::run::record::Work;
 
 use super::{Engine, Engine::*, TOO_LONG, TTL, TestStore, claimed, events, open, record, tenant};

@@ -12,7 +12,6 @@ pub mod compliance;
 pub mod document;
 pub mod finding;
 pub mod history;
-pub mod host;
 pub mod live;
 mod media_type;
 pub mod points;

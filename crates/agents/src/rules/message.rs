@@ -62,7 +62,7 @@ pub struct ModelRequest<'a> {
     /// Maximum number of tokens of the answer.
     pub max_tokens: Option<u64>,
     pub task: Option<TaskHint<'a>>,
-    /// The activity id of this call ([`Activity`](touchstone_runs::rules::run::activity::Activity)), the
+    /// The activity id of this call ([`Activity`](super::activity::Activity)), the
     /// same for every attempt.
     pub activity: Option<String>,
 }

@@ -5,6 +5,7 @@
 //! fixtures): each model reply advances it by one step, which returns the next action. It has no
 //! access to endpoints, the clock or the event log; the runtime around it has.
 
+pub mod activity;
 mod circuit;
 mod concurrency;
 mod conversation;
@@ -12,9 +13,11 @@ mod effects;
 mod endpoint;
 mod failure;
 mod fixtures;
+pub mod judging;
 mod message;
 mod metering;
 mod output;
+pub mod reached_by;
 mod retry;
 pub mod workers;
 
@@ -24,7 +27,7 @@ pub use conversation::{
     Brief, Conversation, Limits, Next, Step, ToolOutcome, ToolSource, octets_of,
 };
 pub use effects::{Declared, Effects, Hints};
-pub use endpoint::{COMMAND_PROVIDER, EndpointPin};
+pub use endpoint::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 pub use failure::{BUDGET_EXHAUSTED, FailureReason, LOOP_LIMIT_EXCEEDED, Rejection};
 pub use fixtures::FixtureCursor;
 pub use message::{

@@ -19,7 +19,7 @@ use super::transition::{Move, Raised, Refused, refuse_what_would_be_ignored};
 use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_openwop::channel::Channel;
 use touchstone_openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     DeploymentCanaryAdjusted, DeploymentPromoted, DeploymentStateChanged, Event,
 };
 

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::adapter::Identity;
+use touchstone_agents::rules::reached_by::is_remote_provider;
 use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin};
-use touchstone_runs::rules::run::reached_by::is_remote_provider;
 
 /// The system that answered, and the suite and profile it was evaluated against. Digests are
 /// `sha256-<base64>`.

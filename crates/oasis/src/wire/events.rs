@@ -12,7 +12,7 @@ use crate::rules::preflight::RequirementCheck;
 use crate::rules::probes::ProbeOrigin;
 use crate::rules::refusal::Refusal;
 use crate::rules::scenario::Classification;
-use touchstone_runs::events::{Event, ExtensionEvent};
+use touchstone_openwop::events::{Event, ExtensionEvent};
 
 macro_rules! events {
     ($( $(#[$doc:meta])* $variant:ident($payload:ty) = $wire:literal; )*) => {

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::organization::named;
+use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
-use touchstone_runs::rules::run::reached_by::ReachedBy;
 
 const FIELDS: &[&str] = &[
     "name",

@@ -13,6 +13,7 @@ use super::evidence::{Event, RETENTION_DAYS, Sources};
 use super::folded::Folded;
 use super::interval::{self, Intervals};
 use super::measure::Measure;
+use touchstone_kit::error::INSUFFICIENT_EVIDENCE;
 
 /// The evidence that an assessment uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,7 +308,7 @@ pub enum Insufficient {
 
 impl Insufficient {
     /// The framework's error code.
-    pub const CODE: &'static str = "INSUFFICIENT_EVIDENCE";
+    pub const CODE: &'static str = INSUFFICIENT_EVIDENCE;
 }
 
 fn named(dimensions: &[Dimension]) -> String {

@@ -12,7 +12,7 @@ use super::agent;
 use super::dimension::Dimension;
 use super::own_task::{OwnTask, suite_of};
 use super::projection::Profile;
-use touchstone_runs::rules::run::reached_by::ReachedBy;
+use touchstone_agents::rules::reached_by::ReachedBy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
@@ -358,7 +358,7 @@ mod tests {
 
     use super::*;
     use touchstone_agents::rules::workers;
-    use touchstone_runs::events::InvocationOutcome;
+    use touchstone_openwop::events::InvocationOutcome;
     use touchstone_runs::rules::eval::suite_rules::check_suite;
     use touchstone_runs::rules::kind::Kinds;
 

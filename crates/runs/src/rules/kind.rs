@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::eval::report::EvalReport;
 use super::eval::scoring::Shortfall;
 use super::run::fold::EvalFacts;
 use super::run::record::EvalSpec;
@@ -81,8 +82,10 @@ pub struct KindPlan {
 }
 
 /// Plans the kind of a requested run over a suite in these modes; `None` for a plain suite.
-pub type PlanKind<'a> =
-    dyn Fn(&CreateRun, &AgentEvalSuite, &[EvalMode]) -> Result<Option<KindPlan>, Problem> + 'a;
+pub type PlanKind<'a> = dyn Fn(&CreateRun, &AgentEvalSuite, &[EvalMode]) -> Result<Option<KindPlan>, Problem>
+    + Send
+    + Sync
+    + 'a;
 
 /// The kinds of a host.
 #[derive(Clone, Copy, Default)]
@@ -103,6 +106,11 @@ impl Kinds {
     /// The kind of an eval run; `None` for a plain suite.
     pub fn of(self, spec: &EvalSpec) -> Option<&'static dyn EvalKind> {
         self.iter().find(|kind| spec.extensions.has(kind.name()))
+    }
+
+    /// Whether a report is about a run of one of these kinds.
+    pub fn are_in(self, report: &EvalReport) -> bool {
+        self.iter().any(|kind| report.extensions.has(kind.name()))
     }
 }
 

@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::deployments::promotion::Requirement;
+use crate::deployments::service::deployments::record::Grounds;
 use crate::deployments::service::gates::approvals::Approval;
 use crate::deployments::service::gates::{Gates, InForce, Question};
 use crate::deployments::store;
 use crate::host::access::{Demand, Scope};
-use crate::host::audit::Grounds;
 use crate::host::ports::clock::Clock;
 use crate::host::ports::idempotency::IdempotencyClaim;
 use crate::host::ports::ids::Ids;
@@ -43,7 +43,7 @@ use touchstone_deployments::rules::{Channel, Lifecycle, Move, Refused, parse};
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
 use touchstone_openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
-use touchstone_runs::events::Event;
+use touchstone_openwop::events::Event;
 use touchstone_runs::rules::run::record::RunRecord;
 
 /// How often a transition is decided again because a concurrent change came first.
@@ -192,7 +192,7 @@ impl Deployments {
                 )));
             }
             let (verdict, grounds) = self.judge(&request, &lifecycle, seen).await?;
-            match self.record(&request, &verdict, grounds).await {
+            match self.record(&request, &verdict, &grounds).await {
                 Ok(run_id) => {
                     match &verdict {
                         Verdict::Moved { after, .. } => {

@@ -2,25 +2,48 @@
 //! response.
 
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::deployments::ports::DeploymentCommit;
 use crate::deployments::promotion::Requirement;
 use crate::deployments::service::deployments::{Asked, Deployments, Verdict};
 use crate::deployments::store;
-use crate::host::audit::{Decision, Grounds, Outcome};
+use crate::host::audit::{Decision, Outcome};
 use crate::host::ports::idempotency::IdempotencyCompletion;
 use crate::host::ports::run_log::{Head, StoredEvent};
 use crate::host::ports::store::StoreError;
 use crate::host::service::access;
 use crate::runs::service::executor::endings::started;
+use touchstone_deployments::rules::Placement;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::{EventId, RunId};
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     AuthorizationDecided, Event, NewEvent, RunCompleted, RunError, RunFailed, RunOutputs,
     write_document,
 };
+use touchstone_runs::rules::eval::attempts::AttemptIds;
 use touchstone_runs::rules::run::record::{RunRecord, RunSpec, Work};
+
+/// The evidence behind a decision about a deployment.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Grounds {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pack_integrity: Option<String>,
+    /// The eval run used as evidence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eval_run_id: Option<RunId>,
+    /// The runs of the same agent, suite and model that were judged together with `eval_run_id`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<AttemptIds>,
+    /// The affected channels, with their traffic shares.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub placements: Vec<Placement>,
+    /// The approval runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approval_gate_ids: Vec<RunId>,
+}
 
 impl Deployments {
     /// Records the outcome in one transaction.
@@ -28,7 +51,7 @@ impl Deployments {
         &self,
         request: &Asked<'_>,
         verdict: &Verdict,
-        grounds: Grounds,
+        grounds: &Grounds,
     ) -> Result<RunId, StoreError> {
         let now = self.clock.now();
         let run_id = RunId::from(self.ids.mint("run"));
@@ -90,7 +113,7 @@ impl Deployments {
                 resource: request.decision.resource.clone(),
                 outcome,
                 reasons,
-                decided_on: Some(grounds),
+                decided_on: Some(json!(grounds)),
                 run_id: Some(run_id.clone()),
             },
             completes: completes.as_ref(),

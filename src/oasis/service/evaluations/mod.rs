@@ -2,12 +2,15 @@
 
 pub mod plan;
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::internal;
-use crate::oasis::ports::providers::{ConformanceAnswer, ProviderWords};
+use crate::oasis::ports::providers::{ConformanceAnswer, ProviderWords, Providers};
+use crate::oasis::service::library::Library;
 use crate::packs::store as pack_store;
 use crate::runs::service::runs::Runs;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -82,37 +85,44 @@ pub struct DryPreflight {
 
 /// An OASIS evaluation that has ended with a verdict.
 struct Ended {
-    record: std::sync::Arc<RunRecord>,
-    eval: std::sync::Arc<EvalSpec>,
+    record: Arc<RunRecord>,
+    eval: Arc<EvalSpec>,
     facts: OasisFacts,
     verdict: OasisVerdict,
 }
 
-impl Runs {
+/// The use cases of OASIS evaluations.
+pub struct Evaluations {
+    pub runs: Arc<Runs>,
+    pub library: Arc<Library>,
+    pub providers: Arc<dyn Providers>,
+}
+
+impl Evaluations {
     /// The verdict document of an evaluation, byte for byte as it was recorded.
     ///
     /// # Errors
     /// `not_found` for a run that is not an OASIS evaluation; `oasis_run_not_terminal`;
     /// `oasis_no_verdict`.
-    pub async fn oasis_verdict(&self, tenant: &TenantId, run: &RunId) -> Result<Value, Problem> {
-        let ended = self.oasis_ended(tenant, run).await?;
+    pub async fn verdict(&self, tenant: &TenantId, run: &RunId) -> Result<Value, Problem> {
+        let ended = self.ended(tenant, run).await?;
         self.kept(&ended.verdict.sha256).await
     }
 
     /// The report of an evaluation, derived from its log, its evidence and its profile.
     ///
     /// # Errors
-    /// As [`oasis_verdict`](Self::oasis_verdict).
-    pub async fn oasis_report(&self, tenant: &TenantId, run: &RunId) -> Result<Report, Problem> {
-        let ended = self.oasis_ended(tenant, run).await?;
+    /// As [`verdict`](Self::verdict).
+    pub async fn report(&self, tenant: &TenantId, run: &RunId) -> Result<Report, Problem> {
+        let ended = self.ended(tenant, run).await?;
         let Some(oasis) = OasisSpec::of(&ended.eval) else {
             return Err(no_evaluation());
         };
         let verdict = self.kept(&ended.verdict.sha256).await?;
-        let package = self.oasis.profile(&oasis.profile_pack).await;
+        let package = self.library.profile(&oasis.profile_pack).await;
         let package = package.map_err(|cause| internal(&cause))?;
         let package = package.ok_or_else(gone)?;
-        let suite = self.suite_of(&ended.eval).await?;
+        let suite = self.runs.suite_of(&ended.eval).await?;
         let mut evidence = Vec::with_capacity(ended.facts.scenarios.len());
         let mut baselines = Vec::new();
         let scenarios = ended
@@ -158,13 +168,13 @@ impl Runs {
     ///
     /// # Errors
     /// `not_found`, also for a scenario that was not executed.
-    pub async fn oasis_evidence(
+    pub async fn evidence(
         &self,
         tenant: &TenantId,
         run: &RunId,
         scenario: &str,
     ) -> Result<KeptEvidence, Problem> {
-        let (_, facts) = self.oasis_facts(tenant, run).await?;
+        let (_, facts) = self.facts(tenant, run).await?;
         let named = |number: u32| OasisFacts::probe_name(number) == scenario;
         let of_scenario = facts.scenario(scenario).and_then(|it| it.evidence.clone());
         let of_probe = || {
@@ -184,11 +194,11 @@ impl Runs {
     ///
     /// # Errors
     /// An internal error.
-    pub async fn oasis_profiles(
+    pub async fn profiles(
         &self,
         tenant: &TenantId,
     ) -> Result<(Vec<OfferedProfile>, Vec<String>), Problem> {
-        let installs = pack_store::inventory::installs(&self.store, tenant).await;
+        let installs = pack_store::inventory::installs(&self.runs.store, tenant).await;
         let mut offered = Vec::new();
         for install in installs.map_err(|cause| internal(&cause))? {
             let facts: PackFacts =
@@ -198,7 +208,7 @@ impl Runs {
             let package = if profile.not_runnable == 0 {
                 None
             } else {
-                let loaded = self.oasis.profile(&install.integrity).await;
+                let loaded = self.library.profile(&install.integrity).await;
                 loaded.map_err(|cause| internal(&cause))?
             };
             offered.push(OfferedProfile {
@@ -214,7 +224,7 @@ impl Runs {
     ///
     /// # Errors
     /// `validation_error` that names the field.
-    pub async fn oasis_preflight(
+    pub async fn preflight(
         &self,
         tenant: &TenantId,
         body: &Value,
@@ -239,14 +249,14 @@ impl Runs {
                 "must name a provider that is configured on this host (`[[oasis.providers]]`)",
             )
         })?;
-        let installs = pack_store::inventory::installs(&self.store, tenant).await;
+        let installs = pack_store::inventory::installs(&self.runs.store, tenant).await;
         let mut package = None;
         for install in installs.map_err(|cause| internal(&cause))? {
             let facts: PackFacts =
                 serde_json::from_value(install.facts).map_err(|cause| internal(&cause))?;
             let found = OasisProfileFacts::of(&facts).map_err(|cause| internal(&cause))?;
             if found.is_some_and(|it| it.identifier == profile && it.version == version) {
-                let loaded = self.oasis.profile(&install.integrity).await;
+                let loaded = self.library.profile(&install.integrity).await;
                 package = loaded.map_err(|cause| internal(&cause))?;
                 break;
             }
@@ -274,22 +284,23 @@ impl Runs {
         })
     }
 
-    async fn oasis_facts(
+    async fn facts(
         &self,
         tenant: &TenantId,
         run: &RunId,
     ) -> Result<(RunStatus, OasisFacts), Problem> {
-        let (_, eval) = self.eval_record(tenant, run).await?;
+        let (_, eval) = self.runs.eval_record(tenant, run).await?;
         if !OasisSpec::is_in(&eval) {
             return Err(no_evaluation());
         }
-        self.look(run, |state| (state.status, OasisFacts::of(&state.eval)))
+        self.runs
+            .look(run, |state| (state.status, OasisFacts::of(&state.eval)))
             .await
     }
 
-    async fn oasis_ended(&self, tenant: &TenantId, run: &RunId) -> Result<Ended, Problem> {
-        let (status, facts) = self.oasis_facts(tenant, run).await?;
-        let (record, eval) = self.eval_record(tenant, run).await?;
+    async fn ended(&self, tenant: &TenantId, run: &RunId) -> Result<Ended, Problem> {
+        let (status, facts) = self.facts(tenant, run).await?;
+        let (record, eval) = self.runs.eval_record(tenant, run).await?;
         if !status.is_terminal() {
             return Err(Problem::new(
                 ErrorCode::OasisRunNotTerminal,
@@ -323,14 +334,14 @@ impl Runs {
         let Some(digest) = &asked.red_team_digest else {
             return Ok(None);
         };
-        let octets = pack_store::blobs::get(&self.store, digest).await;
+        let octets = pack_store::blobs::get(&self.runs.store, digest).await;
         let octets = octets.map_err(|cause| internal(&cause))?.ok_or_else(gone)?;
         Ok(Some(String::from_utf8_lossy(&octets).into_owned()))
     }
 
     /// A document stored under its digest.
     async fn kept<T: serde::de::DeserializeOwned>(&self, digest: &str) -> Result<T, Problem> {
-        let octets = pack_store::blobs::get(&self.store, digest).await;
+        let octets = pack_store::blobs::get(&self.runs.store, digest).await;
         let octets = octets.map_err(|cause| internal(&cause))?;
         let octets = octets.ok_or_else(gone)?;
         if !touchstone_kit::integrity::matches(digest, &octets) {

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::host::service::fault::internal;
+use crate::host::store::database::Database;
+use crate::oasis::ports::providers::Providers;
+use crate::oasis::service::library::Library;
 use crate::packs::ports::inventory::SuiteRecord;
 use crate::packs::store as pack_store;
-use crate::runs::service::runs::Runs;
+use crate::runs::service::runs::KindPlanner;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::integrity;
@@ -17,11 +21,11 @@ use touchstone_oasis::rules::request::OasisRequest;
 use touchstone_oasis::rules::run::kind::NAME;
 use touchstone_oasis::rules::run::plan::{PlanFacts, ProfileFacts, plan, wanted};
 use touchstone_openwop::suite::{AgentEvalSuite, EvalMode};
-use touchstone_runs::rules::kind::KindPlan;
+use touchstone_runs::rules::kind::{KindPlan, PlanKind};
 use touchstone_runs::rules::run::request::CreateRun;
 
 /// The evaluation that a request asks for, if any, and the facts that it refers to.
-pub(crate) struct Wanted {
+struct Wanted {
     request: Option<OasisRequest>,
     /// The profile of the suite's pack, with the pack's digest.
     profile: Option<(String, Arc<Package>)>,
@@ -31,7 +35,7 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// Plans the evaluation; `None` for an ordinary eval.
-    pub(crate) fn plan(
+    fn plan(
         &self,
         request: &CreateRun,
         suite: &AgentEvalSuite,
@@ -57,44 +61,59 @@ impl Wanted {
     }
 }
 
-/// Plans a run that is not an evaluation, and refuses one that is: it has no profile and no
-/// provider.
-pub(crate) fn plan_unprovided(
-    request: &CreateRun,
-    suite: &AgentEvalSuite,
-    modes: &[EvalMode],
-) -> Result<Option<KindPlan>, Problem> {
-    let wanted = wanted(request)?;
-    let facts = PlanFacts {
-        wanted: wanted.as_ref(),
-        ..PlanFacts::default()
-    };
-    plan(request, suite, modes, &facts)
+/// Plans OASIS evaluations.
+pub struct OasisPlanner {
+    pub store: Arc<Database>,
+    pub library: Arc<Library>,
+    /// Provides environments.
+    pub providers: Arc<dyn Providers>,
+    /// The default evaluator, if a request names none.
+    pub evaluator: Option<String>,
 }
 
-impl Runs {
-    pub(crate) async fn oasis_wanted(
+#[async_trait]
+impl KindPlanner for OasisPlanner {
+    async fn prepare(
         &self,
         tenant: &TenantId,
         request: &mut CreateRun,
         suite: Option<&SuiteRecord>,
-    ) -> Result<Wanted, Problem> {
+    ) -> Result<Box<PlanKind<'static>>, Problem> {
         let profile = match suite {
             Some(suite) => self.profile_of(tenant, suite).await?,
             None => None,
         };
         let package = profile.as_ref().map(|(_, package)| package.as_ref());
-        let mut wanted = wanted(request)?;
-        self.keep_red_team(request, wanted.as_mut(), package)
-            .await?;
-        Ok(Wanted {
-            request: wanted,
+        let mut asked = wanted(request)?;
+        self.keep_red_team(request, asked.as_mut(), package).await?;
+        let wanted = Wanted {
+            request: asked,
             profile,
             providers: self.providers.names(),
             evaluator: self.evaluator.clone(),
-        })
+        };
+        Ok(Box::new(move |request, suite, modes| {
+            wanted.plan(request, suite, modes)
+        }))
     }
 
+    /// An evaluation is refused, because there is no profile and no provider.
+    fn plan_other(
+        &self,
+        request: &CreateRun,
+        suite: &AgentEvalSuite,
+        modes: &[EvalMode],
+    ) -> Result<Option<KindPlan>, Problem> {
+        let wanted = wanted(request)?;
+        let facts = PlanFacts {
+            wanted: wanted.as_ref(),
+            ..PlanFacts::default()
+        };
+        plan(request, suite, modes, &facts)
+    }
+}
+
+impl OasisPlanner {
     /// The profile of the pack that contains a suite, with the pack's digest.
     async fn profile_of(
         &self,
@@ -112,7 +131,7 @@ impl Runs {
         let Some(install) = install else {
             return Ok(None);
         };
-        let package = self.oasis.profile(&install.integrity).await;
+        let package = self.library.profile(&install.integrity).await;
         let package = package.map_err(|cause| internal(&cause))?;
         Ok(package.map(|package| (install.integrity, package)))
     }

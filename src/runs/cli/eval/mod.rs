@@ -14,6 +14,7 @@ use crate::runs::cli::watch::{Outputs, Started, watch};
 use touchstone_openwop::suite::EvalMode;
 use touchstone_runs::rules::eval::matching::is_member_pointer;
 use touchstone_runs::rules::eval::suite_rules::SuiteRef;
+use touchstone_runs::rules::kind::Kinds;
 
 const EXAMPLES: &str = "\
 Exit codes: 0 passed with significance (with --lenient: passed), 1 failed, 2 bad input, 3 could
@@ -120,7 +121,11 @@ pub(crate) fn amount(text: &str) -> Result<f64, String> {
     }
 }
 
-pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Failure> {
+pub async fn run(
+    context: &Context<'_>,
+    kinds: Kinds,
+    arguments: Arguments,
+) -> Result<Exit, Failure> {
     arguments.outputs.check()?;
     if arguments.agent_command.is_some() && !context.is_embedded() {
         return Err(Failure::usage(
@@ -144,7 +149,14 @@ pub async fn run(context: &Context<'_>, arguments: Arguments) -> Result<Exit, Fa
             .post("/v1/runs", &body)
             .await
             .map_err(|failure| advised(context, failure))?;
-        watch(context, &session, &started.run_id, &arguments.outputs).await
+        watch(
+            context,
+            &session,
+            kinds,
+            &started.run_id,
+            &arguments.outputs,
+        )
+        .await
     }
     .await;
     session.close().await;
@@ -215,7 +227,6 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::kinds::KINDS;
     use touchstone_runs::rules::run::request::{CreateRun, Request, parse};
 
     #[derive(Parser)]
@@ -231,7 +242,7 @@ mod tests {
     }
 
     fn eval_request(body: &Value) -> CreateRun {
-        match parse(KINDS, body).unwrap() {
+        match parse(Kinds::NONE, body).unwrap() {
             Request::Eval(request) => *request,
             Request::Workflow(request) => panic!("{request:?} is for a workflow"),
         }

@@ -8,8 +8,8 @@ use crate::host::cli::client::transport::Call;
 use crate::host::cli::client::{Client, EventPage};
 use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
-use crate::host::render::words::said;
 use crate::runs::cli::run::run_id;
+use crate::runs::render::words::said;
 use touchstone_openwop::annotation::Annotation;
 
 #[derive(Debug, Args)]

@@ -13,6 +13,7 @@ use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::runs::cli::run::run_id;
 use crate::runs::cli::watch::{Outputs, Started, watch};
+use touchstone_runs::rules::kind::Kinds;
 
 #[derive(Debug, Args)]
 pub struct Fork {
@@ -39,7 +40,7 @@ enum Mode {
     Branch,
 }
 
-pub async fn run(context: &Context<'_>, arguments: &Fork) -> Result<Exit, Failure> {
+pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Fork) -> Result<Exit, Failure> {
     arguments.outputs.check()?;
     let mode = match arguments.mode {
         Mode::Replay => "replay",
@@ -60,7 +61,14 @@ pub async fn run(context: &Context<'_>, arguments: &Fork) -> Result<Exit, Failur
         }
         let started: Started = client.post(&path, &body).await?;
         if is_eval {
-            watch(context, &session, &started.run_id, &arguments.outputs).await
+            watch(
+                context,
+                &session,
+                kinds,
+                &started.run_id,
+                &arguments.outputs,
+            )
+            .await
         } else {
             settle(context, client, &started.run_id).await
         }

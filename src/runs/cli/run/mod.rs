@@ -27,6 +27,7 @@ use crate::host::cli::terminal::Terminal;
 use crate::host::ports::clock::Clock as _;
 use crate::host::system::SystemClock;
 use crate::runs::cli::watch::{Outputs, Started, fetch, show, watch};
+use touchstone_runs::rules::kind::Kinds;
 use touchstone_runs::rules::run::fold::RunStatus;
 
 /// How long a cancellation may take: the lease of a killed process has to expire first.
@@ -187,27 +188,27 @@ pub fn run_id(text: &str) -> Result<String, String> {
     }
 }
 
-pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+pub async fn run(context: &Context<'_>, kinds: Kinds, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Show(arguments) => {
             let outputs = arguments.outputs.as_asked();
             outputs.check()?;
             let session = context.look().await?;
             let report = fetch(session.client(), &arguments.run).await?;
-            show(context, &session, &report, &outputs).await
+            show(context, &session, kinds, &report, &outputs).await
         }
         Command::Events(arguments) => events(context, &arguments).await,
         Command::Annotate(arguments) => annotate::run(context, &arguments).await,
         Command::Statistics(arguments) => statistics::run(context, &arguments).await,
         Command::Bundle(arguments) => bundle::run(context, &arguments).await,
         Command::Diff(arguments) => diff::run(context, &arguments).await,
-        Command::Fork(arguments) => fork::run(context, &arguments).await,
+        Command::Fork(arguments) => fork::run(context, kinds, &arguments).await,
         Command::Cancel(arguments) => cancel(context, &arguments).await,
         Command::Pause(arguments) => pause::pause(context, &arguments).await,
         Command::Resume(arguments) => pause::resume(context, &arguments).await,
         Command::Interrupts(arguments) => interrupts::list(context, &arguments).await,
         Command::Answer(arguments) => interrupts::answer(context, &arguments).await,
-        Command::Retry(arguments) => retry(context, &arguments).await,
+        Command::Retry(arguments) => retry(context, kinds, &arguments).await,
         Command::Delete(arguments) => delete::delete(context, &arguments).await,
         Command::Hold(arguments) => delete::hold(context, &arguments).await,
         Command::Release(arguments) => delete::release(context, &arguments).await,
@@ -216,12 +217,19 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
     }
 }
 
-async fn retry(context: &Context<'_>, arguments: &Retry) -> Result<Exit, Failure> {
+async fn retry(context: &Context<'_>, kinds: Kinds, arguments: &Retry) -> Result<Exit, Failure> {
     arguments.outputs.check()?;
     let session = work_with(context, arguments.model.config(), OwnModels::default()).await?;
     let outcome = async {
         let started = start_retry(context, session.client(), &arguments.run).await?;
-        watch(context, &session, &started.run_id, &arguments.outputs).await
+        watch(
+            context,
+            &session,
+            kinds,
+            &started.run_id,
+            &arguments.outputs,
+        )
+        .await
     }
     .await;
     session.close().await;

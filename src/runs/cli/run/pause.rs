@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::runs::cli::run::run_id;
-use touchstone_runs::events::DrainPolicy;
+use touchstone_openwop::events::DrainPolicy;
 
 #[derive(Debug, Args)]
 pub struct Pause {

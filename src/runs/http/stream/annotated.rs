@@ -14,7 +14,7 @@ use crate::runs::ports::annotations::AnnotationRecord;
 use crate::runs::service::log_reader::filter::Filter;
 use crate::runs::store;
 use touchstone_kit::ids::RunId;
-use touchstone_runs::events::{ENGINE_VERSION, SCHEMA_VERSION};
+use touchstone_openwop::events::{ENGINE_VERSION, SCHEMA_VERSION};
 
 const KIND: &str = "run.annotated";
 

@@ -10,11 +10,10 @@ use futures_util::Stream;
 use serde_json::{Value, json};
 
 use crate::host::service::fault::internal;
-use crate::kinds::KINDS;
 use crate::runs::http::stream::{Subscription, Waiting, Woken, may_stay};
 use crate::runs::store;
 use touchstone_kit::error::Problem;
-use touchstone_runs::events::{ENGINE_VERSION, SCHEMA_VERSION};
+use touchstone_openwop::events::{ENGINE_VERSION, SCHEMA_VERSION};
 use touchstone_runs::rules::run::snapshot::snapshot;
 
 struct Taken {
@@ -69,6 +68,7 @@ pub fn stream(
 
 async fn take(subscription: &Subscription) -> Result<Taken, Problem> {
     let (state, run) = (&subscription.state, &subscription.run);
+    let kinds = state.runs.library.kinds;
     let cancelling = store::queue::cancel_requested(&state.host.store, &run.run_id)
         .await
         .map_err(|cause| internal(&cause))?
@@ -76,7 +76,7 @@ async fn take(subscription: &Subscription) -> Result<Taken, Problem> {
     let folded = state
         .projections
         .with_state(&run.run_id, |folded| {
-            let payload = serde_json::to_value(snapshot(KINDS, run, folded, cancelling));
+            let payload = serde_json::to_value(snapshot(kinds, run, folded, cancelling));
             payload.map(|payload| Taken {
                 sequence: folded.sequence,
                 ended: folded.status.is_terminal(),

@@ -12,8 +12,9 @@ use serde_json::Value;
 use crate::host::render::ink::Ink;
 use crate::host::render::table;
 use crate::host::render::table::Style;
-use crate::host::render::words::{duration, in_words, usd};
+use crate::host::render::words::{duration, usd};
 pub use crate::runs::render::comparison::markdown::markdown;
+use crate::runs::render::words::in_words;
 use touchstone_kit::money::NanoUsd;
 use touchstone_kit::statistics::RegressionVerdict;
 use touchstone_runs::rules::eval::comparison::{

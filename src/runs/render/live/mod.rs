@@ -16,10 +16,11 @@ use serde_json::Value;
 
 use crate::host::render::table;
 use crate::host::render::table::Style;
-use crate::host::render::words::{Counts, cost_of, duration, plain, reason_of, sign, usd};
+use crate::host::render::words::{duration, plain, usd};
 use crate::runs::render::live::pace::Pace;
+use crate::runs::render::words::{Counts, colour, cost_of, reason_of, sign};
 use touchstone_kit::ids::TaskId;
-use touchstone_runs::events::AgentInvocationStarted;
+use touchstone_openwop::events::AgentInvocationStarted;
 use touchstone_runs::rules::eval::report::{TaskOutcome, outcome_of, task_report};
 use touchstone_runs::rules::eval::scoring::task_summary;
 use touchstone_runs::rules::run::fold::{RunState, TaskFacts};
@@ -261,7 +262,7 @@ fn ended_row(task: &TaskId, facts: &TaskFacts) -> Row {
     let (numbers, report) = (task_summary(task, facts), task_report(task, facts));
     row(
         task,
-        (sign(report.outcome), table::colour(report.outcome)),
+        (sign(report.outcome), colour(report.outcome)),
         [
             format!("{:.2}", numbers.score),
             numbers.latency_ms.map(duration).unwrap_or_default(),

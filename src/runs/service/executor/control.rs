@@ -11,7 +11,7 @@ use crate::host::service::lease::Lease;
 use crate::runs::ports::pauses::PauseRequest;
 use crate::runs::ports::queue::CancelRequest;
 use crate::runs::service::run_writer::RunWriter;
-use touchstone_runs::events::DrainPolicy;
+use touchstone_openwop::events::DrainPolicy;
 
 /// The worker's hold on a run.
 pub struct RunControl {

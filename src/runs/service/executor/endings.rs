@@ -9,7 +9,7 @@ use crate::runs::ports::pauses::PauseRequest;
 use crate::runs::ports::queue::CancelRequest;
 use crate::runs::service::run_writer::RunWriter;
 use touchstone_kit::ids::NodeId;
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     CapBreached, ENGINE_VERSION, Event, NewEvent, Owner, RunCancelled, RunError, RunFailed,
     RunPaused, RunStarted,
 };

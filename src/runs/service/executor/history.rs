@@ -11,7 +11,7 @@ use crate::runs::service::executor::Reached;
 use crate::runs::service::executor::control::{RunControl, Stop};
 use crate::runs::service::run_writer::RunWriter;
 use crate::runs::store;
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     DivergenceKind, EvalCompleted, Event, NewEvent, ReplayDiverged, RunError, RunFailed,
 };
 use touchstone_runs::rules::run::fork::{Fork, ForkMode, inherit};

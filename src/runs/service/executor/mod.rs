@@ -27,7 +27,7 @@ use crate::runs::service::executor::workflow::WorkflowWork;
 use crate::runs::service::projections::{Projections, catch_up};
 use crate::runs::service::run_writer::RunWriter;
 use crate::runs::store;
-use touchstone_runs::events::{DrainPolicy, Event, NewEvent};
+use touchstone_openwop::events::{DrainPolicy, Event, NewEvent};
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::record::{RunRecord, Work};
 

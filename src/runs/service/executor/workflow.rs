@@ -14,7 +14,7 @@ use crate::runs::service::executor::endings::running_for;
 use crate::runs::service::run_writer::RunWriter;
 use touchstone_kit::ids::NodeId;
 use touchstone_kit::money::NanoUsd;
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     AgentToolCalled, ChunkMeta, ChunkUsage, Event, MessageChunk, NewEvent, NodeCompleted,
     NodeFailed, ProviderUsage, RunCompleted, RunError, RunFailed, RunOutputs,
 };

@@ -8,12 +8,11 @@ use crate::deployments::store as deployment_store;
 use crate::host::service::fault::internal;
 use crate::runs::service::library::LoadedAgent;
 use crate::runs::service::runs::Runs;
-use touchstone_deployments::rules::{Channel, Lifecycle, draw};
-use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_agents::rules::reached_by::{ReachedBy, is_remote_provider};
+use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{AgentId, TenantId};
+use touchstone_openwop::channel::{Channel, draw};
 use touchstone_openwop::workflow::WorkflowDefinition;
-use touchstone_ratings::rules::agent::OpenwopAgent;
-use touchstone_runs::rules::run::reached_by::{ReachedBy, is_remote_provider};
 use touchstone_runs::rules::run::record::{BoundAgent, ChannelPin};
 use touchstone_runs::rules::run::request::CreateRun;
 
@@ -25,12 +24,10 @@ impl Runs {
     pub async fn installed(
         &self,
         tenant: &TenantId,
-        agent: &OpenwopAgent,
+        agent: &AgentId,
+        version: Option<&str>,
     ) -> Result<Option<Arc<LoadedAgent>>, Problem> {
-        let id = AgentId::from(agent.id.as_str());
-        let installed = self
-            .library
-            .installed_agent(tenant, &id, agent.version.as_deref());
+        let installed = self.library.installed_agent(tenant, agent, version);
         installed.await.map_err(|cause| internal(&cause))
     }
 
@@ -118,32 +115,12 @@ impl Runs {
         channel: Channel,
         field: &str,
     ) -> Result<(String, ChannelPin), Problem> {
-        let lifecycle = self.deployments_of(tenant, agent).await?;
         let draw = draw(&self.ids.mint("draw"), agent, &channel);
-        let version = lifecycle.resolve(&channel, draw).map_err(|none| {
-            Problem::new(
-                ErrorCode::NoActiveDeployment,
-                format!(
-                    "{none}; promote a version on it, or name one in `configurable.agentVersion`"
-                ),
-            )
-            .with("field", field)
-        })?;
-        Ok((version.to_string(), ChannelPin { channel, draw }))
-    }
-
-    async fn deployments_of(
-        &self,
-        tenant: &TenantId,
-        agent: &AgentId,
-    ) -> Result<Lifecycle, Problem> {
-        if let Some(lifecycle) = self.workflows.deployed(agent) {
-            return Ok(lifecycle);
-        }
-        let (lifecycle, _) = deployment_store::deployments(&self.store, tenant, agent)
-            .await
-            .map_err(|cause| internal(&cause))?;
-        Ok(lifecycle)
+        let version = self
+            .channels
+            .resolve(tenant, agent, &channel, draw, field)
+            .await?;
+        Ok((version, ChannelPin { channel, draw }))
     }
 }
 

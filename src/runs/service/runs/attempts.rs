@@ -10,12 +10,11 @@ use crate::host::ports::idempotency::{IdempotencyClaim, IdempotencyCompletion};
 use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
-use crate::kinds::KINDS;
 use crate::runs::service::runs::Runs;
 use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
-use touchstone_runs::events::EventDocument;
+use touchstone_openwop::events::EventDocument;
 use touchstone_runs::rules::eval::attempts::{Attempt, Voided, is_attempt};
 use touchstone_runs::rules::run::fold::RunState;
 use touchstone_runs::rules::run::record::{EvalSpec, RunRecord};
@@ -49,7 +48,7 @@ impl Runs {
             let page = page.await.map_err(|cause| internal(&cause))?;
             for (number, record) in &page {
                 after = *number;
-                if !is_attempt(KINDS, named, record) {
+                if !is_attempt(self.library.kinds, named, record) {
                     continue;
                 }
                 if attempts.len() >= MOST_ATTEMPTS {

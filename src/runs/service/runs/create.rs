@@ -7,7 +7,6 @@ use crate::host::ports::idempotency::{IdempotencyClaim, IdempotencyCompletion};
 use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
-use crate::kinds::KINDS;
 use crate::packs::ports::inventory::SuiteRecord;
 use crate::packs::store as pack_store;
 use crate::runs::ports::webhooks::WebhookRecord;
@@ -70,7 +69,7 @@ impl Runs {
         dedup: Dedup,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Created, Problem> {
-        let mut request = parse(KINDS, body)?;
+        let mut request = parse(self.library.kinds, body)?;
         let options = request.options_mut();
         if options
             .tenant_id
@@ -125,7 +124,7 @@ impl Runs {
         body: &Value,
         elsewhere: Option<Elsewhere<'_>>,
     ) -> Result<(), Problem> {
-        let Request::Eval(request) = parse(KINDS, body)? else {
+        let Request::Eval(request) = parse(self.library.kinds, body)? else {
             return Err(Problem::validation("mode", "`mode` must be \"eval\""));
         };
         let (digest, octets) = (suite.digest(), suite.canonical.as_bytes());

@@ -11,17 +11,15 @@ use crate::host::ports::run_log::StoredEvent;
 use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
-use crate::kinds::KINDS;
-use crate::oasis::service::evaluations::plan::plan_unprovided;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::create::{Created, NewRun};
-use crate::runs::service::runs::plan::FoundBaseline;
+use crate::runs::service::runs::plan::{FoundBaseline, first};
 use crate::runs::service::runs::retry::older;
 use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
-use touchstone_runs::events::{Event, EventDocument};
-use touchstone_runs::rules::kind::Action;
+use touchstone_openwop::events::{Event, EventDocument};
+use touchstone_runs::rules::kind::{Action, Kinds};
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::rules::run::fork::{
     Fork, ForkMode, ForkRequest, Overlay, history, partial_rerun,
@@ -69,8 +67,8 @@ fn check_replay(status: RunStatus) -> Result<(), Problem> {
     .with("runStatus", status.as_str()))
 }
 
-fn check_branch(record: &RunRecord, caller: &Caller) -> Result<(), Problem> {
-    if let Some(kind) = record.spec.eval().and_then(|eval| KINDS.of(eval)) {
+fn check_branch(kinds: Kinds, record: &RunRecord, caller: &Caller) -> Result<(), Problem> {
+    if let Some(kind) = record.spec.eval().and_then(|eval| kinds.of(eval)) {
         let reason = kind.refusal(Action::Branch);
         return Err(Problem::new(ErrorCode::Conflict, reason));
     }
@@ -115,7 +113,7 @@ impl Runs {
                 record.spec.clone()
             }
             ForkMode::Branch => {
-                check_branch(&record, caller)?;
+                check_branch(self.library.kinds, &record, caller)?;
                 let kept = judged.is_some();
                 self.branch_spec(&caller.tenant, &record, &request.overlay, history, kept)
                     .await?
@@ -306,7 +304,7 @@ impl Runs {
                 column: "digest",
             })
         };
-        let request = match parse(KINDS, &body).map_err(within_overlay)? {
+        let request = match parse(self.library.kinds, &body).map_err(within_overlay)? {
             Request::Eval(request) => *request,
             Request::Workflow(_) => return Err(lost("run_record")),
         };
@@ -323,7 +321,7 @@ impl Runs {
             .ok_or_else(|| lost("blob"))?;
         let baseline = self.baseline(tenant, &request).await?;
         let accepts = |input: &Value| agent.accepts(input);
-        let model = self.models.answering(tenant, eval);
+        let model = self.answering(tenant, eval);
         plan(
             request,
             &self.limits_for(model.as_ref()),
@@ -343,7 +341,10 @@ impl Runs {
             }),
             baseline.as_ref().map(FoundBaseline::facts).as_ref(),
             self.judging_model().as_ref(),
-            &plan_unprovided,
+            &|request, suite, modes| {
+                let planners = self.planners.iter();
+                first(planners.map(|planner| planner.plan_other(request, suite, modes)))
+            },
         )
         .map_err(within_overlay)
     }

@@ -12,6 +12,14 @@ impl Runs {
         self.models.judge().as_ref().map(ModelBinding::pin)
     }
 
+    /// The endpoint that answers for the agent of a run of this tenant, if any.
+    pub(super) fn answering(&self, tenant: &TenantId, eval: &EvalSpec) -> Option<ModelBinding> {
+        match &eval.execution.reached_by {
+            Some(way) => self.models.reach(tenant, way).ok(),
+            None => self.models.resolve(eval.model_class),
+        }
+    }
+
     /// The currently configured model and judge for this run.
     pub(super) async fn configured(
         &self,
@@ -25,7 +33,7 @@ impl Runs {
             _ => None,
         };
         let looks = eval.safety_judge.is_some();
-        let model = self.models.answering(tenant, eval);
+        let model = self.answering(tenant, eval);
         Ok(Configured {
             model: model.as_ref().map(ModelBinding::identity),
             judge: judge.as_ref().map(ModelBinding::identity),
@@ -42,7 +50,7 @@ impl Runs {
         let endpoint = |model: Option<ModelBinding>| model.and_then(|model| model.endpoint);
         let judged = eval.judge.is_some() || eval.safety_judge.is_some();
         let replay = self.models.replayed_from();
-        eval.execution.endpoint = endpoint(self.models.answering(tenant, eval));
+        eval.execution.endpoint = endpoint(self.answering(tenant, eval));
         eval.execution.judge_endpoint = endpoint(self.models.judge().filter(|_| judged));
         eval.execution.cassette_signed_by =
             replay.as_ref().and_then(|replay| replay.signed_by.clone());

@@ -29,8 +29,8 @@ use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::oasis::ports::providers::Providers;
 use crate::oasis::service::library::Library as OasisLibrary;
+use crate::runs::ports::channels::Channels;
 use crate::runs::ports::queue::CancelRequest;
 use crate::runs::service::command::Command;
 use crate::runs::service::journal::Journal;
@@ -42,7 +42,7 @@ pub use crate::runs::service::runs::create::{Created, Dedup};
 pub use crate::runs::service::runs::experiments::Experiment;
 use crate::runs::service::runs::interrupts::for_people;
 pub use crate::runs::service::runs::interrupts::{GATE_NODE, GateDecision};
-pub use crate::runs::service::runs::plan::Elsewhere;
+pub use crate::runs::service::runs::plan::{Elsewhere, KindPlanner};
 use crate::runs::service::storage::Storage;
 use crate::runs::service::webhooks::Webhooks;
 use crate::runs::service::workflows::Workflows;
@@ -65,12 +65,10 @@ pub struct Offer {
     pub webhooks: Arc<Webhooks>,
     /// Judges samples that people have scored.
     pub judge: Arc<dyn Judge>,
-    /// Provides environments for OASIS evaluations.
-    pub providers: Arc<dyn Providers>,
-    /// Loads the OASIS files of packs.
-    pub oasis: Arc<OasisLibrary>,
-    /// The default evaluator, if a request names none.
-    pub evaluator: Option<String>,
+    /// Resolves channels to versions of agents.
+    pub channels: Arc<dyn Channels>,
+    /// Plan the runs of evaluation kinds.
+    pub planners: Vec<Arc<dyn KindPlanner>>,
     /// The command this process runs; `None` for a host.
     pub command: Option<Arc<Command>>,
 }
@@ -88,9 +86,8 @@ pub struct Runs {
     webhooks: Arc<Webhooks>,
     judge: Arc<dyn Judge>,
     attempts: Attempts,
-    pub providers: Arc<dyn Providers>,
-    pub oasis: Arc<OasisLibrary>,
-    pub evaluator: Option<String>,
+    channels: Arc<dyn Channels>,
+    planners: Vec<Arc<dyn KindPlanner>>,
     storage: Option<Arc<Storage>>,
     attempts_ended: Cache<RunId, Arc<Attempt>>,
     command: Option<Arc<Command>>,
@@ -124,9 +121,8 @@ impl Runs {
             webhooks: offer.webhooks,
             judge: offer.judge,
             attempts: Attempts::default(),
-            providers: offer.providers,
-            oasis: offer.oasis,
-            evaluator: offer.evaluator,
+            channels: offer.channels,
+            planners: offer.planners,
             storage: None,
             attempts_ended: Cache::builder()
                 .max_capacity(ATTEMPTED_TASKS)

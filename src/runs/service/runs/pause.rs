@@ -15,7 +15,7 @@ use crate::runs::service::runs::interrupts::for_people;
 use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::RunId;
-use touchstone_runs::events::{DrainPolicy, Event, NewEvent, RunResumed};
+use touchstone_openwop::events::{DrainPolicy, Event, NewEvent, RunResumed};
 use touchstone_runs::rules::run::fold::{RunState, RunStatus};
 
 /// How long a response waits for the pause to take effect. A pause that lets work in flight finish

@@ -2,23 +2,46 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::agents::ports::model::ModelBinding;
 use crate::host::service::fault::internal;
-use crate::kinds::KINDS;
 use crate::packs::ports::inventory::SuiteRecord;
 use crate::packs::store as pack_store;
 use crate::runs::service::runs::Runs;
+use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_kit::integrity;
+use touchstone_openwop::suite::{AgentEvalSuite, EvalMode};
 use touchstone_runs::rules::eval::report::{Verdict, report};
-use touchstone_runs::rules::run::reached_by::ReachedBy;
+use touchstone_runs::rules::kind::{KindPlan, PlanKind};
 use touchstone_runs::rules::run::record::{EvalSpec, RunSpec};
 use touchstone_runs::rules::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, plan,
 };
+
+/// Plans the runs of one evaluation kind.
+#[async_trait]
+pub trait KindPlanner: Send + Sync {
+    /// Reads what a request and its suite refer to, and returns what plans the run. Content in the
+    /// request that does not belong into the run's record is stored, and replaced by its digest.
+    async fn prepare(
+        &self,
+        tenant: &TenantId,
+        request: &mut CreateRun,
+        suite: Option<&SuiteRecord>,
+    ) -> Result<Box<PlanKind<'static>>, Problem>;
+
+    /// Plans a run that is not of this kind, and refuses one that is.
+    fn plan_other(
+        &self,
+        request: &CreateRun,
+        suite: &AgentEvalSuite,
+        modes: &[EvalMode],
+    ) -> Result<Option<KindPlan>, Problem>;
+}
 
 /// A remote agent, with the pack that represents it: the tenant has not installed it.
 #[derive(Clone, Copy, Debug)]
@@ -100,8 +123,14 @@ impl Runs {
         };
         let agent = agent.map_err(|cause| fail(&cause))?;
         let baseline = self.baseline(tenant, &request).await?;
-        let oasis = self.oasis_wanted(tenant, &mut request, suite.as_ref());
-        let oasis = oasis.await?;
+        let mut plans = Vec::with_capacity(self.planners.len());
+        for planner in &self.planners {
+            plans.push(
+                planner
+                    .prepare(tenant, &mut request, suite.as_ref())
+                    .await?,
+            );
+        }
         let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
         let model = match (elsewhere, &agent) {
             (Some(elsewhere), _) => Some(self.reach(tenant, elsewhere.way)?),
@@ -134,7 +163,7 @@ impl Runs {
                 .as_ref(),
             baseline.as_ref().map(FoundBaseline::facts).as_ref(),
             self.judging_model().as_ref(),
-            &|request, suite, modes| oasis.plan(request, suite, modes),
+            &|request, suite, modes| first(plans.iter().map(|plan| plan(request, suite, modes))),
         )?;
         if let (Some(elsewhere), Some(eval)) = (elsewhere, spec.eval_mut()) {
             eval.execution.reached_by = Some(elsewhere.way.clone());
@@ -175,7 +204,7 @@ impl Runs {
         let thresholds = self.thresholds(&eval).await?;
         let report = self
             .look(run, |state| {
-                report(KINDS, &record, &eval, &thresholds, state)
+                report(self.library.kinds, &record, &eval, &thresholds, state)
             })
             .await?;
         Ok(Some(FoundBaseline {
@@ -185,4 +214,12 @@ impl Runs {
             aggregate_score: report.summary.aggregate_score,
         }))
     }
+}
+
+/// The first plan of several kinds. Every kind may refuse the run.
+pub(super) fn first(
+    plans: impl Iterator<Item = Result<Option<KindPlan>, Problem>>,
+) -> Result<Option<KindPlan>, Problem> {
+    let plans: Vec<Option<KindPlan>> = plans.collect::<Result<_, _>>()?;
+    Ok(plans.into_iter().flatten().next())
 }

@@ -8,7 +8,6 @@ use serde_json::json;
 use crate::host::ports::idempotency::IdempotencyClaim;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
-use crate::kinds::KINDS;
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::create::Created;
 use crate::runs::store;
@@ -40,7 +39,7 @@ impl Runs {
         let (allowed, ended) = self
             .look(source, |state| {
                 let status = visible_status(state, cancelling);
-                let allowed = may_retry(KINDS, &eval, &state.eval, status, &now);
+                let allowed = may_retry(self.library.kinds, &eval, &state.eval, status, &now);
                 (allowed, state.completed_at)
             })
             .await?;

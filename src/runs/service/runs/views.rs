@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::host::service::fault::internal;
-use crate::kinds::KINDS;
 use crate::runs::service::runs::Runs;
 use crate::runs::store;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -27,7 +26,7 @@ impl Runs {
         let cancelling = self.cancelling(run).await?;
         let document = self
             .look(run, |state| {
-                serde_json::to_value(snapshot(KINDS, &record, state, cancelling))
+                serde_json::to_value(snapshot(self.library.kinds, &record, state, cancelling))
             })
             .await?;
         document.map_err(|cause| internal(&cause))
@@ -42,10 +41,15 @@ impl Runs {
         let thresholds = self.thresholds(&eval).await?;
         let found = self
             .look(run, |state| {
-                state
-                    .status
-                    .is_terminal()
-                    .then(|| summary(KINDS, record.facts_of(), &eval, &thresholds, &state.eval))
+                state.status.is_terminal().then(|| {
+                    summary(
+                        self.library.kinds,
+                        record.facts_of(),
+                        &eval,
+                        &thresholds,
+                        &state.eval,
+                    )
+                })
             })
             .await?;
         found.ok_or_else(|| {
@@ -110,7 +114,7 @@ impl Runs {
         let thresholds = self.thresholds(&eval).await?;
         let report = self
             .look(run, |state| {
-                report(KINDS, &record, &eval, &thresholds, state)
+                report(self.library.kinds, &record, &eval, &thresholds, state)
             })
             .await?;
         Ok((report, eval))

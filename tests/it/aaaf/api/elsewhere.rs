@@ -6,7 +6,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone::agents::model::reached::{Credential, NamedCommand, ReachSettings};
 use touchstone::host::http::HttpSettings;
-use touchstone_agent_cards::rules::signature::Allowed;
+use touchstone_kit::network::Allowed;
 use touchstone_ratings::rules::place::Place;
 use url::Url;
 use wiremock::matchers::{header, method, path, path_regex};

@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::rules::document::{Card, text};
 use crate::rules::finding::{Code, Finding, Findings};
-use crate::rules::host;
+use touchstone_kit::network;
 
 /// Maximum text lengths of the card, in code points.
 const CARD_LIMITS: [(&str, usize); 3] = [("name", 100), ("description", 1_000), ("url", 500)];
@@ -87,7 +87,7 @@ fn hosts_are_public(card: &Card, findings: &mut Findings) -> bool {
     for (place, text) in card.urls() {
         // Parsed leniently, as a library that follows the URL would, and not by the strict URL
         // rules of cards.
-        if Url::parse(text).is_ok_and(|url| host::is_internal(&url)) {
+        if Url::parse(text).is_ok_and(|url| network::is_internal(&url)) {
             findings.push(Finding::new(
                 Code::SsrfRisk,
                 place.to_string(),

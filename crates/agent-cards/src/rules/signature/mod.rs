@@ -29,13 +29,13 @@ pub use jwk::{Jwk, Thumbprint};
 pub use key_set::{KeySet, KeySetAnswer, MAX_KEY_SET_OCTETS, MAX_KEYS};
 pub use payload::Profile;
 pub use reason::Reason;
-pub use source::{Allowed, Endpoint, NoEndpoint};
 pub use time::SigningTime;
 
 use super::document::Card;
 use super::web_url;
 use payload::{Payload, Payloads};
 use source::{Prepared, Source};
+use touchstone_kit::network::Allowed;
 
 /// Maximum signatures of a card that are checked.
 pub const MAX_SIGNATURES: usize = 10;

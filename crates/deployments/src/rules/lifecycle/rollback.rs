@@ -11,7 +11,7 @@ use crate::rules::traffic::Seat;
 use crate::rules::transition::{Move, Refused};
 use touchstone_kit::ids::AgentId;
 use touchstone_openwop::deployment::DeploymentState;
-use touchstone_runs::events::{DeploymentRolledBack, Event};
+use touchstone_openwop::events::{DeploymentRolledBack, Event};
 
 impl Lifecycle {
     pub(super) fn roll_back(

@@ -156,7 +156,7 @@ fn shortfalls(spec: &EvalSpec, thresholds: &Thresholds, verdict: &OasisVerdict) 
 mod tests {
     use jiff::Timestamp;
     use rstest::rstest;
-    use touchstone_runs::events::Event;
+    use touchstone_openwop::events::Event;
     use touchstone_runs::rules::run::fold::RunState;
 
     use super::*;

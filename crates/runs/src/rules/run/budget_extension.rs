@@ -3,7 +3,6 @@
 
 use serde_json::{Value, json};
 
-use crate::events::{EffectiveBudget, InterruptKind, InterruptResolved, NewEvent};
 use crate::rules::workflow::gate::GatePolicy;
 use crate::rules::workflow::interrupt;
 use crate::rules::workflow::node::Interrupt;
@@ -12,6 +11,7 @@ use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_kit::fields::Fields;
 use touchstone_kit::ids::{NodeId, RunId};
 use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::events::{EffectiveBudget, InterruptKind, InterruptResolved, NewEvent};
 
 /// The node of the question.
 pub const NODE: &str = "budget";
@@ -149,7 +149,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::events::Event;
+    use touchstone_openwop::events::Event;
     use touchstone_openwop::schema::compile_untrusted;
 
     fn answered(node: &str, value: Value) -> InterruptResolved {

@@ -241,7 +241,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::events::Event;
+    use touchstone_openwop::events::Event;
 
     fn shown(kind: &str, payload: &Value) -> (Value, bool) {
         let body = json!({"eventId": "evt_1", "runId": "run_a", "type": kind, "sequence": 1, "nodeId": "task-1",

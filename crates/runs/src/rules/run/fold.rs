@@ -8,16 +8,16 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::events::{
-    DrainPolicy, EffectiveBudget, Event, EventDocument, ExtensionEvent, InterruptKind,
-    RunCancelled, RunError, ToolStatus,
-};
 use crate::rules::run::budget_extension;
 use crate::rules::workflow::facts::FlowFacts;
 use touchstone_agents::budget::watch::Said;
 use touchstone_agents::budget::{Dimension, Spending};
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::events::{
+    DrainPolicy, EffectiveBudget, Event, EventDocument, ExtensionEvent, InterruptKind,
+    RunCancelled, RunError, ToolStatus,
+};
 use touchstone_openwop::summary::SafetyFinding;
 
 /// Status of a run (OpenWOP run-snapshot `status`).
@@ -520,7 +520,7 @@ impl RunState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::ProviderUsage;
+    use touchstone_openwop::events::ProviderUsage;
 
     #[test]
     fn an_endpoint_that_claims_absurd_numbers_breaks_no_sum() {

@@ -16,10 +16,10 @@ use sha2::{Digest, Sha256};
 
 use super::fold::RunState;
 use super::record::{EvalSpec, PartialRerun};
-use crate::events::{EventDocument, Inherited};
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::ids::{EventId, RunId, TaskId};
+use touchstone_openwop::events::{EventDocument, Inherited};
 
 /// Behavior of a fork after its history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -276,9 +276,9 @@ fn inherited_id(run: &RunId, source: &EventId) -> EventId {
 
 #[cfg(test)]
 mod tests {
-    use crate::events::Event;
     use rstest::rstest;
     use serde_json::json;
+    use touchstone_openwop::events::Event;
 
     use super::*;
 

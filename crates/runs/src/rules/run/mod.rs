@@ -1,13 +1,11 @@
 //! A run: its immutable record, the fold of its log, its snapshot.
 
-pub mod activity;
 pub mod annotation;
 pub mod budget_extension;
 pub mod bundle;
 pub mod diff;
 pub mod fold;
 pub mod fork;
-pub mod reached_by;
 pub mod record;
 pub mod request;
 pub mod retry;

@@ -1,6 +1,5 @@
 //! The immutable part of a run, fixed when it is created.
 
-use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -8,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::fork::{Fork, ForkMode};
-use super::reached_by::ReachedBy;
 use crate::rules::eval::rubric::{identity, safety_identity};
 use crate::rules::kind::Extensions;
 use crate::rules::workflow::mock::MockProvider;
 use touchstone_agents::budget::policy::BudgetSpec;
-pub use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin};
+use touchstone_agents::rules::reached_by::ReachedBy;
+pub use touchstone_agents::rules::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};
 use touchstone_kit::ids::{AgentId, NodeId, RunId, TaskId, TenantId};
 use touchstone_kit::integrity;
 use touchstone_kit::json;
@@ -369,42 +368,6 @@ impl ExecutionPin {
     }
 }
 
-/// A model and its endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModelIdentity {
-    pub model: ModelPin,
-    /// Its endpoint; `None` in records of earlier versions.
-    pub endpoint: Option<EndpointPin>,
-}
-
-impl ModelIdentity {
-    /// Whether this model may replace `pinned`. Runs of earlier versions pin only names.
-    pub fn serves(&self, pinned: &Self) -> bool {
-        self.model == pinned.model
-            && pinned
-                .endpoint
-                .as_ref()
-                .is_none_or(|endpoint| self.endpoint.as_ref() == Some(endpoint))
-    }
-}
-
-impl fmt::Display for ModelIdentity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} model `{}`", self.model.provider, self.model.model)?;
-        let Some(endpoint) = &self.endpoint else {
-            return Ok(());
-        };
-        if let Some(url) = &endpoint.url {
-            write!(f, " at {url}")?;
-        }
-        let digest: String = endpoint.digest.chars().take(DIGEST_SHOWN).collect();
-        write!(f, " (digest {digest}…)")
-    }
-}
-
-/// Characters of a digest that distinguish two identities in a message.
-const DIGEST_SHOWN: usize = 19;
-
 /// A trial: one of several numbered runs of the same eval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -436,14 +399,6 @@ pub struct ChannelPin {
     pub channel: Channel,
     /// The run's random draw on the channel, 0..100.
     pub draw: u8,
-}
-
-/// A model as named in `provider.usage`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ModelPin {
-    pub provider: String,
-    pub model: String,
 }
 
 /// A judge: its model, and a digest of its prompt, settings and rubrics.

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use super::fold::{RunState, RunStatus};
 use super::fork::{Fork, Provenance};
 use super::record::{RunRecord, WorkflowSpec};
-use crate::events::{ENGINE_VERSION, Owner, RunError};
 use crate::rules::kind::Kinds;
 use touchstone_kit::ids::NodeId;
+use touchstone_openwop::events::{ENGINE_VERSION, Owner, RunError};
 
 /// Version of the event log's schema.
 pub const EVENT_LOG_SCHEMA_VERSION: u32 = 2;

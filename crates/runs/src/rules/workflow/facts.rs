@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::events::{Event, InterruptKind, InterruptRequested, RunError};
 use touchstone_kit::ids::NodeId;
+use touchstone_openwop::events::{Event, InterruptKind, InterruptRequested, RunError};
 
 /// Status of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

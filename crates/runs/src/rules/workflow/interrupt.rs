@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 use super::facts::InterruptFacts;
 use super::gate::{GatePolicy, Responder};
 use super::node::Interrupt;
-use crate::events::{
+use touchstone_kit::ids::{NodeId, RunId};
+use touchstone_kit::redaction::mask;
+use touchstone_openwop::events::{
     ApprovalGranted, ApprovalOverridden, ApprovalReceived, ApprovalRejected, ApprovalRequested,
     ClarificationRequested, ClarificationResolved, Event, InterruptKind, InterruptRequested,
     InterruptResolved, NewEvent, NodeResumed, NodeSuspended, QuorumProgress,
 };
-use touchstone_kit::ids::{NodeId, RunId};
-use touchstone_kit::redaction::mask;
 use touchstone_openwop::schema::compile_untrusted;
 
 /// Why an answer is rejected. The interrupt is unchanged.

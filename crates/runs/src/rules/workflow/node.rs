@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::gate::GatePolicy;
-use crate::events::{InterruptKind, Question};
+use touchstone_openwop::events::{InterruptKind, Question};
 use touchstone_openwop::schema::compile_untrusted;
 use touchstone_openwop::workflow::WorkflowNode;
 

@@ -11,13 +11,13 @@ use super::facts::{FlowFacts, NodeFacts, NodeStatus};
 use super::graph::{Graph, GraphNode};
 use super::interrupt;
 use super::node::{MockAgent, NodeKind};
-use crate::events::{
+use crate::rules::run::record::BoundAgent;
+use touchstone_kit::ids::{NodeId, RunId};
+use touchstone_openwop::events::{
     AgentDecided, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned, AgentToolCalled,
     AgentToolReturned, CapBreached, Event, InterruptKind, InvocationOutcome, NewEvent,
     NodeCompleted, NodeFailed, NodeResumed, NodeStarted, RunError, RunFailed, ToolStatus,
 };
-use crate::rules::run::record::BoundAgent;
-use touchstone_kit::ids::{NodeId, RunId};
 use touchstone_openwop::schema::compile_untrusted;
 
 /// What to do next.

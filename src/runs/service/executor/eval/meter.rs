@@ -10,7 +10,7 @@ use crate::runs::service::reserving::reserve;
 use crate::runs::service::run_writer::RunWriter;
 use touchstone_agents::budget::watch::{Notice, Watch};
 use touchstone_agents::budget::{Budget, Dimension, Estimate, Spending};
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     BudgetConsumed, BudgetExhausted, BudgetThresholdCrossed, Event, NewEvent,
 };
 use touchstone_runs::rules::run::record::EvalSpec;

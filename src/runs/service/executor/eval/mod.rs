@@ -28,7 +28,6 @@ use crate::host::ports::clock::Clock;
 use crate::host::ports::ids::Ids;
 use crate::host::service::fault::chain;
 use crate::host::store::database::Database;
-use crate::kinds::KINDS;
 use crate::runs::ports::queue::Wait;
 use crate::runs::service::executor::Reached;
 use crate::runs::service::executor::control::{Signal, Stop, Watch};
@@ -48,12 +47,12 @@ use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::budget::{Dimension, Limits};
 use touchstone_agents::rules::{BUDGET_EXHAUSTED, LOOP_LIMIT_EXCEEDED};
 use touchstone_kit::ids::{EventId, NodeId, TaskId, TenantId};
-use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, Task, Thresholds};
-use touchstone_openwop::summary::EvalSummary;
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     BudgetExhausted, BudgetReserved, EffectiveBudget, EvalCompleted, EvalStarted, Event, NewEvent,
     RunCompleted, RunError, RunFailed, RunOutputs,
 };
+use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, Task, Thresholds};
+use touchstone_openwop::summary::EvalSummary;
 use touchstone_runs::rules::eval::scoring::summary;
 use touchstone_runs::rules::run::budget_extension;
 use touchstone_runs::rules::run::budget_extension::UsedUp;
@@ -154,10 +153,11 @@ impl EvalWork {
     ) -> Option<impl Fn(&RunState) -> Option<EvalCompleted> + Send + Sync + use<>> {
         let spec = run.spec.eval()?.clone();
         let suite = self.library.suite(&spec.suite_digest).await.ok()??;
+        let kinds = self.library.kinds;
         let (thresholds, facts_of) = (suite.thresholds.unwrap_or_default(), run.facts_of().clone());
         Some(move |state: &RunState| {
             Some(completed(&summary(
-                KINDS,
+                kinds,
                 &facts_of,
                 &spec,
                 &thresholds,
@@ -199,7 +199,7 @@ impl EvalWork {
         if let Some(kind) = self.executor_of(spec) {
             return kind.carry_out(self, context, watch).await;
         }
-        if let Some(kind) = KINDS.of(spec) {
+        if let Some(kind) = self.library.kinds.of(spec) {
             let error = RunError {
                 code: "capability_not_provided".to_owned(),
                 message: format!(
@@ -526,7 +526,13 @@ impl EvalWork {
             LoopEnd::AllScored => {
                 let thresholds = context.thresholds();
                 let outputs = writer.with_state(|state| {
-                    summary(KINDS, &context.run.run_id, spec, &thresholds, &state.eval)
+                    summary(
+                        self.library.kinds,
+                        &context.run.run_id,
+                        spec,
+                        &thresholds,
+                        &state.eval,
+                    )
                 });
                 if writer.with_state(|state| state.eval.completed.is_none()) {
                     writer.emit(&NewEvent::of_run(Event::EvalCompleted(completed(&outputs))));

@@ -4,11 +4,11 @@ use crate::agents::ports::agent::InvocationResult;
 use crate::runs::service::executor::eval::RunContext;
 use crate::runs::service::executor::eval::judging::{Judged, Outcome};
 use touchstone_kit::ids::TaskId;
-use touchstone_openwop::summary::SafetyFinding;
-use touchstone_runs::events::{
+use touchstone_openwop::events::{
     AgentInvocationCompleted, EvalScored, Event, InvocationOutcome, NewEvent, TaskFailed,
     TaskJudged, TaskSafety, TaskUnjudged,
 };
+use touchstone_openwop::summary::SafetyFinding;
 use touchstone_runs::rules::eval::safety::{UNSAFE, ceiling};
 use touchstone_runs::rules::run::fold::RunState;
 

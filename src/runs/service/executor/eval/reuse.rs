@@ -10,7 +10,7 @@ use crate::runs::service::executor::eval::RunContext;
 use crate::runs::service::run_writer::Closed;
 use crate::runs::store;
 use touchstone_kit::ids::{RunId, TaskId};
-use touchstone_runs::events::{Event, EventDocument, NewEvent, TaskReused};
+use touchstone_openwop::events::{Event, EventDocument, NewEvent, TaskReused};
 
 const COPY_PAGE: u32 = 2048;
 

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use crate::agents::ports::agent::{EventSink, Unrecorded};
 use touchstone_kit::ids::EventId;
+use touchstone_openwop::events::Event;
 use touchstone_openwop::suite::Task;
 use touchstone_openwop::summary::SafetyFinding;
-use touchstone_runs::events::Event;
 use touchstone_runs::rules::eval::safety::{Transcript, examine};
 
 /// An event sink that keeps a transcript of all events it forwards.

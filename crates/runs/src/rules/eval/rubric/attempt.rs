@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::calibration::{Calibration, Sample};
-use super::prompt::{Exhibit, quoted};
 use super::rubric;
 use crate::rules::run::record::JudgePin;
+use touchstone_agents::rules::judging::prompt::{Exhibit, quoted};
 use touchstone_agents::rules::{ModelReply, octets_of, usage_from_size};
 use touchstone_kit::error::{ErrorEnvelope, Problem};
 use touchstone_kit::ids::TaskId;

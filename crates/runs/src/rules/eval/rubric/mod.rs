@@ -1,13 +1,10 @@
 //! Rubrics (RFC 0081 §D): weighted criteria that a judge, which is a model too, checks one by one.
 //!
-//! This module contains the judge's [`prompt`], the parser of its [`verdict`], the score of the
-//! answers, and the identity of a judge. Of everything a judge reads or writes, only whether each
-//! criterion is met is recorded.
+//! This module contains the score of the answers and the identity of a judge. The judge's prompt
+//! and the parser of its verdict are in [`touchstone_agents::rules::judging`].
 
 pub mod attempt;
 pub mod calibration;
-pub mod prompt;
-pub mod verdict;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,15 +14,9 @@ use sha2::{Digest as _, Sha256};
 use super::safety::compliance::CRITERION;
 use super::scoring::{DEFAULT_PASS_SCORE, EPSILON};
 use crate::rules::run::record::ModelPin;
+use touchstone_agents::rules::judging::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE, prompt, verdict};
 use touchstone_kit::json;
 use touchstone_openwop::suite::{AgentEvalSuite, Criterion, ExpectedKind, Task, Thresholds};
-
-/// Zero, so that a judge gives the same verdict twice.
-pub const TEMPERATURE: f64 = 0.0;
-/// Room for models that reason before they answer; a verdict itself takes a few dozen tokens.
-pub const MAX_TOKENS: u64 = 1024;
-/// How often one criterion is asked before an invalid answer is final.
-pub const ASKED_AT_MOST: u32 = 2;
 
 /// Domain separator of these digests; it changes whenever the derivation changes.
 const RECIPE: &str = "touchstone:judge:v1";

@@ -7,7 +7,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::events::{
+use touchstone_openwop::events::{
     AgentDecided, AgentInvocationStarted, AgentToolCalled, AgentToolReturned, Event, ToolStatus,
 };
 

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::text::each_text;
-use crate::events::{Event, ToolStatus};
+use touchstone_openwop::events::{Event, ToolStatus};
 
 /// Source of a text. Each source has its own size limit, so that none displaces another.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
-use crate::rules::run::record::COMMAND_PROVIDER;
+use super::endpoint::COMMAND_PROVIDER;
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
 

@@ -6,9 +6,9 @@ use clap::Args;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 
+use crate::cli::gate::policy::Policy;
 use crate::deployments::attestation::{EvalVerdict, Expected, Rejected, judge, read};
 use crate::deployments::cli::deploy::{Subject, subject};
-use crate::deployments::cli::gate::policy::Policy;
 use crate::host::cli::context::Context;
 use crate::host::cli::exit::{Exit, Failure};
 use crate::host::cli::files;

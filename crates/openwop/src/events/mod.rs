@@ -21,6 +21,7 @@ mod extension;
 mod flow;
 mod run;
 
+pub use crate::invocation::InvocationOutcome;
 pub use agent::{
     AgentDecided, AgentHandoff, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned,
     AgentToolCalled, AgentToolReturned, EffectIntended, ModelRetried, OrchestratorDecision,
@@ -46,7 +47,6 @@ pub use run::{
     DivergenceKind, EffectiveBudget, Owner, ReplayDiverged, RunCancelled, RunCompleted, RunError,
     RunFailed, RunOutputs, RunStarted,
 };
-pub use touchstone_openwop::invocation::InvocationOutcome;
 
 macro_rules! events {
     ($( $(#[$doc:meta])* $variant:ident($payload:ty) = $wire:literal; )*) => {

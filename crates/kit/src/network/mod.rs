@@ -6,9 +6,13 @@
 //! judged by the embedded one. The URL Standard's host parser normalizes decimal, octal,
 //! hexadecimal and short forms of addresses.
 
+mod endpoint;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
+
+pub use endpoint::{Allowed, Endpoint, NoEndpoint};
 
 /// Names of hosts in internal networks (RFC 6761, RFC 6762, RFC 8375, and common practice).
 const INNER_NAMES: [&str; 9] = [

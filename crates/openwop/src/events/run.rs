@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::summary::EvalSummary;
 use touchstone_kit::ids::{NodeId, RunId};
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::summary::EvalSummary;
 
 /// `run.started`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

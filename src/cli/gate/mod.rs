@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::agent_cards::gate::CardPolicy;
+pub use crate::cli::gate::policy::Policy;
+use crate::cli::gate::policy::Scoped;
 use crate::deployments::cli::deploy::{Subject, agent_id, subject};
-pub use crate::deployments::cli::gate::policy::Policy;
-use crate::deployments::cli::gate::policy::Scoped;
 use crate::deployments::promotion::Requirement;
 use crate::host::cli::client::transport::Call;
 use crate::host::cli::context::Context;

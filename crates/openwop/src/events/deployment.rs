@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::deployment::DeploymentState;
 use touchstone_kit::ids::{AgentId, RunId};
-use touchstone_openwop::deployment::DeploymentState;
 
 /// `authorization.decided` (RFC 0049). The set of members is closed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use touchstone_agents::rules::Message;
+use crate::rules::Message;
 use touchstone_kit::hex::hex;
 use touchstone_kit::json;
 
@@ -80,7 +80,7 @@ impl Exhibit<'_> {
 }
 
 /// A string as it is, anything else as compact JSON with sorted keys.
-pub(super) fn quoted(value: &Value) -> Cow<'_, str> {
+pub fn quoted(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
         other => Cow::Owned(json::canonical_text(other)),

@@ -5,11 +5,11 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::run::RunError;
+use crate::invocation::InvocationOutcome;
+use crate::suite::ModelClass;
 use touchstone_kit::hex::hex;
 use touchstone_kit::ids::{AgentId, TaskId};
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::invocation::InvocationOutcome;
-use touchstone_openwop::suite::ModelClass;
 
 /// `agent.invocation.started` (RFC 0077). Contains no task content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use touchstone_agents::rules::{ModelReply, Rejection};
+use crate::rules::{ModelReply, Rejection};
 
 /// The schema of a verdict, for endpoints that enforce one. The order of members matters: a model
 /// that must decide before it gives a reason only justifies its decision. The reason therefore
@@ -68,7 +68,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use touchstone_agents::rules::{ResponseSchema, ToolCall};
+    use crate::rules::{ResponseSchema, ToolCall};
 
     fn said(text: &str) -> ModelReply {
         ModelReply {

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::suite::EvalMode;
+use crate::summary::SafetyFinding;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::suite::EvalMode;
-use touchstone_openwop::summary::SafetyFinding;
 
 /// `eval.started`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
