@@ -20,6 +20,7 @@ use crate::agents::ports::model::Models;
 use crate::agents::tools;
 use crate::agents::tools::ToolCatalog;
 use crate::config::Config;
+use crate::database;
 use crate::deployments::service::attestations::Attester;
 use crate::host::audit::checkpoint::INTERVAL_SECONDS;
 use crate::host::config;
@@ -37,7 +38,6 @@ use crate::host::service::jobs;
 use crate::host::service::jobs::{Periodic, Replica};
 use crate::host::service::keys::{Keys, LOCAL_TENANT};
 use crate::host::service::vault::Vault;
-use crate::host::store;
 use crate::host::store::database::Database;
 use crate::host::system::host_key::HostKeyFile;
 use crate::host::system::private_files;
@@ -541,7 +541,7 @@ async fn open_store(config: &Config, keys: &Arc<HostKeyFile>) -> Result<Arc<Data
             format!("sqlite:{}", file.display())
         }
     };
-    store::open(&location, keys.clone())
+    database::open(&location, keys.clone())
         .await
         .map_err(Error::Store)
 }

@@ -21,6 +21,7 @@ pub mod app;
 pub mod cli;
 pub mod config;
 pub mod conformance;
+pub mod database;
 pub mod demo;
 pub mod deployments;
 pub mod host;

@@ -38,7 +38,7 @@ fn log() -> Log {
     let run = record.run_id.clone();
     let store: Arc<Database> = runtime.block_on(async {
         let keys = HostKeyFile::own(folder.path().join("secrets.pem"));
-        let store = touchstone::host::store::open(&location, Arc::new(keys)).await.expect("a store");
+        let store = touchstone::database::open(&location, Arc::new(keys)).await.expect("a store");
         store.create(&record, None).await.expect("a run");
         let lease = std::time::Duration::from_secs(60);
         let claim = store.claim_run(&record.tenant, &run, "fuzz", lease).await.expect("a claim").expect("the run");

@@ -6,10 +6,16 @@ use crate::agent_cards::ports::watches::{CardWatch, DueCard, Telling};
 use crate::host::ports::store::StoreError;
 use crate::host::store::convert::{Column, column};
 use crate::host::store::database::Database;
+use crate::host::store::migrations::Schema;
 use crate::host::store::sql::query;
 use crate::ratings::store::notices::tell::tell;
 use touchstone_agent_cards::rules::history::Look;
 use touchstone_kit::ids::TenantId;
+
+pub const SCHEMA: Schema = Schema {
+    feature: "agent_cards",
+    migrations: &[include_str!("schema.sql")],
+};
 
 /// Records kept per card.
 const OF_A_CARD: i64 = 100;

@@ -25,6 +25,7 @@ use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::host::service::keys::Keys;
 use crate::host::store::database::Database;
+use crate::host::store::database::head;
 use crate::packs::service::packs::{ImportError, Packs};
 use crate::runs::service::runs::Runs;
 use crate::runs::service::runs::create::Dedup;
@@ -411,7 +412,7 @@ impl Seams {
     async fn wait_for(&self, run: &RunId) -> Result<(), Problem> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            let head = run_store::runs::head(&self.store, run).await;
+            let head = head(&self.store, run).await;
             let head = head.map_err(|cause| internal(&cause))?.unwrap_or_default();
             if head.ended {
                 return Ok(());

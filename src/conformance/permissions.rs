@@ -9,6 +9,7 @@ use crate::conformance::{Asked, LOOK, PATIENCE, Seams, closed, kind_of, late, re
 use crate::host::access::{Demand, Grants, Scope};
 use crate::host::service::access::{Caller, decide};
 use crate::host::service::fault::internal;
+use crate::host::store::database::head;
 use crate::runs::fixtures::{GOVERNANCE_APPROVER, GOVERNANCE_GATE, GOVERNANCE_OVERRIDER};
 use crate::runs::service::runs::create::Dedup;
 use crate::runs::store as run_store;
@@ -117,7 +118,7 @@ impl Seams {
     async fn wait_to_be_asked(&self, caller: &Caller, run: &RunId) -> Result<(), Problem> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
-            let head = run_store::runs::head(&self.store, run).await;
+            let head = head(&self.store, run).await;
             let head = head.map_err(|cause| internal(&cause))?.unwrap_or_default();
             if self.runs.suspended(caller, run).await?.is_some() {
                 return Ok(());

@@ -7,11 +7,17 @@ use crate::host::ports::store::StoreError;
 use crate::host::store::audit::record;
 use crate::host::store::convert::{Batch, column};
 use crate::host::store::database::Database;
+use crate::host::store::migrations::Schema;
 use crate::host::store::sql::{Sql, query};
 use crate::packs::ports::inventory::Revision;
 use crate::runs::store::runs::begin;
 use touchstone_deployments::rules::Lifecycle;
 use touchstone_kit::ids::{AgentId, TenantId};
+
+pub const SCHEMA: Schema = Schema {
+    feature: "deployments",
+    migrations: &[include_str!("schema.sql")],
+};
 
 const ONE: &str = "SELECT revision, document FROM deployment WHERE tenant = $1 AND agent_id = $2";
 /// Locks the pack, so that it cannot be removed before the deployments that use it are stored.

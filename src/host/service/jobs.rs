@@ -20,7 +20,7 @@ use crate::host::ports::clock::Clock;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::{chain, note_outage};
 use crate::host::store::database::Database;
-use crate::ratings::store as rating_store;
+use crate::host::store::jobs as job_store;
 
 /// Why leased work was not finished.
 pub type Failure = Box<dyn Error + Send + Sync>;
@@ -204,8 +204,7 @@ impl Replica {
         let now = self.clock.now();
         let before = now.checked_sub(job.every).unwrap_or(Timestamp::MIN);
         let begun =
-            rating_store::upkeep::begin_job(&self.store, job.name, &self.owner, before, job.lease)
-                .await?;
+            job_store::begin_job(&self.store, job.name, &self.owner, before, job.lease).await?;
         Ok(begun.then_some(Turn {
             replica: self,
             job,
@@ -230,7 +229,7 @@ impl Turn<'_> {
     pub async fn hold(&self) -> Result<(), StoreError> {
         let Shared { name, lease, .. } = self.job;
         let Replica { store, owner, .. } = self.replica;
-        rating_store::upkeep::hold_job(store, name, owner, lease).await
+        job_store::hold_job(store, name, owner, lease).await
     }
 
     /// Marks the job as done, unless `shutdown` interrupted it: the next replica starts it again.
@@ -242,6 +241,6 @@ impl Turn<'_> {
             return Ok(());
         }
         let Replica { store, owner, .. } = self.replica;
-        rating_store::upkeep::end_job(store, self.job.name, owner, self.now).await
+        job_store::end_job(store, self.job.name, owner, self.now).await
     }
 }

@@ -8,14 +8,14 @@ use crate::host::ports::host_keys::HostKeys;
 use crate::host::ports::run_log::Fence;
 use crate::host::ports::run_log::Head;
 use crate::host::ports::store::StoreError;
-use crate::host::store::convert::Batch;
+use crate::host::store::convert::{Batch, head_of};
 use crate::host::store::health::WriteHealth;
+use crate::host::store::migrations::Schema;
 use crate::host::store::postgres::Postgres;
 use crate::host::store::secrets::Cipher;
 use crate::host::store::signals::LocalSignals;
 use crate::host::store::sql::{Pool, Transaction, query};
 use crate::host::store::sqlite::Sqlite;
-use crate::runs::store as run_store;
 use touchstone_kit::ids::{RunId, TenantId};
 
 /// The store: an SQLite file, or a PostgreSQL server that several replicas share.
@@ -36,8 +36,12 @@ impl Database {
     ///
     /// # Errors
     /// [`StoreError::Backend`] if the file cannot be opened or is not a Touchstone database.
-    pub async fn sqlite(path: &Path, keys: Arc<dyn HostKeys>) -> Result<Self, StoreError> {
-        let database = Self::on(Engine::Sqlite(Sqlite::open(path).await?), keys);
+    pub async fn sqlite(
+        path: &Path,
+        keys: Arc<dyn HostKeys>,
+        schemas: &[Schema],
+    ) -> Result<Self, StoreError> {
+        let database = Self::on(Engine::Sqlite(Sqlite::open(path, schemas).await?), keys);
         // A store that cannot be written to at the moment (locked, disk full) is opened anyway;
         // workers retry.
         if let Err(cause) = database.release_dead().await {
@@ -51,8 +55,13 @@ impl Database {
     /// # Errors
     /// [`StoreError::Backend`] if the URL is malformed, the server cannot be reached, or the tables
     /// are not Touchstone's.
-    pub async fn postgres(url: &str, keys: Arc<dyn HostKeys>) -> Result<Self, StoreError> {
-        Ok(Self::on(Engine::Postgres(Postgres::open(url).await?), keys))
+    pub async fn postgres(
+        url: &str,
+        keys: Arc<dyn HostKeys>,
+        schemas: &[Schema],
+    ) -> Result<Self, StoreError> {
+        let engine = Postgres::open(url, schemas).await?;
+        Ok(Self::on(Engine::Postgres(engine), keys))
     }
 
     fn on(engine: Engine, keys: Arc<dyn HostKeys>) -> Self {
@@ -247,7 +256,7 @@ impl Database {
     pub async fn run_changed(&self, run: &RunId, known: Head, at_most: Duration) {
         let waiter = self.local_signals().wait(run);
         if waiter.first
-            && let Ok(Some(head)) = run_store::runs::head(self, run).await
+            && let Ok(Some(head)) = head(self, run).await
         {
             self.local_signals().raise(run, head);
         }
@@ -279,4 +288,14 @@ impl Database {
             engine.broadcast().work();
         }
     }
+}
+
+const HEAD: &str = "SELECT head, ended FROM run WHERE run_id = $1";
+/// The end of the log.
+pub async fn head(database: &Database, run: &RunId) -> Result<Option<Head>, StoreError> {
+    let row = query(HEAD)
+        .bind(run.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(head_of).transpose()
 }

@@ -13,23 +13,19 @@ use crate::host::store::convert::backend;
 use crate::host::store::sql::{Pool, Sql, Transaction, execute_script, query};
 use touchstone_kit::hex::hex;
 
-/// The migrations of each feature, in the order of their dependencies. The first migration of a
-/// feature has version 1. Do not change a released text; append a migration to the list of its
-/// feature.
-const FEATURES: [(&str, &[&str]); 6] = [
-    ("host", &[include_str!("schema.sql")]),
-    ("packs", &[include_str!("../../packs/schema.sql")]),
-    ("runs", &[include_str!("../../runs/store/schema.sql")]),
-    (
-        "deployments",
-        &[include_str!("../../deployments/schema.sql")],
-    ),
-    ("ratings", &[include_str!("../../ratings/store/schema.sql")]),
-    (
-        "agent_cards",
-        &[include_str!("../../agent_cards/schema.sql")],
-    ),
-];
+/// The tables of a feature.
+#[derive(Clone, Copy, Debug)]
+pub struct Schema {
+    pub feature: &'static str,
+    /// The first migration has version 1. Do not change a released text; append another one.
+    pub migrations: &'static [&'static str],
+}
+
+/// The tables of this feature, on which those of the others depend.
+pub const SCHEMA: Schema = Schema {
+    feature: "host",
+    migrations: &[include_str!("schema.sql")],
+};
 
 /// Placeholders, and their texts for SQLite and for PostgreSQL.
 const PLACEHOLDERS: [(&str, &str, &str); 7] = [
@@ -95,10 +91,10 @@ struct Migration {
 /// # Errors
 /// [`StoreError::Backend`] if the database was created by a pre-release, newer or different build,
 /// or a table already exists. Nothing is written then.
-pub(super) async fn run(pool: Pool<'_>) -> Result<(), StoreError> {
+pub(super) async fn run(pool: Pool<'_>, schemas: &[Schema]) -> Result<(), StoreError> {
     // Usually nothing is pending, and a start need not wait for processes that write.
     let mut reader = begin(pool, "BEGIN").await?;
-    let complete = pending(&mut reader).await?.is_empty();
+    let complete = pending(&mut reader, schemas).await?.is_empty();
     reader.rollback().await?;
     if complete {
         return Ok(());
@@ -109,7 +105,7 @@ pub(super) async fn run(pool: Pool<'_>) -> Result<(), StoreError> {
         query(LOCK).execute(&mut writer).await?;
     }
     // Another process may have applied them in the meantime.
-    let migrations = pending(&mut writer).await?;
+    let migrations = pending(&mut writer, schemas).await?;
     query(CREATE).execute(&mut writer).await?;
     for migration in migrations {
         execute_script(migration.sql, &mut writer).await?;
@@ -131,11 +127,14 @@ async fn begin(pool: Pool<'_>, on_sqlite: &'static str) -> Result<Transaction, S
     .map_err(backend)
 }
 
-async fn pending(transaction: &mut Transaction) -> Result<Vec<Migration>, StoreError> {
+async fn pending(
+    transaction: &mut Transaction,
+    schemas: &[Schema],
+) -> Result<Vec<Migration>, StoreError> {
     let postgres = matches!(transaction, Transaction::Postgres(_));
     let mut applied = applied(transaction).await?;
     let mut pending = Vec::new();
-    for migration in migrations(postgres) {
+    for migration in migrations(schemas, postgres) {
         let (feature, version) = (migration.feature, migration.version);
         match applied.remove(&(feature.to_owned(), version)) {
             None => pending.push(migration),
@@ -168,12 +167,13 @@ async fn has_table(transaction: &mut Transaction, name: &str) -> Result<bool, St
     query(TABLE_EXISTS).bind(name).fetch_one(transaction).await
 }
 
-fn migrations(postgres: bool) -> impl Iterator<Item = Migration> {
-    FEATURES.into_iter().flat_map(move |(feature, texts)| {
-        (1..).zip(texts).map(move |(version, text)| {
+fn migrations(schemas: &[Schema], postgres: bool) -> impl Iterator<Item = Migration> {
+    let schemas = std::iter::once(&SCHEMA).chain(schemas);
+    schemas.flat_map(move |schema| {
+        (1..).zip(schema.migrations).map(move |(version, text)| {
             let sql = rendered(text, postgres);
             Migration {
-                feature,
+                feature: schema.feature,
                 version,
                 checksum: hex(&Sha256::digest(&sql)),
                 sql,

@@ -12,6 +12,7 @@ pub mod database_file;
 pub mod health;
 pub mod host_secrets;
 pub mod idempotency;
+pub mod jobs;
 pub mod keys;
 pub mod migrations;
 pub mod postgres;
@@ -26,20 +27,27 @@ pub use crate::host::store::database::Database;
 
 use crate::host::ports::host_keys::HostKeys;
 use crate::host::ports::store::StoreError;
+use crate::host::store::migrations::Schema;
 
-/// Opens the store at `location` and migrates its tables. Accepts `postgres://…`, `sqlite:PATH` or
+/// Opens the store at `location` and migrates the tables of the host and of `schemas`. Accepts `postgres://…`, `sqlite:PATH` or
 /// a path. Secrets are encrypted with `keys`.
 ///
 /// # Errors
 /// [`StoreError::Backend`] if the database cannot be reached, opened or migrated. The error does
 /// not contain the location, because that may include a password.
-pub async fn open(location: &str, keys: Arc<dyn HostKeys>) -> Result<Arc<Database>, StoreError> {
+pub async fn open(
+    location: &str,
+    keys: Arc<dyn HostKeys>,
+    schemas: &[Schema],
+) -> Result<Arc<Database>, StoreError> {
     if location.starts_with("postgres://") || location.starts_with("postgresql://") {
-        return Ok(Arc::new(Database::postgres(location, keys).await?));
+        return Ok(Arc::new(Database::postgres(location, keys, schemas).await?));
     }
     let path = location
         .strip_prefix("sqlite://")
         .or_else(|| location.strip_prefix("sqlite:"))
         .unwrap_or(location);
-    Ok(Arc::new(Database::sqlite(path.as_ref(), keys).await?))
+    Ok(Arc::new(
+        Database::sqlite(path.as_ref(), keys, schemas).await?,
+    ))
 }

@@ -16,6 +16,7 @@ use crate::host::ports::clock::Clock;
 use crate::host::ports::run_log::Head;
 use crate::host::ports::store::StoreError;
 use crate::host::store::database::Database;
+use crate::host::store::database::head;
 use crate::ratings::ports::agents::AgentRecord;
 use crate::ratings::ports::assessments::{AssessmentRecord, Finding, StressTest};
 use crate::ratings::ports::events::NewEvent;
@@ -234,7 +235,7 @@ impl Bench {
         let (mut under_way, mut ended) = (false, Vec::new());
         for &test in &stress.plan.tests {
             let run = run_of(&assessment.id, test);
-            match run_store::runs::head(&self.store, &run).await? {
+            match head(&self.store, &run).await? {
                 Some(head) if head.ended => ended.push((test, run, head)),
                 Some(_) => {
                     under_way = true;

@@ -13,7 +13,13 @@ pub mod stress_tests;
 pub mod upkeep;
 
 use crate::host::ports::store::StoreError;
+use crate::host::store::migrations::Schema;
 use crate::ratings::ports::Position;
+
+pub const SCHEMA: Schema = Schema {
+    feature: "ratings",
+    migrations: &[include_str!("schema.sql")],
+};
 
 /// Time and id after which a page starts; before all rows without a position.
 fn page_start(after: Option<&Position>) -> (i64, &str) {

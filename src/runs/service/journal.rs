@@ -20,6 +20,7 @@ use crate::host::ports::run_log::Beside;
 use crate::host::ports::store::StoreError;
 use crate::host::service::fault::{internal, unavailable};
 use crate::host::store::database::Database;
+use crate::host::store::database::head;
 use crate::runs::ports::queue::{Claim, Wait};
 use crate::runs::service::executor::endings::started;
 use crate::runs::service::projections::catch_up;
@@ -241,9 +242,7 @@ impl Journal {
             if store::runs::run(&self.store, tenant, run).await?.is_none() {
                 return Err(JournalError::NoSuchRun);
             }
-            let head = store::runs::head(&self.store, run)
-                .await?
-                .unwrap_or_default();
+            let head = head(&self.store, run).await?.unwrap_or_default();
             if head.ended {
                 return Err(JournalError::Ended);
             }

@@ -22,6 +22,7 @@ use crate::host::ports::run_log::{Beside, Head, StoredEvent};
 use crate::host::ports::store::StoreError;
 use crate::host::service::lease::Lease;
 use crate::host::store::database::Database;
+use crate::host::store::database::head;
 use crate::runs::ports::queue::Claim;
 use crate::runs::store;
 use touchstone_kit::ids::EventId;
@@ -431,7 +432,7 @@ impl RunWriter {
                     }
                     attempt += 1;
                     // The commit may have succeeded although its response was lost.
-                    if let Ok(Some(head)) = store::runs::head(&inner.store, &inner.run.run_id).await
+                    if let Ok(Some(head)) = head(&inner.store, &inner.run.run_id).await
                         && head.sequence == last.sequence
                         && self.is_ours(last).await
                     {

@@ -6,3 +6,10 @@ pub mod queue;
 pub mod runs;
 pub mod storage;
 pub mod webhooks;
+
+use crate::host::store::migrations::Schema;
+
+pub const SCHEMA: Schema = Schema {
+    feature: "runs",
+    migrations: &[include_str!("schema.sql")],
+};

@@ -62,7 +62,6 @@ const FOLLOW_RUN: Sql = Sql {
     postgres: "INSERT INTO webhook_run (webhook_number, run_number, sequence)
         SELECT number, $1, $3 FROM webhook WHERE tenant = $2 AND following AND run_number IS NULL FOR KEY SHARE",
 };
-const HEAD: &str = "SELECT head, ended FROM run WHERE run_id = $1";
 // The point where the bodies reach $4 bytes is found from their lengths alone; neither engine loads
 // a body to get its length.
 const READ: &str = "SELECT sequence, kind, body FROM event
@@ -283,15 +282,6 @@ pub async fn read(
         .and_then(async |row| event_of(row))
         .try_collect()
         .await
-}
-
-/// The end of the log.
-pub async fn head(database: &Database, run: &RunId) -> Result<Option<Head>, StoreError> {
-    let row = query(HEAD)
-        .bind(run.as_str())
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(head_of).transpose()
 }
 
 /// The sequence of an event id within a run, for `Last-Event-ID`. An event at the position its

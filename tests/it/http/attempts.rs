@@ -11,10 +11,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use touchstone::agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone::database;
 use touchstone::deployments::attestation::{EvalVerdict, Expected, judge, read};
 use touchstone::host::access::Scope;
 use touchstone::host::http::HttpSettings;
-use touchstone::host::store;
 use touchstone_agents::rules::{ModelReply, ModelRequest, RetryPolicy};
 use touchstone_kit::ids::RunId;
 use touchstone_kit::keys::SecretKey;
@@ -65,7 +65,7 @@ impl Lucky {
     /// A host whose gate requires a score with this confidence.
     async fn new(pause: Duration, score: f64, confidence: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = store::open(
+        let store = database::open(
             dir.path().join("host.db").to_str().unwrap(),
             host_keys::usual(),
         )

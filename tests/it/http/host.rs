@@ -26,6 +26,7 @@ use touchstone::agents::model::reached::{ReachSettings, ReachedAgents};
 use touchstone::agents::ports::model::{
     Model, ModelBinding, ModelError, ModelInfo, Models, NotReached,
 };
+use touchstone::database;
 use touchstone::deployments::service::attestations::Attester;
 use touchstone::host::access::Roles;
 use touchstone::host::access::Scope;
@@ -36,7 +37,6 @@ use touchstone::host::service::audit::checkpointer::Checkpointer;
 use touchstone::host::service::jobs;
 use touchstone::host::service::keys::{Issue, Keys};
 use touchstone::host::service::vault::Vault;
-use touchstone::host::store;
 use touchstone::host::store::database::Database;
 use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::oasis::ports::providers::{NoProviders, Providers};
@@ -326,7 +326,7 @@ impl TestHost {
 
     pub async fn with_lab(settings: HttpSettings, lab: Lab) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = store::open(
+        let store = database::open(
             dir.path().join("host.db").to_str().unwrap(),
             host_keys::usual(),
         )

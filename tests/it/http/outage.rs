@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::json;
+use touchstone::database;
 use touchstone::host::http::HttpSettings;
-use touchstone::host::store;
 
 use super::host::{TestHost, create_body, says};
 use crate::support::host_keys;
@@ -26,7 +26,9 @@ async fn an_outage_is_answered_soon_and_gone_when_it_is_over(#[case] silent: boo
         return;
     };
     let mut line = Line::to(&database);
-    let store = store::open(&line.url(), host_keys::usual()).await.unwrap();
+    let store = database::open(&line.url(), host_keys::usual())
+        .await
+        .unwrap();
     let host = TestHost::over(store, HttpSettings::default()).await;
     host.equip(&says(&["a", "b"])).await;
     host.work();
@@ -79,7 +81,7 @@ fn assert_come_again(reply: &super::host::Reply) {
 async fn a_host_without_its_database_is_not_ready_and_takes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let away = tempfile::tempdir().unwrap();
-    let store = store::open(
+    let store = database::open(
         dir.path().join("host.db").to_str().unwrap(),
         host_keys::usual(),
     )

@@ -11,11 +11,11 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::database;
 use touchstone::host::http::HttpSettings;
 use touchstone::host::net::Client;
 use touchstone::host::net::policy::Policy as NetPolicy;
 use touchstone::host::ports::clock::Clock;
-use touchstone::host::store;
 use touchstone::host::store::database::Database;
 use touchstone::host::system::SystemClock;
 use touchstone::packs::registry::http::HttpRegistry;
@@ -114,7 +114,7 @@ async fn host(store: Arc<Database>, trust: Trust, publishes: bool) -> TestHost {
 
 /// A host that publishes `vendor.bench.*` of the first tenant, or nothing.
 async fn publishing(location: &str, publishes: bool) -> TestHost {
-    let store = store::open(location, host_keys::usual()).await.unwrap();
+    let store = database::open(location, host_keys::usual()).await.unwrap();
     let host = host(store, trust(), publishes).await;
     for (name, method) in [
         (PUBLIC, SigningMethod::Ed25519),

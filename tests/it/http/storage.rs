@@ -5,9 +5,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use touchstone::database;
 use touchstone::host::access::Scope;
 use touchstone::host::http::HttpSettings;
-use touchstone::host::store;
 use touchstone::packs::store as pack_store;
 use touchstone::runs::storage::{Quotas, Retention};
 use touchstone::runs::store as run_store;
@@ -18,7 +18,7 @@ use super::host::{AGENT, Lab, Reply, SUITE, TestHost, create_body, echo_pack_of,
 use crate::support::host_keys;
 
 async fn host(dir: &tempfile::TempDir, quotas: Quotas, retention: Retention) -> TestHost {
-    let store = store::open(
+    let store = database::open(
         dir.path().join("host.db").to_str().unwrap(),
         host_keys::usual(),
     )

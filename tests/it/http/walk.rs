@@ -11,11 +11,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use touchstone::database;
 use touchstone::host::access::Scope;
 use touchstone::host::http::HttpSettings;
 use touchstone::host::http::limits::Rates;
 use touchstone::host::http::routes::Operation;
-use touchstone::host::store;
 use touchstone::http::operations;
 use touchstone_kit::ids::RunId;
 
@@ -728,7 +728,7 @@ async fn no_text_is_a_fault_of_ours_on_postgres() {
     let Some(database) = TestDatabase::create().await else {
         return;
     };
-    let store = store::open(&database.url(), host_keys::usual())
+    let store = database::open(&database.url(), host_keys::usual())
         .await
         .unwrap();
     let host = TestHost::over(store, HttpSettings::default()).await;

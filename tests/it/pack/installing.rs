@@ -73,9 +73,13 @@ struct World {
 async fn world() -> World {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<Database> = Arc::new(
-        Database::sqlite(&folder.path().join("store.db"), host_keys::usual())
-            .await
-            .unwrap(),
+        Database::sqlite(
+            &folder.path().join("store.db"),
+            host_keys::usual(),
+            &touchstone::database::SCHEMAS,
+        )
+        .await
+        .unwrap(),
     );
     World {
         packs: Packs::new(store.clone(), Arc::new(SystemClock), PACK_FORMAT),

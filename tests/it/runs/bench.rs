@@ -15,12 +15,12 @@ use touchstone::agents::model::permits::EndpointPermits;
 use touchstone::agents::ports::live_tools::LiveTools;
 use touchstone::agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo, Models};
 use touchstone::agents::runtime::Runtime;
+use touchstone::database;
 use touchstone::host::ports::clock::Clock as _;
 use touchstone::host::ports::ids::Ids as _;
 use touchstone::host::ports::run_log::Fence;
 use touchstone::host::ports::run_log::StoredEvent;
 use touchstone::host::service::lease::LeaseTerm;
-use touchstone::host::store;
 use touchstone::host::store::database::Database;
 use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::kinds::KINDS;
@@ -171,7 +171,7 @@ pub struct Bench {
 impl Bench {
     pub async fn new(behaviour: Behaviour) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = store::open(
+        let store = database::open(
             dir.path().join("bench.db").to_str().unwrap(),
             host_keys::usual(),
         )

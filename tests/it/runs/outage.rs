@@ -8,6 +8,7 @@ use rstest::rstest;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use touchstone::host::store::database::Database;
+use touchstone::host::store::database::head;
 use touchstone::host::system::SystemClock;
 use touchstone::runs::service::worker::{Worker, WorkerSettings};
 use touchstone::runs::store as run_store;
@@ -148,7 +149,7 @@ async fn no_model_is_asked_during_an_outage_and_no_task_twice_after_it(
 }
 
 async fn status(bench: &Bench, run: &RunId) -> RunStatus {
-    let head = run_store::runs::head(&bench.store, run).await;
+    let head = head(&bench.store, run).await;
     match head {
         Ok(Some(_)) => bench.state(run).await.status,
         _ => RunStatus::Pending,

@@ -3,7 +3,9 @@
 use crate::support::host_keys;
 use std::sync::Arc;
 use std::time::Duration;
+use touchstone::database;
 use touchstone::host::store::database::Database;
+use touchstone::host::store::database::head;
 use touchstone::runs::store as run_store;
 
 use rstest::rstest;
@@ -11,7 +13,6 @@ use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 use tokio::time::timeout;
 use touchstone::host::ports::run_log::Head;
-use touchstone::host::store;
 use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::runs::ports::queue::Claim;
 use touchstone::runs::service::run_writer::{Closed, RunWriter};
@@ -33,7 +34,7 @@ struct Desk {
 impl Desk {
     async fn new() -> Self {
         let dir = TempDir::new().unwrap();
-        let store = store::open(&location(&dir), host_keys::usual())
+        let store = database::open(&location(&dir), host_keys::usual())
             .await
             .unwrap();
         let (run, fence) = claimed(&store, "run_1").await;
@@ -96,13 +97,7 @@ async fn a_log_that_has_ended_is_not_closed_by_its_flusher() {
     timeout(PATIENCE, flusher).await.unwrap().unwrap();
     desk.writer.flush().await.unwrap();
     assert!(!desk.writer.is_closed());
-    assert!(
-        run_store::runs::head(&desk.store, &desk.run)
-            .await
-            .unwrap()
-            .unwrap()
-            .ended
-    );
+    assert!(head(&desk.store, &desk.run).await.unwrap().unwrap().ended);
 }
 
 /// The lease is lost while the store does not answer.

@@ -22,6 +22,7 @@ use touchstone::host::ports::store::StoreError;
 use touchstone::host::service::audit::Audit;
 use touchstone::host::service::audit::checkpointer::Checkpointer;
 use touchstone::host::store::database::Database;
+use touchstone::host::store::database::head;
 use touchstone::host::system::{SystemClock, SystemIds};
 use touchstone::packs::ports::inventory::InstallRecord;
 use touchstone::packs::ports::inventory::Revision;
@@ -160,7 +161,7 @@ async fn a_transition_is_recorded_whole(#[values(Sqlite, Postgres)] engine: Engi
                 .unwrap()
                 .is_some()
         );
-        let head = run_store::runs::head(&store, &id).await.unwrap().unwrap();
+        let head = head(&store, &id).await.unwrap().unwrap();
         assert_eq!((head.sequence, head.ended), (3, true));
         assert_eq!(
             run_store::runs::read(&store, &id, 0, 10).await.unwrap(),
@@ -616,7 +617,7 @@ async fn a_decision_is_on_record_with_its_events_or_not_at_all(
     assert_eq!(found.len(), 1);
     assert!(found[0].body.contains("deploy:promote"));
     assert_eq!(
-        run_store::runs::head(&store, &run).await.unwrap(),
+        head(&store, &run).await.unwrap(),
         Some(super::head(2, true))
     );
     let again = run_store::runs::append_with(&store, &record, fence, &more, false, &beside);

@@ -12,6 +12,7 @@ use super::{Engine, Engine::*, TTL, TestStore, claimed, events, open, record};
 use crate::support::host_keys;
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
+use touchstone::host::store::database::head;
 use touchstone::runs::ports::queue::{CancelRequest, Claimable};
 use touchstone::runs::store as run_store;
 
@@ -200,7 +201,7 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
     let dir = TempDir::new().unwrap();
     let other = TempDir::new().unwrap();
     let path = dir.path().join("test.db");
-    let store = touchstone::host::store::open(path.to_str().unwrap(), host_keys::usual())
+    let store = touchstone::database::open(path.to_str().unwrap(), host_keys::usual())
         .await
         .unwrap();
     let (run, _) = claimed(&store, "run_1").await;
@@ -211,10 +212,13 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
                 std::fs::remove_file(dir.path().join(name)).unwrap();
             }
             if way == "replaced" {
-                let fresh =
-                    touchstone::host::store::database::Database::sqlite(&path, host_keys::usual())
-                        .await
-                        .unwrap();
+                let fresh = touchstone::host::store::database::Database::sqlite(
+                    &path,
+                    host_keys::usual(),
+                    &touchstone::database::SCHEMAS,
+                )
+                .await
+                .unwrap();
                 fresh.close().await;
             }
         }
@@ -232,7 +236,7 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
         run_store::runs::create(&store, &record("run_2", "acme", 1), None)
             .await
             .unwrap();
-        assert!(run_store::runs::head(&store, &run).await.unwrap().is_some());
+        assert!(head(&store, &run).await.unwrap().is_some());
     }
 }
 
@@ -257,12 +261,7 @@ async fn nothing_is_written_when_the_log_of_the_database_is_gone() {
     run_store::runs::create(&store, &record("run_2", "acme", 1), None)
         .await
         .unwrap();
-    assert!(
-        run_store::runs::head(&store, &"run_1".into())
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert!(head(&store, &"run_1".into()).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -310,12 +309,7 @@ async fn a_read_only_server_is_an_outage_that_no_connection_outlives() {
     read_only("on").await;
     server.disconnect_all().await;
     assert_refuses_writes(&store).await;
-    assert!(
-        run_store::runs::head(&store, &"run_1".into())
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert!(head(&store, &"run_1".into()).await.unwrap().is_some());
     read_only("off").await;
     tokio::time::sleep(STALE).await;
     store.check_writable().await.unwrap();
@@ -345,7 +339,7 @@ async fn a_proxy_without_its_server_is_an_outage(#[case] answer: &'static [u8]) 
         }
     });
     let url = format!("postgres://someone@{address}/x?sslmode=prefer");
-    match touchstone::host::store::open(&url, host_keys::usual()).await {
+    match touchstone::database::open(&url, host_keys::usual()).await {
         Ok(_) => panic!("connected without a server"),
         Err(refused) => assert_unavailable(Err::<(), _>(refused)),
     }

@@ -20,7 +20,9 @@ async fn an_appended_log_reads_back_byte_for_byte(#[values(Sqlite, Postgres)] en
     open!(engine => _database, store);
     let (run, fence) = claimed(&store, "run_1").await;
     assert_eq!(
-        run_store::runs::head(&store, &run).await.unwrap(),
+        touchstone::host::store::database::head(&store, &run)
+            .await
+            .unwrap(),
         Some(head(0, false))
     );
     assert_eq!(
@@ -39,7 +41,9 @@ async fn an_appended_log_reads_back_byte_for_byte(#[values(Sqlite, Postgres)] en
     }
     let last = all.len() as u64;
     assert_eq!(
-        run_store::runs::head(&store, &run).await.unwrap(),
+        touchstone::host::store::database::head(&store, &run)
+            .await
+            .unwrap(),
         Some(head(last, false))
     );
     assert_eq!(
@@ -120,7 +124,9 @@ async fn an_append_that_does_not_continue_the_log_is_refused(
         run_store::runs::append(&store, &run, fence, &events(&run, first, count), true).await;
     assert!(matches!(refused, Err(StoreError::Fenced)), "{refused:?}");
     assert_eq!(
-        run_store::runs::head(&store, &run).await.unwrap(),
+        touchstone::host::store::database::head(&store, &run)
+            .await
+            .unwrap(),
         Some(head(3, false))
     );
     assert_eq!(
@@ -155,7 +161,9 @@ async fn a_batch_out_of_order_is_refused(
         "{refused:?}"
     );
     assert_eq!(
-        run_store::runs::head(&store, &run).await.unwrap(),
+        touchstone::host::store::database::head(&store, &run)
+            .await
+            .unwrap(),
         Some(head(0, false))
     );
 }
@@ -177,7 +185,9 @@ async fn nothing_follows_the_terminal_event(#[values(Sqlite, Postgres)] engine: 
         .await
         .unwrap();
     assert_eq!(
-        run_store::runs::head(&store, &run).await.unwrap(),
+        touchstone::host::store::database::head(&store, &run)
+            .await
+            .unwrap(),
         Some(head(2, true))
     );
     let refused = run_store::runs::append(&store, &run, fence, &events(&run, 3, 1), false).await;
@@ -216,7 +226,9 @@ async fn an_old_fence_writes_nothing(#[values(Sqlite, Postgres)] engine: Engine)
         assert!(matches!(refused, Err(StoreError::Fenced)), "{refused:?}");
     }
     assert_eq!(
-        run_store::runs::head(&store, &run).await.unwrap(),
+        touchstone::host::store::database::head(&store, &run)
+            .await
+            .unwrap(),
         Some(head(2, false))
     );
     assert_eq!(
@@ -234,7 +246,12 @@ async fn an_old_fence_writes_nothing(#[values(Sqlite, Postgres)] engine: Engine)
 async fn an_unknown_run_has_no_log(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let run = RunId::from("run_unknown");
-    assert_eq!(run_store::runs::head(&store, &run).await.unwrap(), None);
+    assert_eq!(
+        touchstone::host::store::database::head(&store, &run)
+            .await
+            .unwrap(),
+        None
+    );
     assert_eq!(
         run_store::runs::read(&store, &run, 0, 10).await.unwrap(),
         []
@@ -532,7 +549,7 @@ async fn readers_see_whole_batches_while_they_are_written(
             readers.push(tokio::spawn(async move {
                 let mut seen = 0;
                 while seen < BATCH * BATCHES {
-                    let reach = run_store::runs::head(&store, &run)
+                    let reach = touchstone::host::store::database::head(&store, &run)
                         .await
                         .unwrap()
                         .unwrap()

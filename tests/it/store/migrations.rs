@@ -144,7 +144,7 @@ async fn processes_that_start_together_create_the_tables_once(
     for _ in 0..4 {
         let location = database.location();
         starting.spawn(async move {
-            touchstone::host::store::open(&location, host_keys::usual())
+            touchstone::database::open(&location, host_keys::usual())
                 .await
                 .map(drop)
         });

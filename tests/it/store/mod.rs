@@ -202,7 +202,7 @@ impl TestStore {
 
     /// The same with other encryption keys.
     pub async fn open_with(&self, keys: Arc<dyn HostKeys>) -> Result<Arc<Database>, StoreError> {
-        touchstone::host::store::open(&self.location(), keys).await
+        touchstone::database::open(&self.location(), keys).await
     }
 }
 

@@ -12,7 +12,7 @@ use touchstone::host::ports::idempotency::{
     IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
 use touchstone::host::store::database::Database;
-use touchstone::ratings::store as rating_store;
+use touchstone::host::store::jobs as job_store;
 use touchstone::runs::ports::queue::{Claim, Claimable};
 use touchstone::runs::store as run_store;
 
@@ -177,7 +177,7 @@ async fn a_job_and_a_calibration_of_a_dead_process_are_free_at_once() {
         attempt("calibration_2", &found),
     );
     assert!(
-        rating_store::upkeep::begin_job(&dead, "job", "a", at(0), HOUR)
+        job_store::begin_job(&dead, "job", "a", at(0), HOUR)
             .await
             .unwrap()
     );
@@ -185,7 +185,7 @@ async fn a_job_and_a_calibration_of_a_dead_process_are_free_at_once() {
         .await
         .unwrap();
     assert!(
-        !rating_store::upkeep::begin_job(&store, "job", "b", at(0), HOUR)
+        !job_store::begin_job(&store, "job", "b", at(0), HOUR)
             .await
             .unwrap()
     );
@@ -200,7 +200,7 @@ async fn a_job_and_a_calibration_of_a_dead_process_are_free_at_once() {
         .unwrap();
     assert!(!shown.unwrap().held);
     assert!(
-        rating_store::upkeep::begin_job(&store, "job", "b", at(0), HOUR)
+        job_store::begin_job(&store, "job", "b", at(0), HOUR)
             .await
             .unwrap()
     );
@@ -223,7 +223,7 @@ async fn no_lease_is_measured_by_the_wall_clock() {
     run_store::webhooks::claim_webhook(&store, "dispatcher", TTL)
         .await
         .unwrap();
-    rating_store::upkeep::begin_job(&store, "job", "a", at(0), TTL)
+    job_store::begin_job(&store, "job", "a", at(0), TTL)
         .await
         .unwrap();
     let held = attempt("calibration_1", &calibration("sha256-a", 0.9));

@@ -11,6 +11,7 @@ use touchstone::host::ports::run_log::Beside;
 use touchstone::host::ports::run_log::Fence;
 use touchstone::host::ports::store::StoreError;
 use touchstone::host::store::database::Database;
+use touchstone::host::store::database::head;
 use touchstone::host::system::SystemClock;
 use touchstone::runs::ports::pauses::PauseRequest;
 use touchstone::runs::ports::queue::{CancelRequest, Claimable, Wait};
@@ -353,7 +354,7 @@ async fn a_late_resume_does_not_end_a_later_pause(#[values(Sqlite, Postgres)] en
             .unwrap(),
         Some(later)
     );
-    let head = run_store::runs::head(&store, &run).await.unwrap();
+    let head = head(&store, &run).await.unwrap();
     assert_eq!(head, Some(super::head(1, false)));
 }
 

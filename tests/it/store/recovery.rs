@@ -51,7 +51,7 @@ async fn an_interrupted_append_leaves_no_half(#[values(Sqlite, Postgres)] engine
     let (run, fence) = claimed(&store, "run_1").await;
     let (mut dropped, mut log) = (0, Vec::new());
     for round in 0..40 {
-        let reach = run_store::runs::head(&store, &run)
+        let reach = touchstone::host::store::database::head(&store, &run)
             .await
             .unwrap()
             .unwrap()
@@ -132,7 +132,7 @@ async fn many_open_a_new_database_at_once(#[values(Sqlite, Postgres)] engine: En
     let openers = (0..8).map(|n| {
         let location = location.clone();
         tokio::spawn(async move {
-            let store = touchstone::host::store::open(&location, host_keys::usual())
+            let store = touchstone::database::open(&location, host_keys::usual())
                 .await
                 .unwrap();
             let run = record(&format!("run_{n}"), "acme", 1);
@@ -152,7 +152,7 @@ async fn many_open_a_new_database_at_once(#[values(Sqlite, Postgres)] engine: En
 #[case::no_server("postgres://user:hunter2@127.0.0.1:1/x")]
 #[tokio::test]
 async fn a_store_that_cannot_be_opened_says_so_without_secrets(#[case] location: &str) {
-    let error = match touchstone::host::store::open(location, host_keys::usual()).await {
+    let error = match touchstone::database::open(location, host_keys::usual()).await {
         Ok(_) => panic!("{location} was opened"),
         Err(error) => error,
     };
@@ -204,9 +204,13 @@ async fn a_locked_file_is_a_matter_of_the_moment() {
 async fn the_concrete_stores_close_in_order() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("test.db");
-    let store = touchstone::host::store::database::Database::sqlite(&path, host_keys::usual())
-        .await
-        .unwrap();
+    let store = touchstone::host::store::database::Database::sqlite(
+        &path,
+        host_keys::usual(),
+        &touchstone::database::SCHEMAS,
+    )
+    .await
+    .unwrap();
     let run = record("run_1", "acme", 1);
     run_store::runs::create(&store, &run, None).await.unwrap();
     store.close().await;

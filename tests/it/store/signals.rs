@@ -20,7 +20,7 @@ async fn follow(store: Arc<Database>, run: touchstone_kit::ids::RunId) -> u64 {
     while !known.ended {
         store.run_changed(&run, known, TOO_LONG).await;
         // A connection may break during a query; the next query gets another one.
-        if let Ok(Some(reach)) = run_store::runs::head(&store, &run).await
+        if let Ok(Some(reach)) = touchstone::host::store::database::head(&store, &run).await
             && let Ok(news) = run_store::runs::read(&store, &run, known.sequence, u32::MAX).await
         {
             assert!(known.sequence + news.len() as u64 >= reach.sequence);
@@ -139,6 +139,7 @@ async fn waiting_asks_nothing_of_the_database() {
     let store = touchstone::host::store::database::Database::sqlite(
         &dir.path().join("test.db"),
         host_keys::usual(),
+        &touchstone::database::SCHEMAS,
     )
     .await
     .unwrap();
@@ -148,7 +149,11 @@ async fn waiting_asks_nothing_of_the_database() {
     let pause = Duration::from_millis(1);
     store.run_changed(&run, Head::default(), pause).await;
     store.close().await;
-    assert!(run_store::runs::head(&store, &run).await.is_err());
+    assert!(
+        touchstone::host::store::database::head(&store, &run)
+            .await
+            .is_err()
+    );
 
     let store = Arc::new(store);
     let mut waiting = JoinSet::new();

@@ -141,7 +141,12 @@ async fn a_deleted_run_is_gone_with_its_log_and_the_deletion_is_audited(
         run_store::runs::read(&store, &run, 0, 10).await.unwrap(),
         []
     );
-    assert_eq!(run_store::runs::head(&store, &run).await.unwrap(), None);
+    assert_eq!(
+        touchstone::host::store::database::head(&store, &run)
+            .await
+            .unwrap(),
+        None
+    );
     assert!(database.runs("acme").await.is_empty());
     assert_eq!(
         delete(store.as_ref(), "acme", &run, &Remains::Nothing).await,
@@ -207,7 +212,9 @@ async fn what_remains_of_an_attempt_is_masked_in_pages(#[values(Sqlite, Postgres
         log
     );
     assert_eq!(
-        run_store::runs::head(&store, &run).await.unwrap(),
+        touchstone::host::store::database::head(&store, &run)
+            .await
+            .unwrap(),
         Some(head(3, true))
     );
     assert_eq!(database.runs("acme").await.len(), 1);

@@ -97,7 +97,9 @@ async fn throughput(
         start.elapsed()
     );
     assert_eq!(
-        run_store::runs::head(&store, &run).await.unwrap(),
+        touchstone::host::store::database::head(&store, &run)
+            .await
+            .unwrap(),
         Some(head(sequence, false))
     );
 }

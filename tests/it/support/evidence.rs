@@ -5,7 +5,7 @@ use std::path::Path;
 use super::host_keys;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use touchstone::host::store;
+use touchstone::database;
 use touchstone::host::store::database::Database;
 use touchstone::ratings::ports::events::{NewEvent, Origin};
 use touchstone::ratings::store as rating_store;
@@ -50,7 +50,7 @@ pub async fn collecting_since(store: &Database, organization: &str, agent: &str,
 /// The same for a month, in the database of a data folder.
 pub async fn collecting_in(folder: &Path, organization: &str, agent: &str) {
     let file = folder.join("touchstone.db");
-    let store = store::open(file.to_str().unwrap(), host_keys::usual())
+    let store = database::open(file.to_str().unwrap(), host_keys::usual())
         .await
         .unwrap();
     collecting(&store, organization, agent, 31).await;

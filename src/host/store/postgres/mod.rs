@@ -16,7 +16,7 @@ use sqlx::{Connection, PgConnection, PgPool, Transaction};
 use crate::host::ports::run_log::Fence;
 use crate::host::ports::store::StoreError;
 use crate::host::store::convert::{Batch, backend};
-use crate::host::store::migrations;
+use crate::host::store::migrations::{self, Schema};
 use crate::host::store::postgres::broadcast::Broadcast;
 use crate::host::store::signals::LocalSignals;
 use crate::host::store::sql::Pool;
@@ -54,7 +54,7 @@ impl Postgres {
     /// # Errors
     /// [`StoreError::Backend`] if the URL is malformed, the server cannot be reached, or the tables
     /// are not Touchstone's.
-    pub(super) async fn open(url: &str) -> Result<Self, StoreError> {
+    pub(super) async fn open(url: &str, schemas: &[Schema]) -> Result<Self, StoreError> {
         let options = PgConnectOptions::from_str(url).map_err(backend)?;
         let options = options.application_name("touchstone");
         // Without this attempt, the pool would keep retrying an unreachable server for a long time.
@@ -75,7 +75,7 @@ impl Postgres {
                 })
             })
             .connect_lazy_with(options.clone());
-        migrations::run(Pool::Postgres(&pool)).await?;
+        migrations::run(Pool::Postgres(&pool), schemas).await?;
         let signals = Arc::new(LocalSignals::new());
         let broadcast = Broadcast::start(options, Arc::clone(&signals))
             .await

@@ -19,7 +19,7 @@ use crate::host::ports::run_log::Fence;
 use crate::host::ports::store::{Outage, StoreError};
 use crate::host::store::convert::{Batch, backend};
 use crate::host::store::database_file::{DatabaseFile, LogFile};
-use crate::host::store::migrations;
+use crate::host::store::migrations::{self, Schema};
 use crate::host::store::signals::LocalSignals;
 use crate::host::store::sql::Pool;
 use crate::host::store::sqlite::owner::Process;
@@ -73,7 +73,7 @@ impl Sqlite {
     ///
     /// # Errors
     /// [`StoreError::Backend`] if the file cannot be opened or is not a Touchstone database.
-    pub(super) async fn open(path: &Path) -> Result<Self, StoreError> {
+    pub(super) async fn open(path: &Path, schemas: &[Schema]) -> Result<Self, StoreError> {
         private_files::create_private(path);
         let options = SqliteConnectOptions::new()
             .filename(path)
@@ -115,7 +115,7 @@ impl Sqlite {
         let open = || async {
             let writer = writer.clone().connect_with(writer_options.clone());
             let writer = writer.await.map_err(backend)?;
-            migrations::run(Pool::Sqlite(&writer)).await?;
+            migrations::run(Pool::Sqlite(&writer), schemas).await?;
             Ok::<_, StoreError>(writer)
         };
         let backoff = ExponentialBuilder::default()

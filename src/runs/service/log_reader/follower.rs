@@ -12,6 +12,7 @@ use crate::host::background::spawn;
 use crate::host::ports::run_log::Head;
 use crate::host::service::fault::chain;
 use crate::host::store::database::Database;
+use crate::host::store::database::head;
 use crate::runs::store;
 use touchstone_kit::ids::RunId;
 
@@ -117,7 +118,7 @@ async fn watch_run(
             () = stop.cancelled() => return,
             () = store.run_changed(&run, known, LOOK_EVERY) => {}
         }
-        let pause = match store::runs::head(&store, &run).await {
+        let pause = match head(&store, &run).await {
             Ok(Some(head)) if head != known => {
                 known = head;
                 heads.send_replace(head);

@@ -20,6 +20,7 @@ use std::time::Duration;
 use moka::future::Cache;
 use tokio::sync::{Mutex, Semaphore};
 
+use crate::host::store::database::head;
 pub use crate::runs::service::log_reader::filter::Filter;
 pub use crate::runs::service::log_reader::follower::Follow;
 use crate::runs::service::log_reader::follower::Followers;
@@ -110,9 +111,7 @@ impl LogReader {
     /// # Errors
     /// The store failed.
     pub async fn head(&self, run: &RunId) -> Result<Head, Error> {
-        Ok(store::runs::head(&self.store, run)
-            .await?
-            .unwrap_or_default())
+        Ok(head(&self.store, run).await?.unwrap_or_default())
     }
 
     /// The position for a `Last-Event-ID`, which is a sequence or an event id. `None` for anything

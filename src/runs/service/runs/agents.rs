@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use crate::agents::ports::model::ModelBinding;
-use crate::deployments::store as deployment_store;
 use crate::host::service::fault::internal;
 use crate::runs::service::library::LoadedAgent;
 use crate::runs::service::runs::Runs;

@@ -29,7 +29,6 @@ use crate::host::ports::store::StoreError;
 use crate::host::service::access::Caller;
 use crate::host::service::fault::internal;
 use crate::host::store::database::Database;
-use crate::oasis::service::library::Library as OasisLibrary;
 use crate::runs::ports::channels::Channels;
 use crate::runs::ports::queue::CancelRequest;
 use crate::runs::service::command::Command;

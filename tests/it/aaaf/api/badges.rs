@@ -7,9 +7,9 @@ use axum::http::{Method, StatusCode};
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
+use touchstone::database;
 use touchstone::host::access::Scope;
 use touchstone::host::http::HttpSettings;
-use touchstone::host::store;
 use touchstone_ratings::credential::baking::extract;
 use touchstone_ratings::credential::did::DidDocument;
 use touchstone_ratings::credential::parse;
@@ -467,7 +467,7 @@ async fn a_badge_that_expires_is_marked_and_stays_verifiable() {
 #[tokio::test]
 async fn without_a_public_name_the_issuer_is_its_own_key() {
     let folder = tempfile::tempdir().unwrap();
-    let store = store::open(
+    let store = database::open(
         folder.path().join("host.db").to_str().unwrap(),
         host_keys::usual(),
     )
@@ -538,7 +538,7 @@ pub async fn served(folder: &Path) -> Vec<Case> {
             None => "key",
         });
         std::fs::create_dir(&at).unwrap();
-        let store = store::open(at.join("host.db").to_str().unwrap(), host_keys::usual()).await;
+        let store = database::open(at.join("host.db").to_str().unwrap(), host_keys::usual()).await;
         let host = TestHost::at(store.unwrap(), HttpSettings::default(), place.clone()).await;
         let site = Site::of(host, None).await;
         let write = |name: &str, octets: &[u8]| {

@@ -9,6 +9,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use touchstone::host::service::jobs::Replica;
+use touchstone::host::store::jobs as job_store;
 use touchstone::ratings::ports::stress_tests::{Outcome, StressResult};
 use touchstone::ratings::service::housekeeping::Housekeeper;
 use touchstone::ratings::store as rating_store;
@@ -333,31 +334,27 @@ async fn a_job_is_done_by_one_at_a_time_and_not_before_its_time(
     let now = Timestamp::now();
     let (long, hour) = (Duration::from_secs(60), SignedDuration::from_hours(1));
     let begin = async |owner: &str, at: Timestamp, ttl| {
-        rating_store::upkeep::begin_job(store, "j", owner, at - hour, ttl)
+        job_store::begin_job(store, "j", owner, at - hour, ttl)
             .await
             .unwrap()
     };
     assert!(begin("a", now, long).await);
     assert!(!begin("b", now, long).await, "another worker runs the job");
-    rating_store::upkeep::hold_job(store, "j", "a", Duration::ZERO)
+    job_store::hold_job(store, "j", "a", Duration::ZERO)
         .await
         .unwrap();
     assert!(begin("b", now, long).await, "the earlier lease has expired");
-    let lost = rating_store::upkeep::hold_job(store, "j", "a", long).await;
+    let lost = job_store::hold_job(store, "j", "a", long).await;
     assert!(matches!(
         lost,
         Err(touchstone::host::ports::store::StoreError::Fenced)
     ));
-    rating_store::upkeep::end_job(store, "j", "a", now)
-        .await
-        .unwrap();
+    job_store::end_job(store, "j", "a", now).await.unwrap();
     assert!(
         !begin("a", now, long).await,
         "only the lease holder ends the job"
     );
-    rating_store::upkeep::end_job(store, "j", "b", now)
-        .await
-        .unwrap();
+    job_store::end_job(store, "j", "b", now).await.unwrap();
     assert!(!begin("a", now, long).await, "it was done just now");
     assert!(begin("a", now + hour + hour, long).await);
 }

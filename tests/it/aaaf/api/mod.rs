@@ -27,8 +27,8 @@ mod webhooks;
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
+use touchstone::database;
 use touchstone::host::http::HttpSettings;
-use touchstone::host::store;
 use touchstone::ratings::http::rates::AaafRates;
 
 use crate::http::host::{Lab, Reply, TestHost, UNLIMITED, public_place};
@@ -61,7 +61,7 @@ impl Site {
             Engine::Sqlite => (TestHost::with_lab(settings, lab).await, None),
             Engine::Postgres => {
                 let database = TestDatabase::create().await?;
-                let store = store::open(&database.url(), host_keys::usual())
+                let store = database::open(&database.url(), host_keys::usual())
                     .await
                     .unwrap();
                 let host = TestHost::lab(store, settings, public_place(), lab).await;

@@ -74,7 +74,7 @@ async fn another_host_continues_after_a_kill(#[values(Sqlite, Postgres)] engine:
     let (pack, body) = (front_desk(&script), request(&FRONT, &script, 2));
     let asked = actor.clone();
     let started = process.spawn(async move {
-        let store = touchstone::host::store::open(&location, crate::support::host_keys::usual())
+        let store = touchstone::database::open(&location, crate::support::host_keys::usual())
             .await
             .unwrap();
         let lab = crate::http::host::Lab {
