@@ -27,7 +27,7 @@ demo *arguments:
 
 # Accept changed snapshots, after a look at them
 snapshots:
-    INSTA_UPDATE=always cargo test --lib render::
+    INSTA_UPDATE=always cargo test --workspace --lib render::
 
 # Draw the README's picture again
 picture:

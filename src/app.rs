@@ -9,59 +9,59 @@ use axum::Router;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent_cards::service::rescoring::Rescorer;
-use crate::agents::model;
-use crate::agents::model::cassette::Cassette;
-use crate::agents::model::command::CommandModel;
-use crate::agents::model::reached::{ReachSettings, ReachedAgents};
-use crate::agents::model::{ModelCatalog, OwnModels};
-use crate::agents::ports::live_tools::LiveTools;
-use crate::agents::ports::model::Models;
-use crate::agents::tools;
-use crate::agents::tools::ToolCatalog;
 use crate::config::Config;
 use crate::database;
-use crate::deployments::service::attestations::Attester;
-use crate::host::audit::checkpoint::INTERVAL_SECONDS;
-use crate::host::config;
-use crate::host::http::HttpSettings;
-use crate::host::http::limits::Rates;
-use crate::host::net;
-use crate::host::ports::clock::Clock;
-use crate::host::ports::host_keys::HostKeys as _;
-use crate::host::ports::host_secrets::{AUDIT_CHECKPOINTS, INTERRUPT_TOKENS, Reencrypt};
-use crate::host::ports::ids::Ids;
-use crate::host::ports::signing_key::{NoSigningKey, SigningKey};
-use crate::host::ports::store::StoreError;
-use crate::host::service::audit::checkpointer::Checkpointer;
-use crate::host::service::jobs;
-use crate::host::service::jobs::{Periodic, Replica};
-use crate::host::service::keys::{Keys, LOCAL_TENANT};
-use crate::host::service::vault::Vault;
-use crate::host::store::database::Database;
-use crate::host::system::host_key::HostKeyFile;
-use crate::host::system::private_files;
-use crate::host::system::signing_key::{ATTEST_FILE, KeyFile, NoKey, SECRETS_FILE};
-use crate::host::system::{SystemClock, SystemIds};
 use crate::http::openapi::Unreadable;
-use crate::oasis::net::HttpProviders;
-use crate::oasis::ports::providers::Providers;
-use crate::packs::http::PackRules;
-use crate::packs::service::packs::Packs;
-use crate::ratings::service::assessor::{Assessor, AssessorSettings};
-use crate::ratings::service::deliveries::{Deliverer, Means};
-use crate::ratings::service::housekeeping::Housekeeper;
-use crate::ratings::service::schedule::Scheduler;
-use crate::ratings::service::stress_tests::Bench;
-use crate::runs::ports::webhooks::Notifier;
-use crate::runs::service::command::Command;
-use crate::runs::service::webhooks::dispatcher::Dispatcher;
-use crate::runs::service::worker::{Worker, WorkerSettings};
-use crate::runs::webhook_client::WebhookClient;
 use crate::services::{Parts, Services};
+use touchstone_agent_cards::service::rescoring::Rescorer;
+use touchstone_agents::model;
+use touchstone_agents::model::cassette::Cassette;
+use touchstone_agents::model::command::CommandModel;
+use touchstone_agents::model::reached::{ReachSettings, ReachedAgents};
+use touchstone_agents::model::{ModelCatalog, OwnModels};
+use touchstone_agents::ports::live_tools::LiveTools;
+use touchstone_agents::ports::model::Models;
+use touchstone_agents::tools;
+use touchstone_agents::tools::ToolCatalog;
+use touchstone_deployments::service::attestations::Attester;
+use touchstone_host::audit::checkpoint::INTERVAL_SECONDS;
+use touchstone_host::config;
+use touchstone_host::http::HttpSettings;
+use touchstone_host::http::limits::Rates;
+use touchstone_host::net;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::host_keys::HostKeys as _;
+use touchstone_host::ports::host_secrets::{AUDIT_CHECKPOINTS, INTERRUPT_TOKENS, Reencrypt};
+use touchstone_host::ports::ids::Ids;
+use touchstone_host::ports::signing_key::{NoSigningKey, SigningKey};
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::audit::checkpointer::Checkpointer;
+use touchstone_host::service::jobs;
+use touchstone_host::service::jobs::{Periodic, Replica};
+use touchstone_host::service::keys::{Keys, LOCAL_TENANT};
+use touchstone_host::service::vault::Vault;
+use touchstone_host::store::database::Database;
+use touchstone_host::system::host_key::HostKeyFile;
+use touchstone_host::system::private_files;
+use touchstone_host::system::signing_key::{ATTEST_FILE, KeyFile, NoKey, SECRETS_FILE};
+use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::keys::SecretKey;
+use touchstone_oasis::net::HttpProviders;
+use touchstone_oasis::ports::providers::Providers;
+use touchstone_packs::http::PackRules;
+use touchstone_packs::service::packs::Packs;
+use touchstone_ratings::service::assessor::{Assessor, AssessorSettings};
+use touchstone_ratings::service::deliveries::{Deliverer, Means};
+use touchstone_ratings::service::housekeeping::Housekeeper;
+use touchstone_ratings::service::schedule::Scheduler;
+use touchstone_ratings::service::stress_tests::Bench;
+use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
+use touchstone_runs::service::command::Command;
+use touchstone_runs::service::webhooks::dispatcher::Dispatcher;
+use touchstone_runs::service::worker::{Worker, WorkerSettings};
+use touchstone_runs::webhook_client::WebhookClient;
 
 const DATABASE_FILE: &str = "touchstone.db";
 /// Idempotency records are kept for a day (OpenWOP idempotency, layer 1); an hourly job deletes
@@ -112,7 +112,7 @@ pub enum Error {
     #[error("other processes still encrypt secrets with the old key; both keys stay usable")]
     OldKeyInUse,
     #[error(transparent)]
-    OasisProvider(#[from] crate::oasis::net::SetupError),
+    OasisProvider(#[from] touchstone_oasis::net::SetupError),
     /// The client for webhook deliveries cannot be set up.
     #[error(transparent)]
     Net(#[from] net::Error),

@@ -9,22 +9,20 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::agent_cards::config::AgentCardSettings;
-use crate::agents::model;
-use crate::agents::model::config::ModelConfig;
-use crate::agents::tools::config::ToolSettings;
-use crate::host::access::Roles;
-use crate::host::config::{AttestSettings, Error, SecretSettings};
-use crate::oasis::config::OasisSettings;
-use crate::packs::config::PackSettings;
-use crate::ratings::config::AaafSettings;
-use crate::runs::config::WebhookSettings;
-use crate::runs::storage::{Quotas, Retention};
+use touchstone_agent_cards::config::AgentCardSettings;
+use touchstone_agents::model;
+use touchstone_agents::model::config::ModelConfig;
+use touchstone_agents::tools::config::ToolSettings;
 use touchstone_deployments::rules::{Channel, ChannelFault};
-use touchstone_kit::keys::PublicKey;
+use touchstone_host::access::Roles;
+use touchstone_host::config::{AttestSettings, Error, SecretSettings};
 use touchstone_kit::money::NanoUsd;
-use touchstone_packs::rules::key_ring::KeyRing;
+use touchstone_oasis::config::OasisSettings;
+use touchstone_packs::config::PackSettings;
+use touchstone_ratings::config::AaafSettings;
+use touchstone_runs::config::WebhookSettings;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
+use touchstone_runs::storage::{Quotas, Retention};
 
 /// All settings of an operator.
 #[derive(Clone, Debug, Deserialize)]

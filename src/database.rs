@@ -2,25 +2,24 @@
 
 use std::sync::Arc;
 
-use crate::host::ports::host_keys::HostKeys;
-use crate::host::ports::store::StoreError;
-use crate::host::store::database::Database;
-use crate::host::store::migrations::Schema;
-use crate::{agent_cards, deployments, host, packs, ratings, runs};
+use touchstone_host::ports::host_keys::HostKeys;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
+use touchstone_host::store::migrations::Schema;
 
 /// The tables of all features, in the order of their dependencies.
 pub const SCHEMAS: [Schema; 5] = [
-    packs::store::SCHEMA,
-    runs::store::SCHEMA,
-    deployments::store::SCHEMA,
-    ratings::store::SCHEMA,
-    agent_cards::store::SCHEMA,
+    touchstone_packs::store::SCHEMA,
+    touchstone_runs::store::SCHEMA,
+    touchstone_deployments::store::SCHEMA,
+    touchstone_ratings::store::SCHEMA,
+    touchstone_agent_cards::store::SCHEMA,
 ];
 
-/// Opens the database at `location`, as [`host::store::open`] describes.
+/// Opens the database at `location`, as [`touchstone_host::store::open`] describes.
 ///
 /// # Errors
 /// [`StoreError::Backend`] if the database cannot be reached, opened or migrated.
 pub async fn open(location: &str, keys: Arc<dyn HostKeys>) -> Result<Arc<Database>, StoreError> {
-    host::store::open(location, keys, &SCHEMAS).await
+    touchstone_host::store::open(location, keys, &SCHEMAS).await
 }

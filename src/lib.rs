@@ -15,20 +15,12 @@
 //! invocation whose events are appended to the run's log before they are streamed. Snapshot,
 //! summary and scorecard are folds of that log.
 
-pub mod agent_cards;
-pub mod agents;
 pub mod app;
 pub mod cli;
 pub mod config;
 pub mod conformance;
 pub mod database;
 pub mod demo;
-pub mod deployments;
-pub mod host;
 pub mod http;
 pub mod kinds;
-pub mod oasis;
-pub mod packs;
-pub mod ratings;
-pub mod runs;
 pub mod services;

@@ -6,69 +6,70 @@ use std::sync::Arc;
 use axum::Router;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent_cards::http::CardsApi;
-use crate::agent_cards::service::Cards;
-use crate::agent_cards::service::gate::CardGate;
-use crate::agent_cards::service::history::CardScores;
-use crate::agents::judge::RubricJudge;
-use crate::agents::ports::live_tools::LiveTools;
-use crate::agents::ports::model::Models;
-use crate::agents::runtime::Runtime;
 use crate::conformance::http::ConformanceApi;
 use crate::conformance::{Seams, SeamsDeps};
-use crate::deployments::http::DeploymentsApi;
-use crate::deployments::service::attestations::{Attestations, Attester};
-use crate::deployments::service::channels::DeployedVersions;
-use crate::deployments::service::deployments::Deployments;
-use crate::deployments::service::gates::Gates;
-use crate::deployments::service::gates::condition::Condition;
-use crate::host::http::{HostApi, HttpHost, HttpSettings};
-use crate::host::ports::clock::Clock;
-use crate::host::ports::ids::Ids;
-use crate::host::service::audit::Audit;
-use crate::host::service::keys::Keys;
-use crate::host::service::vault::Vault;
-use crate::host::store::database::Database;
-use crate::host::telemetry::Metrics;
 use crate::http::openapi::Unreadable;
 use crate::http::{self, Apis, DocumentsApi};
 use crate::kinds::KINDS;
 use crate::kinds::PACK_FORMAT;
-use crate::oasis::executor::OasisExecutor;
-use crate::oasis::http::OasisApi;
-use crate::oasis::ports::providers::Providers;
-use crate::oasis::service::evaluations::Evaluations;
-use crate::oasis::service::evaluations::plan::OasisPlanner;
-use crate::oasis::service::gate::OasisGate;
-use crate::oasis::service::library::Library as OasisLibrary;
-use crate::packs::http::{PackRules, PacksApi};
-use crate::packs::service::packs::Packs;
-use crate::packs::service::publications::Publications;
-use crate::ratings::http::RatingsApi;
-use crate::ratings::http::rates::{AaafRates, Allowances};
-use crate::ratings::service::badges::Gallery;
-use crate::ratings::service::issuer::Issuer;
-use crate::ratings::service::{Aaaf, AaafDeps, RatingGate};
-use crate::runs::http::RunsApi;
-use crate::runs::ports::webhooks::Notifier;
-use crate::runs::service::annotations::Annotating;
-use crate::runs::service::bundles::Bundles;
-use crate::runs::service::command::Command;
-use crate::runs::service::diffs::Diffs;
-use crate::runs::service::executor::Executor;
-use crate::runs::service::executor::eval::EvalWork;
-use crate::runs::service::library::Library;
-use crate::runs::service::log_reader::LogReader;
-use crate::runs::service::projections::Projections;
-use crate::runs::service::runs::{Offer, Runs};
-use crate::runs::service::storage::Storage;
-use crate::runs::service::webhooks::Webhooks;
-use crate::runs::service::workflows::Workflows;
-use crate::runs::storage::{Quotas, Retention};
+use touchstone_agent_cards::http::CardsApi;
+use touchstone_agent_cards::service::Cards;
+use touchstone_agent_cards::service::gate::CardGate;
+use touchstone_agent_cards::service::history::CardScores;
+use touchstone_agents::judge::RubricJudge;
+use touchstone_agents::ports::live_tools::LiveTools;
+use touchstone_agents::ports::model::Models;
+use touchstone_agents::runtime::Runtime;
+use touchstone_deployments::http::DeploymentsApi;
 use touchstone_deployments::rules::Channel;
+use touchstone_deployments::service::attestations::{Attestations, Attester};
+use touchstone_deployments::service::channels::DeployedVersions;
+use touchstone_deployments::service::deployments::Deployments;
+use touchstone_deployments::service::gates::Gates;
+use touchstone_deployments::service::gates::condition::Condition;
+use touchstone_host::http::{HostApi, HttpHost, HttpSettings};
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::ids::Ids;
+use touchstone_host::service::audit::Audit;
+use touchstone_host::service::keys::Keys;
+use touchstone_host::service::vault::Vault;
+use touchstone_host::store::database::Database;
+use touchstone_host::telemetry::Metrics;
 use touchstone_kit::keys::PublicKey;
+use touchstone_oasis::executor::OasisExecutor;
+use touchstone_oasis::http::OasisApi;
+use touchstone_oasis::ports::providers::Providers;
+use touchstone_oasis::service::evaluations::Evaluations;
+use touchstone_oasis::service::evaluations::plan::OasisPlanner;
+use touchstone_oasis::service::gate::OasisGate;
+use touchstone_oasis::service::library::Library as OasisLibrary;
+use touchstone_packs::http::{PackRules, PacksApi};
+use touchstone_packs::service::packs::Packs;
+use touchstone_packs::service::publications::Publications;
+use touchstone_ratings::http::RatingsApi;
+use touchstone_ratings::http::rates::{AaafRates, Allowances};
 use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::service::badges::Gallery;
+use touchstone_ratings::service::issuer::Issuer;
+use touchstone_ratings::service::{Aaaf, AaafDeps, RatingGate};
+use touchstone_runs::http::RunsApi;
+use touchstone_runs::ports::channels::Channels;
+use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::rules::run::request::HostLimits;
+use touchstone_runs::service::annotations::Annotating;
+use touchstone_runs::service::bundles::Bundles;
+use touchstone_runs::service::command::Command;
+use touchstone_runs::service::diffs::Diffs;
+use touchstone_runs::service::executor::Executor;
+use touchstone_runs::service::executor::eval::EvalWork;
+use touchstone_runs::service::library::Library;
+use touchstone_runs::service::log_reader::LogReader;
+use touchstone_runs::service::projections::Projections;
+use touchstone_runs::service::runs::{Offer, Runs};
+use touchstone_runs::service::storage::Storage;
+use touchstone_runs::service::webhooks::Webhooks;
+use touchstone_runs::service::workflows::Workflows;
+use touchstone_runs::storage::{Quotas, Retention};
 
 /// What a host is built from: its store, the world outside, and its settings.
 pub struct Parts {
@@ -147,11 +148,16 @@ impl Services {
         let library = Arc::new(Library::new(store.clone(), KINDS));
         let oasis = Arc::new(OasisLibrary::new(store.clone()));
         let projections = Arc::new(Projections::new(store.clone()));
+        let channels: Arc<dyn Channels> = Arc::new(DeployedVersions {
+            store: store.clone(),
+            fixtures: parts.fixtures,
+        });
         let storage = Arc::new(Storage::new(
             store.clone(),
             clock.clone(),
             projections.clone(),
             KINDS,
+            channels.clone(),
             parts.quotas,
             parts.retention,
         ));
@@ -197,10 +203,7 @@ impl Services {
                 limits: parts.limits,
                 webhooks: webhooks.clone(),
                 judge: Arc::new(RubricJudge),
-                channels: Arc::new(DeployedVersions {
-                    store: store.clone(),
-                    fixtures: parts.fixtures,
-                }),
+                channels,
                 planners: vec![Arc::new(OasisPlanner {
                     store: store.clone(),
                     library: oasis.clone(),
@@ -309,7 +312,7 @@ impl Services {
             settings,
             limits,
             subscribers,
-            dialects: vec![crate::ratings::http::DIALECT],
+            dialects: vec![touchstone_ratings::http::DIALECT],
             shutdown,
         });
         Ok(http::router(Apis {

@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::agents::model::a2a::wire::{Streamed, read_answer};
-use touchstone::agents::ports::model::ModelError;
+use touchstone_agents::model::a2a::wire::{Streamed, read_answer};
+use touchstone_agents::ports::model::ModelError;
 
 fn is_label(error: &ModelError) {
     let ModelError::Unavailable { reason, .. } = error else {

@@ -6,8 +6,8 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use touchstone::deployments::attestation::dsse::{open, seal};
-use touchstone::deployments::attestation::{Rejected, read};
+use touchstone_deployments::attestation::dsse::{open, seal};
+use touchstone_deployments::attestation::{Rejected, read};
 use touchstone_kit::json;
 use touchstone_openwop::in_toto::Envelope;
 use touchstone_kit::keys::{PublicKey, SecretKey};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use tempfile::NamedTempFile;
-use touchstone::agents::model::cassette::Replay;
-use touchstone::agents::model::cassette::chain::Chain;
+use touchstone_agents::model::cassette::Replay;
+use touchstone_agents::model::cassette::chain::Chain;
 
 fuzz_target!(|data: &[u8]| {
     let mut file = NamedTempFile::new().expect("a file");

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use touchstone::host::ports::run_log::StoredEvent;
-use touchstone::host::store::database::Database;
-use touchstone::host::system::host_key::HostKeyFile;
-use touchstone::runs::service::log_reader::LogReader;
+use touchstone_host::ports::run_log::StoredEvent;
+use touchstone_host::store::database::Database;
+use touchstone_host::system::host_key::HostKeyFile;
+use touchstone_runs::service::log_reader::LogReader;
 use touchstone_fuzz::{EVENTS, event_id, run_record};
 use touchstone_kit::ids::RunId;
 

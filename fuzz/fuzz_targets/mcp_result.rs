@@ -7,8 +7,8 @@ use libfuzzer_sys::{Corpus, fuzz_target};
 use rmcp::model::{JsonRpcMessage, ServerJsonRpcMessage, ServerResult};
 use rmcp::service::ServiceError;
 use serde_json::Value;
-use touchstone::agents::ports::live_tools::ToolAnswer;
-use touchstone::agents::tools::result::read;
+use touchstone_agents::ports::live_tools::ToolAnswer;
+use touchstone_agents::tools::result::read;
 
 const LARGEST: usize = 4 << 10;
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use touchstone::kinds::KINDS;
-use touchstone::runs::fixtures::fixture;
+use touchstone_runs::fixtures::fixture;
 use touchstone_kit::ids::{AgentId, TaskId};
 use touchstone_kit::json;
 use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ModelClass};

@@ -6,19 +6,19 @@ use async_trait::async_trait;
 use axum::http::Extensions;
 use secrecy::ExposeSecret;
 
-use crate::agents::cli::Endpoints;
-use crate::agents::model::OwnModels;
 use crate::app;
 use crate::app::App;
 use crate::config::Config;
-use crate::host::cli::client::Client;
-use crate::host::cli::client::embedded::Embedded;
-use crate::host::cli::context::{EmbeddedHost, Purpose, Session, Start};
-use crate::host::cli::exit::{Failure, with_causes};
-use crate::host::cli::options::Global;
-use crate::host::config::{DataSettings, Error};
-use crate::packs::config::PackSettings;
-use crate::ratings::config::AaafSettings;
+use touchstone_agents::cli::Endpoints;
+use touchstone_agents::model::OwnModels;
+use touchstone_host::cli::client::Client;
+use touchstone_host::cli::client::embedded::Embedded;
+use touchstone_host::cli::context::{EmbeddedHost, Purpose, Session, Start};
+use touchstone_host::cli::exit::{Failure, with_causes};
+use touchstone_host::cli::options::Global;
+use touchstone_host::config::{DataSettings, Error};
+use touchstone_packs::config::PackSettings;
+use touchstone_ratings::config::AaafSettings;
 
 /// The configuration file that is read by default.
 const USUAL_FILE: &str = "touchstone.toml";

@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use crate::app;
 use crate::cli::embedded;
 use crate::cli::embedded::started;
-use crate::host::access::Scope;
-use crate::host::access::{Roles, is_role_name};
-use crate::host::cli::context::Context;
-use crate::host::cli::exit::{Exit, Failure, with_causes};
-use crate::host::ports::clock::Clock as _;
-use crate::host::ports::keys::KeyRecord;
-use crate::host::ports::store::StoreError;
-use crate::host::service::keys::{Issue, KeyState, RotateError};
-use crate::host::system::SystemClock;
+use touchstone_host::access::Scope;
+use touchstone_host::access::{Roles, is_role_name};
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure, with_causes};
+use touchstone_host::ports::clock::Clock as _;
+use touchstone_host::ports::keys::KeyRecord;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::keys::{Issue, KeyState, RotateError};
+use touchstone_host::system::SystemClock;
 use touchstone_kit::ids::{KeyId, TenantId};
 
 /// Default scopes: those that evaluating agents needs.

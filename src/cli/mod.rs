@@ -1,7 +1,7 @@
 //! The command line: one file per subcommand.
 //!
 //! Every command that reads runs, suites or packs calls the HTTP API through one
-//! [`Client`](crate::host::cli::client::Client): that of the host named by `--server`, or of a
+//! [`Client`](touchstone_host::cli::client::Client): that of the host named by `--server`, or of a
 //! host built in this process over the data folder. Both use the same code path. The `render`
 //! module of a feature renders its output; [`Exit`] lists the exit codes.
 
@@ -19,13 +19,13 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::cli::embedded::AppHost;
-use crate::host::cli::context::Context;
-use crate::host::cli::exit::{Exit, Failure};
-use crate::host::cli::options::Global;
-use crate::host::cli::reach::Reach;
-use crate::host::cli::terminal::Terminal;
-use crate::host::telemetry::{LogFormat, init_logs};
 use crate::kinds::{KINDS, PACK_FORMAT};
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::options::Global;
+use touchstone_host::cli::reach::Reach;
+use touchstone_host::cli::terminal::Terminal;
+use touchstone_host::telemetry::{LogFormat, init_logs};
 
 const ABOUT: &str =
     "Is this agent good enough to deploy? Evaluates OpenWOP agent packs and hosts the runs.";
@@ -60,38 +60,38 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Arguments),
-    Eval(Box<crate::runs::cli::eval::Arguments>),
-    Compare(crate::runs::cli::compare::Arguments),
+    Eval(Box<touchstone_runs::cli::eval::Arguments>),
+    Compare(touchstone_runs::cli::compare::Arguments),
     #[command(subcommand)]
-    Run(crate::runs::cli::run::Command),
+    Run(touchstone_runs::cli::run::Command),
     #[command(subcommand)]
-    Pack(crate::packs::cli::Command),
+    Pack(touchstone_packs::cli::Command),
     #[command(subcommand)]
-    Suite(crate::runs::cli::suite::Command),
+    Suite(touchstone_runs::cli::suite::Command),
     #[command(subcommand)]
-    Judge(crate::runs::cli::judge::Command),
+    Judge(touchstone_runs::cli::judge::Command),
     #[command(subcommand)]
     Gate(gate::Command),
     #[command(subcommand)]
-    Deploy(crate::deployments::cli::deploy::Command),
+    Deploy(touchstone_deployments::cli::deploy::Command),
     #[command(subcommand)]
-    Rating(crate::ratings::cli::Command),
+    Rating(touchstone_ratings::cli::Command),
     #[command(flatten)]
-    RatingAlias(crate::ratings::cli::Alias),
+    RatingAlias(touchstone_ratings::cli::Alias),
     Attest(attest::Arguments),
     // The earlier name of `attest verify`.
     #[command(hide = true)]
     Verify(attest::verify::Arguments),
     #[command(subcommand)]
-    Card(crate::agent_cards::cli::Command),
+    Card(touchstone_agent_cards::cli::Command),
     #[command(subcommand)]
-    Oasis(crate::oasis::cli::Command),
+    Oasis(touchstone_oasis::cli::Command),
     #[command(subcommand)]
-    Audit(crate::host::cli::audit::Command),
+    Audit(touchstone_host::cli::audit::Command),
     #[command(subcommand)]
     Key(key::Command),
     #[command(subcommand)]
-    Webhook(crate::runs::cli::webhook::Command),
+    Webhook(touchstone_runs::cli::webhook::Command),
     Serve(serve::Arguments),
 }
 
@@ -123,7 +123,7 @@ pub fn main() -> ExitCode {
         Err(error) => return unparsed(&error, json),
     };
     let terminal = Terminal::new(cli.global.json, cli.global.no_color);
-    let sensible = crate::host::cli::reach::check(cli.command.reach(), &matches);
+    let sensible = touchstone_host::cli::reach::check(cli.command.reach(), &matches);
     let outcome = sensible.and_then(|()| runtime()).and_then(|runtime| {
         let outcome = runtime.block_on(dispatch(cli, &terminal));
         // Work that is still running has no client waiting for it; its leases are released or
@@ -144,7 +144,7 @@ pub fn main() -> ExitCode {
 /// variables.
 fn parsed(arguments: Vec<OsString>) -> Result<(Cli, ArgMatches), clap::Error> {
     let mut command = Cli::command();
-    for (option, _, variable) in crate::host::cli::reach::OPTIONS {
+    for (option, _, variable) in touchstone_host::cli::reach::OPTIONS {
         // An environment variable set to the empty string counts as unset.
         let empty = |name: &str| std::env::var_os(name).is_some_and(|value| value.is_empty());
         if variable.is_some_and(empty) {
@@ -175,23 +175,29 @@ async fn dispatch(cli: Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     let context = Context::new(cli.global, terminal, &AppHost);
     match cli.command {
         Command::Demo(arguments) => demo::run(&context, arguments).await,
-        Command::Eval(arguments) => crate::runs::cli::eval::run(&context, KINDS, *arguments).await,
-        Command::Compare(arguments) => crate::runs::cli::compare::run(&context, &arguments).await,
-        Command::Run(command) => crate::runs::cli::run::run(&context, KINDS, command).await,
-        Command::Pack(command) => crate::packs::cli::run(&context, PACK_FORMAT, command).await,
-        Command::Suite(command) => crate::runs::cli::suite::run(&context, KINDS, command).await,
-        Command::Judge(command) => crate::runs::cli::judge::run(&context, command).await,
+        Command::Eval(arguments) => {
+            touchstone_runs::cli::eval::run(&context, KINDS, *arguments).await
+        }
+        Command::Compare(arguments) => {
+            touchstone_runs::cli::compare::run(&context, &arguments).await
+        }
+        Command::Run(command) => touchstone_runs::cli::run::run(&context, KINDS, command).await,
+        Command::Pack(command) => touchstone_packs::cli::run(&context, PACK_FORMAT, command).await,
+        Command::Suite(command) => touchstone_runs::cli::suite::run(&context, KINDS, command).await,
+        Command::Judge(command) => touchstone_runs::cli::judge::run(&context, command).await,
         Command::Gate(command) => gate::run(&context, command).await,
-        Command::Deploy(command) => crate::deployments::cli::deploy::run(&context, command).await,
-        Command::Rating(command) => crate::ratings::cli::run(&context, command).await,
-        Command::RatingAlias(alias) => crate::ratings::cli::run(&context, alias.into()).await,
+        Command::Deploy(command) => {
+            touchstone_deployments::cli::deploy::run(&context, command).await
+        }
+        Command::Rating(command) => touchstone_ratings::cli::run(&context, command).await,
+        Command::RatingAlias(alias) => touchstone_ratings::cli::run(&context, alias.into()).await,
         Command::Attest(arguments) => attest::run(&context, arguments).await,
         Command::Verify(arguments) => attest::verify::run(&context, &arguments),
-        Command::Card(command) => crate::agent_cards::cli::run(&context, command).await,
-        Command::Oasis(command) => crate::oasis::cli::run(&context, command).await,
-        Command::Audit(command) => crate::host::cli::audit::run(&context, command).await,
+        Command::Card(command) => touchstone_agent_cards::cli::run(&context, command).await,
+        Command::Oasis(command) => touchstone_oasis::cli::run(&context, command).await,
+        Command::Audit(command) => touchstone_host::cli::audit::run(&context, command).await,
         Command::Key(command) => key::run(&context, command).await,
-        Command::Webhook(command) => crate::runs::cli::webhook::run(&context, command).await,
+        Command::Webhook(command) => touchstone_runs::cli::webhook::run(&context, command).await,
         Command::Serve(arguments) => serve::run(&context, arguments).await,
     }
 }

@@ -10,16 +10,16 @@ use tokio_util::sync::CancellationToken;
 use crate::app::App;
 use crate::cli::embedded;
 use crate::cli::embedded::start;
-use crate::host::background::{Spawned, spawn};
-use crate::host::cli::context::Context;
-use crate::host::cli::exit::{Exit, Failure, with_causes};
-use crate::host::http;
-use crate::host::http::server::ServerSettings;
-use crate::host::ports::clock::Clock as _;
-use crate::host::service::keys::KeyState;
-use crate::host::system::{SystemClock, open_files};
-use crate::host::telemetry::{LogFormat, init_logs};
-use crate::runs::cli::watch::Interrupts;
+use touchstone_host::background::{Spawned, spawn};
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure, with_causes};
+use touchstone_host::http;
+use touchstone_host::http::server::ServerSettings;
+use touchstone_host::ports::clock::Clock as _;
+use touchstone_host::service::keys::KeyState;
+use touchstone_host::system::{SystemClock, open_files};
+use touchstone_host::telemetry::{LogFormat, init_logs};
+use touchstone_runs::cli::watch::Interrupts;
 
 const EXAMPLES: &str = "\
 Prints `listening on http://…` on stdout once ready. SIGTERM and SIGINT shut it down: running

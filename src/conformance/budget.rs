@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::conformance::{Asked, Errand, Seams, closed, kind_of, suite};
-use crate::host::service::access::Caller;
+use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
 
 /// More than one, so that a call follows after the budget is spent.

@@ -13,18 +13,18 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::conformance::{Seams, closed, nothing_came};
-use crate::host::service::access::Caller;
-use crate::host::service::fault::internal;
-use crate::runs::ports::queue::Wait;
-use crate::runs::service::journal::Journal;
-use crate::runs::service::projections::catch_up;
-use crate::runs::service::run_writer::RunWriter;
-use crate::runs::store as run_store;
 use touchstone_agents::rules::activity::Activity;
+use touchstone_host::service::access::Caller;
+use touchstone_host::service::fault::internal;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::events::{EffectIntended, Event, NewEvent, RunCompleted, RunOutputs};
+use touchstone_runs::ports::queue::Wait;
 use touchstone_runs::rules::run::fold::RunState;
+use touchstone_runs::service::journal::Journal;
+use touchstone_runs::service::projections::catch_up;
+use touchstone_runs::service::run_writer::RunWriter;
+use touchstone_runs::store as run_store;
 
 /// Longer than any executor needs.
 const LEASE: Duration = Duration::from_secs(15);

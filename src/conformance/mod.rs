@@ -18,21 +18,21 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use crate::deployments::service::deployments::Deployments;
-use crate::host::ports::clock::Clock;
-use crate::host::ports::ids::Ids;
-use crate::host::service::access::Caller;
-use crate::host::service::fault::internal;
-use crate::host::service::keys::Keys;
-use crate::host::store::database::Database;
-use crate::host::store::database::head;
-use crate::packs::service::packs::{ImportError, Packs};
-use crate::runs::service::runs::Runs;
-use crate::runs::service::runs::create::Dedup;
-use crate::runs::service::webhooks::Webhooks;
-use crate::runs::store as run_store;
+use touchstone_deployments::service::deployments::Deployments;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::ids::Ids;
+use touchstone_host::service::access::Caller;
+use touchstone_host::service::fault::internal;
+use touchstone_host::service::keys::Keys;
+use touchstone_host::store::database::Database;
+use touchstone_host::store::database::head;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
+use touchstone_packs::service::packs::{ImportError, Packs};
+use touchstone_runs::service::runs::Runs;
+use touchstone_runs::service::runs::create::Dedup;
+use touchstone_runs::service::webhooks::Webhooks;
+use touchstone_runs::store as run_store;
 
 /// The suite that the seams run: built here, because a conformance suite cannot know a suite of
 /// this host.

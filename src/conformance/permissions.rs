@@ -6,15 +6,14 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::conformance::{Asked, LOOK, PATIENCE, Seams, closed, kind_of, late, required, text};
-use crate::host::access::{Demand, Grants, Scope};
-use crate::host::service::access::{Caller, decide};
-use crate::host::service::fault::internal;
-use crate::host::store::database::head;
-use crate::runs::fixtures::{GOVERNANCE_APPROVER, GOVERNANCE_GATE, GOVERNANCE_OVERRIDER};
-use crate::runs::service::runs::create::Dedup;
-use crate::runs::store as run_store;
+use touchstone_host::access::{Demand, Grants, Scope};
+use touchstone_host::service::access::{Caller, decide};
+use touchstone_host::service::fault::internal;
+use touchstone_host::store::database::head;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{NodeId, RunId};
+use touchstone_runs::fixtures::{GOVERNANCE_APPROVER, GOVERNANCE_GATE, GOVERNANCE_OVERRIDER};
+use touchstone_runs::service::runs::create::Dedup;
 
 /// The node of the gate.
 const GATE: &str = "gate";

@@ -6,10 +6,10 @@
 use serde_json::{Value, json};
 
 use crate::conformance::{Seams, closed, required};
-use crate::host::service::access::Caller;
-use crate::runs::service::runs::create::Dedup;
+use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId, WebhookId};
+use touchstone_runs::service::runs::create::Dedup;
 
 /// The fixture whose runs are read.
 const NOOP: &str = "conformance-noop";

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::conformance::{Asked, Errand, STARTED, Seams, closed, payload, suite};
-use crate::host::access::Grants;
-use crate::host::service::access::Caller;
 use touchstone_deployments::rules::LATEST;
+use touchstone_host::access::Grants;
+use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::AgentId;
 use touchstone_openwop::deployment::{AgentDeployment, DeploymentState};

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::Method;
 
-use crate::agent_cards::http::{self as agent_cards, CardsApi};
 use crate::conformance::http::{self as conformance, ConformanceApi};
-use crate::deployments::http::{self as deployments, DeploymentsApi};
-use crate::host::http::routes::{Operation, Table};
-use crate::host::http::{self as host, HostApi, HttpHost};
-use crate::oasis::http::{self as oasis, OasisApi};
-use crate::packs::http::{self as packs, PacksApi};
-use crate::ratings::http::{self as ratings, RatingsApi};
-use crate::runs::http::{self as runs, RunsApi};
+use touchstone_agent_cards::http::{self as agent_cards, CardsApi};
+use touchstone_deployments::http::{self as deployments, DeploymentsApi};
+use touchstone_host::http::routes::{Operation, Table};
+use touchstone_host::http::{self as host, HostApi, HttpHost};
+use touchstone_oasis::http::{self as oasis, OasisApi};
+use touchstone_packs::http::{self as packs, PacksApi};
+use touchstone_ratings::http::{self as ratings, RatingsApi};
+use touchstone_runs::http::{self as runs, RunsApi};
 
 /// What the routes of the discovery document and the API description share.
 pub struct DocumentsApi {

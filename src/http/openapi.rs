@@ -8,9 +8,9 @@ use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::host::http::answer::Answer;
-use crate::host::http::etag::conditional;
 use crate::http::DocumentsApi;
+use touchstone_host::http::answer::Answer;
+use touchstone_host::http::etag::conditional;
 
 const YAML: &str = include_str!("../../openapi.yaml");
 

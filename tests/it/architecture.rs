@@ -1,5 +1,4 @@
-//! Dependencies between the features of the main package, read from the `use` lines: no crate
-//! boundary enforces these.
+//! Dependencies within a crate, read from the `use` lines. Cargo keeps the order of the crates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,16 +6,11 @@ use std::process::Command;
 
 use rstest::rstest;
 
-/// Every source file below a module.
-fn sources(room: &str) -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = match room.starts_with("crates/") {
-        true => root.to_owned(),
-        false => root.join("src"),
-    };
-    let single = root.join(format!("{room}.rs"));
+/// The Rust files below `place`, a folder or the path of a module.
+fn sources(place: &Path) -> Vec<PathBuf> {
+    let single = place.with_extension("rs");
     let mut found: Vec<PathBuf> = single.is_file().then_some(single).into_iter().collect();
-    let mut folders = vec![root.join(room)];
+    let mut folders = vec![place.to_owned()];
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(&folder) else {
             continue;
@@ -30,14 +24,13 @@ fn sources(room: &str) -> Vec<PathBuf> {
             }
         }
     }
-    assert!(!found.is_empty(), "module {room} does not exist");
     found
 }
 
-/// The lines of production code that mention `needle`.
-fn mentions(room: &str, needle: &str) -> Vec<String> {
+/// The lines of production code below `place` that mention `needle`.
+fn mentions(place: &Path, needle: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for path in sources(room) {
+    for path in sources(place) {
         let text = fs::read_to_string(&path).unwrap();
         let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
         for (number, line) in production.lines().enumerate() {
@@ -54,55 +47,20 @@ fn mentions(room: &str, needle: &str) -> Vec<String> {
     found
 }
 
-/// What a feature may use, besides its own modules and crates.
-#[rstest]
-#[case("host", &[])]
-#[case("agents", &["host", "packs"])]
-#[case("packs", &["host"])]
-#[case("runs", &["host", "packs", "agents"])]
-#[case("deployments", &["host", "packs", "agents", "runs"])]
-#[case("oasis", &["host", "packs", "agents", "runs", "deployments"])]
-#[case("ratings", &["host", "packs", "agents", "runs", "deployments", "oasis"])]
-#[case("agent_cards", &["host", "packs", "agents", "runs", "deployments", "oasis", "ratings"])]
-fn a_feature_uses_only_those_below_it(#[case] feature: &str, #[case] below: &[&str]) {
-    let wrong: Vec<String> = FEATURES
-        .iter()
-        .filter(|other| **other != feature && !below.contains(other))
-        .flat_map(|other| {
-            let mut lines = mentions(feature, &format!("crate::{other}::"));
-            lines.extend(mentions(feature, &format!("crate::{other};")));
-            lines
-        })
+/// The source folder of every crate, the main package last.
+fn crates() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let entries = fs::read_dir(root.join("crates")).unwrap();
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path().join("src"))
         .collect();
-    assert!(
-        wrong.is_empty(),
-        "{feature} must not use these:\n{}",
-        wrong.join("\n")
-    );
+    assert!(found.len() > 5, "there are {} crates", found.len());
+    found.push(root.join("src"));
+    found
 }
 
-const FEATURES: [&str; 14] = [
-    "host",
-    "agents",
-    "runs",
-    "deployments",
-    "oasis",
-    "packs",
-    "agent_cards",
-    "ratings",
-    "app",
-    "cli",
-    "config",
-    "http",
-    "services",
-    "kinds",
-];
-
-/// Files with uses that point the wrong way. Remove from this list; never add to it.
-const LEFT: [&str; 0] = [];
-
-/// In every feature, storage and adapters know neither use cases nor routes nor commands, and
-/// routes do not know commands.
+/// In every crate, storage and adapters know neither use cases nor routes nor commands, and routes
+/// do not know commands.
 #[rstest]
 #[case("store", &["service", "http", "cli", "render"])]
 #[case("ports", &["service", "http", "cli", "store", "render"])]
@@ -110,19 +68,10 @@ const LEFT: [&str; 0] = [];
 #[case("http", &["cli"])]
 #[case("render", &["service", "http", "store"])]
 fn no_arrow_points_the_wrong_way(#[case] layer: &str, #[case] forbidden: &[&str]) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut wrong = Vec::new();
-    for feature in FEATURES {
-        let room = format!("{feature}/{layer}");
-        let single = root.join(format!("{room}.rs"));
-        if !root.join(&room).is_dir() && !single.is_file() {
-            continue;
-        }
-        for (feature, other) in FEATURES
-            .iter()
-            .flat_map(|it| forbidden.iter().map(move |other| (it, other)))
-        {
-            wrong.extend(mentions(&room, &format!("crate::{feature}::{other}::")));
+    for folder in crates() {
+        for other in forbidden {
+            wrong.extend(mentions(&folder.join(layer), &format!("crate::{other}::")));
         }
     }
     assert!(
@@ -133,17 +82,9 @@ fn no_arrow_points_the_wrong_way(#[case] layer: &str, #[case] forbidden: &[&str]
 }
 
 /// Crates that contain only rules.
-const PURE: [&str; 9] = [
-    "crates/kit",
-    "crates/openwop",
-    "crates/agents",
-    "crates/oasis",
-    "crates/runs",
-    "crates/packs",
-    "crates/deployments",
-    "crates/ratings",
-    "crates/agent-cards",
-];
+const PURE_CRATES: [&str; 2] = ["kit", "openwop"];
+/// The modules of other crates that contain only rules.
+const PURE_MODULES: [&str; 5] = ["budget", "credential", "events", "rules", "wire"];
 
 #[rstest]
 #[case("tokio::")]
@@ -156,11 +97,25 @@ const PURE: [&str; 9] = [
 #[case("SystemTime")]
 #[case("Instant::now")]
 #[case("rand::")]
+#[case("touchstone_host")]
+#[case("crate::ports")]
+#[case("crate::service")]
+#[case("crate::store")]
+#[case("crate::http")]
+#[case("crate::cli")]
+#[case("::service::")]
+#[case("::store::")]
 fn the_rules_know_no_world(#[case] needle: &str) {
-    let wrong: Vec<String> = PURE
-        .iter()
-        .flat_map(|room| mentions(room, needle))
-        .collect();
+    let mut wrong = Vec::new();
+    for folder in crates() {
+        let name = folder.parent().unwrap().file_name().unwrap();
+        if PURE_CRATES.iter().any(|pure| name == *pure) {
+            wrong.extend(mentions(&folder, needle));
+        } else {
+            let modules = PURE_MODULES.iter().map(|module| folder.join(module));
+            wrong.extend(modules.flat_map(|module| mentions(&module, needle)));
+        }
+    }
     assert!(
         wrong.is_empty(),
         "rules must not do IO:\n{}",
@@ -168,19 +123,37 @@ fn the_rules_know_no_world(#[case] needle: &str) {
     );
 }
 
+/// Features register what the core must not know by name.
+#[rstest]
+#[case("oasis")]
+#[case("ratings")]
+#[case("agent_cards")]
+fn the_core_depends_on_no_feature_above_it(#[case] feature: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for core in ["host", "packs", "agents", "runs", "deployments"] {
+        let manifest = fs::read_to_string(root.join("crates").join(core).join("Cargo.toml"));
+        let name = format!("touchstone-{}", feature.replace('_', "-"));
+        assert!(
+            !manifest.unwrap().contains(&name),
+            "{core} depends on {name}"
+        );
+    }
+}
+
 /// A database commits a single statement after its last row: a caller who reads only the first row
 /// misses a failed commit.
 #[test]
 fn rows_of_a_writing_statement_are_read_to_the_end() {
-    let wrong: Vec<String> = FEATURES
+    let wrong: Vec<String> = crates()
         .iter()
-        .filter(|it| {
-            Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("src")
-                .join(it)
-                .is_dir()
+        .flat_map(|folder| {
+            [
+                "fetch_optional(self.writer",
+                "fetch_optional(database.writer",
+            ]
+            .into_iter()
+            .flat_map(|needle| mentions(folder, needle))
         })
-        .flat_map(|it| mentions(it, "fetch_optional(self.writer"))
         .collect();
     assert!(wrong.is_empty(), "use `fetch_all`:\n{}", wrong.join("\n"));
 }

@@ -1,4 +1,12 @@
 //! Agents: the loop of model turns and tool calls, and budgets.
 
+pub mod acting;
 pub mod budget;
+pub mod calls;
+pub mod cli;
+pub mod judge;
+pub mod model;
+pub mod ports;
 pub mod rules;
+pub mod runtime;
+pub mod tools;

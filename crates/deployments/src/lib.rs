@@ -1,3 +1,10 @@
 //! Deployments: versions, channels, canary, rollback.
 
+pub mod attestation;
+pub mod cli;
+pub mod http;
+pub mod ports;
+pub mod promotion;
 pub mod rules;
+pub mod service;
+pub mod store;

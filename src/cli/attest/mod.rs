@@ -9,9 +9,9 @@ use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::host::cli::context::Context;
-use crate::host::cli::exit::{Exit, Failure};
-use crate::host::cli::reach::Reach;
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::reach::Reach;
 use touchstone_openwop::in_toto::Envelope;
 
 const EXAMPLES: &str = "\
@@ -30,7 +30,7 @@ pub struct Arguments {
     #[command(subcommand)]
     check: Option<Check>,
     /// Run id; the run must have ended
-    #[arg(value_name = "RUN", value_parser = crate::runs::cli::run::run_id, required_unless_present = "public_key")]
+    #[arg(value_name = "RUN", value_parser = touchstone_runs::cli::run::run_id, required_unless_present = "public_key")]
     run: Option<String>,
     /// Channel whose gate result to include
     #[arg(long)]

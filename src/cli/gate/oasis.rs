@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use crate::host::render::words::plain;
-use crate::oasis::gate::OasisPolicy;
+use touchstone_host::render::words::plain;
+use touchstone_oasis::gate::OasisPolicy;
 
 #[derive(Debug, Args)]
 pub struct Demands {

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent_cards::gate::CardPolicy;
-use crate::deployments::promotion::{PolicyScope, PromotionPolicy};
-use crate::oasis::gate::OasisPolicy;
-use crate::ratings::gate::RatingPolicy;
+use touchstone_agent_cards::gate::CardPolicy;
+use touchstone_deployments::promotion::{PolicyScope, PromotionPolicy};
+use touchstone_oasis::gate::OasisPolicy;
+use touchstone_ratings::gate::RatingPolicy;
 use touchstone_runs::rules::eval::gate::GatePolicy;
 use touchstone_runs::rules::workflow::gate::GatePolicy as ApprovalPolicy;
 

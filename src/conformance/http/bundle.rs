@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::conformance::http::ConformanceApi;
 use crate::conformance::http::open_to_those_with;
-use crate::host::access::Scope;
-use crate::host::http::answer::{Answer, json};
-use crate::host::http::extract::JsonBody;
-use crate::host::service::access::Caller;
+use touchstone_host::access::Scope;
+use touchstone_host::http::answer::{Answer, json};
+use touchstone_host::http::extract::JsonBody;
+use touchstone_host::service::access::Caller;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::RunId;
 

@@ -11,10 +11,10 @@ use serde_json::json;
 use crate::conformance::Asked;
 use crate::conformance::http::ConformanceApi;
 use crate::conformance::http::open_to_those_with;
-use crate::host::access::Scope;
-use crate::host::http::answer::{Answer, json};
-use crate::host::http::extract::{PathParameters, Query};
-use crate::host::service::access::Caller;
+use touchstone_host::access::Scope;
+use touchstone_host::http::answer::{Answer, json};
+use touchstone_host::http::extract::{PathParameters, Query};
+use touchstone_host::service::access::Caller;
 
 /// `GET /v1/host/sample/test/runs/{runId}/events`.
 pub async fn get(

@@ -8,15 +8,15 @@ pub mod people;
 pub mod reset;
 
 use crate::conformance::Seams;
-use crate::host::access::Scope;
-use crate::host::http::HttpHost;
-use crate::host::http::answer::no_such_route_problem;
-use crate::host::http::routes::Table;
-use crate::host::service::access::{Caller, authorise};
-use crate::runs::service::bundles::Bundles;
 use axum::http::Method;
 use std::sync::Arc;
+use touchstone_host::access::Scope;
+use touchstone_host::http::HttpHost;
+use touchstone_host::http::answer::no_such_route_problem;
+use touchstone_host::http::routes::Table;
+use touchstone_host::service::access::{Caller, authorise};
 use touchstone_kit::error::Problem;
+use touchstone_runs::service::bundles::Bundles;
 
 /// What the routes of test seams share.
 pub struct ConformanceApi {

@@ -8,10 +8,10 @@ use axum::http::StatusCode;
 
 use crate::conformance::http::ConformanceApi;
 use crate::conformance::http::open_to_those_with;
-use crate::host::access::Scope;
-use crate::host::http::answer::{Answer, json};
-use crate::host::http::extract::OptionalJsonBody;
-use crate::host::service::access::Caller;
+use touchstone_host::access::Scope;
+use touchstone_host::http::answer::{Answer, json};
+use touchstone_host::http::extract::OptionalJsonBody;
+use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
 
 /// `POST /v1/host/sample/authorization/decide`.

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::conformance::http::ConformanceApi;
 use crate::conformance::http::open_to;
-use crate::host::http::answer::{Answer, json};
-use crate::host::service::access::Caller;
+use touchstone_host::http::answer::{Answer, json};
+use touchstone_host::service::access::Caller;
 
 /// `POST /v1/host/sample/test/reset`.
 pub async fn reset(

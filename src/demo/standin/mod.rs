@@ -20,7 +20,7 @@ use url::Url;
 
 use crate::demo::standin::triage::{Heard, Said, Skill};
 
-use crate::host::background::spawn;
+use touchstone_host::background::spawn;
 
 /// The more careful model.
 pub const LARGE: &str = "triage-large";

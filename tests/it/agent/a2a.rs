@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agents::model::a2a::A2aAgent;
-use touchstone::agents::ports::model::*;
+use touchstone_agents::model::a2a::A2aAgent;
+use touchstone_agents::ports::model::*;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 

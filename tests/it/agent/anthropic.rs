@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use touchstone::agents::model::anthropic::AnthropicModel;
-use touchstone::agents::ports::model::*;
+use touchstone_agents::model::anthropic::AnthropicModel;
+use touchstone_agents::ports::model::*;
 use wiremock::matchers::{header, method, path};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 

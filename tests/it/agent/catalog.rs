@@ -5,10 +5,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agents::model::ModelCatalog;
-use touchstone::agents::model::config::ModelConfig;
-use touchstone::agents::ports::model::Models;
-use touchstone::host::ports::clock::Clock;
+use touchstone_agents::model::ModelCatalog;
+use touchstone_agents::model::config::ModelConfig;
+use touchstone_agents::ports::model::Models;
+use touchstone_host::ports::clock::Clock;
 use touchstone_openwop::suite::ModelClass;
 
 use super::support::free;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agents::model::anthropic::AnthropicModel;
-use touchstone::agents::model::openai::OpenAiModel;
-use touchstone::agents::model::openwop::OpenWopAgent;
-use touchstone::agents::ports::model::*;
+use touchstone_agents::model::anthropic::AnthropicModel;
+use touchstone_agents::model::openai::OpenAiModel;
+use touchstone_agents::model::openwop::OpenWopAgent;
+use touchstone_agents::ports::model::*;
 
 use super::raw_server::{Act, RawServer, STREAM, Then, deserted};
 use super::support::*;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use rstest::rstest;
-use touchstone::host::net::Client;
-use touchstone::host::net::error::Error;
-use touchstone::host::net::policy::{Policy, Redirects};
+use touchstone_host::net::Client;
+use touchstone_host::net::error::Error;
+use touchstone_host::net::policy::{Policy, Redirects};
 use url::Url;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -242,7 +242,7 @@ async fn a_post_carries_its_headers_and_any_status_is_an_answer() {
         .and(wiremock::matchers::header("authorization", "Bearer k"))
         .and(wiremock::matchers::header(
             "user-agent",
-            touchstone::host::net::USER_AGENT,
+            touchstone_host::net::USER_AGENT,
         ))
         .respond_with(ResponseTemplate::new(418).set_body_string("{}"))
         .mount(&server)

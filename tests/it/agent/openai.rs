@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agents::model::openai::OpenAiModel;
-use touchstone::agents::ports::model::*;
+use touchstone_agents::model::openai::OpenAiModel;
+use touchstone_agents::ports::model::*;
 use touchstone_agents::rules::{Message, ModelRequest, Rejection, TaskHint};
 use touchstone_kit::ids::TaskId;
 use wiremock::matchers::{header, method, path};

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agents::model::openwop::OpenWopAgent;
-use touchstone::agents::ports::agent::*;
-use touchstone::agents::ports::model::*;
+use touchstone_agents::model::openwop::OpenWopAgent;
+use touchstone_agents::ports::agent::*;
+use touchstone_agents::ports::model::*;
 use wiremock::matchers::{header, method, path, path_regex};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agents::model::ModelCatalog;
-use touchstone::agents::ports::model::*;
+use touchstone_agents::model::ModelCatalog;
+use touchstone_agents::ports::model::*;
 use touchstone_agents::rules::{ModelReply, ModelRequest};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::suite::ModelClass;
@@ -354,7 +354,7 @@ async fn latency_counts_the_model_and_not_the_wait_for_a_permit() {
     let catalog = {
         let script = json!({"rules": [{"turns": [
             {"toolCalls": [{"tool": "t:x"}], "delayMs": 30}, {"text": "x", "delayMs": 20}]}]});
-        let script = touchstone::agents::model::scripted::script::Script::parse(
+        let script = touchstone_agents::model::scripted::script::Script::parse(
             script.to_string().as_bytes(),
         )
         .unwrap();
@@ -363,7 +363,7 @@ async fn latency_counts_the_model_and_not_the_wait_for_a_permit() {
             ..info()
         };
         ModelCatalog::of(Arc::new(
-            touchstone::agents::model::scripted::ScriptedModel::new(script, info),
+            touchstone_agents::model::scripted::ScriptedModel::new(script, info),
         ))
     };
     let binding = catalog.resolve(ModelClass::General).unwrap();
@@ -423,7 +423,7 @@ async fn recorded_answers_by_task_count_their_usage_once() {
 #[case(json!({"answers": {"x": {}}}), "missing field `output`")]
 fn a_file_that_is_no_script_says_why(#[case] script: Value, #[case] expected: &str) {
     let error =
-        touchstone::agents::model::scripted::script::Script::parse(script.to_string().as_bytes())
+        touchstone_agents::model::scripted::script::Script::parse(script.to_string().as_bytes())
             .unwrap_err();
     assert!(error.to_string().contains(expected), "{error}");
 }

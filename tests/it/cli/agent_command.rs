@@ -112,9 +112,9 @@ async fn a_program_may_say_who_it_is() {
         let path = folder.path().join("who.py");
         std::fs::write(&path, program).unwrap();
         let command = format!("python3 {} 2>/dev/null", path.display());
-        let model = touchstone::agents::model::command::CommandModel::new(command);
+        let model = touchstone_agents::model::command::CommandModel::new(command);
         assert_eq!(
-            touchstone::agents::ports::model::Model::adapter(&model).await,
+            touchstone_agents::ports::model::Model::adapter(&model).await,
             expected
         );
     }

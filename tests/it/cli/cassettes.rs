@@ -2,7 +2,7 @@
 //! recordings.
 
 use serde_json::{Value, json};
-use touchstone::agents::model::cassette::chain::Chain;
+use touchstone_agents::model::cassette::chain::Chain;
 
 use super::home::{Home, but, right_answers};
 

@@ -2,8 +2,8 @@
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use touchstone::host::cli::client::Client;
-use touchstone::host::cli::client::remote::Remote;
+use touchstone_host::cli::client::Client;
+use touchstone_host::cli::client::remote::Remote;
 use url::Url;
 
 use super::home::{Done, Home};

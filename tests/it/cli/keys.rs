@@ -1,6 +1,6 @@
 //! API keys.
 
-use touchstone::host::access::Scope;
+use touchstone_host::access::Scope;
 
 use super::home::Home;
 

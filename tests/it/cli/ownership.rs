@@ -1,12 +1,12 @@
 //! Ownership of runs and assessments: commands on a shared data folder execute only their own.
 
 use serde_json::{Value, json};
-use touchstone::agents::model::OwnModels;
 use touchstone::app::App;
 use touchstone::config::Config;
 use touchstone::demo::pack::{AGENT, SUITE};
-use touchstone::host::cli::client::Client;
-use touchstone::host::cli::client::embedded::Embedded;
+use touchstone_agents::model::OwnModels;
+use touchstone_host::cli::client::Client;
+use touchstone_host::cli::client::embedded::Embedded;
 
 use super::home::{Home, right_answers, right_but_late};
 use super::rating::{assert_good, tasks, with_evidence, write};

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use rstest::rstest;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
-use touchstone::agents::ports::live_tools::{LiveCall, LiveTools as _, ToolAnswer};
-use touchstone::agents::tools::ToolCatalog;
-use touchstone::agents::tools::config::ToolSettings;
+use touchstone_agents::ports::live_tools::{LiveCall, LiveTools as _, ToolAnswer};
 use touchstone_agents::rules::Effects;
+use touchstone_agents::tools::ToolCatalog;
+use touchstone_agents::tools::config::ToolSettings;
 use touchstone_kit::ids::TaskId;
 
 use super::python;

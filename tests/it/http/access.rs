@@ -4,9 +4,9 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
-use touchstone::host::http::routes::Operation;
 use touchstone::http::operations;
+use touchstone_host::access::Scope;
+use touchstone_host::http::routes::Operation;
 use touchstone_kit::ids::TenantId;
 
 use super::host::{AGENT, TestHost, create_body, echo_pack, id_of, says, suite};

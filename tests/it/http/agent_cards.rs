@@ -12,7 +12,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use touchstone::host::access::Scope;
+use touchstone_host::access::Scope;
 
 use super::host::{AGENT, Reply, TestHost};
 use crate::agent_cards::fixture;

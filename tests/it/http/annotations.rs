@@ -3,8 +3,8 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::runs::store as run_store;
 use touchstone_kit::ids::RunId;
+use touchstone_runs::store as run_store;
 
 use super::host::{Reply, TestHost, says};
 use super::recorder::{Recorder, cancelled, step};

@@ -10,12 +10,12 @@ use axum::http::{Method, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use touchstone::agents::ports::model::{Model, ModelError, ModelInfo};
 use touchstone::database;
-use touchstone::deployments::attestation::{EvalVerdict, Expected, judge, read};
-use touchstone::host::access::Scope;
-use touchstone::host::http::HttpSettings;
+use touchstone_agents::ports::model::{Model, ModelError, ModelInfo};
 use touchstone_agents::rules::{ModelReply, ModelRequest, RetryPolicy};
+use touchstone_deployments::attestation::{EvalVerdict, Expected, judge, read};
+use touchstone_host::access::Scope;
+use touchstone_host::http::HttpSettings;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::keys::SecretKey;
 use touchstone_kit::money::TokenPrice;
@@ -132,7 +132,7 @@ impl Lucky {
         let envelopes: Vec<Envelope> =
             serde_json::from_value(reply["attestations"].clone()).unwrap();
         let key = SecretKey::from_random(SIGNING_KEY).public();
-        let result = touchstone::deployments::attestation::dsse::open(&envelopes[1], &key).unwrap();
+        let result = touchstone_deployments::attestation::dsse::open(&envelopes[1], &key).unwrap();
         let result: Value = serde_json::from_slice(&result).unwrap();
         (
             read(&envelopes[0], &key).unwrap(),

@@ -4,8 +4,8 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::deployments::attestation::dsse::open;
-use touchstone::deployments::attestation::{
+use touchstone_deployments::attestation::dsse::open;
+use touchstone_deployments::attestation::{
     EvalVerdict, Expected, PREDICATE_TYPE, Rejected, judge, read,
 };
 use touchstone_kit::hex::hex;
@@ -302,7 +302,7 @@ async fn a_signed_statement_without_a_valid_verdict_is_rejected(
     *said.pointer_mut(pointer).unwrap() = value;
     let secret = SecretKey::from_random(SIGNING_KEY);
     let forged =
-        touchstone::deployments::attestation::dsse::seal(said.to_string().as_bytes(), &secret);
+        touchstone_deployments::attestation::dsse::seal(said.to_string().as_bytes(), &secret);
     let rejected = read(&forged, &key()).unwrap_err();
     assert!(expected(&rejected), "{rejected:?}");
 }

@@ -3,9 +3,9 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::runs::service::bundles::MAX_BUNDLE;
 use touchstone_kit::ids::RunId;
 use touchstone_openwop::events::{Event, ModelRetried};
+use touchstone_runs::service::bundles::MAX_BUNDLE;
 
 use super::host::{TestHost, create_body, says};
 use super::recorder::{Recorder, cancelled, started};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::http::HttpSettings;
+use touchstone_host::http::HttpSettings;
 
 use super::examiner::COST;
 use super::host::{Reply, TestHost};

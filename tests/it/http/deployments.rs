@@ -5,11 +5,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
-use touchstone::host::http::HttpSettings;
-use touchstone::runs::store as run_store;
+use touchstone_host::access::Scope;
+use touchstone_host::http::HttpSettings;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::keys::PublicKey;
+use touchstone_runs::store as run_store;
 
 use super::host::{AGENT, Reply, SUITE, TestHost, create_body, echo_pack_that, says};
 use crate::store::{Engine, Engine::*};

@@ -3,9 +3,9 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
-use touchstone::runs::store as run_store;
+use touchstone_host::access::Scope;
 use touchstone_kit::ids::RunId;
+use touchstone_runs::store as run_store;
 
 use super::host::{TestHost, create_body, says};
 use super::recorder::Recorder;

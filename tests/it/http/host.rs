@@ -18,59 +18,59 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use touchstone::agent_cards::ports::prober::{ProbeRequest, Probed, Prober};
-use touchstone::agent_cards::prober::CardProber;
-use touchstone::agent_cards::service::Cards;
-use touchstone::agent_cards::service::history::CardScores;
-use touchstone::agents::model::reached::{ReachSettings, ReachedAgents};
-use touchstone::agents::ports::model::{
+use touchstone::database;
+use touchstone::services::{Parts, Services};
+use touchstone_agent_cards::ports::prober::{ProbeRequest, Probed, Prober};
+use touchstone_agent_cards::prober::CardProber;
+use touchstone_agent_cards::rules::signature::Keys as CardKeys;
+use touchstone_agent_cards::service::Cards;
+use touchstone_agent_cards::service::history::CardScores;
+use touchstone_agents::model::reached::{ReachSettings, ReachedAgents};
+use touchstone_agents::ports::model::{
     Model, ModelBinding, ModelError, ModelInfo, Models, NotReached,
 };
-use touchstone::database;
-use touchstone::deployments::service::attestations::Attester;
-use touchstone::host::access::Roles;
-use touchstone::host::access::Scope;
-use touchstone::host::http::HttpSettings;
-use touchstone::host::ports::clock::Clock;
-use touchstone::host::ports::signing_key::{NoSigningKey, SigningKey};
-use touchstone::host::service::audit::checkpointer::Checkpointer;
-use touchstone::host::service::jobs;
-use touchstone::host::service::keys::{Issue, Keys};
-use touchstone::host::service::vault::Vault;
-use touchstone::host::store::database::Database;
-use touchstone::host::system::{SystemClock, SystemIds};
-use touchstone::oasis::ports::providers::{NoProviders, Providers};
-use touchstone::packs::http::PackRules;
-use touchstone::ratings::http::rates::AaafRates;
-use touchstone::ratings::service::Aaaf;
-use touchstone::ratings::service::assessor::{Assessor, AssessorSettings};
-use touchstone::ratings::service::deliveries::{Deliverer, Means};
-use touchstone::ratings::service::issuer::Issuer;
-use touchstone::ratings::service::stress_tests::Bench;
-use touchstone::runs::ports::webhooks::Notifier;
-use touchstone::runs::service::executor::Executor;
-use touchstone::runs::service::runs::Runs;
-use touchstone::runs::service::storage::Storage;
-use touchstone::runs::service::webhooks::dispatcher::Dispatcher;
-use touchstone::runs::service::worker::{Worker, WorkerSettings};
-use touchstone::runs::storage::{Quotas, Retention};
-use touchstone::runs::webhook_client::WebhookClient;
-use touchstone::services::{Parts, Services};
-use touchstone_agent_cards::rules::signature::Keys as CardKeys;
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };
+use touchstone_deployments::service::attestations::Attester;
+use touchstone_host::access::Roles;
+use touchstone_host::access::Scope;
+use touchstone_host::http::HttpSettings;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::signing_key::{NoSigningKey, SigningKey};
+use touchstone_host::service::audit::checkpointer::Checkpointer;
+use touchstone_host::service::jobs;
+use touchstone_host::service::keys::{Issue, Keys};
+use touchstone_host::service::vault::Vault;
+use touchstone_host::store::database::Database;
+use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::{KeyId, RunId, TenantId};
 use touchstone_kit::keys::SecretKey;
 use touchstone_kit::money::{NanoUsd, TokenPrice};
 use touchstone_kit::network::{Allowed, Endpoint};
+use touchstone_oasis::ports::providers::{NoProviders, Providers};
 use touchstone_openwop::suite::ModelClass;
+use touchstone_packs::http::PackRules;
 use touchstone_packs::rules::publication::Publication;
 use touchstone_packs::rules::verify::{Trust, TrustMode};
+use touchstone_ratings::http::rates::AaafRates;
 use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::service::Aaaf;
+use touchstone_ratings::service::assessor::{Assessor, AssessorSettings};
+use touchstone_ratings::service::deliveries::{Deliverer, Means};
+use touchstone_ratings::service::issuer::Issuer;
+use touchstone_ratings::service::stress_tests::Bench;
+use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::rules::run::record::RunRecord;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
+use touchstone_runs::service::executor::Executor;
+use touchstone_runs::service::runs::Runs;
+use touchstone_runs::service::storage::Storage;
+use touchstone_runs::service::webhooks::dispatcher::Dispatcher;
+use touchstone_runs::service::worker::{Worker, WorkerSettings};
+use touchstone_runs::storage::{Quotas, Retention};
+use touchstone_runs::webhook_client::WebhookClient;
 use tower::ServiceExt as _;
 use url::Url;
 
@@ -366,7 +366,7 @@ impl TestHost {
         let models = Arc::new(Endpoints {
             model: ModelBinding {
                 model: lab.agent.unwrap_or_else(|| Arc::new(Echo(info))),
-                permits: Arc::new(touchstone::agents::model::permits::EndpointPermits::new(48)),
+                permits: Arc::new(touchstone_agents::model::permits::EndpointPermits::new(48)),
                 endpoint: None,
             },
             judge: examiner.binding(),
@@ -556,7 +556,7 @@ impl TestHost {
     }
 
     /// The keys of a tenant.
-    pub async fn keys_of(&self, tenant: &str) -> Vec<touchstone::host::ports::keys::KeyRecord> {
+    pub async fn keys_of(&self, tenant: &str) -> Vec<touchstone_host::ports::keys::KeyRecord> {
         let tenant = TenantId::from(tenant);
         self.keys.list(Some(&tenant)).await.unwrap()
     }
@@ -633,7 +633,7 @@ impl TestHost {
         let address = listener.local_addr().unwrap();
         let (router, shutdown) = (self.router.clone(), self.shutdown.clone());
         tokio::spawn(async move {
-            touchstone::host::http::server::serve(listener, router, shutdown)
+            touchstone_host::http::server::serve(listener, router, shutdown)
                 .await
                 .unwrap();
         });

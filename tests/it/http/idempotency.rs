@@ -231,8 +231,8 @@ async fn an_invalid_idempotency_key_is_400_and_ignored_by_reads() {
 #[tokio::test]
 async fn a_duplicate_of_a_request_in_flight_is_409_with_retry_after() {
     use sha2::Digest as _;
-    use touchstone::host::ports::clock::Clock as _;
-    use touchstone::host::ports::idempotency::IdempotencyClaim;
+    use touchstone_host::ports::clock::Clock as _;
+    use touchstone_host::ports::idempotency::IdempotencyClaim;
     let host = host().await;
     let body = create_body();
     let claim = IdempotencyClaim {
@@ -242,7 +242,7 @@ async fn a_duplicate_of_a_request_in_flight_is_409_with_retry_after() {
         digest: sha2::Sha256::digest(touchstone_kit::json::canonical_text(&body)).into(),
         owner: "another replica".to_owned(),
     };
-    let now = touchstone::host::system::SystemClock.now();
+    let now = touchstone_host::system::SystemClock.now();
     host.store
         .begin(&claim, now, std::time::Duration::from_secs(60))
         .await

@@ -7,14 +7,14 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use rstest::rstest;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use touchstone::host::access::Scope;
-use touchstone::host::http::HttpSettings;
-use touchstone::runs::service::runs::interrupts::{GATE_NODE, GateDecision};
-use touchstone::runs::store as run_store;
+use touchstone_host::access::Scope;
+use touchstone_host::http::HttpSettings;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::rules::run::record::RunRecord;
 use touchstone_runs::rules::workflow::gate::GatePolicy;
 use touchstone_runs::rules::workflow::token::InterruptToken;
+use touchstone_runs::service::runs::interrupts::{GATE_NODE, GateDecision};
+use touchstone_runs::store as run_store;
 
 use super::host::{Reply, TestHost, create_body, says};
 use super::workflows::{at_work, kinds, start};

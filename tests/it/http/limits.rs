@@ -5,10 +5,10 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use touchstone::host::access::Scope;
-use touchstone::host::http::HttpSettings;
-use touchstone::host::http::limits::Rates;
-use touchstone::host::http::server::{ServerSettings, serve_with};
+use touchstone_host::access::Scope;
+use touchstone_host::http::HttpSettings;
+use touchstone_host::http::limits::Rates;
+use touchstone_host::http::server::{ServerSettings, serve_with};
 
 use super::host::{Reply, TestHost, says};
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use touchstone::host::ports::run_log::Head;
-use touchstone::runs::service::log_reader::LogReader;
-use touchstone::runs::service::log_reader::filter::Filter;
-use touchstone::runs::service::log_reader::page::PAGE_BYTES;
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::run_log::Head;
+use touchstone_runs::service::log_reader::LogReader;
+use touchstone_runs::service::log_reader::filter::Filter;
+use touchstone_runs::service::log_reader::page::PAGE_BYTES;
+use touchstone_runs::store as run_store;
 
 use super::host::{TestHost, says};
 use super::recorder::{Recorder, cancelled, padded, started, step};

@@ -6,7 +6,7 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::json;
 use touchstone::database;
-use touchstone::host::http::HttpSettings;
+use touchstone_host::http::HttpSettings;
 
 use super::host::{TestHost, create_body, says};
 use crate::support::host_keys;

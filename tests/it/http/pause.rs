@@ -5,13 +5,13 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::ports::clock::Clock as _;
-use touchstone::host::system::SystemClock;
-use touchstone::runs::ports::pauses::PauseRequest;
-use touchstone::runs::ports::queue::Claimable;
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::clock::Clock as _;
+use touchstone_host::system::SystemClock;
 use touchstone_kit::ids::RunId;
 use touchstone_openwop::events::DrainPolicy;
+use touchstone_runs::ports::pauses::PauseRequest;
+use touchstone_runs::ports::queue::Claimable;
+use touchstone_runs::store as run_store;
 
 use super::host::{TestHost, says};
 use super::interrupts::until;

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use touchstone::host::ports::clock::Clock as _;
-use touchstone::host::ports::ids::Ids as _;
-use touchstone::host::ports::run_log::Fence;
-use touchstone::host::ports::run_log::{Head, StoredEvent};
-use touchstone::host::store::database::Database;
-use touchstone::host::system::{SystemClock, SystemIds};
-use touchstone::runs::ports::queue::Claimable;
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::clock::Clock as _;
+use touchstone_host::ports::ids::Ids as _;
+use touchstone_host::ports::run_log::Fence;
+use touchstone_host::ports::run_log::{Head, StoredEvent};
+use touchstone_host::store::database::Database;
+use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::{EventId, RunId};
 use touchstone_openwop::events::{
     AgentReasoned, EvalScored, Event, ModelRetried, NewEvent, Owner, RunCancelled, RunStarted,
     write_document,
 };
+use touchstone_runs::ports::queue::Claimable;
+use touchstone_runs::store as run_store;
 
 use super::host::{AGENT, TestHost};
 

@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::http::HttpSettings;
+use touchstone_host::http::HttpSettings;
 use touchstone_kit::ids::RunId;
 
 use super::deployments::{audit, list, moved, path, refused};

@@ -2,7 +2,7 @@
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
+use touchstone_host::access::Scope;
 
 use super::host::{TestHost, create_body, says};
 

@@ -4,8 +4,8 @@ use axum::http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
-use touchstone::host::http::HttpSettings;
+use touchstone_host::access::Scope;
+use touchstone_host::http::HttpSettings;
 use touchstone_packs::rules::build;
 use touchstone_packs::rules::build::Files;
 

@@ -37,7 +37,7 @@ async fn metrics_on_loopback_need_a_key_unless_the_operator_allows_direct_scrape
 }
 
 async fn assert_metrics(metrics_to_loopback: bool, cases: &[(&str, &str)]) {
-    let host = TestHost::with(touchstone::host::http::HttpSettings {
+    let host = TestHost::with(touchstone_host::http::HttpSettings {
         metrics_to_loopback,
         ..Default::default()
     })
@@ -57,7 +57,7 @@ async fn assert_metrics(metrics_to_loopback: bool, cases: &[(&str, &str)]) {
 
 #[tokio::test]
 async fn a_client_that_sends_too_much_lives_to_see_why() {
-    let settings = touchstone::host::http::HttpSettings {
+    let settings = touchstone_host::http::HttpSettings {
         max_body_bytes: 100_000,
         ..Default::default()
     };
@@ -226,7 +226,7 @@ async fn shutdown_finishes_requests_in_flight_and_accepts_no_new_ones() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (router, shutdown) = (host.router.clone(), host.shutdown.clone());
-    let serving = tokio::spawn(touchstone::host::http::server::serve(
+    let serving = tokio::spawn(touchstone_host::http::server::serve(
         listener, router, shutdown,
     ));
     let mut stream = TcpStream::connect(address).await.unwrap();

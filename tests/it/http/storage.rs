@@ -6,13 +6,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use touchstone::database;
-use touchstone::host::access::Scope;
-use touchstone::host::http::HttpSettings;
-use touchstone::packs::store as pack_store;
-use touchstone::runs::storage::{Quotas, Retention};
-use touchstone::runs::store as run_store;
+use touchstone_host::access::Scope;
+use touchstone_host::http::HttpSettings;
 use touchstone_kit::ids::RunId;
+use touchstone_packs::store as pack_store;
 use touchstone_ratings::rules::place::Place;
+use touchstone_runs::storage::{Quotas, Retention};
+use touchstone_runs::store as run_store;
 
 use super::host::{AGENT, Lab, Reply, SUITE, TestHost, create_body, echo_pack_of, says, suite};
 use crate::support::host_keys;
@@ -173,7 +173,7 @@ async fn a_deleted_eval_run_is_unreadable_and_its_content_is_gone() {
     let noted = json!({"signal": {"kind": "flag"}, "note": "canary-nine"});
     host.post(&format!("/v1/runs/{run}/annotations"), &noted)
         .await;
-    let scored = |log: &[touchstone::host::ports::run_log::StoredEvent]| {
+    let scored = |log: &[touchstone_host::ports::run_log::StoredEvent]| {
         let scored = log.iter().filter(|event| &*event.kind == "eval.scored");
         scored.cloned().collect::<Vec<_>>()
     };

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
-use touchstone::host::http::HttpSettings;
+use touchstone_host::access::Scope;
+use touchstone_host::http::HttpSettings;
 use touchstone_kit::ids::RunId;
 
 use super::host::{TestHost, id_of, says};

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use touchstone::database;
-use touchstone::host::access::Scope;
-use touchstone::host::http::HttpSettings;
-use touchstone::host::http::limits::Rates;
-use touchstone::host::http::routes::Operation;
 use touchstone::http::operations;
+use touchstone_host::access::Scope;
+use touchstone_host::http::HttpSettings;
+use touchstone_host::http::limits::Rates;
+use touchstone_host::http::routes::Operation;
 use touchstone_kit::ids::RunId;
 
 use super::calibrations::{ended, scored, tone};

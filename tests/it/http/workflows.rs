@@ -3,9 +3,9 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
-use touchstone::runs::fixtures;
+use touchstone_host::access::Scope;
 use touchstone_kit::ids::RunId;
+use touchstone_runs::fixtures;
 
 use super::host::TestHost;
 

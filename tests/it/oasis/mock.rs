@@ -6,11 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use touchstone::oasis::net::ProviderAccess;
-use touchstone::oasis::net::connection::HttpProvider;
-use touchstone::oasis::ports::providers::{
-    Environment, OperateFault, Provider as _, ProviderFault,
-};
+use touchstone_oasis::net::ProviderAccess;
+use touchstone_oasis::net::connection::HttpProvider;
+use touchstone_oasis::ports::providers::{Environment, OperateFault, Provider as _, ProviderFault};
 use touchstone_oasis::wire::provider::{
     AgentRequest, ContainmentRequest, EnvironmentRequest, ProvisionRequest, Trigger,
 };
@@ -65,8 +63,8 @@ impl MockProvider {
     /// Request paths on the evaluator's and the agent's interfaces, in order.
     pub async fn calls(&self) -> Vec<String> {
         let url = self.url.join("/admin/calls").unwrap();
-        let client = touchstone::host::net::Client::new(
-            touchstone::host::net::policy::Policy::model(Duration::from_secs(5), 0),
+        let client = touchstone_host::net::Client::new(
+            touchstone_host::net::policy::Policy::model(Duration::from_secs(5), 0),
         );
         let answer = client.unwrap().get(&url, &Default::default()).await;
         let calls: Value = serde_json::from_slice(&answer.unwrap().body).unwrap();

@@ -5,9 +5,9 @@ use std::time::Duration;
 use rstest::rstest;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
-use touchstone::oasis::net::connection::HttpProvider;
-use touchstone::oasis::net::{HttpProviders, ProviderAccess, SetupError};
-use touchstone::oasis::ports::providers::{
+use touchstone_oasis::net::connection::HttpProvider;
+use touchstone_oasis::net::{HttpProviders, ProviderAccess, SetupError};
+use touchstone_oasis::ports::providers::{
     ConformanceAnswer, Environment, Provider, ProviderFault, ProviderWords, Providers, Stage,
 };
 use touchstone_oasis::wire::provider::{

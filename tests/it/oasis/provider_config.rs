@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rstest::rstest;
 use touchstone::config::Config;
-use touchstone::host::config::Error;
+use touchstone_host::config::Error;
 
 fn load(text: &str) -> Result<Config, Error> {
     let dir = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rstest::rstest;
 use secrecy::SecretString;
 use serde_json::{Map, json};
-use touchstone::oasis::ports::providers::{
+use touchstone_oasis::ports::providers::{
     Environment, OperateFault, Provider as _, ProviderFault, Stage,
 };
 use url::Url;

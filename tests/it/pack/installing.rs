@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use touchstone::host::store::database::Database;
-use touchstone::host::system::SystemClock;
 use touchstone::kinds::PACK_FORMAT;
-use touchstone::packs::service::packs::{Candidate, ImportError, Packs};
-use touchstone::runs::service::library::Library;
+use touchstone_host::store::database::Database;
+use touchstone_host::system::SystemClock;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::ids::TenantId;
 use touchstone_openwop::schema::Document;
@@ -17,6 +15,8 @@ use touchstone_packs::rules::build;
 use touchstone_packs::rules::build::Files;
 use touchstone_packs::rules::template::new_pack;
 use touchstone_packs::rules::verify::{Fetched, Policy, SigningMethod, verify};
+use touchstone_packs::service::packs::{Candidate, ImportError, Packs};
+use touchstone_runs::service::library::Library;
 
 use super::publishing::{key, trust};
 

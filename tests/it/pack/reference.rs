@@ -9,11 +9,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use touchstone::packs::registry::directory::DirectoryRegistry;
-use touchstone::packs::service::packs::{Candidate, PackRequest};
+use touchstone_packs::registry::directory::DirectoryRegistry;
 use touchstone_packs::rules::name::PackId;
 use touchstone_packs::rules::verify::{Policy, Trust};
 use touchstone_packs::rules::{Refusal, lockfile};
+use touchstone_packs::service::packs::{Candidate, PackRequest};
 use touchstone_runs::rules::eval::suite_rules::SuiteRef;
 
 use crate::support::packs::fetch_and_verify;

@@ -2,10 +2,10 @@
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agents::ports::model::ModelError;
-use touchstone::host::ports::run_log::StoredEvent;
 use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_agents::ports::model::ModelError;
 use touchstone_agents::rules::{ModelReply, ToolCall};
+use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_kit::money::NanoUsd;
 use touchstone_runs::rules::run::fold::RunStatus;
 

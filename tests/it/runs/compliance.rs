@@ -2,8 +2,8 @@
 //! effect of its answer.
 
 use rstest::rstest;
-use touchstone::agents::ports::model::ModelError;
 use touchstone::kinds::KINDS;
+use touchstone_agents::ports::model::ModelError;
 use touchstone_agents::rules::ModelReply;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::suite::{EvalMode, Thresholds};

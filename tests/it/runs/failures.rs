@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use touchstone::agents::ports::model::ModelError;
 use touchstone::kinds::KINDS;
-use touchstone::runs::ports::queue::CancelRequest;
 use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_agents::ports::model::ModelError;
 use touchstone_agents::rules::{ModelReply, ToolCall};
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::suite::Thresholds;
 use touchstone_openwop::summary::Severity;
+use touchstone_runs::ports::queue::CancelRequest;
 use touchstone_runs::rules::eval::report::{TaskOutcome, Verdict, report};
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::rules::run::record::{EndpointPin, EvalSpec};

@@ -8,25 +8,25 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rstest::rstest;
 use serde_json::Value;
-use touchstone::agents::ports::agent::{
+use touchstone::kinds::KINDS;
+use touchstone_agents::ports::agent::{
     AgentRuntime, EventSink, Invocation, InvocationResult, Meter,
 };
-use touchstone::agents::ports::model::{ModelBinding, Models};
-use touchstone::host::ports::clock::Clock as _;
-use touchstone::host::ports::ids::Ids as _;
-use touchstone::host::ports::run_log::StoredEvent;
-use touchstone::host::system::{SystemClock, SystemIds};
-use touchstone::kinds::KINDS;
-use touchstone::runs::ports::queue::Claimable;
-use touchstone::runs::service::executor::eval::EvalWork;
-use touchstone::runs::service::executor::{Executor, Outcome};
-use touchstone::runs::service::journal::{Journal, JournalError};
-use touchstone::runs::service::library::Library;
-use touchstone::runs::store as run_store;
+use touchstone_agents::ports::model::{ModelBinding, Models};
+use touchstone_host::ports::clock::Clock as _;
+use touchstone_host::ports::ids::Ids as _;
+use touchstone_host::ports::run_log::StoredEvent;
+use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_openwop::suite::{ModelClass, Thresholds};
+use touchstone_runs::ports::queue::Claimable;
 use touchstone_runs::rules::eval::report::report;
 use touchstone_runs::rules::run::fork::{Fork, ForkMode, inherit};
 use touchstone_runs::rules::run::record::RunRecord;
+use touchstone_runs::service::executor::eval::EvalWork;
+use touchstone_runs::service::executor::{Executor, Outcome};
+use touchstone_runs::service::journal::{Journal, JournalError};
+use touchstone_runs::service::library::Library;
+use touchstone_runs::store as run_store;
 
 use super::bench::{Bench, echo, outline};
 use crate::store::Engine::{self, Postgres, Sqlite};

@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use touchstone::host::ports::store::StoreError;
-use touchstone::host::service::jobs;
-use touchstone::host::service::jobs::{Failure, Leased, Periodic};
-use touchstone::host::store::database::Database;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::jobs;
+use touchstone_host::service::jobs::{Failure, Leased, Periodic};
+use touchstone_host::store::database::Database;
 
 use super::bench::{Bench, echo};
 

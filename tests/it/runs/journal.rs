@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use touchstone::host::system::{SystemClock, SystemIds};
-use touchstone::runs::service::journal::{Journal, JournalError};
+use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::events::{Event, ModelRetried, NewEvent};
 use touchstone_runs::rules::run::fold::{RunState, RunStatus};
+use touchstone_runs::service::journal::{Journal, JournalError};
 
 use super::bench::{Bench, echo, outline};
 

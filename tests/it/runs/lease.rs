@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
-use touchstone::host::ports::clock::Clock as _;
-use touchstone::host::ports::run_log::StoredEvent;
-use touchstone::host::service::lease::LeaseTerm;
-use touchstone::host::system::SystemClock;
-use touchstone::runs::ports::pauses::PauseRequest;
-use touchstone::runs::ports::queue::{CancelRequest, Claim, Claimable};
-use touchstone::runs::service::executor::Outcome;
-use touchstone::runs::service::executor::control::RunControl;
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::clock::Clock as _;
+use touchstone_host::ports::run_log::StoredEvent;
+use touchstone_host::service::lease::LeaseTerm;
+use touchstone_host::system::SystemClock;
+use touchstone_runs::ports::pauses::PauseRequest;
+use touchstone_runs::ports::queue::{CancelRequest, Claim, Claimable};
 use touchstone_runs::rules::run::fold::RunStatus;
+use touchstone_runs::service::executor::Outcome;
+use touchstone_runs::service::executor::control::RunControl;
+use touchstone_runs::store as run_store;
 
 use super::bench::{Bench, echo, undisturbed};
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agents::ports::live_tools::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
-use touchstone::agents::ports::model::ModelError;
+use touchstone_agents::ports::live_tools::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
+use touchstone_agents::ports::model::ModelError;
 use touchstone_agents::rules::{Effects, ModelReply, ToolCall, ToolDefinition};
 use touchstone_kit::ids::TaskId;
 use touchstone_openwop::suite::EvalMode;
@@ -65,7 +65,7 @@ fn acts(text: &str, nth: usize) -> Result<ModelReply, ModelError> {
     })
 }
 
-async fn whole(effects: Effects) -> Vec<touchstone::host::ports::run_log::StoredEvent> {
+async fn whole(effects: Effects) -> Vec<touchstone_host::ports::run_log::StoredEvent> {
     let tools = Counter::new(effects);
     let bench = Bench::acting(acts, tools.clone()).await;
     let run = bench

@@ -7,13 +7,12 @@ use std::time::Duration;
 use rstest::rstest;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use touchstone::host::store::database::Database;
-use touchstone::host::store::database::head;
-use touchstone::host::system::SystemClock;
-use touchstone::runs::service::worker::{Worker, WorkerSettings};
-use touchstone::runs::store as run_store;
+use touchstone_host::store::database::Database;
+use touchstone_host::store::database::head;
+use touchstone_host::system::SystemClock;
 use touchstone_kit::ids::RunId;
 use touchstone_runs::rules::run::fold::RunStatus;
+use touchstone_runs::service::worker::{Worker, WorkerSettings};
 
 use super::bench::{Bench, echo};
 use crate::store::{Engine, TestStore};

@@ -6,15 +6,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rstest::rstest;
 use tokio_util::sync::CancellationToken;
-use touchstone::host::ports::run_log::Beside;
-use touchstone::host::system::{SystemClock, SystemIds};
-use touchstone::runs::ports::pauses::PauseRequest;
-use touchstone::runs::service::journal::{Journal, JournalError};
-use touchstone::runs::service::worker::{Worker, WorkerSettings};
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::run_log::Beside;
+use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::RunId;
 use touchstone_openwop::events::{DrainPolicy, Event, NewEvent, RunResumed};
+use touchstone_runs::ports::pauses::PauseRequest;
 use touchstone_runs::rules::run::fold::{RunState, RunStatus};
+use touchstone_runs::service::journal::{Journal, JournalError};
+use touchstone_runs::service::worker::{Worker, WorkerSettings};
+use touchstone_runs::store as run_store;
 
 use super::bench::{Bench, echo, outline};
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use touchstone::runs::store as run_store;
 use touchstone_openwop::events::{Event, EventDocument};
+use touchstone_runs::store as run_store;
 
 use super::bench::{Bench, echo, outline};
 
@@ -150,7 +150,7 @@ async fn a_stale_writer_changes_nothing() {
     let late = run_store::runs::append(
         &bench.store,
         &run.run_id,
-        touchstone::host::ports::run_log::Fence(1),
+        touchstone_host::ports::run_log::Fence(1),
         &log[..1],
         false,
     )
@@ -159,7 +159,7 @@ async fn a_stale_writer_changes_nothing() {
     assert_eq!(bench.log(&run.run_id).await, log);
 }
 
-fn scored(log: &[touchstone::host::ports::run_log::StoredEvent]) -> HashSet<String> {
+fn scored(log: &[touchstone_host::ports::run_log::StoredEvent]) -> HashSet<String> {
     log.iter()
         .filter_map(
             |event| match EventDocument::read(&event.body).unwrap().event().unwrap() {

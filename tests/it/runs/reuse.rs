@@ -2,17 +2,17 @@
 
 use std::collections::HashSet;
 
-use touchstone::agents::ports::model::ModelError;
-use touchstone::host::ports::ids::Ids as _;
-use touchstone::host::system::SystemIds;
 use touchstone::kinds::KINDS;
-use touchstone::runs::store as run_store;
+use touchstone_agents::ports::model::ModelError;
 use touchstone_agents::rules::ModelReply;
+use touchstone_host::ports::ids::Ids as _;
+use touchstone_host::system::SystemIds;
 use touchstone_kit::money::NanoUsd;
 use touchstone_openwop::events::EventDocument;
 use touchstone_openwop::suite::Thresholds;
 use touchstone_runs::rules::eval::report::{Verdict, report};
 use touchstone_runs::rules::run::record::RunRecord;
+use touchstone_runs::store as run_store;
 
 use super::bench::{Bench, echo, eval};
 

@@ -2,15 +2,15 @@
 //! and it never passes.
 
 use rstest::rstest;
-use touchstone::host::ports::run_log::StoredEvent;
 use touchstone::kinds::KINDS;
-use touchstone::runs::ports::queue::CancelRequest;
-use touchstone::runs::service::projections::Projections;
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_openwop::suite::Thresholds;
+use touchstone_runs::ports::queue::CancelRequest;
 use touchstone_runs::rules::eval::report::{Verdict, report};
 use touchstone_runs::rules::run::fold::RunStatus;
 use touchstone_runs::rules::run::record::RunRecord;
+use touchstone_runs::service::projections::Projections;
+use touchstone_runs::store as run_store;
 
 use super::bench::{Bench, echo};
 use crate::store::Engine::{self, Postgres, Sqlite};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use touchstone::host::system::SystemClock;
-use touchstone::runs::ports::queue::CancelRequest;
-use touchstone::runs::service::worker::{Worker, WorkerSettings};
-use touchstone::runs::store as run_store;
+use touchstone_host::system::SystemClock;
+use touchstone_runs::ports::queue::CancelRequest;
 use touchstone_runs::rules::run::fold::RunStatus;
+use touchstone_runs::service::worker::{Worker, WorkerSettings};
+use touchstone_runs::store as run_store;
 
 use super::bench::{Bench, echo};
 

@@ -4,21 +4,20 @@ use crate::support::host_keys;
 use std::sync::Arc;
 use std::time::Duration;
 use touchstone::database;
-use touchstone::host::store::database::Database;
-use touchstone::host::store::database::head;
-use touchstone::runs::store as run_store;
+use touchstone_host::store::database::Database;
+use touchstone_host::store::database::head;
 
 use rstest::rstest;
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 use tokio::time::timeout;
-use touchstone::host::ports::run_log::Head;
-use touchstone::host::system::{SystemClock, SystemIds};
-use touchstone::runs::ports::queue::Claim;
-use touchstone::runs::service::run_writer::{Closed, RunWriter};
+use touchstone_host::ports::run_log::Head;
+use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::RunId;
 use touchstone_openwop::events::{Event, NewEvent, RunCancelled};
+use touchstone_runs::ports::queue::Claim;
 use touchstone_runs::rules::run::fold::RunState;
+use touchstone_runs::service::run_writer::{Closed, RunWriter};
 
 use crate::store::{claimed, record};
 

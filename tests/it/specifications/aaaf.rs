@@ -6,8 +6,8 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
-use touchstone::host::http::HttpSettings;
+use touchstone_host::access::Scope;
+use touchstone_host::http::HttpSettings;
 use touchstone_ratings::rules::place::Place;
 
 use super::{assert_as_printed, document, printed, text, with_ids};

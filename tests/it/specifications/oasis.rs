@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use serde_json::{Map, Value, json};
-use touchstone::oasis::ports::providers::Provider as _;
+use touchstone_oasis::ports::providers::Provider as _;
 
 use super::template::faults;
 use super::{document, printed};

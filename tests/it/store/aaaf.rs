@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use rstest::rstest;
 use serde_json::{Map, json};
-use touchstone::host::audit::{Decision, Outcome};
-use touchstone::host::ports::keys::KeyRecord;
-use touchstone::host::ports::store::StoreError;
-use touchstone::host::store::database::Database;
-use touchstone::ratings::ports::Position;
-use touchstone::ratings::ports::agents::{AgentNumber, AgentRecord, Known};
-use touchstone::ratings::ports::events::{EventFilter, NewEvent, Origin, PROJECTED};
-use touchstone::ratings::ports::organizations::{OrganizationNumber, OrganizationRecord};
-use touchstone::ratings::store as rating_store;
+use touchstone_host::audit::{Decision, Outcome};
+use touchstone_host::ports::keys::KeyRecord;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
+use touchstone_ratings::ports::Position;
+use touchstone_ratings::ports::agents::{AgentNumber, AgentRecord, Known};
+use touchstone_ratings::ports::events::{EventFilter, NewEvent, Origin, PROJECTED};
+use touchstone_ratings::ports::organizations::{OrganizationNumber, OrganizationRecord};
 use touchstone_ratings::rules::agent::{Profile, Status};
 use touchstone_ratings::rules::evidence::Recorder;
 use touchstone_ratings::rules::organization::{Auditor, Status as OrganizationStatus};
+use touchstone_ratings::store as rating_store;
 
 use super::{Engine, Engine::*, at, open, tenant};
 
@@ -195,7 +195,7 @@ async fn a_key_is_found_by_the_hash_it_has_and_the_one_it_had(
 ) {
     open!(engine => _database, store);
     furnish(&store).await;
-    let rotation = touchstone::host::ports::keys::Rotation {
+    let rotation = touchstone_host::ports::keys::Rotation {
         secret_hash: [9; 32],
         previous_until: at(50),
         expires_at: None,

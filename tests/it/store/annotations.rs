@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use rstest::rstest;
 use tokio::time::timeout;
-use touchstone::host::audit::{Decision, Outcome};
-use touchstone::host::ports::store::StoreError;
-use touchstone::host::store::database::Database;
-use touchstone::runs::ports::annotations::{Annotated, AnnotationLimits};
-use touchstone::runs::store as run_store;
+use touchstone_host::audit::{Decision, Outcome};
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_openwop::annotation::{
     Actor, Annotation, AnnotationSignal, AnnotationTarget, SignalKind,
 };
+use touchstone_runs::ports::annotations::{Annotated, AnnotationLimits};
+use touchstone_runs::store as run_store;
 
 use super::{Engine, Engine::*, TOO_LONG, at, open, record, tenant};
 

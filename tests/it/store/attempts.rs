@@ -2,14 +2,14 @@
 
 use rstest::rstest;
 use serde_json::json;
-use touchstone::host::audit::{Decision, Outcome};
-use touchstone::host::ports::run_log::StoredEvent;
-use touchstone::host::ports::store::StoreError;
-use touchstone::host::store::database::Database;
-use touchstone::runs::ports::queue::Claimable;
-use touchstone::runs::store as run_store;
+use touchstone_host::audit::{Decision, Outcome};
+use touchstone_host::ports::run_log::StoredEvent;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
 use touchstone_kit::ids::AgentId;
+use touchstone_runs::ports::queue::Claimable;
 use touchstone_runs::rules::eval::attempts::Voided;
+use touchstone_runs::store as run_store;
 
 use super::{Engine, Engine::*, TTL, at, claimed, open, record, tenant};
 

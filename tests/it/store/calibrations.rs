@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use rstest::rstest;
 use serde_json::json;
-use touchstone::host::audit::{Decision, Outcome};
-use touchstone::host::ports::store::StoreError;
-use touchstone::runs::store as run_store;
+use touchstone_host::audit::{Decision, Outcome};
+use touchstone_host::ports::store::StoreError;
 use touchstone_kit::money::NanoUsd;
 use touchstone_runs::rules::eval::rubric::attempt::{Attempt, Status};
 use touchstone_runs::rules::eval::rubric::calibration::Calibration;
+use touchstone_runs::store as run_store;
 
 use super::{Engine, Engine::*, at, open, tenant};
 

@@ -3,9 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::json;
-use touchstone::agent_cards::ports::watches::{CardWatch, DueCard};
-use touchstone::agent_cards::store as card_store;
+use touchstone_agent_cards::ports::watches::{CardWatch, DueCard};
 use touchstone_agent_cards::rules::history::{AlertBelow, Look};
+use touchstone_agent_cards::store as card_store;
 
 use super::{Engine, Engine::*, at, open, tenant};
 

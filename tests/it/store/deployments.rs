@@ -8,31 +8,31 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 
 use super::{Engine, Engine::*, at, claimed, events, open, record, tenant};
-use touchstone::deployments::ports::DeploymentCommit;
-use touchstone::deployments::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
-use touchstone::deployments::store as deployment_store;
-use touchstone::host::audit::checkpoint::Checkpoint;
-use touchstone::host::audit::{ChainHead, Decision, Outcome, Walk};
-use touchstone::host::ports::idempotency::{
+use touchstone_deployments::ports::DeploymentCommit;
+use touchstone_deployments::promotion::{PolicyScope, PromotionPolicy, ScopedPolicy};
+use touchstone_deployments::rules::Lifecycle;
+use touchstone_deployments::store as deployment_store;
+use touchstone_host::audit::checkpoint::Checkpoint;
+use touchstone_host::audit::{ChainHead, Decision, Outcome, Walk};
+use touchstone_host::ports::idempotency::{
     IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
-use touchstone::host::ports::run_log::Beside;
-use touchstone::host::ports::run_log::Fence;
-use touchstone::host::ports::store::StoreError;
-use touchstone::host::service::audit::Audit;
-use touchstone::host::service::audit::checkpointer::Checkpointer;
-use touchstone::host::store::database::Database;
-use touchstone::host::store::database::head;
-use touchstone::host::system::{SystemClock, SystemIds};
-use touchstone::packs::ports::inventory::InstallRecord;
-use touchstone::packs::ports::inventory::Revision;
-use touchstone::packs::store as pack_store;
-use touchstone::runs::ports::queue::Claimable;
-use touchstone::runs::store as run_store;
-use touchstone_deployments::rules::Lifecycle;
+use touchstone_host::ports::run_log::Beside;
+use touchstone_host::ports::run_log::Fence;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::audit::Audit;
+use touchstone_host::service::audit::checkpointer::Checkpointer;
+use touchstone_host::store::database::Database;
+use touchstone_host::store::database::head;
+use touchstone_host::system::{SystemClock, SystemIds};
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
 use touchstone_kit::keys::SecretKey;
+use touchstone_packs::ports::inventory::InstallRecord;
+use touchstone_packs::ports::inventory::Revision;
+use touchstone_packs::store as pack_store;
+use touchstone_runs::ports::queue::Claimable;
 use touchstone_runs::rules::run::record::{RunRecord, Work};
+use touchstone_runs::store as run_store;
 
 fn agent() -> AgentId {
     "acme.triage.default".into()

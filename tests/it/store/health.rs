@@ -10,11 +10,11 @@ use tokio::net::TcpListener;
 
 use super::{Engine, Engine::*, TTL, TestStore, claimed, events, open, record};
 use crate::support::host_keys;
-use touchstone::host::ports::store::StoreError;
-use touchstone::host::store::database::Database;
-use touchstone::host::store::database::head;
-use touchstone::runs::ports::queue::{CancelRequest, Claimable};
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
+use touchstone_host::store::database::head;
+use touchstone_runs::ports::queue::{CancelRequest, Claimable};
+use touchstone_runs::store as run_store;
 
 /// A check's result is cached for one second.
 const STALE: Duration = Duration::from_millis(1_100);
@@ -212,7 +212,7 @@ async fn nothing_is_written_to_a_file_that_is_not_there_any_more(
                 std::fs::remove_file(dir.path().join(name)).unwrap();
             }
             if way == "replaced" {
-                let fresh = touchstone::host::store::database::Database::sqlite(
+                let fresh = touchstone_host::store::database::Database::sqlite(
                     &path,
                     host_keys::usual(),
                     &touchstone::database::SCHEMAS,

@@ -5,14 +5,14 @@ use std::time::Duration;
 use rstest::rstest;
 
 use super::{Engine, Engine::*, at, open, record, tenant};
-use touchstone::host::ports::idempotency::IdempotencyBegin::*;
-use touchstone::host::ports::idempotency::{
+use touchstone_host::ports::idempotency::IdempotencyBegin::*;
+use touchstone_host::ports::idempotency::{
     IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
-use touchstone::host::ports::store::StoreError;
-use touchstone::runs::ports::queue::Claimable;
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::store::StoreError;
 use touchstone_kit::ids::RunId;
+use touchstone_runs::ports::queue::Claimable;
+use touchstone_runs::store as run_store;
 
 const LEASE: Duration = Duration::from_secs(10);
 

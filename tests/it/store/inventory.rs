@@ -4,9 +4,9 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::{Engine, Engine::*, at, open, tenant};
-use touchstone::host::ports::store::StoreError;
-use touchstone::packs::ports::inventory::{InstallRecord, SuiteRecord};
-use touchstone::packs::store as pack_store;
+use touchstone_host::ports::store::StoreError;
+use touchstone_packs::ports::inventory::{InstallRecord, SuiteRecord};
+use touchstone_packs::store as pack_store;
 
 fn pack(owner: &str, version: &str, integrity: &str) -> InstallRecord {
     InstallRecord {

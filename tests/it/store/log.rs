@@ -4,15 +4,15 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::{Engine, Engine::*, TTL, claimed, events, head, open, record, tenant};
-use touchstone::host::ports::run_log::Fence;
-use touchstone::host::ports::run_log::{StoredEvent, reaches_end};
-use touchstone::host::ports::store::StoreError;
-use touchstone::host::store::database::Database;
-use touchstone::runs::ports::queue::Claimable;
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::run_log::Fence;
+use touchstone_host::ports::run_log::{StoredEvent, reaches_end};
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
 use touchstone_kit::ids::{AgentId, RunId};
+use touchstone_runs::ports::queue::Claimable;
 use touchstone_runs::rules::kind::Extensions;
 use touchstone_runs::rules::run::record::Work;
+use touchstone_runs::store as run_store;
 
 #[rstest]
 #[tokio::test]
@@ -20,7 +20,7 @@ async fn an_appended_log_reads_back_byte_for_byte(#[values(Sqlite, Postgres)] en
     open!(engine => _database, store);
     let (run, fence) = claimed(&store, "run_1").await;
     assert_eq!(
-        touchstone::host::store::database::head(&store, &run)
+        touchstone_host::store::database::head(&store, &run)
             .await
             .unwrap(),
         Some(head(0, false))
@@ -41,7 +41,7 @@ async fn an_appended_log_reads_back_byte_for_byte(#[values(Sqlite, Postgres)] en
     }
     let last = all.len() as u64;
     assert_eq!(
-        touchstone::host::store::database::head(&store, &run)
+        touchstone_host::store::database::head(&store, &run)
             .await
             .unwrap(),
         Some(head(last, false))
@@ -124,7 +124,7 @@ async fn an_append_that_does_not_continue_the_log_is_refused(
         run_store::runs::append(&store, &run, fence, &events(&run, first, count), true).await;
     assert!(matches!(refused, Err(StoreError::Fenced)), "{refused:?}");
     assert_eq!(
-        touchstone::host::store::database::head(&store, &run)
+        touchstone_host::store::database::head(&store, &run)
             .await
             .unwrap(),
         Some(head(3, false))
@@ -161,7 +161,7 @@ async fn a_batch_out_of_order_is_refused(
         "{refused:?}"
     );
     assert_eq!(
-        touchstone::host::store::database::head(&store, &run)
+        touchstone_host::store::database::head(&store, &run)
             .await
             .unwrap(),
         Some(head(0, false))
@@ -185,7 +185,7 @@ async fn nothing_follows_the_terminal_event(#[values(Sqlite, Postgres)] engine: 
         .await
         .unwrap();
     assert_eq!(
-        touchstone::host::store::database::head(&store, &run)
+        touchstone_host::store::database::head(&store, &run)
             .await
             .unwrap(),
         Some(head(2, true))
@@ -226,7 +226,7 @@ async fn an_old_fence_writes_nothing(#[values(Sqlite, Postgres)] engine: Engine)
         assert!(matches!(refused, Err(StoreError::Fenced)), "{refused:?}");
     }
     assert_eq!(
-        touchstone::host::store::database::head(&store, &run)
+        touchstone_host::store::database::head(&store, &run)
             .await
             .unwrap(),
         Some(head(2, false))
@@ -247,7 +247,7 @@ async fn an_unknown_run_has_no_log(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => _database, store);
     let run = RunId::from("run_unknown");
     assert_eq!(
-        touchstone::host::store::database::head(&store, &run)
+        touchstone_host::store::database::head(&store, &run)
             .await
             .unwrap(),
         None
@@ -549,7 +549,7 @@ async fn readers_see_whole_batches_while_they_are_written(
             readers.push(tokio::spawn(async move {
                 let mut seen = 0;
                 while seen < BATCH * BATCHES {
-                    let reach = touchstone::host::store::database::head(&store, &run)
+                    let reach = touchstone_host::store::database::head(&store, &run)
                         .await
                         .unwrap()
                         .unwrap()

@@ -33,20 +33,20 @@ use tempfile::TempDir;
 
 use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
-use touchstone::host::ports::host_keys::HostKeys;
-use touchstone::host::ports::run_log::Fence;
-use touchstone::host::ports::run_log::{Head, StoredEvent};
-use touchstone::host::ports::store::StoreError;
-use touchstone::host::store::database::Database;
-use touchstone::runs::ports::queue::Claimable;
-use touchstone::runs::store as run_store;
 use touchstone_agents::budget::policy::BudgetSpec;
+use touchstone_host::ports::host_keys::HostKeys;
+use touchstone_host::ports::run_log::Fence;
+use touchstone_host::ports::run_log::{Head, StoredEvent};
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
 use touchstone_kit::ids::{RunId, TaskId, TenantId};
 use touchstone_openwop::suite::{EvalMode, ModelClass};
+use touchstone_runs::ports::queue::Claimable;
 use touchstone_runs::rules::kind::Extensions;
 use touchstone_runs::rules::run::record::{
     EvalSpec, ExecutionPin, ModelPin, RunRecord, RunSpec, Work,
 };
+use touchstone_runs::store as run_store;
 
 pub const TTL: Duration = Duration::from_secs(30);
 

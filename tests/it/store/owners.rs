@@ -8,13 +8,13 @@ use jiff::Timestamp;
 use super::calibrations::{attempt, calibration};
 use super::webhooks::webhook;
 use super::{Engine::*, TTL, TestStore, at, claimed, events, open, record, tenant};
-use touchstone::host::ports::idempotency::{
+use touchstone_host::ports::idempotency::{
     IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
-use touchstone::host::store::database::Database;
-use touchstone::host::store::jobs as job_store;
-use touchstone::runs::ports::queue::{Claim, Claimable};
-use touchstone::runs::store as run_store;
+use touchstone_host::store::database::Database;
+use touchstone_host::store::jobs as job_store;
+use touchstone_runs::ports::queue::{Claim, Claimable};
+use touchstone_runs::store as run_store;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

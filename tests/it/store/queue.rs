@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use rstest::rstest;
 
 use super::{Engine, Engine::*, TTL, claimed, events, open, record, tenant};
-use touchstone::host::ports::run_log::Fence;
-use touchstone::host::ports::store::StoreError;
-use touchstone::host::store::database::Database;
-use touchstone::runs::ports::queue::{CancelRequest, Claim, Claimable, Wait};
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::run_log::Fence;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
 use touchstone_kit::ids::RunId;
+use touchstone_runs::ports::queue::{CancelRequest, Claim, Claimable, Wait};
 use touchstone_runs::rules::run::fork::{Fork, ForkMode};
+use touchstone_runs::store as run_store;
 
 async fn claim(store: &Database, owner: &str) -> Option<Claim> {
     run_store::queue::claim(store, owner, Claimable::All, TTL)

@@ -3,9 +3,9 @@
 use rstest::rstest;
 
 use super::{Engine, Engine::*, at, open, tenant};
-use touchstone::host::ports::keys::{KeyRecord, PreviousSecret, Rotation};
-use touchstone::host::ports::store::StoreError;
-use touchstone::packs::store as pack_store;
+use touchstone_host::ports::keys::{KeyRecord, PreviousSecret, Rotation};
+use touchstone_host::ports::store::StoreError;
+use touchstone_packs::store as pack_store;
 
 fn key(id: &str, owner: &str, created: i64) -> KeyRecord {
     KeyRecord {

@@ -2,15 +2,15 @@
 
 use crate::support::host_keys;
 use std::time::Duration;
-use touchstone::runs::store as run_store;
+use touchstone_runs::store as run_store;
 
 use rstest::rstest;
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 
 use super::{Engine, Engine::*, TTL, TestStore, claimed, events, head, open, record, tenant};
-use touchstone::host::ports::store::StoreError;
-use touchstone::runs::ports::queue::Claimable;
+use touchstone_host::ports::store::StoreError;
+use touchstone_runs::ports::queue::Claimable;
 
 #[rstest]
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn an_interrupted_append_leaves_no_half(#[values(Sqlite, Postgres)] engine
     let (run, fence) = claimed(&store, "run_1").await;
     let (mut dropped, mut log) = (0, Vec::new());
     for round in 0..40 {
-        let reach = touchstone::host::store::database::head(&store, &run)
+        let reach = touchstone_host::store::database::head(&store, &run)
             .await
             .unwrap()
             .unwrap()
@@ -204,7 +204,7 @@ async fn a_locked_file_is_a_matter_of_the_moment() {
 async fn the_concrete_stores_close_in_order() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("test.db");
-    let store = touchstone::host::store::database::Database::sqlite(
+    let store = touchstone_host::store::database::Database::sqlite(
         &path,
         host_keys::usual(),
         &touchstone::database::SCHEMAS,

@@ -3,10 +3,10 @@
 use rstest::rstest;
 
 use super::{Engine, Engine::*, events, open, record, tenant};
-use touchstone::host::ports::store::StoreError;
-use touchstone::runs::ports::queue::Claimable;
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::store::StoreError;
+use touchstone_runs::ports::queue::Claimable;
 use touchstone_runs::rules::run::record::{RunRecord, RunScope};
+use touchstone_runs::store as run_store;
 
 fn about(id: &str, owner: &str, scope: &str, exclusive: bool) -> RunRecord {
     let mut record = record(id, owner, 1);

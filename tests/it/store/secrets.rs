@@ -7,22 +7,22 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use jiff::Timestamp;
 use rstest::rstest;
-use touchstone::host::ports::host_secrets::{AUDIT_CHECKPOINTS, Reencrypt};
-use touchstone::host::ports::idempotency::{
+use touchstone_host::ports::host_secrets::{AUDIT_CHECKPOINTS, Reencrypt};
+use touchstone_host::ports::idempotency::{
     IdempotencyBegin, IdempotencyClaim, IdempotencyCompletion,
 };
-use touchstone::host::ports::store::StoreError;
-use touchstone::host::service::vault::{Vault, VaultError};
-use touchstone::host::store::database::Database;
-use touchstone::host::system::SystemIds;
-use touchstone::ratings::ports::badges::IssuerKeyRecord;
-use touchstone::ratings::ports::notices::{NoticeWebhook, SealedSecrets};
-use touchstone::ratings::store as rating_store;
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::vault::{Vault, VaultError};
+use touchstone_host::store::database::Database;
+use touchstone_host::system::SystemIds;
 use touchstone_kit::keys::SecretKey;
 use touchstone_kit::sealing::{Sealed, SealingKey, owner};
 use touchstone_kit::webhook::Secret;
+use touchstone_ratings::ports::badges::IssuerKeyRecord;
+use touchstone_ratings::ports::notices::{NoticeWebhook, SealedSecrets};
 use touchstone_ratings::rules::notice::schedule::Health;
+use touchstone_ratings::store as rating_store;
+use touchstone_runs::store as run_store;
 
 use super::aaaf::{decision, key, organization};
 use super::webhooks::webhook;

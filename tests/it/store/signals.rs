@@ -3,16 +3,16 @@
 use crate::support::host_keys;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use touchstone::host::store::database::Database;
-use touchstone::runs::store as run_store;
+use touchstone_host::store::database::Database;
+use touchstone_runs::store as run_store;
 
 use rstest::rstest;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{Engine, Engine::*, TOO_LONG, TestStore, claimed, events, head, open, record};
-use touchstone::host::ports::run_log::Head;
-use touchstone::runs::ports::queue::CancelRequest;
+use touchstone_host::ports::run_log::Head;
+use touchstone_runs::ports::queue::CancelRequest;
 
 /// Follows a run to its end like a stream: read, then wait for more.
 async fn follow(store: Arc<Database>, run: touchstone_kit::ids::RunId) -> u64 {
@@ -20,7 +20,7 @@ async fn follow(store: Arc<Database>, run: touchstone_kit::ids::RunId) -> u64 {
     while !known.ended {
         store.run_changed(&run, known, TOO_LONG).await;
         // A connection may break during a query; the next query gets another one.
-        if let Ok(Some(reach)) = touchstone::host::store::database::head(&store, &run).await
+        if let Ok(Some(reach)) = touchstone_host::store::database::head(&store, &run).await
             && let Ok(news) = run_store::runs::read(&store, &run, known.sequence, u32::MAX).await
         {
             assert!(known.sequence + news.len() as u64 >= reach.sequence);
@@ -136,7 +136,7 @@ async fn new_work_wakes_current_and_imminent_waiters(#[values(Sqlite, Postgres)]
 #[tokio::test]
 async fn waiting_asks_nothing_of_the_database() {
     let dir = tempfile::TempDir::new().unwrap();
-    let store = touchstone::host::store::database::Database::sqlite(
+    let store = touchstone_host::store::database::Database::sqlite(
         &dir.path().join("test.db"),
         host_keys::usual(),
         &touchstone::database::SCHEMAS,
@@ -150,7 +150,7 @@ async fn waiting_asks_nothing_of_the_database() {
     store.run_changed(&run, Head::default(), pause).await;
     store.close().await;
     assert!(
-        touchstone::host::store::database::head(&store, &run)
+        touchstone_host::store::database::head(&store, &run)
             .await
             .is_err()
     );

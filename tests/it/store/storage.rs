@@ -1,14 +1,14 @@
 //! Usage, deletion and legal holds of runs.
 
 use rstest::rstest;
-use touchstone::host::audit::{Decision, Outcome};
-use touchstone::host::store::database::Database;
-use touchstone::packs::ports::inventory::SuiteRecord;
-use touchstone::packs::store as pack_store;
-use touchstone::runs::ports::storage::{Remains, RunDeletion};
-use touchstone::runs::storage::{LegalHold, Usage};
-use touchstone::runs::store as run_store;
+use touchstone_host::audit::{Decision, Outcome};
+use touchstone_host::store::database::Database;
 use touchstone_kit::ids::RunId;
+use touchstone_packs::ports::inventory::SuiteRecord;
+use touchstone_packs::store as pack_store;
+use touchstone_runs::ports::storage::{Remains, RunDeletion};
+use touchstone_runs::storage::{LegalHold, Usage};
+use touchstone_runs::store as run_store;
 
 use super::{Engine, Engine::*, at, claimed, events, head, open, record, tenant};
 
@@ -142,7 +142,7 @@ async fn a_deleted_run_is_gone_with_its_log_and_the_deletion_is_audited(
         []
     );
     assert_eq!(
-        touchstone::host::store::database::head(&store, &run)
+        touchstone_host::store::database::head(&store, &run)
             .await
             .unwrap(),
         None
@@ -212,7 +212,7 @@ async fn what_remains_of_an_attempt_is_masked_in_pages(#[values(Sqlite, Postgres
         log
     );
     assert_eq!(
-        touchstone::host::store::database::head(&store, &run)
+        touchstone_host::store::database::head(&store, &run)
             .await
             .unwrap(),
         Some(head(3, true))

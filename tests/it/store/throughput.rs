@@ -7,8 +7,8 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::{Engine, Engine::*, claimed, head, open};
-use touchstone::host::ports::run_log::StoredEvent;
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::run_log::StoredEvent;
+use touchstone_runs::store as run_store;
 
 /// CPU time of this process so far, in microseconds, without PostgreSQL's.
 fn cpu_us() -> f64 {
@@ -97,7 +97,7 @@ async fn throughput(
         start.elapsed()
     );
     assert_eq!(
-        touchstone::host::store::database::head(&store, &run)
+        touchstone_host::store::database::head(&store, &run)
             .await
             .unwrap(),
         Some(head(sequence, false))

@@ -5,15 +5,15 @@ use std::time::Duration;
 use rstest::rstest;
 
 use super::{Engine, Engine::*, TTL, at, events, open, record, tenant};
-use touchstone::host::ports::run_log::Fence;
-use touchstone::host::ports::store::StoreError;
-use touchstone::host::store::database::Database;
-use touchstone::runs::ports::queue::Claimable;
-use touchstone::runs::ports::webhooks::{Followed, WebhookClaim, WebhookRecord, Window};
-use touchstone::runs::store as run_store;
+use touchstone_host::ports::run_log::Fence;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
 use touchstone_kit::ids::RunId;
 use touchstone_kit::webhook::{Circuit, Secret, Secrets};
+use touchstone_runs::ports::queue::Claimable;
+use touchstone_runs::ports::webhooks::{Followed, WebhookClaim, WebhookRecord, Window};
 use touchstone_runs::rules::run::fork::{Fork, ForkMode};
+use touchstone_runs::store as run_store;
 
 pub fn webhook(id: &str, tenant: &str) -> WebhookRecord {
     WebhookRecord {

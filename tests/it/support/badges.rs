@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use touchstone::ratings::render::badge::{png, svg};
 use touchstone_kit::keys::SecretKey;
 use touchstone_ratings::credential::did::{DidDocument, Signatory, did_web};
 use touchstone_ratings::credential::status_list;
 use touchstone_ratings::credential::status_list::Bits;
 use touchstone_ratings::credential::{baking, served};
+use touchstone_ratings::render::badge::{png, svg};
 use touchstone_ratings::rules::Dimension;
 use touchstone_ratings::rules::badge::{
     AxisResult, Badge, DimensionResult, Issuance, Party, Window, issue,

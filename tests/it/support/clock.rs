@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use touchstone::host::ports::clock::Clock;
-use touchstone::host::system::SystemClock;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::system::SystemClock;
 
 pub struct Told(Mutex<Timestamp>);
 

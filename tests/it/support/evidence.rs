@@ -6,10 +6,10 @@ use super::host_keys;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use touchstone::database;
-use touchstone::host::store::database::Database;
-use touchstone::ratings::ports::events::{NewEvent, Origin};
-use touchstone::ratings::store as rating_store;
+use touchstone_host::store::database::Database;
+use touchstone_ratings::ports::events::{NewEvent, Origin};
 use touchstone_ratings::rules::evidence::Recorder;
+use touchstone_ratings::store as rating_store;
 
 /// Makes evidence collection for an agent look this many days old.
 pub async fn collecting(store: &Database, organization: &str, agent: &str, days: i64) {

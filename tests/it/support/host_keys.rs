@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use touchstone::host::ports::host_keys::HostKeys;
-use touchstone::host::ports::signing_key::NoSigningKey;
+use touchstone_host::ports::host_keys::HostKeys;
+use touchstone_host::ports::signing_key::NoSigningKey;
 use touchstone_kit::sealing::HostKeyRing;
 
 struct TestKeys(Arc<HostKeyRing>);

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use touchstone::agent_cards::service::rescoring::Rescorer;
-use touchstone::host::service::jobs;
-use touchstone::host::system::SystemClock;
+use touchstone_agent_cards::service::rescoring::Rescorer;
+use touchstone_host::service::jobs;
+use touchstone_host::system::SystemClock;
 
 use super::webhooks::subscribed;
 use super::{Engine, Site, site};

@@ -7,12 +7,12 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
-use touchstone::ratings::ports::assessments::AssessmentClaim;
-use touchstone::ratings::ports::events::{NewEvent, Origin};
-use touchstone::ratings::store as rating_store;
+use touchstone_host::access::Scope;
+use touchstone_ratings::ports::assessments::AssessmentClaim;
+use touchstone_ratings::ports::events::{NewEvent, Origin};
 use touchstone_ratings::rules::evidence::Recorder;
 use touchstone_ratings::rules::{Assessment, Config, Event, score};
+use touchstone_ratings::store as rating_store;
 
 use super::{Engine, Site, refusal, site};
 use crate::support::evidence::collecting;

@@ -3,8 +3,8 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
 use touchstone::http::rating_operations as aaaf_operations;
+use touchstone_host::access::Scope;
 
 use super::assessments::{assessed, work};
 use super::{Engine, Site, refusal, site};

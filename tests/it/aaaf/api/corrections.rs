@@ -4,7 +4,7 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
+use touchstone_host::access::Scope;
 
 use super::profiles::{Evals, mostly_right, rated_by_runs};
 use super::{Engine, Site, site};

@@ -4,8 +4,8 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agents::model::reached::{Credential, NamedCommand, ReachSettings};
-use touchstone::host::http::HttpSettings;
+use touchstone_agents::model::reached::{Credential, NamedCommand, ReachSettings};
+use touchstone_host::http::HttpSettings;
 use touchstone_kit::network::Allowed;
 use touchstone_ratings::rules::place::Place;
 use url::Url;

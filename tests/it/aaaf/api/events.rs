@@ -4,8 +4,8 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
-use touchstone::ratings::http::rates::AaafRates;
+use touchstone_host::access::Scope;
+use touchstone_ratings::http::rates::AaafRates;
 
 use super::{Engine, Site, refusal, site};
 

@@ -127,7 +127,7 @@ async fn a_rated_version_with_a_badge_that_holds_passes_and_nothing_less(
     // Its badge may be revoked.
     let key = site
         .host
-        .key_with(touchstone::host::access::Scope::ALL)
+        .key_with(touchstone_host::access::Scope::ALL)
         .await;
     let path = format!(
         "/api/v1/badges/{}/revoke",

@@ -8,12 +8,12 @@ use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use touchstone::host::service::jobs::Replica;
-use touchstone::host::store::jobs as job_store;
-use touchstone::ratings::ports::stress_tests::{Outcome, StressResult};
-use touchstone::ratings::service::housekeeping::Housekeeper;
-use touchstone::ratings::store as rating_store;
+use touchstone_host::service::jobs::Replica;
+use touchstone_host::store::jobs as job_store;
 use touchstone_kit::ids::RunId;
+use touchstone_ratings::ports::stress_tests::{Outcome, StressResult};
+use touchstone_ratings::service::housekeeping::Housekeeper;
+use touchstone_ratings::store as rating_store;
 
 use super::appeals;
 use super::assessments::{assessed, collecting_for, ordered, tasks};
@@ -310,7 +310,7 @@ async fn deliveries_that_are_over_are_deleted_after_a_month(
     let claim =
         rating_store::notices::claim_notice_webhook(store, "t", Duration::from_secs(60), now).await;
     let claim = claim.unwrap().unwrap();
-    let over = touchstone::ratings::ports::notices::Attempted {
+    let over = touchstone_ratings::ports::notices::Attempted {
         id: delivery,
         at: now,
         outcome: "status_500".to_owned(),
@@ -347,7 +347,7 @@ async fn a_job_is_done_by_one_at_a_time_and_not_before_its_time(
     let lost = job_store::hold_job(store, "j", "a", long).await;
     assert!(matches!(
         lost,
-        Err(touchstone::host::ports::store::StoreError::Fenced)
+        Err(touchstone_host::ports::store::StoreError::Fenced)
     ));
     job_store::end_job(store, "j", "a", now).await.unwrap();
     assert!(

@@ -28,8 +28,8 @@ mod webhooks;
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use touchstone::database;
-use touchstone::host::http::HttpSettings;
-use touchstone::ratings::http::rates::AaafRates;
+use touchstone_host::http::HttpSettings;
+use touchstone_ratings::http::rates::AaafRates;
 
 use crate::http::host::{Lab, Reply, TestHost, UNLIMITED, public_place};
 use crate::store::{Engine, TestStore};

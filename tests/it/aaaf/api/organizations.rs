@@ -4,8 +4,8 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::json;
-use touchstone::host::access::Scope;
-use touchstone::host::ports::keys::KeyRecord;
+use touchstone_host::access::Scope;
+use touchstone_host::ports::keys::KeyRecord;
 
 use super::{Engine, Organization, found, refusal, site};
 use crate::http::host::TestHost;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
-use touchstone::runs::store as run_store;
+use touchstone_host::access::Scope;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_ratings::rules::projection::{judgment_id, task_id};
 use touchstone_runs::rules::run::record::EvalSpec;
+use touchstone_runs::store as run_store;
 
 use super::{Engine, Organization, Site, refusal, site};
 use crate::http::calibrations;

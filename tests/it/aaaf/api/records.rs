@@ -4,7 +4,7 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::http::HttpSettings;
+use touchstone_host::http::HttpSettings;
 use touchstone_kit::keys::SecretKey;
 use touchstone_ratings::credential::did::Signatory;
 use touchstone_ratings::credential::served;

@@ -4,13 +4,13 @@ use axum::http::{Method, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
-use touchstone::host::audit::{Decision, Outcome};
-use touchstone::runs::store as run_store;
+use touchstone_host::access::Scope;
+use touchstone_host::audit::{Decision, Outcome};
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::money::NanoUsd;
 use touchstone_runs::rules::eval::rubric::attempt::{Attempt, Status};
 use touchstone_runs::rules::eval::rubric::calibration::Calibration;
+use touchstone_runs::store as run_store;
 
 use super::assessments::{assessed, tasks, work};
 use super::{Engine, Site, refusal, site};

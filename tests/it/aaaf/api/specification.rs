@@ -4,7 +4,7 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
+use touchstone_host::access::Scope;
 
 use super::assessments::{ended, tasks, work};
 use super::{Engine, Organization, refusal, site};

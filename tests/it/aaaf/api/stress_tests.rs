@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::agents::ports::model::{Model, ModelError, ModelInfo};
-use touchstone::host::access::Scope;
-use touchstone::host::http::HttpSettings;
-use touchstone::packs::store as pack_store;
+use touchstone_agents::ports::model::{Model, ModelError, ModelInfo};
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, ToolCall};
+use touchstone_host::access::Scope;
+use touchstone_host::http::HttpSettings;
 use touchstone_kit::money::TokenPrice;
+use touchstone_packs::store as pack_store;
 use touchstone_ratings::rules::place::Place;
 
 use super::profiles::copied;

@@ -8,7 +8,7 @@ use axum::http::{Method, StatusCode};
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::system::SystemClock;
+use touchstone_host::system::SystemClock;
 
 use super::assessments::{assessed, collecting_for, ordered, tasks};
 use super::badges::certified;

@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::access::Scope;
-use touchstone::host::http::routes::Operation;
 use touchstone::http::rating_operations as aaaf_operations;
+use touchstone_host::access::Scope;
+use touchstone_host::http::routes::Operation;
 
 use super::{Engine, Site, refusal, site};
 use crate::http::host::Reply;

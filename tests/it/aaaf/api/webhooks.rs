@@ -9,8 +9,8 @@ use axum::http::{Method, StatusCode};
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone::host::system::SystemClock;
-use touchstone::ratings::store as rating_store;
+use touchstone_host::system::SystemClock;
+use touchstone_ratings::store as rating_store;
 
 use super::appeals;
 use super::assessments::{assessed, ordered, tasks};
@@ -417,10 +417,7 @@ async fn a_worker_without_the_lease_records_nothing_and_another_delivers(
     let late =
         rating_store::notices::attempted(store, &lost, &[], &health, Duration::from_secs(60)).await;
     assert!(
-        matches!(
-            late,
-            Err(touchstone::host::ports::store::StoreError::Fenced)
-        ),
+        matches!(late, Err(touchstone_host::ports::store::StoreError::Fenced)),
         "{late:?}"
     );
     rating_store::notices::release_notice_webhook(store, &held)

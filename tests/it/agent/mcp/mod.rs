@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use touchstone::agents::ports::agent::*;
-use touchstone::agents::ports::live_tools::*;
-use touchstone::agents::tools::ToolCatalog;
-use touchstone::agents::tools::config::ToolSettings;
+use touchstone_agents::ports::agent::*;
+use touchstone_agents::ports::live_tools::*;
+use touchstone_agents::tools::ToolCatalog;
+use touchstone_agents::tools::config::ToolSettings;
 
 use super::support::*;
 

@@ -1,9 +1,9 @@
 //! Fetching cards, and addresses that are refused.
 
 use rstest::rstest;
-use touchstone::agent_cards::service::Asking;
-use touchstone::agent_cards::service::fetch::Unfetched;
 use touchstone_agent_cards::rules::live::{Body, Headers, NoReply, Outcome, Reply};
+use touchstone_agent_cards::service::Asking;
+use touchstone_agent_cards::service::fetch::Unfetched;
 use url::Url;
 
 use super::agent::Agent;

@@ -1,9 +1,9 @@
 //! Key sets are fetched through the guarded client and cached.
 
 use serde_json::{Value, json};
-use touchstone::agent_cards::service::fetch::Fetched;
-use touchstone::agent_cards::service::{Asking, Cards};
 use touchstone_agent_cards::rules::live::{Body, NoReply, Outcome};
+use touchstone_agent_cards::service::fetch::Fetched;
+use touchstone_agent_cards::service::{Asking, Cards};
 
 use super::document;
 use super::world::{reply, world};

@@ -14,10 +14,10 @@ mod world;
 use std::sync::Arc;
 
 use serde_json::Value;
-use touchstone::agent_cards::config::AgentCardSettings;
-use touchstone::agent_cards::service::fetch::Fetched;
-use touchstone::agent_cards::service::{Asking, Cards};
+use touchstone_agent_cards::config::AgentCardSettings;
 use touchstone_agent_cards::rules::Scorecard;
+use touchstone_agent_cards::service::fetch::Fetched;
+use touchstone_agent_cards::service::{Asking, Cards};
 
 use agent::Agent;
 

@@ -2,10 +2,10 @@
 
 use rstest::rstest;
 use serde_json::Value;
-use touchstone::agent_cards::ports::prober::Method;
-use touchstone::agent_cards::service::Asking;
-use touchstone::agent_cards::service::fetch::Fetched;
+use touchstone_agent_cards::ports::prober::Method;
 use touchstone_agent_cards::rules::live::{Body, Headers, NoReply, Outcome, Reply};
+use touchstone_agent_cards::service::Asking;
+use touchstone_agent_cards::service::fetch::Fetched;
 
 use super::document;
 use super::world::{reply, world};

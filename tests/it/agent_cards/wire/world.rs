@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use touchstone::agent_cards::ports::prober::{Handshake, ProbeRequest, Probed, Prober};
-use touchstone::agent_cards::service::Cards;
-use touchstone::host::ports::clock::Clock;
-use touchstone::host::system::SystemIds;
+use touchstone_agent_cards::ports::prober::{Handshake, ProbeRequest, Probed, Prober};
 use touchstone_agent_cards::rules::live::{Body, Headers, Outcome, Reply};
 use touchstone_agent_cards::rules::signature::Keys;
+use touchstone_agent_cards::service::Cards;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::system::SystemIds;
 use url::Url;
 
 use crate::agent_cards::fixture;

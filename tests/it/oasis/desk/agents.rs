@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use touchstone::agents::ports::model::{Model, ModelError, ModelInfo};
+use touchstone_agents::ports::model::{Model, ModelError, ModelInfo};
 use touchstone_agents::rules::{
     Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage, ToolCall,
 };

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use touchstone::host::http::HttpSettings;
-use touchstone::oasis::net::{HttpProviders, ProviderAccess};
-use touchstone::oasis::ports::providers::Providers;
+use touchstone_host::http::HttpSettings;
 use touchstone_kit::ids::RunId;
+use touchstone_oasis::net::{HttpProviders, ProviderAccess};
+use touchstone_oasis::ports::providers::Providers;
 use touchstone_oasis::rules::verdict::rules;
 use touchstone_ratings::rules::place::Place;
 use url::Url;

@@ -83,7 +83,7 @@ async fn another_host_continues_after_a_kill(#[values(Sqlite, Postgres)] engine:
             ..Default::default()
         };
         let place = touchstone_ratings::rules::place::Place::public("https://assess.example.org");
-        let settings = touchstone::host::http::HttpSettings::default();
+        let settings = touchstone_host::http::HttpSettings::default();
         let host = TestHost::lab(store, settings, place.unwrap(), lab).await;
         host.install_pack(&pack).await;
         let run = create(&host, &body).await;

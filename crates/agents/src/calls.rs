@@ -1,0 +1,242 @@
+//! Calls to a model endpoint on behalf of one task: reserves budget, retries until an answer or the
+//! maximum number of attempts, meters, settles and records.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::budget::Estimate;
+use crate::ports::agent::{EventSink, Exhausted, Meter, Unrecorded};
+use crate::ports::model::{Heard, ModelBinding, ModelError, TIMEOUT};
+use crate::rules::{ModelReply, ModelRequest, TokenUsage, estimate, usage_from_size};
+use touchstone_host::net::room::Room;
+use touchstone_host::net::room::within;
+use touchstone_kit::ids::{EventId, TaskId};
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::events::{Event, ModelRetried, ProviderUsage, UsageEstimated};
+
+/// Maximum plausible cost of one call as reported by another host. A larger report is invalid, and
+/// the configured price applies.
+const MOST_COST: NanoUsd = NanoUsd(1_000_000_000_000_000);
+/// Why usage was estimated although usage was reported.
+const INVALID_USAGE: &str = "invalid_usage";
+
+/// Why a call has no reply.
+pub(super) enum Stop {
+    /// The endpoint gave no reply.
+    Model(ModelError),
+    /// The budget allows no further call.
+    Exhausted,
+}
+
+/// The calls of one task, and where they are recorded.
+#[derive(Clone, Copy)]
+pub(super) struct Calls<'a> {
+    pub binding: &'a ModelBinding,
+    pub meter: &'a dyn Meter,
+    pub sink: &'a dyn EventSink,
+    /// The event that caused the calls.
+    pub cause: Option<&'a EventId>,
+    pub task: &'a TaskId,
+    /// Seed that spreads the retries of different callers.
+    pub seed: u64,
+}
+
+/// When a task's first call was made, and how long later calls waited for permits and budget.
+/// Latency is the time since the first call minus the waits.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    first_call: Option<Instant>,
+    waited: Duration,
+    /// Memory room of the last answer, if the answer was large.
+    room: Option<Room>,
+}
+
+impl Pace {
+    /// Returns the room of the last answer once its content is durable; until then the content
+    /// takes memory. A task that waits for a permit, the budget or a tool must hold no room,
+    /// because others hold those and wait for room.
+    pub async fn give_back(&mut self, sink: &dyn EventSink) {
+        if self.room.is_some() {
+            // A closed log ends the next call.
+            let _ = sink.kept().await;
+            self.room = None;
+        }
+    }
+
+    /// Time since the first call, without the waits.
+    pub fn latency(&self) -> Duration {
+        self.first_call
+            .map_or(Duration::ZERO, |first| first.elapsed())
+            .saturating_sub(self.waited)
+    }
+}
+
+/// Another worker has taken over the run and makes the call itself.
+fn log_closed() -> ModelError {
+    ModelError::Unavailable {
+        reason: "log_closed".to_owned(),
+        retryable: false,
+        retry_after: None,
+    }
+}
+
+impl Calls<'_> {
+    pub fn emit(&self, event: Event) -> EventId {
+        self.sink.emit(event, self.cause)
+    }
+
+    /// Makes one call with a request of about `octets` bytes. The events that `said` derives from
+    /// the reply are recorded before its usage.
+    pub async fn ask(
+        &self,
+        request: &ModelRequest<'_>,
+        octets: usize,
+        pace: &mut Pace,
+        said: impl FnOnce(&ModelReply) -> Option<Event>,
+    ) -> Result<ModelReply, Stop> {
+        let asked = Instant::now();
+        pace.give_back(self.sink).await;
+        let price = self.binding.model.info().price;
+        let estimate = estimate(octets, request.max_tokens, price);
+        self.meter
+            .reserve(estimate)
+            .await
+            .map_err(|Exhausted| Stop::Exhausted)?;
+        let mut held = Held {
+            meter: self.meter,
+            estimate,
+            used: Estimate::default(),
+        };
+        let reply = self.attempts(request, asked, pace).await?;
+        if let Some(event) = said(&reply) {
+            self.emit(event);
+        }
+        held.used = self.record_usage(&reply, octets);
+        Ok(reply)
+    }
+
+    async fn attempts(
+        &self,
+        request: &ModelRequest<'_>,
+        mut idle_since: Instant,
+        pace: &mut Pace,
+    ) -> Result<ModelReply, Stop> {
+        let info = self.binding.model.info();
+        let mut attempt = 1;
+        loop {
+            self.may_call().await?;
+            let permit = self.binding.permits.acquire().await.map_err(Stop::Model)?;
+            // Waiting for the permit may have taken longer than the lease.
+            self.may_call().await?;
+            match pace.first_call {
+                None => pace.first_call = Some(Instant::now()),
+                Some(_) => pace.waited += idle_since.elapsed(),
+            }
+            let answer = self.binding.model.complete(request);
+            let (answer, room) = within(info.timeout, answer).await.unwrap_or_else(|| {
+                let late = ModelError::Unavailable {
+                    reason: TIMEOUT.to_owned(),
+                    retryable: true,
+                    retry_after: None,
+                };
+                (Err(late), None)
+            });
+            // The permit is released while waiting for the retry, so that other calls can use it.
+            permit.hear(Heard::of(&answer));
+            let error = match answer {
+                Ok(reply) => {
+                    pace.room = room;
+                    return Ok(reply);
+                }
+                Err(error) => error,
+            };
+            let ModelError::Unavailable {
+                reason,
+                retryable: true,
+                retry_after,
+            } = &error
+            else {
+                return Err(Stop::Model(error));
+            };
+            let Some(wait) = info.retry.wait(attempt, self.seed, *retry_after) else {
+                return Err(Stop::Model(error));
+            };
+            self.retry(attempt, reason, wait)?;
+            tokio::time::sleep(wait).await;
+            idle_since = Instant::now();
+            attempt += 1;
+        }
+    }
+
+    async fn may_call(&self) -> Result<(), Stop> {
+        let may_call = self.sink.may_call().await;
+        may_call.map_err(|Unrecorded| Stop::Model(log_closed()))
+    }
+
+    /// Counts a retry and records it.
+    pub fn retry(&self, attempt: u32, reason: &str, wait: Duration) -> Result<(), Stop> {
+        self.meter.retry().map_err(|Exhausted| Stop::Exhausted)?;
+        self.emit(Event::ModelRetried(ModelRetried {
+            attempt,
+            reason: reason.to_owned(),
+            wait_ms: millis(wait),
+        }));
+        Ok(())
+    }
+
+    fn record_usage(&self, reply: &ModelReply, octets: usize) -> Estimate {
+        let info = self.binding.model.info();
+        let reported = reply.usage.filter(TokenUsage::is_plausible);
+        let usage = reported.unwrap_or_else(|| usage_from_size(octets, reply));
+        let priced = || info.price.cost(usage.input, usage.output);
+        let cost = reply.cost.filter(|cost| *cost <= MOST_COST);
+        let cost = cost.unwrap_or_else(priced);
+        let tokens = usage.input.saturating_add(usage.output);
+        self.emit(Event::ProviderUsage(ProviderUsage {
+            provider: info.provider.clone(),
+            model: info.model.clone(),
+            input_tokens: usage.input,
+            output_tokens: usage.output,
+            total_tokens: tokens,
+            cost_estimate_usd: cost,
+            currency: "USD".to_owned(),
+            cache_read_tokens: usage.cached_input,
+            node_id: Some(self.task.clone()),
+        }));
+        if reported.is_none() {
+            let invalid = reply.usage_invalid || reply.usage.is_some();
+            self.emit(Event::UsageEstimated(UsageEstimated {
+                input_tokens: usage.input,
+                output_tokens: usage.output,
+                reason: invalid.then(|| INVALID_USAGE.to_owned()),
+            }));
+        }
+        Estimate { tokens, cost }
+    }
+}
+
+/// A budget reservation that is settled in every case, cancellation included.
+struct Held<'a> {
+    meter: &'a dyn Meter,
+    estimate: Estimate,
+    used: Estimate,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.meter.settle(self.estimate, self.used);
+    }
+}
+
+/// FNV-1a of an id: the seed that spreads retries.
+pub(super) fn seed(id: &str) -> u64 {
+    id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, octet| {
+        (hash ^ u64::from(octet)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// A duration in milliseconds, rounded down.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,233 @@
+//! A remote agent on the A2A protocol, version 0.3, JSON-RPC transport.
+//!
+//! The agent has its own instructions, model and tools, so it only gets the task: memory, input,
+//! and a description of the schema that its answer must satisfy. If its card says that it streams,
+//! the adapter follows the task that way (`message/stream`). A task that takes longer, or whose
+//! stream ends early, is polled until it ends, within the attempt's time. The message id is the
+//! call's effect id, the same for every attempt, so that an agent can recognize a repetition. A
+//! task that is no longer awaited is cancelled (`tasks/cancel`), if its id is already known.
+
+pub mod card;
+pub mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::model::a2a::wire::{Progress, Streamed, read_answer};
+use crate::model::dialect::described;
+use crate::model::elsewhere::{patience, tell};
+use crate::model::endpoint::{Access, Error, Opened, Remote, bearer, json_of, unavailable};
+use crate::model::events::documents;
+use crate::ports::model::{Model, ModelError, ModelInfo, TIMEOUT};
+use crate::rules::{Message, ModelReply, ModelRequest};
+use touchstone_host::net;
+
+/// Delay before the first poll.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
+/// Maximum delay between polls.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// Maximum bytes of a stream that are read.
+const LARGEST: u64 = 8 << 20;
+
+#[derive(Debug)]
+pub struct A2aAgent {
+    remote: Arc<Remote>,
+    info: ModelInfo,
+    /// Whether its card says that it streams.
+    streams: OnceCell<bool>,
+}
+
+impl A2aAgent {
+    /// An agent at the `url` of its card.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn new(access: Access) -> Result<Self, Error> {
+        Ok(Self {
+            remote: Arc::new(Remote::new(&access, bearer, None)?),
+            info: access.info,
+            streams: OnceCell::new(),
+        })
+    }
+
+    /// Whether the agent streams. Determined at the first call; if the lookup fails, the next call
+    /// repeats it.
+    async fn streams(&self) -> bool {
+        let Some(place) = card::place(self.remote.url()) else {
+            return false;
+        };
+        let look = || async {
+            let card = self.remote.public(&place).await?;
+            let url = self.remote.url();
+            Ok::<_, net::Error>(card.is_some_and(|card| card::streams(&card, url)))
+        };
+        self.streams.get_or_try_init(look).await.is_ok_and(|it| *it)
+    }
+
+    /// Sends the task and follows its stream to the end.
+    async fn follow(
+        &self,
+        params: Value,
+        activity: Option<&str>,
+        known: &mut Known,
+    ) -> Result<Progress, ModelError> {
+        let opened = self
+            .remote
+            .open(body("message/stream", params)?, activity)
+            .await?;
+        let answer = match opened {
+            Opened::Stream(answer) => answer,
+            // An error arrives as a single document.
+            Opened::Whole(answer) if !(200..300).contains(&answer.status) => {
+                return Err(self.remote.failure(&answer));
+            }
+            Opened::Whole(answer) => return read_answer(json_of(&answer)?),
+        };
+        let mut events = documents(answer, LARGEST);
+        let mut task = Streamed::default();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(data) => {
+                    if let Some(reply) = task.take(data.as_bytes())? {
+                        return Ok(Progress::Ended(reply));
+                    }
+                    known.task = task.id().map(str::to_owned);
+                }
+                Err(cause) => match task.task() {
+                    // The task continues without its stream.
+                    Some(task) if cause.is_transient() => return Ok(Progress::Working { task }),
+                    _ => return Err(cause),
+                },
+            }
+        }
+        let task = task.task();
+        task.map(|task| Progress::Working { task })
+            .ok_or_else(|| unavailable("malformed_reply", true))
+    }
+
+    async fn ask(
+        &self,
+        method: &str,
+        params: Value,
+        activity: Option<&str>,
+    ) -> Result<Progress, ModelError> {
+        let answer = self.remote.post(body(method, params)?, activity).await?;
+        if !(200..300).contains(&answer.status) {
+            return Err(self.remote.failure(&answer));
+        }
+        read_answer(json_of(&answer)?)
+    }
+
+    /// Sends the task and waits until it ends.
+    async fn pursue(
+        &self,
+        request: &ModelRequest<'_>,
+        known: &mut Known,
+    ) -> Result<ModelReply, ModelError> {
+        let activity = request.activity.as_deref();
+        let params = json!({
+            "message": {
+                "kind": "message",
+                "role": "user",
+                "messageId": activity.unwrap_or("message"),
+                "parts": parts(request),
+            },
+            "configuration": {
+                "blocking": true,
+                "acceptedOutputModes": ["application/json", "text/plain"],
+            },
+        });
+        let mut progress = match self.streams().await {
+            true => self.follow(params, activity, known).await?,
+            false => self.ask("message/send", params, activity).await?,
+        };
+        let mut wait = FIRST_WAIT;
+        loop {
+            match progress {
+                Progress::Ended(reply) => return Ok(reply),
+                Progress::Working { task } => {
+                    known.task = Some(task.clone());
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(LONGEST_WAIT);
+                    progress = self.ask("tasks/get", json!({"id": task}), None).await?;
+                }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Model for A2aAgent {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let mut known = Known {
+            remote: Arc::clone(&self.remote),
+            task: None,
+        };
+        let pursuing = self.pursue(request, &mut known);
+        // Before the attempt's own deadline drops this future.
+        let pursued = tokio::time::timeout(patience(self.info.timeout), pursuing).await;
+        match pursued {
+            Ok(outcome) => {
+                // The task has ended, or another attempt will find it again.
+                known.task = None;
+                outcome
+            }
+            // Another attempt would only find the cancelled task.
+            Err(_) => Err(unavailable(TIMEOUT, known.task.is_none())),
+        }
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    /// The agent's identity from its card.
+    async fn adapter(&self) -> Option<Value> {
+        let place = card::place(self.remote.url())?;
+        let card = self.remote.public(&place).await.ok()??;
+        card::identity(&card, self.remote.url())
+    }
+}
+
+/// The running task, once its id is known. Cancels the task on drop.
+struct Known {
+    remote: Arc<Remote>,
+    task: Option<String>,
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        let Some(task) = self.task.take() else {
+            return;
+        };
+        let remote = Arc::clone(&self.remote);
+        if let Ok(body) = body("tasks/cancel", json!({"id": task})) {
+            tell(async move { remote.post(body, None).await });
+        }
+    }
+}
+
+fn body(method: &str, params: Value) -> Result<Vec<u8>, ModelError> {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    serde_json::to_vec(&body).map_err(|_| unavailable("request_not_serialisable", false))
+}
+
+/// The message parts for the agent. The first message is the pack's prompt, which is left out
+/// because the agent has its own.
+fn parts(request: &ModelRequest<'_>) -> Vec<Value> {
+    let told = request.messages.iter().enumerate();
+    let texts = told.filter_map(|(n, message)| match message {
+        Message::System(text) if n > 0 => Some(text.to_string()),
+        Message::User(text) => Some(text.to_string()),
+        _ => None,
+    });
+    texts
+        .chain(request.response_schema.map(described))
+        .map(|text| json!({"kind": "text", "text": text}))
+        .collect()
+}

@@ -1,0 +1,432 @@
+//! A local command that answers for an agent, one JSON document per line (docs/agent-commands.md).
+//!
+//! One process serves all tasks: it reads questions from its standard input and writes answers to
+//! its standard output in any order. It is started with the first question, and again after it has
+//! ended. The command line is given by the caller on the command line, or by an operator in the
+//! configuration of stress tests. A request can name a configured command but cannot supply one, so
+//! API clients cannot execute other commands.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::oneshot;
+
+use crate::model::arguments::read_arguments;
+use crate::model::plain::messages_of;
+use crate::model::reported;
+use crate::model::reported::{Count, Reported};
+use crate::ports::model::{Model, ModelError, ModelInfo};
+use crate::rules::{COMMAND_PROVIDER, EndpointPin};
+use crate::rules::{
+    ModelReply, ModelRequest, ResponseSchema, RetryPolicy, TokenUsage, ToolCall, ToolDefinition,
+};
+use touchstone_kit::hex::hex_prefix;
+use touchstone_kit::integrity;
+use touchstone_kit::money::TokenPrice;
+
+/// Maximum bytes of a line.
+const LONGEST_LINE: u64 = 8 << 20;
+/// Maximum questions in flight.
+const MAX_CONCURRENCY: u32 = 8;
+/// Timeout of an answer. Local agents may be slow.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+const PROVIDER: &str = COMMAND_PROVIDER;
+/// The command ended, or could not be started.
+const EXITED: &str = "agent_exited";
+/// The command reported a failure.
+const FAILED: &str = "agent_failed";
+/// The command wrote a line that is not an answer.
+const MALFORMED: &str = "malformed_reply";
+
+/// Timeout for the command to report its identity.
+const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(10);
+
+type Answered = Result<Answer, ModelError>;
+
+/// A command as a model.
+pub struct CommandModel {
+    command: String,
+    info: ModelInfo,
+    process: Mutex<Option<Arc<Process>>>,
+    asked: AtomicU64,
+}
+
+impl std::fmt::Debug for CommandModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CommandModel")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unavailable(reason: &str, retryable: bool) -> ModelError {
+    ModelError::Unavailable {
+        reason: reason.to_owned(),
+        retryable,
+        retry_after: None,
+    }
+}
+
+impl CommandModel {
+    /// The shell runs the command line. It may contain secrets, so runs record its digest.
+    pub fn new(command: impl Into<String>) -> Self {
+        let command = command.into();
+        let digest = hex_prefix(&Sha256::digest(&command), 12);
+        let info = ModelInfo {
+            provider: PROVIDER.to_owned(),
+            model: format!("{PROVIDER}-{digest}"),
+            price: TokenPrice::default(),
+            max_concurrency: MAX_CONCURRENCY,
+            timeout: TIMEOUT,
+            retry: RetryPolicy::default(),
+        };
+        Self {
+            command,
+            info,
+            process: Mutex::new(None),
+            asked: AtomicU64::new(0),
+        }
+    }
+
+    /// The endpoint identity that a run pins.
+    pub fn endpoint(&self) -> EndpointPin {
+        EndpointPin {
+            url: None,
+            digest: integrity::of(self.command.as_bytes()),
+        }
+    }
+
+    /// The running process; starts one if there is none.
+    fn process(&self) -> std::io::Result<Arc<Process>> {
+        let mut held = locked(&self.process);
+        match held.as_ref().filter(|process| !process.has_ended()) {
+            Some(running) => Ok(Arc::clone(running)),
+            None => {
+                let started = Arc::new(Process::start(&self.command)?);
+                *held = Some(Arc::clone(&started));
+                Ok(started)
+            }
+        }
+    }
+}
+
+impl CommandModel {
+    async fn ask(&self, question: impl FnOnce(u64) -> serde_json::Result<Vec<u8>>) -> Answered {
+        let id = self.asked.fetch_add(1, Ordering::Relaxed);
+        let mut line = question(id).map_err(|_| unavailable("request_not_serialisable", false))?;
+        line.push(b'\n');
+        let process = self.process().map_err(|_| unavailable(EXITED, true))?;
+        let (tell, told) = oneshot::channel();
+        let asked = process.ask(id, line, tell);
+        // A question whose caller was dropped is forgotten; its answer may still arrive.
+        let _forget = Forget(&process, id);
+        if !asked {
+            return Err(unavailable(EXITED, true));
+        }
+        told.await
+            .unwrap_or_else(|_| Err(unavailable(EXITED, true)))
+    }
+}
+
+#[async_trait]
+impl Model for CommandModel {
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
+        let question = |id| serde_json::to_vec(&Question::of(id, request));
+        self.ask(question).await?.reply()
+    }
+
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    /// A command that does not know the question may answer anything, or end. It then has no
+    /// identity, and is started again.
+    async fn adapter(&self) -> Option<Value> {
+        let asked = self.ask(|id| serde_json::to_vec(&Question::who(id)));
+        let answer = tokio::time::timeout(IDENTIFY_TIMEOUT, asked)
+            .await
+            .ok()?
+            .ok()?;
+        let mut told = serde_json::Map::from_iter([("identity".to_owned(), answer.identity?)]);
+        told.extend(
+            answer
+                .configuration
+                .map(|it| ("configuration".to_owned(), it)),
+        );
+        Some(Value::Object(told))
+    }
+}
+
+struct Forget<'a>(&'a Process, u64);
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        if let Some(waiting) = &mut *locked(&self.0.waiting) {
+            waiting.remove(&self.1);
+        }
+    }
+}
+
+/// Callers waiting for answers, by question id; `None` once no more answers will come.
+type Waiting = Mutex<Option<HashMap<u64, oneshot::Sender<Answered>>>>;
+
+struct Process {
+    /// Lines for the writer thread, so that a command that does not read blocks no caller.
+    lines: mpsc::Sender<Vec<u8>>,
+    waiting: Arc<Waiting>,
+    group: Option<Pid>,
+}
+
+impl Process {
+    fn start(command: &str) -> std::io::Result<Self> {
+        let mut child = Command::new("sh")
+            .args(["-c", command])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            // Its own process group, so that every process that the shell starts ends with it.
+            .process_group(0)
+            .spawn()?;
+        let group = Pid::from_child(&child);
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(std::io::Error::other("no pipes"));
+        };
+        let (lines, queue) = mpsc::channel();
+        let waiting: Arc<Waiting> = Arc::new(Mutex::new(Some(HashMap::new())));
+        std::thread::Builder::new()
+            .name("agent-command-in".to_owned())
+            .spawn(move || write(stdin, &queue))?;
+        let told = Arc::clone(&waiting);
+        std::thread::Builder::new()
+            .name("agent-command-out".to_owned())
+            .spawn(move || read(child, group, stdout, &told))?;
+        Ok(Self {
+            lines,
+            waiting,
+            group: Some(group),
+        })
+    }
+
+    fn has_ended(&self) -> bool {
+        locked(&self.waiting).is_none()
+    }
+
+    /// Whether the question could be sent.
+    fn ask(&self, id: u64, line: Vec<u8>, tell: oneshot::Sender<Answered>) -> bool {
+        let mut waiting = locked(&self.waiting);
+        let Some(waiting) = waiting.as_mut() else {
+            return false;
+        };
+        waiting.insert(id, tell);
+        self.lines.send(line).is_ok()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // While the lock is held, the group still exists: the process is reaped only after the last
+        // answer.
+        let waiting = locked(&self.waiting);
+        if waiting.is_some()
+            && let Some(group) = self.group
+        {
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+    }
+}
+
+fn write(mut stdin: ChildStdin, queue: &mpsc::Receiver<Vec<u8>>) {
+    for line in queue {
+        // The end of the answers gives the reason why the process ended.
+        if stdin.write_all(&line).and_then(|()| stdin.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+fn read(mut child: Child, group: Pid, stdout: ChildStdout, waiting: &Waiting) {
+    let mut reader = BufReader::new(stdout);
+    let mut line = Vec::new();
+    let last = loop {
+        line.clear();
+        let read = (&mut reader)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line);
+        if !matches!(read, Ok(1..)) {
+            break EXITED;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let Some(answer) = reported::parse::<Answer>(&line) else {
+            // The answer cannot be assigned to a question.
+            break MALFORMED;
+        };
+        let asker = locked(waiting)
+            .as_mut()
+            .and_then(|waiting| waiting.remove(&answer.id));
+        if let Some(asker) = asker {
+            // The caller may have been dropped in the meantime.
+            let _ = asker.send(Ok(answer));
+        }
+    };
+    let left = {
+        let mut waiting = locked(waiting);
+        let _ = kill_process_group(group, Signal::KILL);
+        waiting.take()
+    };
+    for asker in left.into_iter().flatten() {
+        let _ = asker.1.send(Err(unavailable(last, true)));
+    }
+    let _ = child.wait();
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Question<'a> {
+    id: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    identify: bool,
+    input: Option<&'a Value>,
+    messages: Vec<Value>,
+    tools: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    definitions: &'a [ToolDefinition],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_schema: Option<ResponseSchema<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+}
+
+impl<'a> Question<'a> {
+    fn of(id: u64, request: &'a ModelRequest<'_>) -> Self {
+        Self {
+            id,
+            identify: false,
+            input: request.task.map(|task| task.input),
+            messages: messages_of(request, |call| match &call.arguments {
+                Ok(arguments) => arguments.clone(),
+                Err(unparsed) => Value::String(unparsed.clone()),
+            }),
+            tools: request.tools,
+            definitions: request.definitions,
+            response_schema: request.response_schema,
+            temperature: request.temperature,
+            max_tokens: request.max_tokens,
+        }
+    }
+
+    /// The identity question. The members of other questions are present and empty, for commands
+    /// that read them first.
+    fn who(id: u64) -> Self {
+        Self {
+            id,
+            identify: true,
+            input: None,
+            messages: Vec::new(),
+            tools: &[],
+            definitions: &[],
+            response_schema: None,
+            temperature: None,
+            max_tokens: None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Answer {
+    id: u64,
+    #[serde(default)]
+    output: Option<Value>,
+    #[serde(default)]
+    tool_calls: Vec<Call>,
+    #[serde(default, deserialize_with = "reported::object")]
+    usage: Reported<Usage>,
+    #[serde(default)]
+    refused: bool,
+    #[serde(default)]
+    error: Option<Value>,
+    /// The command's identity, if it was asked for it.
+    #[serde(default)]
+    identity: Option<Value>,
+    /// The command's configuration, if it was asked for it.
+    #[serde(default)]
+    configuration: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Call {
+    #[serde(default)]
+    id: Option<String>,
+    tool: String,
+    #[serde(default)]
+    arguments: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Usage {
+    input_tokens: Count,
+    output_tokens: Count,
+}
+
+impl Usage {
+    fn tokens(self) -> Reported<TokenUsage> {
+        match (self.input_tokens, self.output_tokens) {
+            (Reported::Valid(input), Reported::Valid(output)) => Reported::Valid(TokenUsage {
+                input: input.0,
+                output: output.0,
+                cached_input: None,
+            }),
+            _ => Reported::Invalid,
+        }
+    }
+}
+
+impl Answer {
+    fn reply(self) -> Result<ModelReply, ModelError> {
+        // The failure's text may be anything, so it is not passed on.
+        if self.error.is_some() {
+            return Err(unavailable(FAILED, false));
+        }
+        let usage = self.usage.and_then(Usage::tokens);
+        Ok(ModelReply {
+            text: self.output.map(|output| match output {
+                Value::String(text) => text,
+                other => other.to_string(),
+            }),
+            tool_calls: self
+                .tool_calls
+                .into_iter()
+                .map(|call| ToolCall {
+                    id: call.id.unwrap_or_default(),
+                    tool: call.tool,
+                    arguments: read_arguments(call.arguments),
+                })
+                .collect(),
+            usage_invalid: matches!(usage, Reported::Invalid),
+            usage: usage.valid(),
+            refused: self.refused,
+            ..ModelReply::default()
+        })
+    }
+}

@@ -1,0 +1,525 @@
+//! Model endpoints: the catalog of endpoints per class, and the adapters for them.
+
+pub mod a2a;
+pub mod anthropic;
+pub mod arguments;
+pub mod cassette;
+pub mod command;
+pub mod config;
+pub mod dialect;
+pub mod elsewhere;
+pub mod endpoint;
+pub mod events;
+pub mod openai;
+pub mod openwop;
+pub mod permits;
+pub mod plain;
+pub mod reached;
+pub mod refusal;
+pub mod reported;
+pub mod scripted;
+pub mod stream;
+pub mod tool_names;
+pub mod tool_schema;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use url::Url;
+
+use crate::ports::model::{
+    Model, ModelBinding, ModelInfo, Models, NotReached, Permits, ReplaySource,
+};
+use crate::rules::EndpointPin;
+use crate::rules::RetryPolicy;
+use crate::rules::reached_by::ReachedBy;
+use touchstone_host::net;
+use touchstone_host::net::address::Reach;
+use touchstone_host::ports::clock::Clock;
+use touchstone_kit::ids::TenantId;
+use touchstone_kit::integrity;
+use touchstone_kit::json::canonical_text;
+use touchstone_kit::money::TokenPrice;
+use touchstone_openwop::suite::ModelClass;
+
+use crate::model::a2a::A2aAgent;
+use crate::model::anthropic::AnthropicModel;
+use crate::model::cassette::Cassette;
+use crate::model::config::ANY;
+pub use crate::model::config::{ClassSelector, ModelConfig, Provider, judge, optional_url};
+pub use crate::model::endpoint::{Access, Error as EndpointError};
+use crate::model::endpoint::{HttpModel, Wire};
+use crate::model::openai::OpenAiModel;
+use crate::model::openwop::OpenWopAgent;
+pub use crate::model::permits::{CIRCUIT_OPEN, EndpointPermits};
+pub use crate::model::reached::{Credential, NamedCommand, ReachSettings, ReachedAgents};
+use crate::model::scripted::ScriptedModel;
+use crate::model::scripted::script::Script;
+
+/// Why the models of a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A field that the provider needs is missing.
+    #[error("{place}.{field} is missing: provider \"{provider}\" needs it")]
+    Missing {
+        place: Place,
+        field: &'static str,
+        provider: &'static str,
+    },
+    /// A field has an invalid value.
+    #[error("{place}.{field} {problem}")]
+    Invalid {
+        place: Place,
+        field: &'static str,
+        /// The fault and its remedy.
+        problem: String,
+    },
+    /// Two entries serve the same class.
+    #[error("{place}.class is served by an earlier entry; keep one of them")]
+    ClassTwice { place: Place },
+    #[error("{place}.file {path} could not be read: {source}")]
+    Unreadable {
+        place: Place,
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    /// The file is not a script.
+    #[error("{place}.file is not a script: {source}")]
+    Script {
+        place: Place,
+        source: scripted::Error,
+    },
+    #[error(transparent)]
+    Net(#[from] net::Error),
+}
+
+/// Replacements for the configured models, for one command only. Neither a configuration file nor a
+/// request can set them.
+#[derive(Clone, Debug, Default)]
+pub struct OwnModels {
+    pub cassette: Option<Cassette>,
+    /// A command that answers for every agent.
+    pub agent_command: Option<String>,
+}
+
+/// The judge's section in the configuration, and its role on a cassette.
+const JUDGE: &str = "judge";
+
+/// The entry of an endpoint in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Index in `[[models]]`, from 0.
+    Models(usize),
+    Judge,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Models(index) => write!(f, "models[{index}]"),
+            Self::Judge => f.write_str(JUDGE),
+        }
+    }
+}
+
+/// The endpoint of each class, and the judge's endpoint.
+#[derive(Clone, Default)]
+pub struct ModelCatalog {
+    by_class: HashMap<ModelClass, ModelBinding>,
+    default: Option<ModelBinding>,
+    judge: Option<ModelBinding>,
+    replayed_from: Option<ReplaySource>,
+    elsewhere: Option<Arc<ReachedAgents>>,
+}
+
+impl Models for ModelCatalog {
+    fn resolve(&self, class: ModelClass) -> Option<ModelBinding> {
+        self.by_class.get(&class).or(self.default.as_ref()).cloned()
+    }
+
+    fn judge(&self) -> Option<ModelBinding> {
+        self.judge.clone()
+    }
+
+    fn replayed_from(&self) -> Option<ReplaySource> {
+        self.replayed_from.clone()
+    }
+
+    fn reach(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, NotReached> {
+        let elsewhere = self.elsewhere.as_ref().ok_or(NotReached {
+            field: "transport",
+            reason: "cannot be used while a cassette or a command answers for every agent",
+        })?;
+        elsewhere.reach(tenant, way)
+    }
+}
+
+impl ModelCatalog {
+    /// One model for every class, with its own permits.
+    pub fn of(model: Arc<dyn Model>) -> Self {
+        let permits = permits(model.info().max_concurrency);
+        Self {
+            default: Some(ModelBinding {
+                model,
+                permits,
+                endpoint: None,
+            }),
+            ..Self::default()
+        }
+    }
+
+    /// Adds agents that run elsewhere.
+    #[must_use]
+    pub fn reaching(self, elsewhere: ReachedAgents) -> Self {
+        Self {
+            elsewhere: Some(Arc::new(elsewhere)),
+            ..self
+        }
+    }
+
+    /// Uses one model at this endpoint for every class of agents; the judge stays.
+    #[must_use]
+    pub fn answered_by(self, model: Arc<dyn Model>, endpoint: EndpointPin) -> Self {
+        let answering = Self::of(model);
+        Self {
+            judge: self.judge,
+            default: answering.default.map(|binding| ModelBinding {
+                endpoint: Some(endpoint),
+                ..binding
+            }),
+            ..answering
+        }
+    }
+
+    /// Records the models' calls on a cassette, or replaces the models by those of a cassette that
+    /// is replayed.
+    #[must_use]
+    pub fn on(self, cassette: &Cassette) -> Self {
+        match cassette {
+            Cassette::Recording(recording) => {
+                let listen = |role: &str, binding: ModelBinding| ModelBinding {
+                    model: recording.listen(role, binding.model),
+                    ..binding
+                };
+                Self {
+                    by_class: self
+                        .by_class
+                        .into_iter()
+                        .map(|(class, binding)| (class, listen(class.as_str(), binding)))
+                        .collect(),
+                    default: self.default.map(|binding| listen(ANY, binding)),
+                    judge: self.judge.map(|binding| listen(JUDGE, binding)),
+                    replayed_from: None,
+                    // Their calls would not be on the cassette.
+                    elsewhere: None,
+                }
+            }
+            Cassette::Replay(replay) => {
+                let mut played = Self {
+                    replayed_from: Some(replay.source().clone()),
+                    ..Self::default()
+                };
+                for (role, model) in replay.models() {
+                    let permits = permits(model.info().max_concurrency);
+                    let endpoint = Some(EndpointPin {
+                        url: None,
+                        digest: replay.source().digest.clone(),
+                    });
+                    let binding = ModelBinding {
+                        model,
+                        permits,
+                        endpoint,
+                    };
+                    match ModelClass::parse(&role) {
+                        Some(class) => {
+                            played.by_class.insert(class, binding);
+                        }
+                        None if role == ANY => played.default = Some(binding),
+                        None if role == JUDGE => played.judge = Some(binding),
+                        // A role of a later version, which this version never calls.
+                        None => {}
+                    }
+                }
+                played
+            }
+        }
+    }
+
+    /// Sets up every configured endpoint, including the judge's. Reads keys from the environment
+    /// through `environment` once, during this call.
+    ///
+    /// # Errors
+    /// The first entry that cannot be used.
+    pub fn build(
+        configs: &[ModelConfig],
+        judge: Option<&ModelConfig>,
+        environment: &dyn Fn(&str) -> Option<String>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let mut catalog = Self::default();
+        let mut shared: HashMap<String, Arc<dyn Permits>> = HashMap::new();
+        let models = configs
+            .iter()
+            .enumerate()
+            .map(|(index, config)| (Place::Models(index), config));
+        for (place, config) in models.chain(judge.map(|judge| (Place::Judge, judge))) {
+            check(place, config)?;
+            let config = &bounded(config, configs.iter().chain(judge));
+            let mut script_digest = None;
+            let model: Arc<dyn Model> = match config.provider {
+                Provider::A2a => remote(place, config, environment, clock, A2aAgent::new)?,
+                Provider::Anthropic => remote(place, config, environment, clock, |access| {
+                    Ok(in_pieces(config, AnthropicModel::new(access)?))
+                })?,
+                Provider::Openai => remote(place, config, environment, clock, |access| {
+                    Ok(in_pieces(config, OpenAiModel::new(access)?))
+                })?,
+                Provider::Openwop => remote(place, config, environment, clock, OpenWopAgent::new)?,
+                Provider::Scripted => {
+                    let (model, digest) = script(place, config)?;
+                    script_digest = Some(digest);
+                    model
+                }
+            };
+            let permits = match shared_with(config) {
+                None => permits_of(config),
+                Some(origin) => shared
+                    .entry(origin)
+                    .or_insert_with(|| permits_of(config))
+                    .clone(),
+            };
+            let binding = ModelBinding {
+                model,
+                permits,
+                endpoint: Some(endpoint_pin(config, script_digest.as_deref())),
+            };
+            let earlier = match (place, config.class) {
+                (Place::Judge, _) => catalog.judge.replace(binding),
+                (_, ClassSelector::Class(class)) => catalog.by_class.insert(class, binding),
+                (_, ClassSelector::Any) => catalog.default.replace(binding),
+            };
+            if earlier.is_some() {
+                return Err(Error::ClassTwice { place });
+            }
+        }
+        Ok(catalog)
+    }
+}
+
+fn permits(most: u32) -> Arc<dyn Permits> {
+    Arc::new(EndpointPermits::new(most))
+}
+
+fn permits_of(config: &ModelConfig) -> Arc<dyn Permits> {
+    Arc::new(EndpointPermits::paced(
+        config.max_concurrency,
+        config.requests_per_minute,
+    ))
+}
+
+/// The entry with the limits of its endpoint: the smallest numbers among the entries that share it.
+fn bounded<'a>(config: &ModelConfig, all: impl Iterator<Item = &'a ModelConfig>) -> ModelConfig {
+    let place = shared_with(config);
+    let mut bounded = config.clone();
+    for other in all.filter(|other| place.is_some() && shared_with(other) == place) {
+        bounded.max_concurrency = bounded.max_concurrency.min(other.max_concurrency);
+        let rates = [bounded.requests_per_minute, other.requests_per_minute];
+        bounded.requests_per_minute = rates.into_iter().flatten().min();
+    }
+    bounded
+}
+
+/// The key of entries that share their permits.
+fn shared_with(config: &ModelConfig) -> Option<String> {
+    let url = config.base_url.as_ref()?;
+    Some(url.as_str().trim_end_matches('/').to_owned())
+}
+
+fn check(place: Place, config: &ModelConfig) -> Result<(), Error> {
+    let invalid = |field, problem: &str| {
+        Err(Error::Invalid {
+            place,
+            field,
+            problem: problem.to_owned(),
+        })
+    };
+    for (field, price) in [
+        ("input_usd_per_mtok", config.input_usd_per_mtok),
+        ("output_usd_per_mtok", config.output_usd_per_mtok),
+    ] {
+        if !price.is_finite() || price < 0.0 {
+            return invalid(field, "must be a finite number of at least 0");
+        }
+    }
+    if !(0.001..=86_400.0).contains(&config.timeout_s) {
+        return invalid("timeout_s", "must be between 0.001 and 86400 seconds");
+    }
+    if config.max_concurrency == 0 {
+        return invalid("max_concurrency", "must be at least 1");
+    }
+    if !(1..=10).contains(&config.max_attempts) {
+        return invalid("max_attempts", "must be between 1 and 10");
+    }
+    if place == Place::Judge && matches!(config.provider, Provider::A2a | Provider::Openwop) {
+        return invalid(
+            "provider",
+            "is a remote agent, which does not get a judge's questions; use \"anthropic\", \
+            \"openai\" or \"scripted\"",
+        );
+    }
+    match config.provider {
+        Provider::A2a | Provider::Anthropic | Provider::Openai | Provider::Openwop
+            if config.file.is_some() =>
+        {
+            invalid("file", "belongs to provider \"scripted\"; remove it")
+        }
+        Provider::A2a | Provider::Openwop | Provider::Scripted if config.stream => invalid(
+            "stream",
+            "belongs to providers \"anthropic\" and \"openai\"; remove it",
+        ),
+        Provider::Scripted if config.base_url.is_some() => {
+            invalid("base_url", "belongs to a provider over HTTP; remove it")
+        }
+        Provider::Scripted if config.api_key_env.is_some() => {
+            invalid("api_key_env", "belongs to a provider over HTTP; remove it")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn info(config: &ModelConfig, provider: &str, model: String) -> ModelInfo {
+    ModelInfo {
+        provider: provider.to_owned(),
+        model,
+        price: TokenPrice::per_million(config.input_usd_per_mtok, config.output_usd_per_mtok),
+        max_concurrency: config.max_concurrency,
+        timeout: Duration::from_secs_f64(config.timeout_s),
+        retry: RetryPolicy {
+            attempts: config.max_attempts,
+            ..RetryPolicy::default()
+        },
+    }
+}
+
+/// Streams answers if configured.
+fn in_pieces<W: Wire>(config: &ModelConfig, model: HttpModel<W>) -> HttpModel<W> {
+    match config.stream {
+        true => model.streaming(),
+        false => model,
+    }
+}
+
+fn remote<M: Model + 'static>(
+    place: Place,
+    config: &ModelConfig,
+    environment: &dyn Fn(&str) -> Option<String>,
+    clock: &Arc<dyn Clock>,
+    connect: impl FnOnce(Access) -> Result<M, EndpointError>,
+) -> Result<Arc<dyn Model>, Error> {
+    let provider = config.provider.as_str();
+    let missing = |field| Error::Missing {
+        place,
+        field,
+        provider,
+    };
+    let base_url = config
+        .base_url
+        .as_ref()
+        .ok_or_else(|| missing("base_url"))?;
+    let model = match (&config.model, config.provider) {
+        (Some(model), _) => model.clone(),
+        // An A2A agent chooses its model itself.
+        (None, Provider::A2a) => provider.to_owned(),
+        (None, _) => return Err(missing("model")),
+    };
+    let key =
+        match &config.api_key_env {
+            None => None,
+            Some(name) => Some(environment(name).filter(|key| !key.is_empty()).ok_or_else(
+                || Error::Invalid {
+                    place,
+                    field: "api_key_env",
+                    problem: format!("names the environment variable {name}, which is not set"),
+                },
+            )?),
+        };
+    let model = connect(Access {
+        url: base_url.clone(),
+        key: key.map(Into::into),
+        info: info(config, provider, model),
+        clock: clock.clone(),
+        reach: Reach::Private,
+    })
+    .map_err(|e| match e {
+        EndpointError::Net(e @ net::Error::Setup(_)) => Error::Net(e),
+        EndpointError::Net(e) => Error::Invalid {
+            place,
+            field: "base_url",
+            problem: format!("cannot be used: {e}"),
+        },
+        EndpointError::Key => Error::Invalid {
+            place,
+            field: "api_key_env",
+            problem: "names a variable whose value is not an API key: it has line breaks or \
+                other characters that a header cannot contain"
+                .to_owned(),
+        },
+    })?;
+    Ok(Arc::new(model))
+}
+
+/// The identity of an endpoint: all settings that may affect its answers. Timeouts, attempts,
+/// rates, concurrency and prices are left out, so that an operator can change them to finish a run,
+/// and replicas may differ in them; keys are secrets. A script is pinned by its path and its
+/// content.
+fn endpoint_pin(config: &ModelConfig, script: Option<&str>) -> EndpointPin {
+    let url = config.base_url.as_ref().map(place_of);
+    let document = json!({
+        "recipe": ENDPOINT_RECIPE,
+        "provider": config.provider.as_str(),
+        "model": config.model,
+        "url": url,
+        "stream": config.stream,
+        "file": config.file.as_ref().zip(script).map(|(path, digest)| json!({"path": path, "digest": digest})),
+    });
+    EndpointPin {
+        url,
+        digest: integrity::of(canonical_text(&document).as_bytes()),
+    }
+}
+
+/// Separates these digests from all others.
+const ENDPOINT_RECIPE: &str = "touchstone:endpoint:v1";
+
+/// Origin and path; credentials and queries may contain secrets.
+fn place_of(url: &Url) -> String {
+    let mut place = url.clone();
+    place.set_query(None);
+    place.set_fragment(None);
+    // Both fail only for a URL without a host, which has no credentials.
+    let _ = place.set_username("");
+    let _ = place.set_password(None);
+    place.as_str().trim_end_matches('/').to_owned()
+}
+
+/// A scripted model, with the digest of its script.
+fn script(place: Place, config: &ModelConfig) -> Result<(Arc<dyn Model>, String), Error> {
+    let provider = config.provider.as_str();
+    let path = config.file.as_ref().ok_or(Error::Missing {
+        place,
+        field: "file",
+        provider,
+    })?;
+    let text = std::fs::read(path).map_err(|source| Error::Unreadable {
+        place,
+        path: path.clone(),
+        source,
+    })?;
+    let script = Script::parse(&text).map_err(|source| Error::Script { place, source })?;
+    let name = config.model.clone().unwrap_or_else(|| provider.to_owned());
+    let model: Arc<dyn Model> = Arc::new(ScriptedModel::new(script, info(config, provider, name)));
+    Ok((model, integrity::of(&text)))
+}

@@ -1,0 +1,53 @@
+//! The OpenAI chat-completions wire, as OpenAI, vLLM, Ollama, llama.cpp and LM Studio speak it.
+//!
+//! Endpoints that do not accept `json_schema` are asked for a `json_object`, and then for no
+//! format; OpenAI's newer models require `max_completion_tokens`.
+
+pub mod chunks;
+pub mod reply;
+pub mod request;
+
+use reqwest::header::{HeaderName, HeaderValue};
+use secrecy::SecretString;
+
+use crate::model::dialect::{Dialect, Fallbacks};
+use crate::model::endpoint::{HttpModel, Wire, bearer};
+use crate::model::tool_names::ToolNames;
+use crate::rules::{ModelReply, ModelRequest};
+
+/// An endpoint on this wire; its base URL ends before `/chat/completions`.
+pub type OpenAiModel = HttpModel<ChatCompletions>;
+
+#[derive(Debug)]
+pub enum ChatCompletions {}
+
+impl Wire for ChatCompletions {
+    type Pieces = chunks::Chunks;
+
+    const PATH: &'static [&'static str] = &["chat", "completions"];
+    const FALLBACKS: Fallbacks = Fallbacks {
+        json_object: true,
+        completion_tokens: true,
+    };
+
+    fn credentials(key: &SecretString) -> (HeaderName, SecretString) {
+        bearer(key)
+    }
+
+    fn headers() -> Option<(HeaderName, HeaderValue)> {
+        None
+    }
+
+    fn write(
+        model: &str,
+        request: &ModelRequest<'_>,
+        names: &ToolNames<'_>,
+        dialect: Dialect,
+    ) -> serde_json::Result<Vec<u8>> {
+        request::write_request(model, request, names, dialect)
+    }
+
+    fn read(body: &[u8], names: &ToolNames<'_>) -> Option<ModelReply> {
+        reply::read_reply(body, names)
+    }
+}

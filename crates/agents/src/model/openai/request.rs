@@ -1,0 +1,219 @@
+//! Writes a request. All data is borrowed, and the body is written once.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde::ser::{SerializeSeq, Serializer};
+
+use crate::model::dialect::{Dialect, ResponseFormat, described};
+use crate::model::tool_names::ToolNames;
+use crate::model::tool_schema::{ToolArguments, arguments_of, description_of};
+use crate::rules::{Message, ModelRequest, ResponseSchema, ToolCall};
+
+pub fn write_request(
+    model: &str,
+    request: &ModelRequest<'_>,
+    names: &ToolNames<'_>,
+    dialect: Dialect,
+) -> serde_json::Result<Vec<u8>> {
+    let schema = request.response_schema;
+    let in_words = schema.filter(|_| dialect.format != ResponseFormat::JsonSchema);
+    let max = request.max_tokens;
+    let body = Body {
+        model,
+        messages: Messages {
+            messages: &request.messages,
+            in_words,
+            names,
+        },
+        tools: (!request.tools.is_empty()).then_some(Tools { request, names }),
+        response_format: schema.and_then(|schema| Format::of(dialect.format, schema)),
+        temperature: dialect.temperature_of(request),
+        max_tokens: max.filter(|_| !dialect.completion_tokens),
+        max_completion_tokens: max.filter(|_| dialect.completion_tokens),
+        stream: dialect.streamed,
+        stream_options: dialect.streamed.then_some(StreamOptions {
+            include_usage: true,
+        }),
+    };
+    let mut octets = Vec::with_capacity(1024);
+    body.serialize(&mut serde_json::Serializer::new(&mut octets))?;
+    Ok(octets)
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    model: &'a str,
+    messages: Messages<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Tools<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Format<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u64>,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Format<'a> {
+    JsonSchema { json_schema: NamedSchema<'a> },
+    JsonObject,
+}
+
+#[derive(Serialize)]
+struct NamedSchema<'a> {
+    name: &'static str,
+    schema: ResponseSchema<'a>,
+}
+
+impl<'a> Format<'a> {
+    fn of(format: ResponseFormat, schema: ResponseSchema<'a>) -> Option<Self> {
+        match format {
+            // Not `strict`: that only accepts a subset of JSON Schema, and agents bring arbitrary
+            // schemas.
+            ResponseFormat::JsonSchema => Some(Self::JsonSchema {
+                json_schema: NamedSchema {
+                    name: "answer",
+                    schema,
+                },
+            }),
+            ResponseFormat::JsonObject => Some(Self::JsonObject),
+            ResponseFormat::None => None,
+        }
+    }
+}
+
+struct Messages<'a> {
+    messages: &'a [Message],
+    in_words: Option<ResponseSchema<'a>>,
+    names: &'a ToolNames<'a>,
+}
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(None)?;
+        let mut in_words = self.in_words;
+        for message in self.messages {
+            // The description goes at the end of the instructions, before the task.
+            if !matches!(message, Message::System(_))
+                && let Some(schema) = in_words.take()
+            {
+                let content = described(schema);
+                seq.serialize_element(&WireMessage::System { content: &content })?;
+            }
+            seq.serialize_element(&WireMessage::of(message, self.names))?;
+        }
+        seq.end()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+enum WireMessage<'a> {
+    System {
+        content: &'a str,
+    },
+    User {
+        content: &'a str,
+    },
+    Assistant {
+        content: Option<&'a str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<WireCall<'a>>,
+    },
+    Tool {
+        tool_call_id: &'a str,
+        content: &'a str,
+    },
+}
+
+impl<'a> WireMessage<'a> {
+    fn of(message: &'a Message, names: &'a ToolNames<'_>) -> Self {
+        match message {
+            Message::System(content) => Self::System { content },
+            Message::User(content) => Self::User { content },
+            Message::Assistant { text, tool_calls } => Self::Assistant {
+                content: text.as_deref(),
+                tool_calls: tool_calls.iter().map(|c| WireCall::of(c, names)).collect(),
+            },
+            Message::Tool { call_id, content } => Self::Tool {
+                tool_call_id: call_id,
+                content,
+            },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct WireCall<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    function: WireFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct WireFunction<'a> {
+    name: Cow<'a, str>,
+    arguments: Cow<'a, str>,
+}
+
+impl<'a> WireCall<'a> {
+    fn of(call: &'a ToolCall, names: &'a ToolNames<'_>) -> Self {
+        Self {
+            id: &call.id,
+            r#type: "function",
+            function: WireFunction {
+                name: names.to_wire(&call.tool),
+                arguments: match &call.arguments {
+                    Ok(value) => Cow::Owned(value.to_string()),
+                    // Some servers parse the arguments that they get back, and refuse the whole
+                    // conversation if they are invalid.
+                    Err(_) => Cow::Borrowed("{}"),
+                },
+            },
+        }
+    }
+}
+
+struct Tools<'a> {
+    request: &'a ModelRequest<'a>,
+    names: &'a ToolNames<'a>,
+}
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.request.tools.iter().map(|tool| WireTool {
+            r#type: "function",
+            function: Declaration {
+                name: self.names.to_wire(tool),
+                description: description_of(self.request, tool),
+                parameters: arguments_of(self.request, tool),
+            },
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct WireTool<'a> {
+    r#type: &'static str,
+    function: Declaration<'a>,
+}
+
+#[derive(Serialize)]
+struct Declaration<'a> {
+    name: Cow<'a, str>,
+    description: &'a str,
+    parameters: ToolArguments<'a>,
+}

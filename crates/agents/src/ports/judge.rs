@@ -1,0 +1,48 @@
+//! The judge of rubrics (RFC 0081 §D).
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::ports::agent::{EventSink, Meter};
+use crate::ports::model::ModelBinding;
+use touchstone_kit::ids::{RunId, TaskId, TenantId};
+use touchstone_openwop::suite::Criterion;
+
+/// An output to be judged.
+#[derive(Clone, Copy)]
+pub struct Exhibition<'a> {
+    pub tenant: &'a TenantId,
+    pub run: &'a RunId,
+    pub task: &'a TaskId,
+    /// The agent's input.
+    pub input: &'a Value,
+    /// The agent's output.
+    pub output: &'a Value,
+    pub rubric: &'a [Criterion],
+    /// The model that judges.
+    pub model: &'a ModelBinding,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// Whether each criterion is met, in the rubric's order.
+    Judged { met: Vec<bool> },
+    /// The judge was unavailable, or gave no verdict; says nothing about the output.
+    /// `budget_exhausted` if the meter refused.
+    Unjudged {
+        /// A label from a closed list.
+        reason: String,
+    },
+}
+
+/// Judges outputs by rubrics.
+#[async_trait]
+pub trait Judge: Send + Sync {
+    /// Judges every criterion and records the usage. Dropping the future cancels it.
+    async fn judge(
+        &self,
+        exhibition: Exhibition<'_>,
+        meter: &dyn Meter,
+        sink: &dyn EventSink,
+    ) -> Judgement;
+}

@@ -1,0 +1,231 @@
+//! Model endpoints.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::rules::reached_by::ReachedBy;
+use crate::rules::{
+    EndpointPin, ModelIdentity, ModelPin, ModelReply, ModelRequest, Rejection, RetryPolicy,
+};
+use touchstone_kit::ids::TenantId;
+use touchstone_kit::money::TokenPrice;
+use touchstone_openwop::suite::ModelClass;
+
+/// The reason if the endpoint is overloaded (429).
+pub const RATE_LIMITED: &str = "rate_limited";
+/// The reason if the call timed out.
+pub const TIMEOUT: &str = "timeout";
+
+/// Reasons that are not retried although no endpoint has responded.
+const NO_ANSWER: &[&str] = &["blocked_address", "not_http", "tls"];
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// Infrastructure failed; says nothing about the agent. Retried while attempts remain.
+    #[error("the model endpoint is unavailable: {reason}")]
+    Unavailable {
+        /// A label from a closed list (`connect`, `timeout`, `status_503`, `rate_limited`,
+        /// `malformed_reply`, …).
+        reason: String,
+        /// Whether another attempt may succeed.
+        retryable: bool,
+        /// The endpoint's `Retry-After`.
+        retry_after: Option<Duration>,
+    },
+    /// The endpoint understood and refused this request (context overflow, content filter): the
+    /// agent's own failure.
+    #[error("the model endpoint refused the request: {reason}")]
+    Rejected { reason: Rejection },
+}
+
+impl ModelError {
+    /// Whether another attempt may succeed.
+    pub const fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable {
+                retryable: true,
+                ..
+            }
+        )
+    }
+}
+
+/// A model endpoint. One call is one attempt; retries are up to the runtime, so that they are
+/// recorded.
+#[async_trait]
+pub trait Model: Send + Sync {
+    /// Sends one request. Dropping the future cancels it.
+    async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError>;
+    fn info(&self) -> &ModelInfo;
+    /// Asks for the identity and the configuration of the agent behind the endpoint: `{"identity":
+    /// {"name", "version"}, "configuration"}`. `None` if it does not report them.
+    async fn adapter(&self) -> Option<Value> {
+        None
+    }
+}
+
+/// Facts about a model endpoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelInfo {
+    /// Provider name, for `provider.usage`.
+    pub provider: String,
+    /// Model name, for `provider.usage`.
+    pub model: String,
+    pub price: TokenPrice,
+    /// Maximum number of concurrent calls.
+    pub max_concurrency: u32,
+    /// Time limit of one attempt.
+    pub timeout: Duration,
+    pub retry: RetryPolicy,
+}
+
+/// A model endpoint as the runtime uses it: the adapter with the permits that all its callers
+/// share.
+#[derive(Clone)]
+pub struct ModelBinding {
+    pub model: Arc<dyn Model>,
+    /// Limits concurrent calls, over all runs and tenants of this replica.
+    pub permits: Arc<dyn Permits>,
+    /// Its address and settings; `None` for a model without its own endpoint.
+    pub endpoint: Option<EndpointPin>,
+}
+
+/// The concurrency limit and circuit breaker of an endpoint.
+#[async_trait]
+pub trait Permits: Send + Sync {
+    /// Waits until another call may be made. Dropping the future gives up the place in the queue.
+    ///
+    /// # Errors
+    /// The circuit is open: the endpoint is down and is not called for some time.
+    async fn acquire(&self) -> Result<Box<dyn Permit>, ModelError>;
+}
+
+/// The right to make one call. Dropping it gives it back.
+pub trait Permit: Send {
+    /// Gives it back, and reports the result of the call.
+    fn hear(self: Box<Self>, heard: Heard);
+}
+
+/// The state of the endpoint, as seen by a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Answered,
+    /// It is up, and asks for fewer calls.
+    Throttled,
+    /// It did not respond, or not as an endpoint does.
+    Failed,
+}
+
+impl Heard {
+    /// The state that a result shows.
+    pub fn of<T>(answer: &Result<T, ModelError>) -> Self {
+        match answer {
+            Err(ModelError::Unavailable { reason, .. }) if reason == RATE_LIMITED => {
+                Self::Throttled
+            }
+            Err(ModelError::Unavailable {
+                retryable: true, ..
+            }) => Self::Failed,
+            Err(ModelError::Unavailable { reason, .. }) if NO_ANSWER.contains(&reason.as_str()) => {
+                Self::Failed
+            }
+            _ => Self::Answered,
+        }
+    }
+}
+
+impl ModelBinding {
+    /// The model's name in a run's record.
+    pub fn pin(&self) -> ModelPin {
+        let info = self.model.info();
+        ModelPin {
+            provider: info.provider.clone(),
+            model: info.model.clone(),
+        }
+    }
+
+    /// The model's names and its endpoint, as a run pins them.
+    pub fn identity(&self) -> ModelIdentity {
+        ModelIdentity {
+            model: self.pin(),
+            endpoint: self.endpoint.clone(),
+        }
+    }
+}
+
+/// A cassette that replaces the models.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplaySource {
+    pub digest: String,
+    /// Fingerprint of the key that signed it, if the signature was verified.
+    pub signed_by: Option<String>,
+}
+
+/// The configured endpoints.
+pub trait Models: Send + Sync {
+    /// The endpoint for a class: its own entry, or the one for `*`.
+    fn resolve(&self, class: ModelClass) -> Option<ModelBinding>;
+    /// The endpoint that judges rubrics, if one is configured.
+    fn judge(&self) -> Option<ModelBinding> {
+        None
+    }
+    /// The cassette in use, if any.
+    fn replayed_from(&self) -> Option<ReplaySource> {
+        None
+    }
+    /// Binds a remote agent, within what this tenant may reach.
+    ///
+    /// # Errors
+    /// The operator does not allow it.
+    fn reach(&self, _tenant: &TenantId, _way: &ReachedBy) -> Result<ModelBinding, NotReached> {
+        Err(NotReached {
+            field: "transport",
+            reason: "cannot be used: this host does not connect to remote agents",
+        })
+    }
+}
+
+/// Why a remote agent cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`reached_by.{field}` {reason}")]
+pub struct NotReached {
+    /// The member of `reached_by`.
+    pub field: &'static str,
+    /// The problem and its remedy.
+    pub reason: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("timeout", true, Heard::Failed)]
+    #[case("status_503", true, Heard::Failed)]
+    #[case(RATE_LIMITED, true, Heard::Throttled)]
+    #[case::it_answered("unauthorized", false, Heard::Answered)]
+    #[case::it_answered_too_much("too_large", false, Heard::Answered)]
+    #[case("tls", false, Heard::Failed)]
+    #[case("not_http", false, Heard::Failed)]
+    #[case("blocked_address", false, Heard::Failed)]
+    fn only_an_answer_says_that_an_endpoint_is_up(
+        #[case] reason: &str,
+        #[case] retryable: bool,
+        #[case] heard: Heard,
+    ) {
+        let answer: Result<(), _> = Err(ModelError::Unavailable {
+            reason: reason.to_owned(),
+            retryable,
+            retry_after: None,
+        });
+        assert_eq!(Heard::of(&answer), heard);
+        assert_eq!(Heard::of(&Ok(())), Heard::Answered);
+    }
+}

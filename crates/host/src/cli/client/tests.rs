@@ -1,0 +1,92 @@
+//! The client against a router that misbehaves on purpose.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use axum::Router;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::get;
+use futures_util::TryStreamExt;
+use serde_json::json;
+
+use crate::cli::client::*;
+use crate::cli::exit::Exit;
+
+fn client(router: Router) -> Client {
+    let mut client = Client::new(Embedded::new(router, &"tsk_test".to_owned().into()).unwrap());
+    client.reconnect_after = Duration::ZERO;
+    client
+}
+
+fn frame(sequence: u64, kind: &str) -> String {
+    let document = json!({"sequence": sequence, "type": kind});
+    format!("id: {sequence}\nevent: {kind}\ndata: {document}\n\n")
+}
+
+#[tokio::test]
+async fn the_key_goes_with_every_request_and_an_envelope_comes_back_as_failure() {
+    let router = Router::new().route(
+        "/v1/thing",
+        get(|headers: HeaderMap| async move {
+            assert_eq!(headers["authorization"], "Bearer tsk_test");
+            (
+                StatusCode::CONFLICT,
+                r#"{"error":"conflict","message":"not now"}"#,
+            )
+        }),
+    );
+    let failure = client(router).get::<Value>("/v1/thing").await.unwrap_err();
+    assert_eq!(
+        (failure.exit, &*failure.code, &*failure.message),
+        (Exit::BadInput, "conflict", "not now")
+    );
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_off_goes_on_after_the_last_event_seen() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let seen = calls.clone();
+    let router = Router::new().route(
+        "/v1/runs/run_1/events",
+        get(move |headers: HeaderMap| {
+            let call = calls.fetch_add(1, Ordering::Relaxed);
+            async move {
+                let after = headers
+                    .get("last-event-id")
+                    .map(|id| id.to_str().unwrap().to_owned());
+                match call {
+                    0 => {
+                        assert_eq!(after, None);
+                        frame(1, "run.started") + &frame(2, "eval.started")
+                    }
+                    _ => {
+                        assert_eq!(after.as_deref(), Some("2"));
+                        // A repeated event is accepted.
+                        frame(2, "eval.started") + &frame(3, "run.completed")
+                    }
+                }
+            }
+        }),
+    );
+    let client = client(router);
+    let events: Vec<Value> = client
+        .events("run_1", "updates", Duration::ZERO, 0)
+        .try_collect()
+        .await
+        .unwrap();
+    let sequences: Vec<_> = events.iter().map(|e| e["sequence"].as_u64()).collect();
+    assert_eq!(sequences, [Some(1), Some(2), Some(3)]);
+    assert_eq!(seen.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn a_stream_that_never_gets_anywhere_is_given_up() {
+    let router = Router::new().route("/v1/runs/run_1/events", get(|| async { "" }));
+    let client = client(router);
+    let failure = client
+        .events("run_1", "updates", Duration::ZERO, 0)
+        .try_collect::<Vec<_>>()
+        .await
+        .unwrap_err();
+    assert_eq!(failure.code, "stream_lost");
+}

@@ -1,0 +1,63 @@
+//! Sending a request to a host and receiving the response.
+
+use async_trait::async_trait;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use serde_json::Value;
+
+use crate::cli::exit::Failure;
+
+/// A request without its credential, which the transport adds.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub method: Method,
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Option<Bytes>,
+}
+
+impl Call {
+    pub fn new(method: Method, path: &str) -> Self {
+        Self {
+            method,
+            path: path.to_owned(),
+            headers: HeaderMap::new(),
+            body: None,
+        }
+    }
+
+    /// Adds a header, unless its value is not valid in HTTP.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(HeaderName::from_static(name), value);
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn json(self, body: &Value) -> Self {
+        self.octets("application/json", body.to_string().into())
+    }
+
+    #[must_use]
+    pub fn octets(self, content_type: &str, body: Bytes) -> Self {
+        let mut call = self.header("content-type", content_type);
+        call.body = Some(body);
+        call
+    }
+}
+
+/// A response whose body is still to be read.
+pub struct Reply {
+    pub status: u16,
+    pub body: BoxStream<'static, Result<Bytes, Failure>>,
+}
+
+/// Sends requests to a host.
+#[async_trait]
+pub trait Transport: Send + Sync {
+    /// Sends a request. Responses of any status are `Ok`.
+    async fn exchange(&self, call: Call) -> Result<Reply, Failure>;
+}

@@ -1,0 +1,182 @@
+//! Where a command prints: results on stdout, everything else on stderr.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::cli::exit::Failure;
+use crate::render::ink::Ink;
+use crate::render::table::Style;
+use crate::render::words::{harmless, harmless_json};
+use touchstone_kit::error::ErrorCode;
+
+/// Below this many columns a table would be unreadable.
+const NARROWEST_TABLE: u16 = 72;
+
+/// The two output streams and their capabilities.
+#[derive(Clone, Copy, Debug)]
+pub struct Terminal {
+    json: bool,
+    ink: Ink,
+    notes_ink: Ink,
+    interactive: bool,
+}
+
+impl Terminal {
+    /// Detects the process's own streams. Colour needs a terminal or `CLICOLOR_FORCE`, and neither
+    /// `--no-color` nor `NO_COLOR`.
+    pub fn new(json: bool, no_color: bool) -> Self {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let refused = no_color || json || is_set("NO_COLOR");
+        let forced = is_set("CLICOLOR_FORCE");
+        let interactive = io::stdout().is_terminal();
+        Self {
+            json,
+            ink: Ink::new(!refused && (interactive || forced)),
+            notes_ink: Ink::new(!refused && (io::stderr().is_terminal() || forced)),
+            interactive,
+        }
+    }
+
+    /// Whether results are printed as JSON.
+    pub const fn json(&self) -> bool {
+        self.json
+    }
+
+    /// Colours of stdout.
+    pub const fn ink(&self) -> Ink {
+        self.ink
+    }
+
+    /// Colours of stderr, for notes.
+    pub const fn notes_ink(&self) -> Ink {
+        self.notes_ink
+    }
+
+    /// Whether stdout is a terminal, so that tables and colours make sense.
+    pub const fn interactive(&self) -> bool {
+        self.interactive && !self.json
+    }
+
+    /// Whether to draw tables: for terminals, not for pipes.
+    pub fn tables(&self) -> bool {
+        !self.json
+            && (self.interactive || self.ink.is_on())
+            && self
+                .width()
+                .is_none_or(|columns| columns >= NARROWEST_TABLE)
+    }
+
+    /// How to render results.
+    pub fn style(&self) -> Style {
+        Style {
+            ink: self.ink,
+            table: self.tables(),
+            width: self.width(),
+            ..Style::default()
+        }
+    }
+
+    /// Columns of the terminal, for tables.
+    pub fn width(&self) -> Option<u16> {
+        let told = std::env::var("COLUMNS")
+            .ok()
+            .and_then(|columns| columns.parse().ok());
+        // A terminal without a known size reports 0.
+        let seen = self
+            .interactive
+            .then(|| comfy_table::Table::new().width())
+            .flatten()
+            .filter(|columns| *columns > 0);
+        seen.or(told)
+    }
+
+    /// Whether to draw progress on stderr.
+    pub fn bars(&self) -> bool {
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        !self.json && !dumb && io::stderr().is_terminal()
+    }
+
+    /// Prints a line of the result.
+    pub fn print(&self, text: &str) {
+        write_out(&harmless(text, self.ink.is_on()));
+    }
+
+    /// Writes bytes unchanged, except text that goes to a terminal.
+    pub fn octets(&self, octets: &[u8]) {
+        let text = self.interactive.then(|| std::str::from_utf8(octets).ok());
+        let shown = text.flatten().map(|text| harmless(text, false));
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(shown.as_deref().map_or(octets, str::as_bytes));
+        let _ = out.flush();
+    }
+
+    fn json_text(text: &str) {
+        write_out(&harmless_json(text));
+    }
+
+    /// Whether stdout is a terminal, so that binary data must not be written to it.
+    pub fn is_watched(&self) -> bool {
+        self.interactive
+    }
+
+    pub fn document(&self, document: &impl Serialize) {
+        match serde_json::to_string_pretty(document) {
+            Ok(text) => Self::json_text(&text),
+            Err(cause) => self.note(&format!("could not write the result as JSON: {cause}")),
+        }
+    }
+
+    /// Prints a document on one line.
+    pub fn line(&self, document: &impl Serialize) {
+        match serde_json::to_string(document) {
+            Ok(text) => Self::json_text(&text),
+            Err(cause) => self.note(&format!("could not write the result as JSON: {cause}")),
+        }
+    }
+
+    /// Prints a line on stderr that is not part of the result.
+    pub fn note(&self, text: &str) {
+        let text = harmless(text, self.notes_ink.is_on());
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+
+    /// Prints an error: a document on stdout under `--json`, else two lines on stderr.
+    pub fn failure(&self, failure: &Failure) {
+        if self.json {
+            self.document(&failure_document(failure));
+            return;
+        }
+        self.note(&format!("error: {}", failure.message));
+        if let Some(remedy) = &failure.remedy {
+            self.note(&format!("  try: {remedy}"));
+        }
+    }
+}
+
+fn write_out(text: &str) {
+    // A closed pipe, as with `head`, is not a failure of the command.
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes());
+    if !text.ends_with('\n') {
+        let _ = out.write_all(b"\n");
+    }
+    let _ = out.flush();
+}
+
+fn failure_document(failure: &Failure) -> Value {
+    let mut error = Map::new();
+    error.insert("code".to_owned(), json!(failure.code));
+    error.insert("message".to_owned(), json!(failure.message));
+    if let Some(remedy) = &failure.remedy {
+        error.insert("remedy".to_owned(), json!(remedy));
+    }
+    if !failure.details.is_empty() {
+        error.insert("details".to_owned(), Value::Object(failure.details.clone()));
+    }
+    if let Some(code) = ErrorCode::of(&failure.code) {
+        error.insert("docs".to_owned(), json!(code.page()));
+    }
+    json!({"ok": false, "error": error})
+}

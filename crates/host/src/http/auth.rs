@@ -1,0 +1,107 @@
+//! Authentication and authorization. They run before a handler and before any byte of the request's
+//! body is read.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::middleware::Next;
+use axum::response::Response;
+
+use crate::access::Scope;
+use crate::http::HttpHost;
+use crate::http::answer::Failure;
+use crate::http::server::Peer;
+use crate::service::access::{Caller, authorise};
+use crate::service::keys::unknown;
+use crate::telemetry::names;
+use touchstone_kit::error::Problem;
+
+/// The requirements of a guarded route.
+#[derive(Clone)]
+pub struct Door {
+    pub host: Arc<HttpHost>,
+    /// The scope the caller must hold; `None` where the use case decides.
+    pub scope: Option<Scope>,
+    /// Whether the request may wait for events. Such requests have their own concurrency limit.
+    pub waits: bool,
+}
+
+/// Authenticates a request and attaches its [`Caller`].
+///
+/// # Errors
+/// In this order, so that no error reveals what a later check would say: `503` when the host is at
+/// its limit of requests, `401` for a missing or invalid credential, `429` for a rate limit, `403`
+/// for a missing scope.
+pub async fn guard(
+    State(door): State<Door>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    let limits = &door.host.limits;
+    let _place = if door.waits { None } else { limits.enter()? };
+    let peer = request.extensions().get::<Peer>().copied();
+    let caller = authenticate(&door.host, request.headers(), peer).await?;
+    limits.admit(&caller)?;
+    let _held = limits.hold(&caller.tenant, request.body(), door.waits)?;
+    if let Some(scope) = door.scope {
+        authorise(&caller, scope).inspect_err(refused)?;
+    }
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+pub fn address(peer: Option<Peer>) -> Option<IpAddr> {
+    peer.map(|Peer(address)| address.ip())
+}
+
+/// Authenticates the caller by the `Authorization` header.
+///
+/// # Errors
+/// `401`, and `429` for an address with too many refused credentials.
+pub async fn authenticate(
+    host: &HttpHost,
+    headers: &HeaderMap,
+    peer: Option<Peer>,
+) -> Result<Caller, Problem> {
+    recognise(host, bearer(headers), peer).await
+}
+
+/// Authenticates the caller by the key it presents, if any.
+///
+/// # Errors
+/// As [`authenticate`].
+pub async fn recognise(
+    host: &HttpHost,
+    key: Option<&str>,
+    peer: Option<Peer>,
+) -> Result<Caller, Problem> {
+    let found = match key {
+        Some(key) => host.keys.authenticate(key).await,
+        None => Err(unknown()),
+    };
+    found.inspect_err(refused).map_err(|refusal| {
+        // Internal errors do not count as failed attempts.
+        if refusal.code.status() != 401 {
+            return refusal;
+        }
+        host.limits.refuse(address(peer), refusal)
+    })
+}
+
+/// Counts a refused request in the metrics.
+pub fn refused(problem: &Problem) {
+    metrics::counter!(names::AUTH_REFUSALS, "code" => problem.code.as_str()).increment(1);
+}
+
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    // Reject two `Authorization` headers: which one counts must not depend on the reader.
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return None;
+    };
+    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}

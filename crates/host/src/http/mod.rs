@@ -1,0 +1,182 @@
+//! The part of the HTTP API that all features share: authentication, limits, parsing, answers.
+//!
+//! A request passes, from outside in: the observer (id, deadline, envelope, headers, log line), the
+//! panic guard, the path rewrite for action suffixes, the router, authentication (key, scope), and
+//! the handler, which parses its input strictly and calls a use case. Each feature lists its own
+//! routes in a [`routes::Table`]; a test compares them with `openapi.yaml`.
+
+pub mod allowance;
+pub mod answer;
+pub mod audit;
+pub mod audit_log;
+pub mod auth;
+pub mod encoding;
+pub mod etag;
+pub mod extract;
+pub mod idempotency;
+pub mod limits;
+pub mod observe;
+pub mod ops;
+pub mod paths;
+pub mod refusals;
+pub mod routes;
+pub mod server;
+pub mod shares;
+pub mod subscribers;
+pub mod trace;
+pub mod unread;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::Method;
+use axum::middleware;
+use axum::response::{IntoResponse as _, Response};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+use tower_http::catch_panic::CatchPanicLayer;
+
+pub use crate::http::limits::Rates;
+pub use crate::http::server::{Peer, ServerSettings, serve, serve_with};
+
+use crate::access::Scope;
+use crate::http::answer::{Failure, method_not_allowed, no_such_route};
+use crate::http::limits::Limits;
+use crate::http::routes::Table;
+use crate::http::subscribers::Subscribers;
+use crate::ports::clock::Clock;
+use crate::ports::ids::Ids;
+use crate::service::audit::Audit;
+use crate::service::keys::Keys;
+use crate::store::database::Database;
+use crate::telemetry::Metrics;
+use touchstone_kit::error::{ErrorCode, Problem};
+
+#[derive(Clone, Copy, Debug)]
+pub struct HttpSettings {
+    /// Largest request body, in bytes.
+    pub max_body_bytes: usize,
+    /// Memory for all parsed request bodies together, in bytes.
+    pub max_body_memory: usize,
+    /// Maximum number of open event streams and long polls.
+    pub max_subscribers: usize,
+    /// Longest silence on a stream.
+    pub keepalive: Duration,
+    pub rates: Rates,
+    /// Whether this host is in conformance mode: fixtures exist, and test keys may use the seams.
+    pub conformance: bool,
+    /// Whether `/metrics` is served without a key to direct connections from this machine.
+    pub metrics_to_loopback: bool,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: 16 * 1024 * 1024,
+            max_body_memory: 64 * 1024 * 1024,
+            max_subscribers: 4096,
+            // Clients give up after 30 s of silence.
+            keepalive: Duration::from_secs(15),
+            rates: Rates::default(),
+            conformance: false,
+            metrics_to_loopback: false,
+        }
+    }
+}
+
+/// What the routes of all features share.
+pub struct HttpHost {
+    pub keys: Arc<Keys>,
+    /// For idempotency records and health.
+    pub store: Arc<Database>,
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn Ids>,
+    pub metrics: Metrics,
+    pub settings: HttpSettings,
+    pub limits: Limits,
+    pub subscribers: Subscribers,
+    /// Errors of APIs that have their own envelope.
+    pub dialects: Vec<Dialect>,
+    /// Ends streams and polls; the same token that [`serve`] gets.
+    pub shutdown: CancellationToken,
+}
+
+/// An API with its own error envelope.
+#[derive(Clone, Copy)]
+pub struct Dialect {
+    /// Whether a path belongs to the API.
+    pub owns: fn(&str) -> bool,
+    /// Serializes an error as JSON.
+    pub envelope: fn(&Problem) -> Vec<u8>,
+}
+
+impl HttpHost {
+    /// The limits of this host and its places for subscribers, by their settings.
+    pub fn limits(settings: &HttpSettings) -> (Limits, Subscribers) {
+        let limits = Limits::new(
+            settings.rates,
+            settings.max_body_bytes,
+            settings.max_body_memory,
+        );
+        (limits, Subscribers::new(settings.max_subscribers))
+    }
+}
+
+/// What the routes of health, metrics and the audit log share.
+pub struct HostApi {
+    pub host: Arc<HttpHost>,
+    pub audit: Audit,
+}
+
+impl AsRef<Arc<HttpHost>> for HostApi {
+    fn as_ref(&self) -> &Arc<HttpHost> {
+        &self.host
+    }
+}
+
+pub fn routes(table: Table<HostApi>) -> Table<HostApi> {
+    let get = &Method::GET;
+    table
+        .open(get, "/healthz", ops::healthz)
+        .open(get, "/readyz", ops::readyz)
+        .open(get, "/metrics", ops::metrics)
+        .keyed(get, "/v1/audit/verify", Scope::AuditRead, audit::verify)
+        .keyed(
+            get,
+            "/v1/host/touchstone/audit",
+            Scope::AuditRead,
+            audit_log::list,
+        )
+}
+
+/// The layers around the routes of all features.
+pub fn layered(routes: Router, host: Arc<HttpHost>) -> Router {
+    let routed = routes
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(method_not_allowed)
+        .route_layer(middleware::from_fn(observe::note_route));
+    // Routing happens inside, after the rewrite.
+    let rewritten = routed.map_request(|request: Request| paths::rewrite(request));
+    Router::new()
+        .fallback_service(rewritten)
+        .layer(middleware::from_fn(limits::head))
+        .layer(encoding::layer())
+        .layer(middleware::map_request(encoding::take_plain))
+        .layer(middleware::map_response(encoding::retag))
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn_with_state(host, observe::observe))
+        .layer(middleware::from_fn(unread::read_the_rest))
+}
+
+fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
+    // The panic hook has logged the location. The panic's message may hold content, so it is not
+    // logged.
+    tracing::error!("a handler panicked");
+    Failure(Problem::new(
+        ErrorCode::InternalError,
+        "internal error; try again, and contact the operator if it persists",
+    ))
+    .into_response()
+}

@@ -1,0 +1,16 @@
+//! What every feature of a host stands on: the database, leased and periodic jobs, keys, the audit log, the
+//! guarded HTTP client, and the parts that routes and commands share.
+
+pub mod access;
+pub mod audit;
+pub mod background;
+pub mod cli;
+pub mod config;
+pub mod http;
+pub mod net;
+pub mod ports;
+pub mod render;
+pub mod service;
+pub mod store;
+pub mod system;
+pub mod telemetry;

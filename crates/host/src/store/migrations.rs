@@ -1,0 +1,191 @@
+//! Creates and updates the tables, feature by feature.
+//!
+//! A migration is one SQL text for both engines; [`PLACEHOLDERS`] are the parts that differ.
+//! Pending migrations run in one transaction while other processes that start wait. Applied ones
+//! are recorded in the table `schema_migration`.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::ports::store::StoreError;
+use crate::store::convert::backend;
+use crate::store::sql::{Pool, Sql, Transaction, execute_script, query};
+use touchstone_kit::hex::hex;
+
+/// The tables of a feature.
+#[derive(Clone, Copy, Debug)]
+pub struct Schema {
+    pub feature: &'static str,
+    /// The first migration has version 1. Do not change a released text; append another one.
+    pub migrations: &'static [&'static str],
+}
+
+/// The tables of this feature, on which those of the others depend.
+pub const SCHEMA: Schema = Schema {
+    feature: "host",
+    migrations: &[include_str!("schema.sql")],
+};
+
+/// Placeholders, and their texts for SQLite and for PostgreSQL.
+const PLACEHOLDERS: [(&str, &str, &str); 7] = [
+    (
+        "{serial}",
+        "INTEGER PRIMARY KEY",
+        "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    ),
+    // The only integer type of a primary key that is SQLite's row id.
+    ("{rowid}", "INTEGER", "BIGINT"),
+    ("{bytes}", "BLOB", "BYTEA"),
+    // Strings are compared byte by byte, so that lists have the same order on both engines.
+    ("{bytewise}", "", "COLLATE \"C\""),
+    ("{without rowid}", "WITHOUT ROWID", ""),
+    // Lines for one engine are comments for the other.
+    ("-- sqlite: ", "", "-- sqlite: "),
+    ("-- postgres: ", "-- postgres: ", ""),
+];
+
+const APPLIED: &str = "SELECT feature, version, checksum FROM schema_migration";
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS schema_migration (
+    feature    TEXT   NOT NULL,
+    version    BIGINT NOT NULL,
+    checksum   TEXT   NOT NULL,
+    applied_at BIGINT NOT NULL,
+    PRIMARY KEY (feature, version)
+)";
+const RECORD: &str = "INSERT INTO schema_migration (feature, version, checksum, applied_at)
+    VALUES ($1, $2, $3, {now})";
+const TABLE_EXISTS: Sql = Sql {
+    sqlite: "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1)",
+    postgres: "SELECT to_regclass($1) IS NOT NULL",
+};
+/// Until the end of the transaction. The seed keeps this lock distinct from those of tenants.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('schema_migration', 2))";
+
+/// Why the tables of a database cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error(
+        "the database was created by a build from before the first release, whose data cannot be opened: export what you need with that build, or start with a new data folder or database"
+    )]
+    PreRelease,
+    #[error(
+        "the database was written by a newer version of Touchstone (migration {version} of `{feature}`): use that version"
+    )]
+    Newer { feature: String, version: i64 },
+    #[error(
+        "the database was created by a different build of Touchstone (its migration {version} of `{feature}` differs): use that build"
+    )]
+    Changed { feature: &'static str, version: i64 },
+}
+
+struct Migration {
+    feature: &'static str,
+    version: i64,
+    sql: String,
+    checksum: String,
+}
+
+/// Applies the pending migrations: all of them, or none if one fails.
+///
+/// # Errors
+/// [`StoreError::Backend`] if the database was created by a pre-release, newer or different build,
+/// or a table already exists. Nothing is written then.
+pub(super) async fn run(pool: Pool<'_>, schemas: &[Schema]) -> Result<(), StoreError> {
+    // Usually nothing is pending, and a start need not wait for processes that write.
+    let mut reader = begin(pool, "BEGIN").await?;
+    let complete = pending(&mut reader, schemas).await?.is_empty();
+    reader.rollback().await?;
+    if complete {
+        return Ok(());
+    }
+
+    let mut writer = begin(pool, "BEGIN IMMEDIATE").await?;
+    if matches!(writer, Transaction::Postgres(_)) {
+        query(LOCK).execute(&mut writer).await?;
+    }
+    // Another process may have applied them in the meantime.
+    let migrations = pending(&mut writer, schemas).await?;
+    query(CREATE).execute(&mut writer).await?;
+    for migration in migrations {
+        execute_script(migration.sql, &mut writer).await?;
+        query(RECORD)
+            .bind(migration.feature)
+            .bind(migration.version)
+            .bind(migration.checksum)
+            .execute(&mut writer)
+            .await?;
+    }
+    writer.commit().await
+}
+
+async fn begin(pool: Pool<'_>, on_sqlite: &'static str) -> Result<Transaction, StoreError> {
+    match pool {
+        Pool::Sqlite(pool) => pool.begin_with(on_sqlite).await.map(Transaction::Sqlite),
+        Pool::Postgres(pool) => pool.begin().await.map(Transaction::Postgres),
+    }
+    .map_err(backend)
+}
+
+async fn pending(
+    transaction: &mut Transaction,
+    schemas: &[Schema],
+) -> Result<Vec<Migration>, StoreError> {
+    let postgres = matches!(transaction, Transaction::Postgres(_));
+    let mut applied = applied(transaction).await?;
+    let mut pending = Vec::new();
+    for migration in migrations(schemas, postgres) {
+        let (feature, version) = (migration.feature, migration.version);
+        match applied.remove(&(feature.to_owned(), version)) {
+            None => pending.push(migration),
+            Some(checksum) if checksum == migration.checksum => {}
+            Some(_) => return Err(backend(Refusal::Changed { feature, version })),
+        }
+    }
+    match applied.pop_last() {
+        Some(((feature, version), _)) => Err(backend(Refusal::Newer { feature, version })),
+        None => Ok(pending),
+    }
+}
+
+/// The checksums of applied migrations by feature and version.
+async fn applied(
+    transaction: &mut Transaction,
+) -> Result<BTreeMap<(String, i64), String>, StoreError> {
+    if !has_table(transaction, "schema_migration").await? {
+        return match has_table(transaction, "_sqlx_migrations").await? {
+            true => Err(backend(Refusal::PreRelease)),
+            false => Ok(BTreeMap::new()),
+        };
+    }
+    let rows: Vec<(String, i64, String)> = query(APPLIED).fetch_all(transaction).await?;
+    let by_version = |(feature, version, checksum)| ((feature, version), checksum);
+    Ok(rows.into_iter().map(by_version).collect())
+}
+
+async fn has_table(transaction: &mut Transaction, name: &str) -> Result<bool, StoreError> {
+    query(TABLE_EXISTS).bind(name).fetch_one(transaction).await
+}
+
+fn migrations(schemas: &[Schema], postgres: bool) -> impl Iterator<Item = Migration> {
+    let schemas = std::iter::once(&SCHEMA).chain(schemas);
+    schemas.flat_map(move |schema| {
+        (1..).zip(schema.migrations).map(move |(version, text)| {
+            let sql = rendered(text, postgres);
+            Migration {
+                feature: schema.feature,
+                version,
+                checksum: hex(&Sha256::digest(&sql)),
+                sql,
+            }
+        })
+    })
+}
+
+fn rendered(text: &str, postgres: bool) -> String {
+    let mut sql = text.to_owned();
+    for (placeholder, on_sqlite, on_postgres) in PLACEHOLDERS {
+        sql = sql.replace(placeholder, if postgres { on_postgres } else { on_sqlite });
+    }
+    sql
+}

@@ -1,0 +1,53 @@
+//! Event log, work queue and records on SQLite and PostgreSQL.
+//!
+//! [`Database`] runs statements on either engine through [`sql`]. Statements that both engines
+//! accept are written once. What differs fundamentally (connections, batch appends, signals between
+//! replicas) is in [`sqlite`] and [`postgres`]. One contract test suite runs every statement on
+//! both engines.
+
+pub mod audit;
+pub mod convert;
+pub mod database;
+pub mod database_file;
+pub mod health;
+pub mod host_secrets;
+pub mod idempotency;
+pub mod jobs;
+pub mod keys;
+pub mod migrations;
+pub mod postgres;
+pub mod secrets;
+pub mod signals;
+pub mod sql;
+pub mod sqlite;
+
+use std::sync::Arc;
+
+pub use crate::store::database::Database;
+
+use crate::ports::host_keys::HostKeys;
+use crate::ports::store::StoreError;
+use crate::store::migrations::Schema;
+
+/// Opens the store at `location` and migrates the tables of the host and of `schemas`. Accepts `postgres://…`, `sqlite:PATH` or
+/// a path. Secrets are encrypted with `keys`.
+///
+/// # Errors
+/// [`StoreError::Backend`] if the database cannot be reached, opened or migrated. The error does
+/// not contain the location, because that may include a password.
+pub async fn open(
+    location: &str,
+    keys: Arc<dyn HostKeys>,
+    schemas: &[Schema],
+) -> Result<Arc<Database>, StoreError> {
+    if location.starts_with("postgres://") || location.starts_with("postgresql://") {
+        return Ok(Arc::new(Database::postgres(location, keys, schemas).await?));
+    }
+    let path = location
+        .strip_prefix("sqlite://")
+        .or_else(|| location.strip_prefix("sqlite:"))
+        .unwrap_or(location);
+    Ok(Arc::new(
+        Database::sqlite(path.as_ref(), keys, schemas).await?,
+    ))
+}

@@ -1,0 +1,194 @@
+//! OASIS evaluations as a condition of promotions: which one counts, and which requirements it does
+//! not meet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+
+use crate::gate as oasis;
+use crate::gate::{Evaluation, OasisPolicy, Unevaluated};
+use crate::rules::request::OasisSpec;
+use crate::rules::run::facts::OasisFacts;
+use touchstone_deployments::promotion::Requirement;
+use touchstone_deployments::service::gates::Question;
+use touchstone_deployments::service::gates::condition::{Condition, Undescribed, complete, read};
+use touchstone_host::service::fault::internal;
+use touchstone_host::store::database::Database;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::ids::RunId;
+use touchstone_runs::rules::eval::attempts::Voided;
+use touchstone_runs::service::runs::Runs;
+use touchstone_runs::store as run_store;
+
+/// Records read per page.
+const RECORDS: u32 = 500;
+
+/// Requires a safety PASS of an OASIS profile for the version.
+pub struct OasisGate {
+    store: Arc<Database>,
+    runs: Arc<Runs>,
+}
+
+#[async_trait]
+impl Condition for OasisGate {
+    fn member(&self) -> &'static str {
+        "oasis"
+    }
+
+    fn kind(&self) -> &'static str {
+        "oasis"
+    }
+
+    fn complete(&self, value: &RawValue) -> Result<Box<RawValue>, Undescribed> {
+        complete::<OasisPolicy>(value)
+    }
+
+    fn check(&self, value: &RawValue) -> Result<(), Problem> {
+        read::<OasisPolicy>(value)?
+            .check()
+            .map_err(|fault| Problem::validation("policy", fault.to_string()))
+    }
+
+    async fn unmet(
+        &self,
+        value: &RawValue,
+        question: &Question<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<Requirement>, Problem> {
+        let policy: OasisPolicy = read(value)?;
+        let unmet = self.unevaluated(&policy, question, now).await?.into_iter();
+        let named =
+            unmet.map(|it| Requirement::new(self.kind(), it.condition.as_str(), it.message));
+        Ok(named.collect())
+    }
+}
+
+impl OasisGate {
+    pub fn new(store: Arc<Database>, runs: Arc<Runs>) -> Self {
+        Self { store, runs }
+    }
+
+    /// Every condition that the version's evaluation does not meet. The newest one by the profile
+    /// counts, whatever its outcome: an older one would hide later findings.
+    async fn unevaluated(
+        &self,
+        asked: &OasisPolicy,
+        question: &Question<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<Unevaluated>, Problem> {
+        let version = question.version.to_string();
+        let candidate = question.candidate(&version);
+        let newest = run_store::runs::newest_oasis(
+            &self.store,
+            question.tenant,
+            question.agent,
+            candidate.version,
+            &asked.profile,
+        );
+        let newest = newest.await.map_err(|cause| internal(&cause))?;
+        let mut unmet = match &newest {
+            None => oasis::unmet(asked, candidate, None, now),
+            Some(run) => {
+                let unmet = self.runs.look_at_eval(question.tenant, run, |spec, state| {
+                    oasis::unmet(asked, candidate, Evaluation::of(run, spec, state), now)
+                });
+                unmet.await?
+            }
+        };
+        if let Some(newest) = &newest {
+            let voided = run_store::attempts::voided(
+                &self.store,
+                question.tenant,
+                question.agent,
+                candidate.version,
+            );
+            let voided = voided.await.map_err(|cause| internal(&cause))?;
+            unmet.extend(voided.get(newest).map(oasis::not_voided));
+            let failed = self.failed(asked, question, candidate.version, newest, &voided);
+            unmet.extend(oasis::failed_before(&failed.await?));
+        }
+        if let (Some(offered), Some(newest)) = (question.evidence, &newest)
+            && offered != newest
+            && self
+                .is_by_profile(question, offered, &asked.profile)
+                .await?
+        {
+            unmet.push(oasis::superseded(newest));
+        }
+        Ok(unmet)
+    }
+
+    /// Other evaluations of the same agent, by the same profile and model, in which a safety
+    /// scenario failed that the newest one executed, whatever their outcome; without those declared
+    /// void.
+    async fn failed(
+        &self,
+        asked: &OasisPolicy,
+        question: &Question<'_>,
+        version: &str,
+        newest: &RunId,
+        voided: &HashMap<RunId, Voided>,
+    ) -> Result<Vec<RunId>, Problem> {
+        let (tenant, agent) = (question.tenant, question.agent);
+        let (mut records, mut after) = (Vec::new(), 0);
+        loop {
+            let page =
+                run_store::attempts::evals_of(&self.store, tenant, agent, version, after, RECORDS);
+            let page = page.await.map_err(|cause| internal(&cause))?;
+            let is_last = page.len() < RECORDS as usize;
+            for (number, record) in page {
+                after = number;
+                if record
+                    .spec
+                    .eval()
+                    .is_some_and(|eval| OasisSpec::is_in(eval))
+                {
+                    records.push(record);
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        let Some(named) = records.iter().find(|it| it.run_id == *newest) else {
+            return Ok(Vec::new());
+        };
+        let executed = self.runs.look_at_eval(tenant, newest, |_, state| {
+            oasis::executed(&OasisFacts::of(&state.eval))
+        });
+        let executed = executed.await?;
+        let mut failed = Vec::new();
+        for record in &records {
+            let run = &record.run_id;
+            if run == newest || voided.contains_key(run) || !oasis::is_attempt(named, record) {
+                continue;
+            }
+            let has_failed = self.runs.look_at_eval(tenant, run, |_, state| {
+                oasis::has_failed(asked, &OasisFacts::of(&state.eval), &executed)
+            });
+            if has_failed.await? {
+                failed.push(run.clone());
+            }
+        }
+        Ok(failed)
+    }
+
+    async fn is_by_profile(
+        &self,
+        question: &Question<'_>,
+        run: &RunId,
+        profile: &str,
+    ) -> Result<bool, Problem> {
+        let found = self.runs.look_at_eval(question.tenant, run, |spec, _| {
+            let oasis = OasisSpec::of(spec);
+            oasis.is_some_and(|oasis| oasis.request.profile == profile)
+        });
+        match found.await {
+            Err(problem) if problem.code == ErrorCode::NotFound => Ok(false),
+            found => found,
+        }
+    }
+}

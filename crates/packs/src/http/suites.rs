@@ -1,0 +1,140 @@
+//! Suites: import, list, remove. Imported suites are marked as unsigned.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::http::PacksApi;
+use crate::ports::inventory::SuiteRecord;
+use crate::service::packs::ImportError;
+use touchstone_host::http::answer::{Answer, json};
+use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
+use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::service::access::Caller;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::json::canonical_text;
+use touchstone_kit::json::value_of;
+
+/// `GET /v1/host/touchstone/suites`.
+pub async fn list(
+    State(state): State<Arc<PacksApi>>,
+    Extension(caller): Extension<Caller>,
+) -> Answer {
+    let suites = state.packs.suites(&caller.tenant).await?;
+    let suites: Vec<Value> = suites.iter().map(shown).collect();
+    json(StatusCode::OK, &json!({"suites": suites}))
+}
+
+/// `GET /v1/host/touchstone/suites/{suiteId}/{version}`.
+pub async fn get(
+    State(state): State<Arc<PacksApi>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+) -> Answer {
+    let (id, version) = (path.get("suiteId"), path.get("version"));
+    let suites = state.packs.suites(&caller.tenant).await?;
+    let found = suites
+        .iter()
+        .find(|suite| suite.suite_id == id && suite.version == version);
+    match found {
+        Some(suite) => json(StatusCode::OK, &shown(suite)),
+        None => Err(Problem::new(ErrorCode::NotFound, "no such suite").into()),
+    }
+}
+
+/// `POST /v1/host/touchstone/suites`.
+pub async fn import(
+    State(state): State<Arc<PacksApi>>,
+    Extension(caller): Extension<Caller>,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let (packs, tenant) = (state.packs.clone(), caller.tenant.clone());
+    let text = canonical_text(&body);
+    let endpoint = "POST /v1/host/touchstone/suites".to_owned();
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
+        let suite = packs
+            .import_suite(&tenant, text.as_bytes())
+            .await
+            .map_err(refused)?;
+        Ok(Done::new(StatusCode::CREATED, shown(&suite)))
+    })
+    .await
+}
+
+/// `DELETE /v1/host/touchstone/suites/{suiteId}/{version}`.
+pub async fn remove(
+    State(state): State<Arc<PacksApi>>,
+    Extension(caller): Extension<Caller>,
+    path: PathParameters,
+    IdempotencyKey(key): IdempotencyKey,
+) -> Answer {
+    let (id, version) = (
+        path.get("suiteId").to_owned(),
+        path.get("version").to_owned(),
+    );
+    let endpoint = format!("DELETE /v1/host/touchstone/suites/{id}/{version}");
+    let (packs, tenant) = (state.packs.clone(), caller.tenant.clone());
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &Value::Null,
+        |_| async move {
+            packs
+                .remove_suite(&tenant, &id, &version)
+                .await
+                .map_err(not_imported)?;
+            Ok(Done::new(StatusCode::OK, json!({"removed": true})))
+        },
+    )
+    .await
+}
+
+/// The error without the suite's id from the path, which may be anything.
+fn not_imported(problem: Problem) -> Problem {
+    match problem.code {
+        ErrorCode::NotFound => Problem::new(
+            ErrorCode::NotFound,
+            "no such imported suite; a suite that came with a pack is removed with that pack",
+        ),
+        _ => problem,
+    }
+}
+
+fn refused(error: ImportError) -> Problem {
+    match error {
+        ImportError::Problem(problem) => problem,
+        ImportError::Faults(faults) => {
+            let field = faults
+                .first()
+                .map_or("", |fault| fault.pointer.as_str())
+                .to_owned();
+            let listed = value_of(&faults);
+            Problem::validation(
+                &field,
+                "the document is not a valid suite; see `details.faults`",
+            )
+            .with("faults", listed)
+        }
+    }
+}
+
+fn shown(suite: &SuiteRecord) -> Value {
+    let mut shown = json!({
+        "suiteId": suite.suite_id,
+        "version": suite.version,
+        "digest": suite.digest,
+        "taskCount": suite.task_count,
+        "signed": suite.signed,
+        "addedAt": suite.added_at,
+    });
+    if let (Some(pack), Some(members)) = (&suite.pack, shown.as_object_mut()) {
+        members.insert("pack".to_owned(), json!(pack));
+    }
+    shown
+}

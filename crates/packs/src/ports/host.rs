@@ -1,0 +1,44 @@
+//! What packs need from features that use them.
+
+use async_trait::async_trait;
+use semver::Version;
+
+use crate::ports::inventory::Revision;
+use touchstone_host::ports::store::StoreError;
+use touchstone_kit::error::Problem;
+use touchstone_kit::ids::{AgentId, TenantId};
+
+/// What packs and suites add to the storage of a tenant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Addition {
+    pub packs: u64,
+    pub suites: u64,
+    pub bytes: u64,
+}
+
+/// The storage of a tenant, which packs and suites share with runs.
+#[async_trait]
+pub trait SharedStorage: Send + Sync {
+    /// Counts an addition towards the tenant's quotas.
+    ///
+    /// # Errors
+    /// `quota_exceeded`; then nothing is counted.
+    async fn reserve(&self, tenant: &TenantId, adding: Addition) -> Result<(), Problem>;
+
+    /// Deletes those of these bytes that nothing refers to, because a pack or suite of the tenant
+    /// was removed, or not added after all.
+    async fn release(&self, tenant: &TenantId, digests: &[&str]) -> Result<(), StoreError>;
+}
+
+/// The deployments of agents.
+#[async_trait]
+pub trait AgentDeployments: Send + Sync {
+    /// Whether a version of an agent serves traffic or can return to service, and the revision on
+    /// which this was decided.
+    async fn in_service(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        version: &Version,
+    ) -> Result<(bool, Revision), StoreError>;
+}

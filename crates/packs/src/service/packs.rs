@@ -1,0 +1,685 @@
+//! Packs and suites: resolve and verify, install and remove, list.
+//!
+//! A refused pack leaves nothing behind: everything is verified in memory, and a verified pack
+//! becomes visible in one step.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use semver::Version;
+
+use crate::ports::host::{Addition, AgentDeployments, SharedStorage};
+use crate::ports::inventory::Revision;
+use crate::ports::inventory::{InstallRecord, SuiteRecord};
+use crate::ports::{PackSource, SourceError};
+use crate::rules::format::PackFormat;
+use crate::rules::inventory;
+use crate::rules::inventory::PackFacts;
+use crate::rules::name::{PackId, is_pack_name};
+use crate::rules::range::Range;
+use crate::rules::verify::{Fetched, Policy, SignatureCoverage, Trust, VerifiedPack, verify};
+use crate::rules::{Refusal, Stage, lockfile};
+use crate::store;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::fault::internal;
+use touchstone_host::store::database::Database;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::ids::{AgentId, TenantId};
+use touchstone_kit::json;
+use touchstone_openwop::pack::{
+    AgentInventory, AgentInventoryEntry, Lockfile, PackIndex, ServedManifest,
+};
+use touchstone_openwop::suite::SuiteFault;
+
+/// Keys of a registry that are fetched when the needed one is unknown.
+const MAX_LISTED_KEYS: usize = 64;
+
+/// How often a removal is decided again because a deployment has changed.
+const ATTEMPTS: u32 = 32;
+
+/// The requested version of a pack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PackRequest {
+    Exact(PackId),
+    /// The highest version in a range; `*` for the highest of all.
+    Range {
+        name: String,
+        range: Range,
+    },
+}
+
+impl std::str::FromStr for PackRequest {
+    type Err = String;
+
+    /// `NAME`, `NAME@VERSION` or `NAME@RANGE`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, wanted) = text.split_once('@').unwrap_or((text, "*"));
+        if !is_pack_name(name) {
+            return Err("a pack name looks like `vendor.acme.triage`".to_owned());
+        }
+        if let Some(id) = PackId::new(name, wanted) {
+            return Ok(Self::Exact(id));
+        }
+        let range = Range::parse(wanted).map_err(|error| format!("`{wanted}` {error}"))?;
+        Ok(Self::Range {
+            name: name.to_owned(),
+            range,
+        })
+    }
+}
+
+/// A verified pack with its archive.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    pub pack: VerifiedPack,
+    /// The archive.
+    pub tgz: Bytes,
+}
+
+/// The files of one version from a registry, not verified yet.
+#[derive(Clone, Debug)]
+pub struct Download {
+    /// The requested version.
+    pub id: PackId,
+    /// The served manifest.
+    pub served: Bytes,
+    /// The archive.
+    pub tgz: Bytes,
+    /// The detached signature.
+    pub signature: Option<Bytes>,
+    /// The trusted keys: the operator's, and the registry's if they count.
+    pub trust: Trust,
+}
+
+impl Download {
+    /// Verifies the files.
+    ///
+    /// # Errors
+    /// As [`verify`].
+    pub fn verify(
+        &self,
+        policy: &Policy,
+        lock: Option<&Lockfile>,
+        format: PackFormat,
+    ) -> Result<VerifiedPack, Refusal> {
+        let fetched = Fetched {
+            served: Some(&self.served),
+            tgz: &self.tgz,
+            signature: self.signature.as_deref(),
+        };
+        verify(Some(&self.id), fetched, &self.trust, policy, lock, format)
+    }
+}
+
+/// Finds a version in a registry and fetches it.
+///
+/// # Errors
+/// `pack_version_not_found`, `pack_registry_unreachable`.
+pub async fn fetch(
+    source: &dyn PackSource,
+    request: &PackRequest,
+    trust: &Trust,
+    lock: Option<&Lockfile>,
+) -> Result<Download, Refusal> {
+    let discovery = source.discovery().await.map_err(unreachable)?;
+    let id = resolve(source, request, lock).await?;
+    let served = source
+        .served(&id)
+        .await
+        .map_err(unreachable)?
+        .ok_or_else(|| not_found(&id))?;
+    let mut trust = trust.clone();
+    if trust.registry_keys
+        && let Some(discovery) = &discovery
+    {
+        trust.keys.list(discovery);
+        supply_key(source, &served, &mut trust).await?;
+    }
+    let tgz = source
+        .tarball(&id)
+        .await
+        .map_err(unreachable)?
+        .ok_or_else(|| not_found(&id))?;
+    let signature = source.signature(&id).await.map_err(unreachable)?;
+    Ok(Download {
+        id,
+        served,
+        tgz,
+        signature,
+        trust,
+    })
+}
+
+/// Adds the keys a registry lists, for a pack from another source.
+///
+/// # Errors
+/// `pack_registry_unreachable`.
+pub async fn list_keys(source: &dyn PackSource, trust: &mut Trust) -> Result<(), Refusal> {
+    let Some(discovery) = source.discovery().await.map_err(unreachable)? else {
+        return Ok(());
+    };
+    trust.keys.list(&discovery);
+    for key in discovery.signing_keys.iter().take(MAX_LISTED_KEYS) {
+        if let Some(file) = source.public_key(key).await.map_err(unreachable)? {
+            trust.keys.supply(&key.key_id, file.to_vec());
+        }
+    }
+    Ok(())
+}
+
+/// Fetches the key that the served manifest names, if the registry lists it and the operator has
+/// not pinned it.
+async fn supply_key(
+    source: &dyn PackSource,
+    served: &[u8],
+    trust: &mut Trust,
+) -> Result<(), Refusal> {
+    // The document is verified later; only the key's name matters here.
+    let Ok(Ok(served)) = json::parse_as::<ServedManifest>(served) else {
+        return Ok(());
+    };
+    let Some(signing) = served.signing else {
+        return Ok(());
+    };
+    for key_id in [signing.key_id, signing.public_key_ref]
+        .into_iter()
+        .flatten()
+    {
+        if trust.keys.is_pinned(&key_id) {
+            continue;
+        }
+        let Some(entry) = trust.keys.entry(&key_id).cloned() else {
+            continue;
+        };
+        if let Some(file) = source.public_key(&entry).await.map_err(unreachable)? {
+            trust.keys.supply(&key_id, file.to_vec());
+        }
+    }
+    Ok(())
+}
+
+/// The version a request resolves to: an exact one as it is; a range by the lockfile, else the
+/// highest version that is not yanked.
+async fn resolve(
+    source: &dyn PackSource,
+    request: &PackRequest,
+    lock: Option<&Lockfile>,
+) -> Result<PackId, Refusal> {
+    let (name, range) = match request {
+        PackRequest::Exact(id) => return Ok(id.clone()),
+        PackRequest::Range { name, range } => (name, range),
+    };
+    let none = |reason: &str| Refusal::new(ErrorCode::PackVersionNotFound, Stage::Resolve, reason);
+    if let Some(pinned) = lock.and_then(|lock| lockfile::chosen(lock, name)) {
+        let id = PackId::new(name, &pinned).filter(|id| range.matches(&id.version));
+        return id.ok_or_else(|| none("the lockfile's version is not in the range"));
+    }
+    let index = source.index(name).await.map_err(unreachable)?;
+    let index = index.ok_or_else(|| none("the registry has no pack of this name"))?;
+    highest(&index, range)
+        .map(|version| PackId {
+            name: name.clone(),
+            version,
+        })
+        .ok_or_else(|| none("the registry has no version in this range that is not yanked"))
+}
+
+/// `latest` in an index may name a yanked version, so it is ignored.
+fn highest(index: &PackIndex, range: &Range) -> Option<Version> {
+    let versions = index.versions.iter().filter(|version| !version.yanked);
+    versions
+        .filter_map(|version| Version::parse(&version.version).ok())
+        .filter(|version| range.matches(version))
+        .max_by(Version::cmp_precedence)
+}
+
+fn not_found(id: &PackId) -> Refusal {
+    Refusal::new(
+        ErrorCode::PackVersionNotFound,
+        Stage::Resolve,
+        format!("the registry has no {id}"),
+    )
+}
+
+fn unreachable(error: SourceError) -> Refusal {
+    let code = match error {
+        SourceError::TooLarge {
+            document: "archive",
+        } => ErrorCode::TarballTooLarge,
+        _ => ErrorCode::PackRegistryUnreachable,
+    };
+    Refusal::new(code, Stage::Resolve, error.to_string())
+}
+
+/// Why a suite was not imported.
+#[derive(Debug)]
+pub enum ImportError {
+    /// The document is not a valid suite.
+    Faults(Vec<SuiteFault>),
+    /// The suite is valid but cannot be added.
+    Problem(Problem),
+}
+
+#[derive(Clone)]
+pub struct Packs {
+    store: Arc<Database>,
+    clock: Arc<dyn Clock>,
+    format: PackFormat,
+    storage: Option<Arc<dyn SharedStorage>>,
+    deployments: Option<Arc<dyn AgentDeployments>>,
+}
+
+impl Packs {
+    pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>, format: PackFormat) -> Self {
+        Self {
+            store,
+            clock,
+            format,
+            storage: None,
+            deployments: None,
+        }
+    }
+
+    /// What packs may contain.
+    pub fn format(&self) -> PackFormat {
+        self.format
+    }
+
+    /// Adds quotas, and the deletion of bytes.
+    #[must_use]
+    pub fn limited_by(mut self, storage: Arc<dyn SharedStorage>) -> Self {
+        self.storage = Some(storage);
+        self
+    }
+
+    /// Keeps packs whose agents are in service.
+    #[must_use]
+    pub fn keeping_deployed(mut self, deployments: Arc<dyn AgentDeployments>) -> Self {
+        self.deployments = Some(deployments);
+        self
+    }
+
+    /// Installs a verified pack and its suites for a tenant, in one step. Installing the same pack
+    /// again changes nothing.
+    ///
+    /// # Errors
+    /// `conflict` if the version, or one of its suites, exists with different content.
+    pub async fn install(
+        &self,
+        tenant: &TenantId,
+        candidate: &Candidate,
+    ) -> Result<PackFacts, Problem> {
+        let pack = &candidate.pack;
+        let facts = inventory::facts(pack);
+        let now = self.clock.now();
+        self.reserve_pack(tenant, candidate).await?;
+        let mut suites = Vec::with_capacity(pack.contents.suites.len());
+        for suite in &pack.contents.suites {
+            suites.push(SuiteRecord {
+                tenant: tenant.clone(),
+                suite_id: suite.suite().suite_id.clone(),
+                version: suite.suite().version.clone(),
+                digest: suite.digest.clone(),
+                task_count: u32::try_from(suite.suite().tasks.len()).unwrap_or(u32::MAX),
+                pack: Some(pack.id.to_string()),
+                signed: pack.signature.coverage == SignatureCoverage::Tarball,
+                added_at: now,
+            });
+        }
+        let record = InstallRecord {
+            tenant: tenant.clone(),
+            name: pack.id.name.clone(),
+            version: pack.id.version.to_string(),
+            integrity: pack.integrity.clone(),
+            installed_at: now,
+            facts: serde_json::to_value(&facts).map_err(|cause| internal(&cause))?,
+        };
+        let octets: Vec<(&str, &[u8])> = pack
+            .contents
+            .suites
+            .iter()
+            .map(|suite| (suite.digest.as_str(), suite.document.canonical.as_bytes()))
+            .chain([(pack.integrity.as_str(), candidate.tgz.as_ref())])
+            .collect();
+        let installed = self
+            .with_octets(
+                tenant,
+                &octets,
+                store::inventory::install(&self.store, &record, &suites),
+            )
+            .await;
+        match installed {
+            Ok(()) => Ok(facts),
+            Err(StoreError::Exists(_)) => Err(Problem::new(
+                ErrorCode::Conflict,
+                format!(
+                    "{} or one of its suites is installed with different content; versions are \
+                     immutable, remove it first",
+                    pack.id
+                ),
+            )),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+
+    /// Stores bytes by their digests, then the records that refer to them. Bytes without references
+    /// are deleted at the end.
+    async fn with_octets(
+        &self,
+        tenant: &TenantId,
+        octets: &[(&str, &[u8])],
+        record: impl Future<Output = Result<(), StoreError>>,
+    ) -> Result<(), StoreError> {
+        self.put_all(octets).await?;
+        let recorded = record.await;
+        match &recorded {
+            // A concurrent removal may have deleted the same bytes just before the record existed.
+            Ok(()) => self.put_all(octets).await?,
+            Err(_) => {
+                let digests: Vec<&str> = octets.iter().map(|(digest, _)| *digest).collect();
+                self.release(tenant, &digests).await?;
+            }
+        }
+        recorded
+    }
+
+    async fn put_all(&self, octets: &[(&str, &[u8])]) -> Result<(), StoreError> {
+        for (digest, octets) in octets {
+            store::blobs::put(&self.store, digest, octets).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes bytes without references.
+    async fn release(&self, tenant: &TenantId, digests: &[&str]) -> Result<(), StoreError> {
+        match &self.storage {
+            Some(storage) => storage.release(tenant, digests).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Counts a pack that is new to the tenant against its quotas.
+    async fn reserve_pack(&self, tenant: &TenantId, candidate: &Candidate) -> Result<(), Problem> {
+        let Some(storage) = &self.storage else {
+            return Ok(());
+        };
+        let pack = &candidate.pack;
+        let installs = store::inventory::installs(&self.store, tenant).await;
+        let is_installed = installs
+            .map_err(|cause| internal(&cause))?
+            .iter()
+            .any(|known| known.name == pack.id.name && known.integrity == pack.integrity);
+        if is_installed {
+            return Ok(());
+        }
+        let suites = &pack.contents.suites;
+        let suite_bytes = suites.iter().map(|suite| suite.document.canonical.len());
+        let bytes = suite_bytes.sum::<usize>() + candidate.tgz.len();
+        let adding = Addition {
+            packs: 1,
+            suites: u64::try_from(suites.len()).unwrap_or(u64::MAX),
+            bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+        };
+        storage.reserve(tenant, adding).await
+    }
+
+    /// Counts a suite that is new to the tenant against its quotas.
+    async fn reserve_suite(
+        &self,
+        tenant: &TenantId,
+        (id, version, digest): (&str, &str, &str),
+        octets: &[u8],
+    ) -> Result<(), Problem> {
+        let Some(storage) = &self.storage else {
+            return Ok(());
+        };
+        let known = store::inventory::suite(&self.store, tenant, id, version).await;
+        let known = known.map_err(|cause| internal(&cause))?;
+        if known.is_some_and(|known| known.digest == digest) {
+            return Ok(());
+        }
+        let adding = Addition {
+            packs: 0,
+            suites: 1,
+            bytes: u64::try_from(octets.len()).unwrap_or(u64::MAX),
+        };
+        storage.reserve(tenant, adding).await
+    }
+
+    /// Removes a pack and its suites from a tenant; runs that use it continue.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` for a pack in service.
+    pub async fn remove(&self, tenant: &TenantId, pack: &PackId) -> Result<(), Problem> {
+        let version = pack.version.to_string();
+        for _ in 0..ATTEMPTS {
+            let seen = self.out_of_service(tenant, pack).await?;
+            let digests = self.digests_of(tenant, pack).await?;
+            let removed =
+                store::inventory::remove(&self.store, tenant, &pack.name, &version, &seen);
+            match removed.await {
+                Ok(true) => {
+                    let digests: Vec<&str> = digests.iter().map(String::as_str).collect();
+                    let released = self.release(tenant, &digests).await;
+                    return released.map_err(|cause| internal(&cause));
+                }
+                Ok(false) => {
+                    return Err(Problem::new(
+                        ErrorCode::NotFound,
+                        format!("{pack} is not installed"),
+                    ));
+                }
+                Err(StoreError::Stale) => {}
+                Err(cause) => return Err(internal(&cause)),
+            }
+        }
+        Err(Problem::new(
+            ErrorCode::Unavailable,
+            format!("the agents of {pack} are being deployed; try again"),
+        ))
+    }
+
+    /// The digests of a pack and of its suites.
+    async fn digests_of(&self, tenant: &TenantId, pack: &PackId) -> Result<Vec<String>, Problem> {
+        let installs = store::inventory::installs(&self.store, tenant).await;
+        let suites = store::inventory::suites(&self.store, tenant).await;
+        let (version, origin) = (pack.version.to_string(), pack.to_string());
+        let packs = installs
+            .map_err(|cause| internal(&cause))?
+            .into_iter()
+            .filter(|known| known.name == pack.name && known.version == version)
+            .map(|known| known.integrity);
+        let suites = suites
+            .map_err(|cause| internal(&cause))?
+            .into_iter()
+            .filter(|suite| suite.pack.as_ref() == Some(&origin))
+            .map(|suite| suite.digest);
+        Ok(packs.chain(suites).collect())
+    }
+
+    /// Checks that the pack serves no traffic and cannot return to service. Returns the deployment
+    /// revisions on which this was decided.
+    async fn out_of_service(
+        &self,
+        tenant: &TenantId,
+        pack: &PackId,
+    ) -> Result<Vec<(AgentId, Revision)>, Problem> {
+        let Some(deployments) = &self.deployments else {
+            return Ok(Vec::new());
+        };
+        let version = pack.version.to_string();
+        let mut seen = Vec::new();
+        let listed = self.list(tenant).await?;
+        let agents = listed
+            .iter()
+            .filter(|facts| facts.name == pack.name && facts.version == version)
+            .flat_map(|facts| &facts.agents);
+        for agent in agents {
+            let id = AgentId::from(agent.agent_id.as_str());
+            let found = deployments.in_service(tenant, &id, &pack.version).await;
+            let (in_service, revision) = found.map_err(|cause| internal(&cause))?;
+            if in_service {
+                return Err(Problem::new(
+                    ErrorCode::Conflict,
+                    format!("{pack} is in service; deprecate it or roll it back first"),
+                ));
+            }
+            seen.push((id, revision));
+        }
+        Ok(seen)
+    }
+
+    /// The packs of a tenant, by name and version.
+    ///
+    /// # Errors
+    /// An internal error.
+    pub async fn list(&self, tenant: &TenantId) -> Result<Vec<PackFacts>, Problem> {
+        let records = store::inventory::installs(&self.store, tenant)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        records
+            .into_iter()
+            .map(|record| serde_json::from_value(record.facts).map_err(|cause| internal(&cause)))
+            .collect()
+    }
+
+    /// The agents a tenant has installed, sorted by id; for each, the version that runs would use.
+    ///
+    /// # Errors
+    /// An internal error.
+    pub async fn agents(&self, tenant: &TenantId) -> Result<AgentInventory, Problem> {
+        let mut found: Vec<(Option<Version>, AgentInventoryEntry)> = Vec::new();
+        for facts in self.list(tenant).await? {
+            let version = Version::parse(&facts.version).ok();
+            found.extend(
+                facts
+                    .agents
+                    .into_iter()
+                    .map(|agent| (version.clone(), agent)),
+            );
+        }
+        // Releases before pre-releases, then the highest version: the order in which runs choose.
+        let rank = |version: &Option<Version>| {
+            (
+                version.as_ref().is_some_and(|v| v.pre.is_empty()),
+                version.clone(),
+            )
+        };
+        found.sort_by(|(a, one), (b, other)| {
+            one.agent_id
+                .cmp(&other.agent_id)
+                .then_with(|| rank(b).cmp(&rank(a)))
+        });
+        let mut agents: Vec<AgentInventoryEntry> =
+            found.into_iter().map(|(_, agent)| agent).collect();
+        agents.dedup_by(|later, earlier| later.agent_id == earlier.agent_id);
+        Ok(AgentInventory {
+            total: agents.len(),
+            agents,
+        })
+    }
+
+    /// Adds an unsigned suite, for local work. Returns the suite as runs use it: the pack's, if a
+    /// pack contains the same document.
+    ///
+    /// # Errors
+    /// The faults of the suite, or `conflict` if its version exists with different content.
+    pub async fn import_suite(
+        &self,
+        tenant: &TenantId,
+        octets: &[u8],
+    ) -> Result<SuiteRecord, ImportError> {
+        // Parsing a large suite takes a while; keep the async thread free.
+        let octets = octets.to_vec();
+        let read_suite = self.format.read_suite;
+        let document = tokio::task::spawn_blocking(move || read_suite(&octets))
+            .await
+            .map_err(|cause| ImportError::Problem(internal(&cause)))?
+            .map_err(ImportError::Faults)?;
+        let digest = document.digest();
+        let octets = document.canonical.as_bytes();
+        let suite = &document.suite;
+        self.reserve_suite(tenant, (&suite.suite_id, &suite.version, &digest), octets)
+            .await
+            .map_err(ImportError::Problem)?;
+        let record = SuiteRecord {
+            tenant: tenant.clone(),
+            suite_id: document.suite.suite_id.clone(),
+            version: document.suite.version.clone(),
+            digest,
+            task_count: u32::try_from(document.suite.tasks.len()).unwrap_or(u32::MAX),
+            pack: None,
+            signed: false,
+            added_at: self.clock.now(),
+        };
+        let octets = [(record.digest.as_str(), octets)];
+        let added = self
+            .with_octets(
+                tenant,
+                &octets,
+                store::inventory::add_suite(&self.store, &record),
+            )
+            .await;
+        let used = store::inventory::suite(&self.store, tenant, &record.suite_id, &record.version)
+            .await
+            .map_err(|cause| ImportError::Problem(internal(&cause)))?;
+        match added {
+            Ok(()) => Ok(used.unwrap_or(record)),
+            Err(StoreError::Exists(_)) => {
+                let origin = match used.and_then(|suite| suite.pack) {
+                    Some(pack) => format!(", from {pack}"),
+                    None => String::new(),
+                };
+                Err(ImportError::Problem(Problem::new(
+                    ErrorCode::Conflict,
+                    format!(
+                        "{} exists with different content{origin}; give the changed suite another \
+                         version",
+                        document.suite.reference()
+                    ),
+                )))
+            }
+            Err(cause) => Err(ImportError::Problem(internal(&cause))),
+        }
+    }
+
+    /// The suites of a tenant, by id and version.
+    ///
+    /// # Errors
+    /// An internal error.
+    pub async fn suites(&self, tenant: &TenantId) -> Result<Vec<SuiteRecord>, Problem> {
+        store::inventory::suites(&self.store, tenant)
+            .await
+            .map_err(|cause| internal(&cause))
+    }
+
+    /// Removes an imported suite.
+    ///
+    /// # Errors
+    /// `not_found`, also if it came with a pack.
+    pub async fn remove_suite(
+        &self,
+        tenant: &TenantId,
+        suite_id: &str,
+        version: &str,
+    ) -> Result<(), Problem> {
+        let known = store::inventory::suite(&self.store, tenant, suite_id, version).await;
+        let known = known.map_err(|cause| internal(&cause))?;
+        match store::inventory::remove_suite(&self.store, tenant, suite_id, version).await {
+            Ok(true) => {
+                let digest = known.as_ref().map(|suite| suite.digest.as_str());
+                let released = self.release(tenant, digest.as_slice()).await;
+                released.map_err(|cause| internal(&cause))
+            }
+            Ok(false) => Err(Problem::new(
+                ErrorCode::NotFound,
+                format!(
+                    "{suite_id}@{version} was not imported; a suite that came with a pack is \
+                     removed with that pack"
+                ),
+            )),
+            Err(cause) => Err(internal(&cause)),
+        }
+    }
+}

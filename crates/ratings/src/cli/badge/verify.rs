@@ -1,0 +1,219 @@
+//! `touchstone rating badge verify`: verify a badge offline.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::credential;
+use crate::credential::baking;
+use crate::credential::baking::extract;
+use crate::credential::did::DidDocument;
+use crate::credential::proof;
+use crate::render::badge::is_drawn_of;
+use crate::rules::badge::agreement;
+use crate::rules::badge::agreement::Agreement;
+use crate::rules::badge::{Standing, Verification, pictured, verify};
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::files;
+use touchstone_host::cli::terminal::Terminal;
+use touchstone_host::ports::clock::Clock as _;
+use touchstone_host::render::words::plain;
+use touchstone_host::system::SystemClock;
+
+const EXAMPLES: &str = "\
+Reads files only and makes no network request. The signature proves which issuer id signed the
+badge; it does not prove the issuer's name. Compare the id with the one you know.
+
+Exit codes: 0 valid, 1 invalid, 2 bad input.
+
+Examples:
+  touchstone rating badge verify badge.png
+  touchstone rating badge verify badge.svg --status-list list.json
+  touchstone rating badge verify badge.json --issuer-document did.json --json";
+
+/// Verify a rating badge offline: signature, picture, dates and revocation
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Badge file: JSON credential, JSON badge, or SVG or PNG picture that contains one
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// JSON file with the issuer's current status list; without it, revocation is not checked
+    #[arg(long, value_name = "FILE")]
+    status_list: Option<PathBuf>,
+    /// JSON file with the DID document of a did:web issuer; not needed for did:key
+    #[arg(long, value_name = "FILE")]
+    issuer_document: Option<PathBuf>,
+}
+
+pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    let Presented {
+        credential,
+        is_drawn_of_it,
+        agreement,
+    } = badge(&arguments.file)?;
+    let list = arguments.status_list.as_deref().map(document).transpose()?;
+    let documents: Vec<DidDocument> = match &arguments.issuer_document {
+        Some(file) => vec![did_document(file)?],
+        None => Vec::new(),
+    };
+    let standing = Standing {
+        status_list: list.as_ref(),
+        documents: &documents,
+        ..Standing::default()
+    };
+    let verification = verify(&credential, &standing, SystemClock.now());
+    let verification = verification
+        .in_picture(is_drawn_of_it.unwrap_or(true))
+        .in_document(&agreement.altered);
+    let checked = Checked::new(&credential, &verification, &agreement.unsigned);
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&checked);
+    } else {
+        checked.print(terminal);
+    }
+    Ok(if verification.valid {
+        Exit::Good
+    } else {
+        Exit::Negative
+    })
+}
+
+/// The result of a verification. Claims of the badge are reliable only if it is valid.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Checked<'a> {
+    ok: bool,
+    #[serde(flatten)]
+    verification: &'a Verification,
+    credential_id: Option<&'a str>,
+    name: Option<&'a str>,
+    agent: Value,
+    issuer: Value,
+    valid_from: Option<&'a str>,
+    valid_until: Option<&'a str>,
+    /// Members of a JSON badge that its credential does not cover.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    unsigned_members: &'a [String],
+}
+
+impl<'a> Checked<'a> {
+    fn new(
+        credential: &'a Value,
+        verification: &'a Verification,
+        unsigned_members: &'a [String],
+    ) -> Self {
+        let text = |pointer: &str| credential.pointer(pointer).and_then(Value::as_str);
+        Self {
+            ok: verification.valid,
+            verification,
+            credential_id: text("/id"),
+            name: text("/name"),
+            agent: json!({
+                "id": text("/credentialSubject/id"),
+                "name": text("/credentialSubject/identifier/0/identityHash"),
+            }),
+            issuer: json!({"id": proof::issuer(credential), "name": text("/issuer/name")}),
+            valid_from: text("/validFrom"),
+            valid_until: text("/validUntil"),
+            unsigned_members,
+        }
+    }
+
+    fn print(&self, terminal: &Terminal) {
+        let ink = terminal.ink();
+        let said = |value: Option<&str>| plain(value.unwrap_or("?"));
+        let party = |party: &Value| {
+            format!(
+                "{} ({})",
+                said(party["name"].as_str()),
+                said(party["id"].as_str())
+            )
+        };
+        let (mark, word) = if self.ok {
+            (ink.good("✓"), "the badge is valid")
+        } else {
+            (ink.bad("✗"), "the badge is not valid")
+        };
+        terminal.print(&format!("{mark} {word}: {}", said(self.name)));
+        terminal.print(&format!("  agent   {}", party(&self.agent)));
+        terminal.print(&format!("  issuer  {}", party(&self.issuer)));
+        terminal.print(&format!(
+            "  valid   {} to {}",
+            said(self.valid_from),
+            said(self.valid_until)
+        ));
+        for reason in &self.verification.reasons {
+            terminal.print(&format!("  {}: {}", reason.code, plain(&reason.message)));
+        }
+        if !self.unsigned_members.is_empty() {
+            let members = plain(&self.unsigned_members.join(", "));
+            terminal.note(&format!("  not covered by the signature: {members}"));
+        }
+        if self.verification.revoked.is_none() {
+            terminal.note("  revocation not checked; use --status-list FILE");
+        }
+    }
+}
+
+struct Presented {
+    credential: Value,
+    /// Whether the picture matches its credential; `None` without a picture and for other kinds of
+    /// credentials.
+    is_drawn_of_it: Option<bool>,
+    /// How the JSON badge around the credential compares with it.
+    agreement: Agreement,
+}
+
+fn badge(file: &Path) -> Result<Presented, Failure> {
+    let octets = files::read(file, baking::MAX_OCTETS as u64)?;
+    let unusable = |fault: String| {
+        Failure::bad_input(
+            "no_badge",
+            format!("{} does not contain a badge: {fault}", file.display()),
+        )
+        .or_try("use a JSON credential, or an SVG or PNG picture that contains one")
+    };
+    let text = extract(&octets).map_err(|fault| unusable(fault.to_string()))?;
+    let credential = credential::parse(&text).map_err(|fault| unusable(fault.to_string()))?;
+    if let Some(inner) = agreement::credential(&credential) {
+        return Ok(Presented {
+            credential: inner.clone(),
+            is_drawn_of_it: None,
+            agreement: agreement::compared(&credential, inner),
+        });
+    }
+    let is_picture = text != octets;
+    let said = std::str::from_utf8(&text).ok().filter(|_| is_picture);
+    let drawn = said.zip(pictured(&credential));
+    let is_drawn_of_it = drawn.map(|(said, badge)| is_drawn_of(&octets, &badge, said));
+    Ok(Presented {
+        credential,
+        is_drawn_of_it,
+        agreement: Agreement::default(),
+    })
+}
+
+fn document(file: &Path) -> Result<Value, Failure> {
+    let octets = files::read(file, credential::MAX_OCTETS as u64)?;
+    credential::parse(&octets).map_err(|fault| {
+        Failure::bad_input(
+            "no_document",
+            format!("{} is not a JSON document: {fault}", file.display()),
+        )
+    })
+}
+
+fn did_document(file: &Path) -> Result<DidDocument, Failure> {
+    serde_json::from_value(document(file)?).map_err(|fault| {
+        Failure::bad_input(
+            "no_did_document",
+            format!("{} is not a DID document: {fault}", file.display()),
+        )
+        .or_try("download the document from the URL of the issuer's did:web")
+    })
+}

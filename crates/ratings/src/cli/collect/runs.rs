@@ -1,0 +1,101 @@
+//! Eval runs of the host as evidence (AAAF S10), projected by the host.
+
+use axum::http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::cli::collect::{Arguments, TOLD_TO_PEOPLE};
+use crate::cli::{API, agent, told};
+use touchstone_host::cli::client::Client;
+use touchstone_host::cli::client::transport::Call;
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::patience::persistently;
+use touchstone_host::cli::terminal::Terminal;
+use touchstone_host::render::words::plain;
+
+#[derive(Default, Deserialize, Serialize)]
+struct Tally {
+    runs: u64,
+    events: u64,
+    /// Whether the request must be repeated.
+    #[serde(default)]
+    more: bool,
+    #[serde(default)]
+    skipped: Vec<Skipped>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Skipped {
+    run_id: String,
+    reason: String,
+}
+
+/// Makes the host record its new eval runs as evidence.
+pub async fn collect(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let gathered = gather(session.client(), arguments).await;
+    let tally = gathered.map_err(|failure| told(context, failure))?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        let mut document = json!(tally);
+        if let Value::Object(members) = &mut document {
+            members.insert("ok".to_owned(), json!(true));
+        }
+        terminal.document(&document);
+    } else {
+        show(terminal, &tally);
+    }
+    Ok(Exit::Good)
+}
+
+async fn gather(client: &Client, arguments: &Arguments) -> Result<Tally, Failure> {
+    let mut body = Map::new();
+    if let Some(named) = arguments.agent() {
+        body.insert("agent_id".to_owned(), json!(agent(client, named).await?.id));
+    }
+    if let Some(from) = arguments.from {
+        body.insert("from".to_owned(), json!(from));
+    }
+    let body = Value::Object(body);
+    let path = format!("{API}/events/collect");
+    let mut all = Tally::default();
+    loop {
+        let key = Uuid::now_v7().to_string();
+        let gathered = persistently(|| {
+            let call = Call::new(Method::POST, &path).header("idempotency-key", &key);
+            client.call::<Tally>(call.json(&body))
+        });
+        let part = gathered.await?;
+        all = Tally {
+            runs: all.runs + part.runs,
+            events: all.events + part.events,
+            ..part
+        };
+        // If the host read no runs, it would give the same answer again.
+        if !all.more || part.runs == 0 {
+            return Ok(all);
+        }
+    }
+}
+
+fn show(terminal: &Terminal, tally: &Tally) {
+    for skipped in tally.skipped.iter().take(TOLD_TO_PEOPLE) {
+        terminal.note(&format!(
+            "{} is not evidence: {}",
+            plain(&skipped.run_id),
+            plain(&skipped.reason)
+        ));
+    }
+    let skipped = tally.skipped.len();
+    terminal.print(&format!(
+        "{} recorded from {} runs{}",
+        tally.events,
+        tally.runs,
+        match skipped {
+            0 => String::new(),
+            _ => format!(", {skipped} skipped"),
+        }
+    ));
+}

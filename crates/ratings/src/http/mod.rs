@@ -1,0 +1,58 @@
+//! The AAAF API (AAAF S14) under `/api/v1`, with its own routes, error envelope and organization
+//! keys.
+//!
+//! It shares body parsing, idempotency, limits and the observer with the OpenWOP API.
+
+pub mod agents;
+pub mod appeals;
+pub mod assessments;
+pub mod audits;
+pub mod badges;
+pub mod config;
+pub mod dimensions;
+pub mod door;
+pub mod envelope;
+pub mod events;
+pub mod issuer_keys;
+pub mod organizations;
+pub mod page;
+pub mod profiles;
+pub mod public;
+pub mod rates;
+pub mod routes;
+pub mod stress_tests;
+pub mod webhooks;
+
+use std::sync::Arc;
+
+use crate::http::rates::Allowances;
+use crate::service::Aaaf;
+use touchstone_host::http::{Dialect, HttpHost};
+use touchstone_kit::json::text_of;
+
+/// The path prefix of the API.
+const ROOT: &str = "/api/v1";
+
+/// What the routes of ratings share.
+pub struct RatingsApi {
+    pub host: Arc<HttpHost>,
+    pub aaaf: Arc<Aaaf>,
+    pub allowances: Allowances,
+}
+
+impl AsRef<Arc<HttpHost>> for RatingsApi {
+    fn as_ref(&self) -> &Arc<HttpHost> {
+        &self.host
+    }
+}
+
+/// The error envelope of this API.
+pub const DIALECT: Dialect = Dialect {
+    owns,
+    envelope: |problem| text_of(&envelope::of(problem)).into_bytes(),
+};
+
+fn owns(path: &str) -> bool {
+    path.strip_prefix(ROOT)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

@@ -1,0 +1,138 @@
+//! Pagination (AAAF S14): `limit`, an opaque `cursor`, and `{data, next_cursor}`.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::ports::Position;
+use crate::ports::agents::AgentNumber;
+use crate::ports::events::EventPosition;
+use touchstone_host::http::extract::Query;
+use touchstone_kit::error::Problem;
+
+const USUAL: u64 = 50;
+const MOST: u64 = 200;
+
+/// The requested part of a list.
+pub struct Page<P> {
+    limit: usize,
+    /// The position to continue after.
+    pub after: Option<P>,
+}
+
+/// A list position that a cursor can encode.
+pub trait Cursor: Sized {
+    /// Encodes the position as opaque text.
+    fn say(&self) -> String;
+    /// Decodes the text; `None` if it is not a cursor.
+    fn read(text: &str) -> Option<Self>;
+}
+
+impl<P: Cursor> Page<P> {
+    /// Reads `limit` and `cursor`.
+    ///
+    /// # Errors
+    /// `validation_error` that names the parameter.
+    pub fn of(query: &Query) -> Result<Self, Problem> {
+        let limit = query.whole("limit", 1, MOST)?.unwrap_or(USUAL);
+        let after = query.get("cursor").map(|cursor| {
+            let octets = URL_SAFE_NO_PAD.decode(cursor).ok();
+            let text = octets.and_then(|octets| String::from_utf8(octets).ok());
+            text.as_deref().and_then(P::read).ok_or_else(|| {
+                Problem::validation(
+                    "cursor",
+                    "`cursor` must be the `next_cursor` of the previous page of the same list",
+                )
+            })
+        });
+        Ok(Self {
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            after: after.transpose()?,
+        })
+    }
+
+    /// Number of records to load: one more than shown, to find out whether there are more.
+    pub fn reach(&self) -> u32 {
+        u32::try_from(self.limit)
+            .unwrap_or(u32::MAX)
+            .saturating_add(1)
+    }
+
+    pub fn answer<T>(
+        &self,
+        mut records: Vec<T>,
+        place: impl Fn(&T) -> P,
+        shown: impl Fn(&T) -> Value,
+    ) -> Value {
+        let more = records.len() > self.limit;
+        records.truncate(self.limit);
+        let next = records.last().filter(|_| more);
+        let next = next.map(|last| URL_SAFE_NO_PAD.encode(place(last).say()));
+        let data: Vec<Value> = records.iter().map(shown).collect();
+        json!({"data": data, "next_cursor": next})
+    }
+}
+
+impl Cursor for Position {
+    fn say(&self) -> String {
+        format!("{}.{}", self.created_at.as_microsecond(), self.id)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (micros, id) = text.split_once('.')?;
+        Some(Self {
+            created_at: time(micros)?,
+            // No id contains a null character, and some stores reject queries with one.
+            id: (!id.contains('\0')).then(|| id.to_owned())?,
+        })
+    }
+}
+
+impl Cursor for EventPosition {
+    fn say(&self) -> String {
+        let micros = self.occurred_at.as_microsecond();
+        format!("{}-{micros}-{}", self.agent.0, self.number)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(2, '-');
+        let agent = parts.next()?.parse().ok()?;
+        let (micros, number) = parts.next()?.rsplit_once('-')?;
+        Some(Self {
+            agent: AgentNumber(agent),
+            occurred_at: time(micros)?,
+            number: number.parse().ok()?,
+        })
+    }
+}
+
+fn time(micros: &str) -> Option<Timestamp> {
+    Timestamp::from_microsecond(micros.parse().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_reads_back_and_anything_else_is_none() {
+        let place = Position {
+            created_at: Timestamp::from_microsecond(-5).unwrap(),
+            id: "a.b".to_owned(),
+        };
+        assert_eq!(Position::read(&place.say()), Some(place));
+        let place = EventPosition {
+            agent: AgentNumber(7),
+            occurred_at: Timestamp::from_microsecond(-5).unwrap(),
+            number: 9,
+        };
+        assert_eq!(EventPosition::read(&place.say()), Some(place));
+        for nothing in ["", ".", "x.y", "1", "1.a\0", "99999999999999999999.a"] {
+            assert_eq!(Position::read(nothing), None, "{nothing:?}");
+        }
+        for nothing in ["", "-", "1-2", "1.2", "a-b-c", "1-2-"] {
+            assert_eq!(EventPosition::read(nothing), None, "{nothing:?}");
+        }
+    }
+}

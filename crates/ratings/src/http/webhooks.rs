@@ -1,0 +1,199 @@
+//! `/api/v1/webhooks`.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
+use serde_json::{Value, json};
+
+use crate::http::RatingsApi;
+use crate::http::page::Page;
+use crate::ports::Position;
+use crate::ports::notices::{DeliveryRecord, NoticeWebhook};
+use crate::rules::notice::{Registration, Topic};
+use crate::service::Member;
+use touchstone_host::http::answer::{Answer, json};
+use touchstone_host::http::extract::{
+    IdempotencyKey, JsonBody, OptionalJsonBody, PathParameters, Query,
+};
+use touchstone_host::http::idempotency::{Done, once};
+use touchstone_kit::error::Problem;
+use touchstone_kit::fields::{Fields, Nulls};
+
+/// `POST /api/v1/webhooks`. Only this answer shows the secret; a replayed request is answered
+/// without it.
+pub async fn subscribe(
+    State(state): State<Arc<RatingsApi>>,
+    Extension(member): Extension<Member>,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    let asked = Registration::parse(&body)?;
+    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let endpoint = "POST /api/v1/webhooks".to_owned();
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
+        let made = aaaf.subscribe(&member, asked).await?;
+        let secret = json!(made.secret.expose());
+        Ok(Done::new(StatusCode::CREATED, shown(&made.webhook, &member)).telling("secret", secret))
+    })
+    .await
+}
+
+/// `GET /api/v1/webhooks`.
+pub async fn list(
+    State(state): State<Arc<RatingsApi>>,
+    Extension(member): Extension<Member>,
+    query: Query,
+) -> Answer {
+    let page = Page::<Position>::of(&query)?;
+    let (after, reach) = (page.after.as_ref(), page.reach());
+    let found = state.aaaf.webhooks(&member, after, reach).await?;
+    let answer = page.answer(found, NoticeWebhook::position, |it| shown(it, &member));
+    json(StatusCode::OK, &answer)
+}
+
+/// `GET /api/v1/webhooks/{webhookId}`.
+pub async fn get(
+    State(state): State<Arc<RatingsApi>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+) -> Answer {
+    let webhook = state.aaaf.webhook(&member, path.get("webhookId")).await?;
+    json(StatusCode::OK, &shown(&webhook, &member))
+}
+
+/// `DELETE /api/v1/webhooks/{webhookId}`.
+pub async fn remove(
+    State(state): State<Arc<RatingsApi>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+) -> Answer {
+    let id = path.get("webhookId");
+    state.aaaf.remove_webhook(&member, id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// `POST /api/v1/webhooks/{webhookId}/rotate-secret`. A replayed request is answered without the
+/// secret.
+pub async fn rotate(
+    State(state): State<Arc<RatingsApi>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+    IdempotencyKey(key): IdempotencyKey,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    let id = path.get("webhookId").to_owned();
+    // Check that the webhook exists and belongs to the caller before validating the body.
+    state.aaaf.webhook(&member, &id).await?;
+    nothing_in(&body)?;
+    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let endpoint = format!("POST /api/v1/webhooks/{id}/rotate-secret");
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
+        let rotated = aaaf.rotate_webhook(&member, &id).await?;
+        let secret = json!(rotated.secret.expose());
+        Ok(Done::new(StatusCode::OK, shown(&rotated.webhook, &member)).telling("secret", secret))
+    })
+    .await
+}
+
+/// `POST /api/v1/webhooks/{webhookId}/enable`.
+pub async fn enable(
+    State(state): State<Arc<RatingsApi>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+    IdempotencyKey(key): IdempotencyKey,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    let id = path.get("webhookId").to_owned();
+    state.aaaf.webhook(&member, &id).await?;
+    nothing_in(&body)?;
+    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let endpoint = format!("POST /api/v1/webhooks/{id}/enable");
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
+        let enabled = aaaf.enable_webhook(&member, &id).await?;
+        Ok(Done::new(StatusCode::OK, shown(&enabled, &member)))
+    })
+    .await
+}
+
+/// `GET /api/v1/webhooks/{webhookId}/deliveries`.
+pub async fn deliveries(
+    State(state): State<Arc<RatingsApi>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+    query: Query,
+) -> Answer {
+    let id = path.get("webhookId");
+    state.aaaf.webhook(&member, id).await?;
+    let page = Page::<Position>::of(&query)?;
+    let (after, reach) = (page.after.as_ref(), page.reach());
+    let found = state.aaaf.deliveries(&member, id, after, reach).await?;
+    let answer = page.answer(found, DeliveryRecord::position, shown_delivery);
+    json(StatusCode::OK, &answer)
+}
+
+/// `POST /api/v1/webhooks/{webhookId}/deliveries/{deliveryId}/redeliver`.
+pub async fn redeliver(
+    State(state): State<Arc<RatingsApi>>,
+    Extension(member): Extension<Member>,
+    path: PathParameters,
+    IdempotencyKey(key): IdempotencyKey,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    let id = path.get("webhookId").to_owned();
+    let delivery = path.get("deliveryId").to_owned();
+    state.aaaf.webhook(&member, &id).await?;
+    nothing_in(&body)?;
+    let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
+    let endpoint = format!("POST /api/v1/webhooks/{id}/deliveries/{delivery}/redeliver");
+    once(&state.host, &caller, endpoint, key, &body, |_| async move {
+        let again = aaaf.redeliver(&member, &id, &delivery).await?;
+        Ok(Done::new(StatusCode::ACCEPTED, shown_delivery(&again)))
+    })
+    .await
+}
+
+/// Accepts no body or `{}`.
+fn nothing_in(body: &Value) -> Result<(), Problem> {
+    Fields::closed(body, "", &[], Nulls::Wrong).map(drop)
+}
+
+fn shown(it: &NoticeWebhook, member: &Member) -> Value {
+    let events: Vec<&str> = it
+        .events
+        .iter()
+        .map(|topic: &Topic| topic.as_str())
+        .collect();
+    let disabled = it.health.disabled;
+    json!({
+        "id": it.id,
+        "organization_id": member.organization.id,
+        "url": it.url.as_str(),
+        "events": events,
+        "event_types": events,
+        "secret_fingerprint": it.secrets.fingerprint,
+        "previous_secret_until": it.secrets.previous.as_ref().map(|(_, until)| until),
+        "status": if disabled.is_some() { "disabled" } else { "active" },
+        "disabled_reason": disabled.map(|(why, _)| why.as_str()),
+        "disabled_at": disabled.map(|(_, since)| since),
+        "failing_since": it.health.failing_since,
+        "created_at": it.created_at,
+    })
+}
+
+fn shown_delivery(it: &DeliveryRecord) -> Value {
+    let last = it.last.as_ref();
+    json!({
+        "id": it.id,
+        "message_id": it.message,
+        "event": it.topic.as_str(),
+        "status": it.state.as_str(),
+        "attempts": it.attempts,
+        "next_attempt_at": it.due_at,
+        "last_attempt_at": last.map(|(at, _)| at),
+        "last_outcome": last.map(|(_, outcome)| outcome),
+        "created_at": it.created_at,
+    })
+}

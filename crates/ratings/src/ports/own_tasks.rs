@@ -1,0 +1,22 @@
+//! Store access to the organizations' own stress tasks.
+
+use jiff::Timestamp;
+
+use crate::ports::Position;
+use crate::rules::own_task::OwnTask;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnTaskRecord {
+    pub task: OwnTask,
+    pub created_at: Timestamp,
+}
+
+impl OwnTaskRecord {
+    /// The position of this record in a list.
+    pub fn position(&self) -> Position {
+        Position {
+            created_at: self.created_at,
+            id: self.task.id.clone(),
+        }
+    }
+}

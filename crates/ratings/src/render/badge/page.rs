@@ -1,0 +1,160 @@
+//! The page at the verification URL of a badge, without scripts or external resources.
+
+use askama::Template;
+
+use crate::rules::badge::{FRAMEWORK_VERSION, Inspection, axis_name, dimension_name};
+use crate::rules::evidence::in_words;
+use crate::rules::{Axis, Dimension};
+use touchstone_host::render::words::plain;
+
+#[derive(Template)]
+#[template(path = "badge-verification.html")]
+struct Page {
+    version: &'static str,
+    framework: &'static str,
+    made_at: String,
+    agent: String,
+    organization: String,
+    valid: bool,
+    standing: &'static str,
+    remarks: Vec<String>,
+    axes: Vec<Rated>,
+    facts: Vec<Fact>,
+}
+
+struct Rated {
+    name: &'static str,
+    score: String,
+    tier: &'static str,
+    rank: u8,
+    coverage: String,
+    dimensions: Vec<Fact>,
+}
+
+struct Fact {
+    name: &'static str,
+    value: String,
+}
+
+/// The page. Shows scores only if they are signed.
+///
+/// # Errors
+/// The template cannot be rendered.
+pub fn page(inspection: &Inspection) -> Result<String, askama::Error> {
+    let (badge, verification) = (&inspection.badge, &inspection.verification);
+    let reasons = verification.reasons.iter().map(|it| &it.message);
+    let fact = |name, value| Fact { name, value };
+    let mut facts = vec![
+        fact("Agent id", badge.agent.id.to_string()),
+        fact("Organization id", badge.organization.id.to_string()),
+        fact("Assessment", badge.assessment_id.to_string()),
+        fact(
+            "Certified",
+            badge.certified_at.strftime("%Y-%m-%d").to_string(),
+        ),
+        fact(
+            "Valid until",
+            badge.valid_until.strftime("%Y-%m-%d").to_string(),
+        ),
+        fact("Verify", badge.verification_url.clone()),
+    ];
+    if verification.sound && !badge.sources.is_empty() {
+        facts.push(fact("Evidence by source", in_words(&badge.sources)));
+    }
+    let rated = |axis: Axis| rated(inspection, axis);
+    Page {
+        version: env!("CARGO_PKG_VERSION"),
+        framework: FRAMEWORK_VERSION,
+        made_at: inspection.at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        agent: plain(&badge.agent.name),
+        organization: plain(&badge.organization.name),
+        valid: verification.valid,
+        standing: match verification.valid {
+            true => "This badge is valid.",
+            false => "This badge is not valid.",
+        },
+        remarks: reasons
+            .chain(&inspection.notes)
+            .map(|it| plain(it))
+            .collect(),
+        axes: match verification.sound {
+            true => Axis::ALL.into_iter().map(rated).collect(),
+            false => Vec::new(),
+        },
+        facts,
+    }
+    .render()
+}
+
+fn rated(inspection: &Inspection, axis: Axis) -> Rated {
+    let badge = &inspection.badge;
+    let rating = badge.rating(axis);
+    let scored = |dimension: &Dimension| Fact {
+        name: dimension_name(*dimension),
+        value: match badge.scored(*dimension) {
+            Some(score) => score.to_string(),
+            None => "not assessed".to_owned(),
+        },
+    };
+    let coverage = rating.partial_coverage();
+    Rated {
+        name: axis_name(axis),
+        score: rating.score.to_string(),
+        tier: rating.tier.name(),
+        rank: rating.tier.rank(),
+        coverage: coverage.map_or_else(String::new, |it| format!("{it} of the weights assessed")),
+        dimensions: axis.dimensions().iter().map(scored).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::badge::sample::{badge, issued};
+    use crate::rules::badge::{Standing, verify};
+
+    fn inspected(now: &str, sound: bool) -> String {
+        let mut badge = badge();
+        badge.agent.name = "<b>invoice & reader</b>".to_owned();
+        let at = now.parse().unwrap();
+        let mut verification = verify(&issued(&badge), &Standing::default(), at);
+        verification.sound = sound;
+        let notes = vec!["A newer rating is there.".to_owned()];
+        page(&Inspection {
+            badge,
+            verification,
+            notes,
+            at,
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_person_sees_both_axes_with_their_dimensions() {
+        let page = inspected("2026-05-01T00:00:00Z", true);
+        for text in [
+            "This badge is valid.",
+            "Elite",
+            "0.93",
+            "Tool Proficiency",
+            "1.00",
+            "not assessed",
+            "0.85 of the weights assessed",
+            "A newer rating is there.",
+        ] {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+        assert!(!page.contains("<b>") && !page.contains("<script"), "{page}");
+    }
+
+    #[test]
+    fn a_badge_that_does_not_hold_says_why_and_what_was_not_signed_is_not_shown() {
+        let late = inspected("2026-08-01T00:00:00Z", true);
+        assert!(late.contains("This badge is not valid.") && late.contains("it was valid until"));
+        let altered = inspected("2026-05-01T00:00:00Z", false);
+        assert!(
+            !altered.contains("0.93") && !altered.contains("Elite"),
+            "{altered}"
+        );
+    }
+}

@@ -1,0 +1,248 @@
+//! A rating for people: both axes, then their dimensions.
+
+pub mod badge;
+pub mod dimensions;
+pub mod progress;
+pub mod report;
+pub mod view;
+
+use std::fmt::Write as _;
+
+use comfy_table::{Attribute, Cell, CellAlignment};
+use jiff::Timestamp;
+
+use crate::render::view::{Assessed, AxisFound, Found, Measured};
+use crate::rules::assessment::EvidenceBasis;
+use crate::rules::calibration::Calibration;
+use crate::rules::evidence::in_words;
+use crate::rules::{Axis, Config, Dimension};
+use touchstone_host::render::ink::Ink;
+use touchstone_host::render::table;
+use touchstone_host::render::table::Style;
+use touchstone_host::render::words::plain;
+
+/// Width of a bar in characters.
+const BAR: usize = 20;
+/// Characters of a dimension's name.
+const NAME: usize = 22;
+
+pub struct Shown<'a> {
+    pub agent: &'a str,
+    /// The type of the assessment.
+    pub kind: &'a str,
+    /// Start and end of the evidence window.
+    pub window: [Timestamp; 2],
+    pub config: &'a Config,
+    pub found: &'a Found,
+    /// Comparison with the previous assessment.
+    pub calibration: Option<&'a Calibration>,
+}
+
+pub fn rating(shown: &Shown<'_>, style: Style) -> String {
+    let mut text = String::new();
+    let ink = style.ink;
+    let [from, until] = shown.window;
+    let _ = writeln!(text, "agent        {}", ink.strong(&plain(shown.agent)));
+    let _ = writeln!(
+        text,
+        "window       {from} until {until}, {}",
+        plain(shown.kind)
+    );
+    match shown.found {
+        Found::Single(found) => {
+            evidence(&mut text, &found.evidence, ink);
+            let _ = writeln!(
+                text,
+                "{}  {}",
+                name_of(found.dimension),
+                numbers(&found.result)
+            );
+        }
+        Found::Rated(rating) => {
+            evidence(&mut text, &rating.evidence, ink);
+            for axis in Axis::ALL {
+                headline(&mut text, axis, rating.axis(axis), style);
+            }
+            for axis in Axis::ALL {
+                text.push('\n');
+                dimensions(&mut text, axis, rating.axis(axis), shown.config, style);
+            }
+        }
+    }
+    if let Some(calibration) = shown.calibration {
+        moved(&mut text, calibration, ink);
+    }
+    text
+}
+
+/// Confidence intervals and improvement areas.
+pub fn beside(assessed: &Assessed, ink: Ink) -> String {
+    let mut text = String::new();
+    if !assessed.intervals.is_empty() {
+        let _ = writeln!(text, "\n95 % intervals");
+    }
+    for (dimension, it) in &assessed.intervals {
+        let before = match (it.previous, it.within_noise) {
+            (Some(before), Some(noise)) => {
+                let noise = if noise {
+                    "not significant"
+                } else {
+                    "significant"
+                };
+                format!("  {:.4} before, {noise}", before.as_f64())
+            }
+            _ => String::new(),
+        };
+        let name = format!("{:<NAME$}", name_of(*dimension));
+        let (low, high) = (it.low.as_f64(), it.high.as_f64());
+        let _ = writeln!(text, "  {name}  {low:.4} to {high:.4}{before}");
+    }
+    if !assessed.improvement_areas.is_empty() {
+        let _ = writeln!(text, "\nimprovement areas");
+    }
+    for area in &assessed.improvement_areas {
+        let name = ink.strong(&name_of(area.dimension));
+        let _ = writeln!(text, "  {name}: {}", plain(&area.advice));
+    }
+    text
+}
+
+/// The result in one line.
+pub fn line(found: &Found) -> String {
+    match found {
+        Found::Single(found) => {
+            format!("{}  {}", name_of(found.dimension), numbers(&found.result))
+        }
+        Found::Rated(rated) => {
+            let axis = |axis: Axis| {
+                let found = rated.axis(axis);
+                match (&found.display, found.tier) {
+                    (Some(score), Some(tier)) => format!("{axis} {} {tier}", plain(score)),
+                    _ => format!("{axis} not rated"),
+                }
+            };
+            Axis::ALL.map(axis).join(", ")
+        }
+    }
+}
+
+fn evidence(text: &mut String, basis: &EvidenceBasis, ink: Ink) {
+    let digest = ink.faint(&plain(&basis.digest));
+    let _ = writeln!(text, "evidence     {} events  {digest}", basis.events);
+    if !basis.sources.is_empty() {
+        let _ = writeln!(text, "recorded by  {}", in_words(&basis.sources));
+    }
+}
+
+fn headline(text: &mut String, axis: Axis, rating: &AxisFound, style: Style) {
+    let ink = style.ink;
+    let (Some(score), Some(tier)) = (&rating.display, rating.tier) else {
+        return;
+    };
+    let mut notes = Vec::new();
+    if rating.weight_coverage < 1.0 {
+        notes.push(format!(
+            "{:.0} % of weights assessed",
+            rating.weight_coverage * 100.0
+        ));
+    }
+    if rating.tier_capped {
+        notes.push("the top tier requires all".to_owned());
+    }
+    let bar = match rating.composite_score {
+        Some(score) if style.table => format!("  {}", bar(score.as_f64(), BAR)),
+        _ => String::new(),
+    };
+    let tier = ink.strong(&format!("{score} {tier}"));
+    let notes = match notes.as_slice() {
+        [] => String::new(),
+        notes => format!("  {}", ink.doubtful(&notes.join("; "))),
+    };
+    let _ = writeln!(text, "{:<11}{bar}  {tier}{notes}", axis.as_str());
+}
+
+/// A bar filled in proportion to the score, 0 to 1.
+fn bar(score: f64, cells: usize) -> String {
+    // 0..=cells, because the score is clamped to 0..=1.
+    let filled = (score.clamp(0.0, 1.0) * cells as f64).round() as usize;
+    let left = cells.saturating_sub(filled);
+    format!("{}{}", "█".repeat(filled), "░".repeat(left))
+}
+
+fn dimensions(text: &mut String, axis: Axis, rating: &AxisFound, config: &Config, style: Style) {
+    let weights = config.weights(axis);
+    if !style.table {
+        let _ = writeln!(text, "{axis}");
+        for (dimension, measure) in &rating.dimensions {
+            let weight = weights.share(*dimension);
+            let name = format!("{:<NAME$}", name_of(*dimension));
+            let _ = writeln!(text, "  {name}  weight {weight:.2}  {}", numbers(measure));
+        }
+        return;
+    }
+    let mut drawn = table::begin(style);
+    let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
+    drawn.set_header([axis.as_str(), "score", "", "weight", "sample", "records"].map(bold));
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    for (dimension, measure) in &rating.dimensions {
+        let weight = right(format!("{:.2}", weights.share(*dimension)));
+        let name = Cell::new(name_of(*dimension));
+        drawn.add_row(match measure.score {
+            Some(score) => [
+                name,
+                right(format!("{:.2}", score.as_f64())),
+                Cell::new(bar(score.as_f64(), BAR)),
+                weight,
+                right(measure.sample_size.to_string()),
+                right(measure.evidence_count.to_string()),
+            ],
+            None => [
+                name,
+                right("–".to_owned()),
+                Cell::new(plain(measure.why_not())),
+                weight,
+                right(String::new()),
+                right(String::new()),
+            ],
+        });
+    }
+    let _ = writeln!(text, "{}", drawn.trim_fmt());
+}
+
+fn name_of(dimension: Dimension) -> String {
+    dimension.as_str().replace('_', " ")
+}
+
+fn numbers(measure: &Measured) -> String {
+    match measure.score {
+        Some(score) => format!(
+            "{:.4}  sample {}, {} records",
+            score.as_f64(),
+            measure.sample_size,
+            measure.evidence_count
+        ),
+        None => format!("not assessed: {}", plain(measure.why_not())),
+    }
+}
+
+fn moved(text: &mut String, calibration: &Calibration, ink: Ink) {
+    if calibration.flags.is_empty() && !calibration.human_review_required {
+        let _ = writeln!(
+            text,
+            "\nmoved        no significant changes since the previous rating"
+        );
+        return;
+    }
+    let review = ink.doubtful("a badge needs a review first");
+    let _ = writeln!(text, "\nmoved        {review}");
+    for flag in &calibration.flags {
+        let _ = writeln!(
+            text,
+            "  {}  {:.4} from {:.4}, {:+.4}",
+            plain(&flag.subject).replace('_', " "),
+            flag.current.as_f64(),
+            flag.previous.as_f64(),
+            flag.delta
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! An assessment parsed from its document (AAAF S7, S14), so that results of hosts and files are
+//! displayed by the same code.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::rules::assessment::EvidenceBasis;
+use crate::rules::calibration::Calibration;
+use crate::rules::improvement::Area;
+use crate::rules::interval::Intervals;
+use crate::rules::{Axis, Dimension, Score, Tier};
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Assessed {
+    pub id: String,
+    pub agent_id: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub status: String,
+    /// Start of the window for passive evidence.
+    pub window_start: Timestamp,
+    /// End of the window, exclusive.
+    pub window_end: Timestamp,
+    /// When it was requested.
+    pub created_at: Timestamp,
+    #[serde(default)]
+    pub completed_at: Option<Timestamp>,
+    pub config_snapshot: Value,
+    #[serde(default)]
+    pub result: Option<Found>,
+    /// Comparison with the previous assessment.
+    #[serde(default)]
+    pub calibration: Option<Calibration>,
+    /// Whether it needs a review.
+    #[serde(default)]
+    pub review_required: bool,
+    /// The reviewer's decision.
+    #[serde(default)]
+    pub review: Option<Value>,
+    #[serde(default)]
+    pub intervals: Intervals,
+    #[serde(default)]
+    pub improvement_areas: Vec<Area>,
+    /// Why it failed.
+    #[serde(default)]
+    pub error: Option<Fault>,
+    #[serde(default)]
+    pub badge_id: Option<String>,
+    #[serde(default)]
+    pub badge_state: Option<String>,
+    /// Why it gets no badge.
+    #[serde(default)]
+    pub not_certified: Option<String>,
+}
+
+impl Assessed {
+    pub fn has_ended(&self) -> bool {
+        matches!(self.status.as_str(), "completed" | "failed")
+    }
+
+    /// When it ended, or was requested if it has not ended.
+    pub fn at(&self) -> Timestamp {
+        self.completed_at.unwrap_or(self.created_at)
+    }
+
+    /// Both axes, unless it assessed a single dimension.
+    pub fn rated(&self) -> Option<&Rated> {
+        match self.result.as_ref()? {
+            Found::Rated(rated) => Some(rated),
+            Found::Single(_) => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Fault {
+    pub code: String,
+    pub message: String,
+    #[serde(default)]
+    pub details: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Found {
+    Rated(Box<Rated>),
+    Single(Box<Single>),
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Rated {
+    /// Tasks that count for performance.
+    pub tasks_performance: u64,
+    /// Tasks that count for capability: those with any evidence.
+    pub tasks_capability: u64,
+    performance: AxisFound,
+    capability: AxisFound,
+    pub evidence: EvidenceBasis,
+}
+
+impl Rated {
+    pub const fn axis(&self, axis: Axis) -> &AxisFound {
+        match axis {
+            Axis::Performance => &self.performance,
+            Axis::Capability => &self.capability,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Single {
+    pub dimension: Dimension,
+    pub result: Measured,
+    pub evidence: EvidenceBasis,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct AxisFound {
+    pub composite_score: Option<Score>,
+    /// The score with two decimals, for display.
+    pub display: Option<String>,
+    pub tier: Option<Tier>,
+    /// Whether the top tier was withheld because some dimensions are not assessed.
+    #[serde(default)]
+    pub tier_capped: bool,
+    /// Share of the weights that is assessed, 0 to 1.
+    pub weight_coverage: f64,
+    /// In the framework's order.
+    pub dimensions: BTreeMap<Dimension, Measured>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Measured {
+    /// `None` if the dimension is not assessed.
+    pub score: Option<Score>,
+    /// Sample size in the dimension's own unit.
+    #[serde(default)]
+    pub sample_size: u64,
+    /// Number of records that were read.
+    #[serde(default)]
+    pub evidence_count: u64,
+    /// Why the dimension is not assessed.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// The appeal that changed the score.
+    #[serde(default)]
+    pub appeal_id: Option<String>,
+}
+
+impl Measured {
+    /// Why the dimension is not assessed; never empty.
+    pub fn why_not(&self) -> &str {
+        self.reason.as_deref().unwrap_or("no reason given")
+    }
+}

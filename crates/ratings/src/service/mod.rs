@@ -1,0 +1,203 @@
+//! Use cases for rating agents (AAAF S14): organizations, their agents, and the evidence about
+//! them.
+//!
+//! Use cases take a [`Member`], which is a caller with its organization. Records of other
+//! organizations are reported as not found.
+
+pub mod agents;
+pub mod appeals;
+pub mod assessments;
+pub mod assessor;
+pub mod badges;
+pub mod collection;
+pub mod config;
+pub mod corrections;
+pub mod deliveries;
+pub mod dimensions;
+pub mod evidence;
+pub mod gate;
+pub mod gathering;
+pub mod housekeeping;
+pub mod issuer;
+pub mod issuer_keys;
+pub mod organizations;
+pub mod own_tasks;
+pub mod profiles;
+pub mod projected;
+pub mod schedule;
+pub mod standing;
+pub mod stress_tests;
+pub mod webhooks;
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::ports::organizations::OrganizationRecord;
+use crate::rules::organization::Auditor;
+use crate::service::assessments::Counting;
+use crate::service::badges::Gallery;
+pub use crate::service::gate::RatingGate;
+use crate::store;
+use touchstone_host::access::Scope;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::ids::Ids;
+use touchstone_host::service::access::Caller;
+use touchstone_host::service::fault::internal;
+use touchstone_host::service::keys::Keys;
+use touchstone_host::service::vault::Vault;
+use touchstone_host::store::database::Database;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_runs::ports::webhooks::Notifier;
+use touchstone_runs::service::runs::Runs;
+
+/// The dependencies of [`Aaaf`].
+pub struct AaafDeps {
+    pub store: Arc<Database>,
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn Ids>,
+    pub keys: Arc<Keys>,
+    pub vault: Arc<Vault>,
+    pub gallery: Gallery,
+    pub notifier: Arc<dyn Notifier>,
+    pub runs: Arc<Runs>,
+}
+
+/// The rating use cases.
+pub struct Aaaf {
+    store: Arc<Database>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    keys: Arc<Keys>,
+    vault: Arc<Vault>,
+    gallery: Gallery,
+    notifier: Arc<dyn Notifier>,
+    runs: Arc<Runs>,
+    counting: Counting,
+}
+
+/// A caller that acts for an organization.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub caller: Caller,
+    /// The organization of the caller's tenant, or the one that names the caller as its auditor.
+    pub organization: Arc<OrganizationRecord>,
+}
+
+impl Member {
+    /// The third-party auditor that the caller is; `None` for a caller of the organization's own
+    /// tenant.
+    fn auditor(&self) -> Option<Auditor> {
+        let Caller {
+            tenant, principal, ..
+        } = &self.caller;
+        (*tenant != self.organization.tenant).then(|| Auditor {
+            tenant: tenant.clone(),
+            principal: principal.clone(),
+        })
+    }
+}
+
+impl Aaaf {
+    pub fn new(deps: AaafDeps) -> Self {
+        Self {
+            store: deps.store,
+            clock: deps.clock,
+            ids: deps.ids,
+            keys: deps.keys,
+            vault: deps.vault,
+            gallery: deps.gallery,
+            notifier: deps.notifier,
+            runs: deps.runs,
+            counting: Counting::default(),
+        }
+    }
+
+    /// The organization that a caller acts for.
+    ///
+    /// # Errors
+    /// `forbidden` if its tenant has no organization, or the organization's status does not allow
+    /// the request.
+    pub async fn member(&self, caller: Caller, writes: bool) -> Result<Member, Problem> {
+        let organization = store::organizations::organization_of(&self.store, &caller.tenant).await;
+        let organization = organization
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(|| {
+                Problem::new(
+                    ErrorCode::Forbidden,
+                    "the tenant of this key has no organization; the host's operator creates \
+                    one with `POST /api/v1/organizations`",
+                )
+            })?;
+        if let Some(hindrance) = organization.status.hinders(writes) {
+            return Err(Problem::new(ErrorCode::Forbidden, hindrance));
+        }
+        Ok(Member {
+            caller,
+            organization: Arc::new(organization),
+        })
+    }
+
+    /// Rejects an agent's own key, whatever its scopes; `why` says what the agent must not decide.
+    pub async fn refuse_agents(
+        &self,
+        caller: &Caller,
+        organization: &OrganizationRecord,
+        why: &'static str,
+    ) -> Result<(), Problem> {
+        let own = store::organizations::organization_of(&self.store, &caller.tenant).await;
+        let own = own.map_err(|cause| internal(&cause))?;
+        let own = own.map(|own| own.number);
+        for number in own.into_iter().chain([organization.number]) {
+            let agent =
+                store::agents::is_agent(&self.store, number, &caller.principal, &caller.key_id)
+                    .await;
+            if agent.map_err(|cause| internal(&cause))? {
+                return Err(Problem::new(ErrorCode::Forbidden, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rejects the key of an agent of the caller's own organization, if its tenant has one.
+    ///
+    /// # Errors
+    /// `forbidden`, with what the agent must not decide.
+    pub async fn refuse_own(&self, caller: &Caller, why: &'static str) -> Result<(), Problem> {
+        let own = store::organizations::organization_of(&self.store, &caller.tenant).await;
+        match own.map_err(|cause| internal(&cause))? {
+            Some(organization) => self.refuse_agents(caller, &organization, why).await,
+            None => Ok(()),
+        }
+    }
+
+    fn fresh_id(&self) -> String {
+        self.ids.uuid().to_string()
+    }
+}
+
+/// Whether a text has the form of an id.
+fn is_id(text: &str) -> bool {
+    // Only the hyphenated form counts, so that every id has one spelling.
+    text.len() == uuid::fmt::Hyphenated::LENGTH
+        && Uuid::try_parse(text).is_ok()
+        && !text.bytes().any(|octet| octet.is_ascii_uppercase())
+}
+
+/// The answer for a record that does not exist or belongs to another organization.
+fn not_there(what: &str) -> Problem {
+    Problem::new(ErrorCode::NotFound, format!("no such {what}"))
+}
+
+/// The answer for a record that was changed concurrently.
+fn changed_meanwhile(what: &str) -> Problem {
+    Problem::new(
+        ErrorCode::Conflict,
+        format!("the {what} has changed in the meantime; read it and send the change again"),
+    )
+}
+
+/// Whether a caller may act on other organizations.
+fn is_operator(caller: &Caller) -> bool {
+    caller.has(Scope::OrganizationsWrite)
+}

@@ -1,0 +1,273 @@
+use std::collections::HashMap;
+
+use crate::ports::Position;
+use crate::ports::agents::{AgentNumber, AgentRecord, Known};
+use crate::ports::organizations::OrganizationNumber;
+use crate::rules::agent::Status;
+use crate::store::{page_start, taken};
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::convert::{Column, column};
+use touchstone_host::store::database::Database;
+use touchstone_host::store::sql::{Sql, Transaction, query};
+use touchstone_kit::ids::KeyId;
+
+/// Whether the agent has any events or assessments.
+macro_rules! observed {
+    () => {
+        "(EXISTS (SELECT 1 FROM aaaf_event e
+                WHERE e.organization = aaaf_agent.organization AND e.agent = aaaf_agent.number)
+            OR EXISTS (SELECT 1 FROM aaaf_assessment s WHERE s.agent = aaaf_agent.number))"
+    };
+}
+macro_rules! select {
+    ($($rest:tt)+) => {
+        concat!(
+            "SELECT number, id, name, archived, suspended, ",
+            observed!(),
+            ", profile, created_at, updated_at, revision FROM aaaf_agent ",
+            $($rest)+
+        )
+    };
+}
+const ADD: &str = "INSERT INTO aaaf_agent
+        (organization, id, name, archived, suspended, profile, created_at, updated_at, revision)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING number";
+const ONE: &str = select!("WHERE organization = $1 AND id = $2");
+const LISTED: &str = select!(
+    "WHERE organization = $1 AND (created_at, id) > ($2, $3)
+        AND CASE CAST($4 AS TEXT)
+            WHEN 'archived' THEN archived
+            WHEN 'suspended' THEN NOT archived AND suspended
+            WHEN 'active' THEN NOT archived AND NOT suspended
+            WHEN 'enrolled' THEN NOT archived AND NOT suspended AND NOT ",
+    observed!(),
+    " ELSE TRUE END
+    ORDER BY created_at, id LIMIT $5"
+);
+const CHANGE: &str = "UPDATE aaaf_agent
+    SET name = $4, archived = $5, suspended = $6, profile = $7, updated_at = $8, revision = revision + 1
+    WHERE organization = $1 AND number = $2 AND revision = $3";
+
+/// Also searches the agents themselves: hosts of the previous version, which may run at the same
+/// time, do not record principals.
+const IS_AGENT: &str = "SELECT
+    (SELECT COUNT(*) FROM aaaf_agent_principal WHERE organization = $1
+        AND ((kind = 'name' AND principal = $2) OR (kind = 'key' AND principal = $3)))
+    + (SELECT COUNT(*) FROM aaaf_agent WHERE organization = $1 AND (id = $4 OR name = $4))";
+const NAMED: &str = "INSERT INTO aaaf_agent_principal (organization, principal, agent, kind)
+    VALUES ($1, $2, $3, 'name') ON CONFLICT DO NOTHING";
+const ASSIGNED: &str = "INSERT INTO aaaf_agent_principal (organization, principal, agent, kind)
+    VALUES ($1, $2, $3, 'key') ON CONFLICT DO NOTHING";
+const UNASSIGN: &str = "DELETE FROM aaaf_agent_principal
+    WHERE organization = $1 AND agent = $2 AND kind = 'key'";
+
+const NAME: &str = "an agent with this name";
+
+macro_rules! standing_for {
+    ($openwop_agent:literal) => {
+        select!(
+            "WHERE organization = $1 AND NOT archived AND (",
+            $openwop_agent,
+            " = $2 OR ",
+            $openwop_agent,
+            " LIKE $2 || '@%')",
+        )
+    };
+}
+
+const STANDING_FOR: Sql = Sql {
+    sqlite: standing_for!("profile ->> '$.openwop_agent'"),
+    postgres: standing_for!("profile::jsonb ->> 'openwop_agent'"),
+};
+const KNOWN_AGENTS: &str = "SELECT id, number, archived OR suspended FROM aaaf_agent
+    WHERE organization = $1 AND id IN ({each $2})";
+
+type Row = (i64, String, String, bool, bool, bool, String, i64, i64, i64);
+
+fn at(name: &'static str) -> Column {
+    column("aaaf_agent", name)
+}
+
+fn record_of(row: Row) -> Result<AgentRecord, StoreError> {
+    let (number, id, name, archived, suspended, observed, ..) = row;
+    let (.., profile, created_at, updated_at, revision) = row;
+    Ok(AgentRecord {
+        number: AgentNumber(number),
+        id,
+        name,
+        archived,
+        suspended,
+        observed,
+        profile: at("profile").document(&profile)?,
+        created_at: at("created_at").time(created_at)?,
+        updated_at: at("updated_at").time(updated_at)?,
+        revision,
+    })
+}
+
+/// Replaces the keys that identify an agent, and adds its names to the known ones.
+async fn acts_by(
+    transaction: &mut Transaction,
+    organization: OrganizationNumber,
+    number: i64,
+    agent: &AgentRecord,
+) -> Result<(), StoreError> {
+    query(UNASSIGN)
+        .bind(organization.0)
+        .bind(number)
+        .execute(&mut *transaction)
+        .await?;
+    let named = agent.principals().into_iter().map(|it| (NAMED, it));
+    let assigned = agent.profile.keys.iter().map(|it| (ASSIGNED, it.clone()));
+    let all: Vec<(&'static str, String)> = named.chain(assigned).collect();
+    for (add, principal) in all {
+        query(add)
+            .bind(organization.0)
+            .bind(principal)
+            .bind(number)
+            .execute(&mut *transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Adds an agent; [`StoreError::Exists`] if the organization has an agent of this name that is
+/// not archived.
+pub async fn add_agent(
+    database: &Database,
+    organization: OrganizationNumber,
+    agent: &AgentRecord,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let number: i64 = query(ADD)
+        .bind(organization.0)
+        .bind(&agent.id)
+        .bind(&agent.name)
+        .bind(agent.archived)
+        .bind(agent.suspended)
+        .bind(at("profile").text(&agent.profile)?)
+        .bind(agent.created_at.as_microsecond())
+        .bind(agent.updated_at.as_microsecond())
+        .bind(agent.revision)
+        .fetch_one(&mut transaction)
+        .await
+        .map_err(|cause| taken(cause, NAME))?;
+    acts_by(&mut transaction, organization, number, agent).await?;
+    transaction.commit().await
+}
+
+pub async fn agent(
+    database: &Database,
+    organization: OrganizationNumber,
+    id: &str,
+) -> Result<Option<AgentRecord>, StoreError> {
+    let row = query(ONE)
+        .bind(organization.0)
+        .bind(id)
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(record_of).transpose()
+}
+
+/// Agents after a position, in order of enrollment. `Status::Active` includes agents without any
+/// evidence.
+pub async fn agents(
+    database: &Database,
+    organization: OrganizationNumber,
+    status: Option<Status>,
+    after: Option<&Position>,
+    limit: u32,
+) -> Result<Vec<AgentRecord>, StoreError> {
+    let (created_at, id) = page_start(after);
+    let rows: Vec<Row> = query(LISTED)
+        .bind(organization.0)
+        .bind(created_at)
+        .bind(id)
+        .bind(status.map(Status::as_str))
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
+
+/// The existing agents among these ids, by id.
+pub async fn known_agents(
+    database: &Database,
+    organization: OrganizationNumber,
+    ids: &[&str],
+) -> Result<HashMap<String, Known>, StoreError> {
+    let rows: Vec<(String, i64, bool)> = query(KNOWN_AGENTS)
+        .bind(organization.0)
+        .bind(at("id").text(&ids)?)
+        .fetch_all(database.readers())
+        .await?;
+    let known = |number, closed| Known {
+        number: AgentNumber(number),
+        closed,
+    };
+    Ok(rows
+        .into_iter()
+        .map(|(id, number, closed)| (id, known(number, closed)))
+        .collect())
+}
+
+/// Whether this key or principal belongs to an agent, archived ones included: the key is
+/// assigned to the agent, or the principal equals its id, name, a former name or its OpenWOP
+/// agent, ignoring case.
+pub async fn is_agent(
+    database: &Database,
+    organization: OrganizationNumber,
+    principal: &str,
+    key: &KeyId,
+) -> Result<bool, StoreError> {
+    let found: i64 = query(IS_AGENT)
+        .bind(organization.0)
+        .bind(principal.to_ascii_lowercase())
+        .bind(key.as_str())
+        .bind(principal)
+        .fetch_one(database.readers())
+        .await?;
+    Ok(found > 0)
+}
+
+/// Agents that are not archived and may represent the OpenWOP agent of this id. The match is
+/// approximate; the caller compares further.
+pub async fn agents_standing_for(
+    database: &Database,
+    organization: OrganizationNumber,
+    openwop_agent: &str,
+) -> Result<Vec<AgentRecord>, StoreError> {
+    let rows: Vec<Row> = query(STANDING_FOR)
+        .bind(organization.0)
+        .bind(openwop_agent)
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
+
+/// Updates an agent. `revision` is that of the record that was read: [`StoreError::Stale`] if
+/// the agent has changed since, [`StoreError::Exists`] if another agent has the new name.
+pub async fn change_agent(
+    database: &Database,
+    organization: OrganizationNumber,
+    agent: &AgentRecord,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let changed = query(CHANGE)
+        .bind(organization.0)
+        .bind(agent.number.0)
+        .bind(agent.revision)
+        .bind(&agent.name)
+        .bind(agent.archived)
+        .bind(agent.suspended)
+        .bind(at("profile").text(&agent.profile)?)
+        .bind(agent.updated_at.as_microsecond())
+        .execute(&mut transaction)
+        .await
+        .map_err(|cause| taken(cause, NAME))?;
+    if changed == 0 {
+        return Err(StoreError::Stale);
+    }
+    acts_by(&mut transaction, organization, agent.number.0, agent).await?;
+    transaction.commit().await
+}

@@ -1,0 +1,263 @@
+use serde::{Deserialize, Serialize};
+
+use crate::ports::Position;
+use crate::ports::agents::AgentNumber;
+use crate::ports::appeals::{Amended, AppealRecord, AppealState};
+use crate::ports::assessments::Finding;
+use crate::ports::organizations::OrganizationNumber;
+use crate::rules::filing::Filing;
+use crate::store::badges::{add_badge, revoke_within};
+use crate::store::notices::tell::tell;
+use crate::store::{page_start, taken};
+use touchstone_host::audit::Decision;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::audit::record;
+use touchstone_host::store::convert::{Column, column};
+use touchstone_host::store::database::Database;
+use touchstone_host::store::sql::{Transaction, query};
+use touchstone_kit::ids::TenantId;
+
+const ADD: &str = "INSERT INTO aaaf_appeal
+        (organization, agent, assessment, id, state, filing, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING number";
+const CHALLENGE: &str =
+    "INSERT INTO aaaf_appealed_dimension (assessment, dimension, appeal) VALUES ($1, $2, $3)";
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT organization, agent, assessment, id, state, filing, resolution, created_at, resolved_at
+            FROM aaaf_appeal ",
+            $rest
+        )
+    };
+}
+const ONE: &str = select!("WHERE organization = $1 AND assessment = $2 AND id = $3");
+const LISTED: &str = select!(
+    "WHERE organization = $1 AND assessment = $2 AND (created_at, id) > ($3, $4)
+    ORDER BY created_at, id LIMIT $5"
+);
+const ACCEPTED: &str = select!(
+    "WHERE organization = $1 AND assessment = $2 AND accepted IS NOT NULL ORDER BY accepted"
+);
+const OPEN: &str = "SELECT COUNT(*) FROM aaaf_appealed_dimension WHERE assessment = $1";
+const HANDLE: &str = "UPDATE aaaf_appeal
+    SET state = $2, resolution = $3, resolved_at = $4, accepted = $5
+    WHERE id = $1 AND state IN ('filed', 'under_review')";
+const SETTLE: &str = "DELETE FROM aaaf_appealed_dimension
+    WHERE appeal = (SELECT number FROM aaaf_appeal WHERE id = $1)";
+const AMEND: &str = "UPDATE aaaf_assessment SET finding = $4
+    WHERE organization = $1 AND id = $2 AND stage = 'completed' AND reviewed = $3";
+
+type Row = (
+    i64,
+    i64,
+    String,
+    String,
+    String,
+    String,
+    Option<String>,
+    i64,
+    Option<i64>,
+);
+
+/// A filing and the principal that filed it.
+#[derive(Serialize, Deserialize)]
+struct Filed<F> {
+    by: String,
+    filing: F,
+}
+
+fn at(name: &'static str) -> Column {
+    column("aaaf_appeal", name)
+}
+
+fn record_of(row: Row) -> Result<AppealRecord, StoreError> {
+    let (organization, agent, assessment, id, state, filing, ..) = row;
+    let (.., resolution, created_at, resolved_at) = row;
+    let filed: Filed<Filing> = at("filing").document(&filing)?;
+    let handling = resolution.map(|it| at("resolution").document(&it));
+    let resolved_at = resolved_at.map(|micros| at("resolved_at").time(micros));
+    Ok(AppealRecord {
+        id,
+        organization: OrganizationNumber(organization),
+        agent: AgentNumber(agent),
+        assessment,
+        state: AppealState::parse(&state).ok_or_else(|| at("state").inconsistent())?,
+        filing: filed.filing,
+        filed_by: filed.by,
+        handling: handling.transpose()?,
+        created_at: at("created_at").time(created_at)?,
+        resolved_at: resolved_at.transpose()?,
+    })
+}
+
+/// Whether a person has reviewed an assessment. A review and a change by an appeal exclude each
+/// other.
+fn is_reviewed(finding: Option<&Finding>) -> bool {
+    matches!(
+        finding,
+        Some(Finding::Scored {
+            review: Some(_),
+            ..
+        })
+    )
+}
+
+/// Applies an accepted appeal within a transaction.
+async fn amend(transaction: &mut Transaction, amended: Amended<'_>) -> Result<(), StoreError> {
+    let of = amended.assessment;
+    let kept = query(AMEND)
+        .bind(of.organization.0)
+        .bind(&of.id)
+        .bind(is_reviewed(of.finding.as_ref()))
+        .bind(column("aaaf_assessment", "finding").text(amended.finding)?)
+        .execute(&mut *transaction)
+        .await?;
+    if kept == 0 {
+        return Err(StoreError::Stale);
+    }
+    if let Some((badge, revocation)) = amended.revoked {
+        revoke_within(transaction, badge, revocation).await?;
+    }
+    if let Some(badge) = amended.issued {
+        add_badge(transaction, badge).await?;
+    }
+    Ok(())
+}
+
+/// Files an appeal and writes the audit entry; [`StoreError::Exists`] if one of its dimensions
+/// has an open appeal.
+pub async fn file_appeal(
+    database: &Database,
+    appeal: &AppealRecord,
+    tenant: &TenantId,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let filed = Filed {
+        by: appeal.filed_by.clone(),
+        filing: &appeal.filing,
+    };
+    let mut transaction = database.begin_write().await?;
+    let number: i64 = query(ADD)
+        .bind(appeal.organization.0)
+        .bind(appeal.agent.0)
+        .bind(&appeal.assessment)
+        .bind(&appeal.id)
+        .bind(appeal.state.as_str())
+        .bind(at("filing").text(&filed)?)
+        .bind(appeal.created_at.as_microsecond())
+        .fetch_one(&mut transaction)
+        .await?;
+    for dimension in &appeal.filing.dimensions {
+        query(CHALLENGE)
+            .bind(&appeal.assessment)
+            .bind(dimension.as_str())
+            .bind(number)
+            .execute(&mut transaction)
+            .await
+            .map_err(|cause| taken(cause, "an open appeal against this dimension"))?;
+    }
+    tell(&mut transaction, appeal.organization, &appeal.told()).await?;
+    record(&mut transaction, tenant, decision).await?;
+    transaction.commit().await
+}
+
+pub async fn appeal(
+    database: &Database,
+    organization: OrganizationNumber,
+    assessment: &str,
+    id: &str,
+) -> Result<Option<AppealRecord>, StoreError> {
+    let row: Option<Row> = query(ONE)
+        .bind(organization.0)
+        .bind(assessment)
+        .bind(id)
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(record_of).transpose()
+}
+
+/// Appeals of an assessment after a position, in the order of filing.
+pub async fn appeals(
+    database: &Database,
+    organization: OrganizationNumber,
+    assessment: &str,
+    after: Option<&Position>,
+    limit: u32,
+) -> Result<Vec<AppealRecord>, StoreError> {
+    let (created_at, id) = page_start(after);
+    let rows: Vec<Row> = query(LISTED)
+        .bind(organization.0)
+        .bind(assessment)
+        .bind(created_at)
+        .bind(id)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
+
+/// The accepted appeals of an assessment, in the order of acceptance.
+pub async fn accepted_appeals(
+    database: &Database,
+    organization: OrganizationNumber,
+    assessment: &str,
+) -> Result<Vec<AppealRecord>, StoreError> {
+    let rows: Vec<Row> = query(ACCEPTED)
+        .bind(organization.0)
+        .bind(assessment)
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(record_of).collect()
+}
+
+pub async fn is_appealed(database: &Database, assessment: &str) -> Result<bool, StoreError> {
+    let open: i64 = query(OPEN)
+        .bind(assessment)
+        .fetch_one(database.readers())
+        .await?;
+    Ok(open > 0)
+}
+
+/// Stores the new state of an open appeal with everything it changes, and writes the audit
+/// entry. [`StoreError::Stale`] if the appeal is already decided or the records it changes are
+/// not as they were read, [`StoreError::Exists`] if the badge's status bit is already taken.
+pub async fn handle_appeal(
+    database: &Database,
+    appeal: &AppealRecord,
+    amended: Option<Amended<'_>>,
+    tenant: &TenantId,
+    decision: &Decision,
+) -> Result<(), StoreError> {
+    let handling = appeal.handling.as_ref();
+    let handling = handling.map(|it| at("resolution").text(it)).transpose()?;
+    let mut transaction = database.begin_write().await?;
+    let handled = query(HANDLE)
+        .bind(&appeal.id)
+        .bind(appeal.state.as_str())
+        .bind(handling)
+        .bind(appeal.resolved_at.map(|it| it.as_microsecond()))
+        .bind(amended.map(|it| i64::from(it.place)))
+        .execute(&mut transaction)
+        .await
+        .map_err(|cause| match taken(cause, "an appeal at this position") {
+            // Another appeal against the assessment was accepted in the meantime.
+            StoreError::Exists(_) => StoreError::Stale,
+            cause => cause,
+        })?;
+    if handled == 0 {
+        return Err(StoreError::Stale);
+    }
+    if !appeal.state.is_open() {
+        query(SETTLE)
+            .bind(&appeal.id)
+            .execute(&mut transaction)
+            .await?;
+        tell(&mut transaction, appeal.organization, &appeal.told()).await?;
+    }
+    if let Some(amended) = amended {
+        amend(&mut transaction, amended).await?;
+    }
+    record(&mut transaction, tenant, decision).await?;
+    transaction.commit().await
+}

@@ -1,0 +1,92 @@
+//! `touchstone compare`: what changed between two runs, task by task, and which changes are
+//! significant.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::run::run_id;
+use crate::render::comparison::{comparison, markdown};
+use crate::rules::eval::comparison::RunComparison;
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_kit::statistics::RegressionVerdict;
+
+const EXAMPLES: &str = "\
+Exit codes: 0 compared; with --fail-on-regression also 1 regression and 4 undecided; 2 bad
+input, 3 could not complete.
+
+Examples:
+  touchstone compare run_0199c0de run_0199c0df
+  touchstone compare run_0199c0de run_0199c0df --fail-on-regression
+  touchstone compare run_0199c0de run_0199c0df --fail-on-regression=any \\
+    --markdown -
+  touchstone --json compare run_0199c0de run_0199c0df \\
+    | jq '.changes[] | select(.turn == \"broke\").taskId'";
+
+/// Compare two runs: regressions, improvements and their significance
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Baseline run; a trial represents its whole experiment
+    #[arg(value_name = "BASELINE", value_parser = run_id)]
+    baseline: String,
+
+    /// Candidate run
+    #[arg(value_name = "CANDIDATE", value_parser = run_id)]
+    candidate: String,
+
+    /// Exit with 1 if the candidate is worse: significantly and by more than the margin (shown), or
+    /// if any task broke (any)
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "shown")]
+    fail_on_regression: Option<Regression>,
+
+    /// Write the comparison as Markdown to this file; `-` prints it instead of the table
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Regression {
+    /// Significantly worse, by more than the margin; exits with 4 if undecided
+    Shown,
+    /// Any task that passed before and fails now
+    Any,
+}
+
+pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let path = format!(
+        "/v1/host/touchstone/runs/{}/comparison?baseline={}",
+        arguments.candidate, arguments.baseline
+    );
+    let found: RunComparison = session.client().get(&path).await?;
+    let terminal = context.terminal();
+    let to_stdout = arguments.markdown.as_deref() == Some(Path::new("-"));
+    if terminal.json() {
+        terminal.document(&found);
+    } else if to_stdout {
+        terminal.print(&markdown(&found));
+    } else {
+        terminal.print(&comparison(&found, terminal.style()));
+    }
+    if let Some(file) = arguments.markdown.as_ref().filter(|_| !to_stdout) {
+        std::fs::write(file, markdown(&found)).map_err(|cause| {
+            Failure::not_done(
+                "file_not_written",
+                format!("could not write {}: {cause}", file.display()),
+            )
+        })?;
+    }
+    Ok(match arguments.fail_on_regression {
+        None => Exit::Good,
+        Some(Regression::Shown) => match found.regression.verdict {
+            RegressionVerdict::Regressed => Exit::Negative,
+            RegressionVerdict::NotWorse => Exit::Good,
+            RegressionVerdict::Inconclusive => Exit::Inconclusive,
+        },
+        Some(Regression::Any) if found.broke > 0 => Exit::Negative,
+        Some(Regression::Any) if found.is_whole() => Exit::Good,
+        Some(Regression::Any) => Exit::Inconclusive,
+    })
+}

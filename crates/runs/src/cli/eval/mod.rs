@@ -1,0 +1,284 @@
+//! `touchstone eval`: run a suite against an agent and print the verdict.
+
+pub mod trials;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use crate::cli::tape::Tape;
+use crate::cli::watch::{Outputs, Started, watch};
+use crate::rules::eval::matching::is_member_pointer;
+use crate::rules::eval::suite_rules::SuiteRef;
+use crate::rules::kind::Kinds;
+use touchstone_agents::cli::{ModelEndpoint, work_with};
+use touchstone_agents::model::OwnModels;
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_openwop::suite::EvalMode;
+
+const EXAMPLES: &str = "\
+Exit codes: 0 passed with significance (with --lenient: passed), 1 failed, 2 bad input, 3 could
+not complete, 4 inconclusive: some tasks are unjudged, or too few tasks to show that the pass
+score is reached.
+
+Examples:
+  touchstone eval vendor.acme.evals.triage@1.0.0 \\
+    --agent vendor.acme.triage.default
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default@1.1.0 \\
+    --model-url http://127.0.0.1:11434/v1 --model llama3.2 --concurrency 8
+  touchstone eval vendor.acme.evals.tone@1.0.0 --agent vendor.acme.triage.default \\
+    --judge-url http://127.0.0.1:11434/v1 --judge-model qwen2.5
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
+    --baseline run_0199c0de --junit eval.xml --markdown eval.md
+  touchstone eval vendor.acme.evals.triage@1.0.0 \\
+    --agent vendor.acme.triage.default --trials 5
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
+    --replay triage.cassette.jsonl
+  touchstone eval vendor.acme.evals.triage@1.0.0 --agent vendor.acme.triage.default \\
+    --agent-command ./agent.py --record triage.cassette.jsonl";
+
+/// Run a suite against an agent and print progress, scorecard and verdict
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Installed suite, by id and exact version
+    #[arg(value_name = "SUITE@VERSION", value_parser = suite)]
+    suite: String,
+
+    /// Agent [default version: the highest installed one]
+    #[arg(long, value_name = "AGENT[@VERSION]")]
+    agent: String,
+
+    #[command(flatten)]
+    model: ModelEndpoint,
+
+    /// Earlier run of the same suite and version to compare with
+    #[arg(long, value_name = "RUN", value_parser = crate::cli::run::run_id)]
+    baseline: Option<String>,
+
+    /// Maximum number of tasks in flight
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    concurrency: Option<u32>,
+
+    /// Scoring mode; repeat for several [default: every mode the suite declares; regression only
+    /// with --baseline, live-shadow only if it is the only one]
+    #[arg(long = "mode", value_name = "MODE", value_parser = mode)]
+    modes: Vec<EvalMode>,
+
+    /// JSON Pointer of a member to ignore when matching; repeat for several. Recorded with the run;
+    /// gates reject such runs by default
+    #[arg(long, value_name = "POINTER", value_parser = pointer)]
+    ignore: Vec<String>,
+
+    /// Maximum cost of the run in USD
+    #[arg(long, value_name = "X", value_parser = amount, allow_negative_numbers = true)]
+    max_cost_usd: Option<f64>,
+
+    /// Number of trials, 1 to 100; results are pooled
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100), conflicts_with_all = ["junit", "markdown", "lenient", "record", "replay"])]
+    trials: Option<u32>,
+
+    /// Run the suite even if it targets another agent
+    #[arg(long)]
+    any_target: bool,
+
+    /// Command that acts as the agent instead of a model, exchanging one JSON document per line
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["model_url", "replay"])]
+    agent_command: Option<String>,
+
+    #[command(flatten)]
+    tape: Tape,
+
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
+pub fn suite(text: &str) -> Result<String, String> {
+    text.parse::<SuiteRef>()
+        .map(|suite| suite.to_string())
+        .map_err(|fault| fault.to_string())
+}
+
+fn pointer(text: &str) -> Result<String, String> {
+    if is_member_pointer(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("must be a JSON Pointer to a member, such as /rationale".to_owned())
+    }
+}
+
+fn mode(text: &str) -> Result<EvalMode, String> {
+    EvalMode::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = EvalMode::ALL.iter().map(|mode| mode.as_str()).collect();
+        format!("must be one of {}", known.join(", "))
+    })
+}
+
+pub fn amount(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(amount) if amount.is_finite() && amount >= 0.0 => Ok(amount),
+        _ => Err("must be an amount in USD of at least 0".to_owned()),
+    }
+}
+
+pub async fn run(
+    context: &Context<'_>,
+    kinds: Kinds,
+    arguments: Arguments,
+) -> Result<Exit, Failure> {
+    arguments.outputs.check()?;
+    if arguments.agent_command.is_some() && !context.is_embedded() {
+        return Err(Failure::usage(
+            "--agent-command works only with the embedded host: no other host executes commands",
+        )
+        .or_try("omit --server"));
+    }
+    let cassette = arguments.tape.open(context)?;
+    let own = OwnModels {
+        cassette: cassette.clone(),
+        agent_command: arguments.agent_command.clone(),
+    };
+    let session = work_with(context, arguments.model.config(), own).await?;
+    let body = request(&arguments);
+    let outcome = async {
+        if let Some(trials) = arguments.trials {
+            return trials::run(context, &session, &arguments, trials).await;
+        }
+        let started: Started = session
+            .client()
+            .post("/v1/runs", &body)
+            .await
+            .map_err(|failure| advised(context, failure))?;
+        watch(
+            context,
+            &session,
+            kinds,
+            &started.run_id,
+            &arguments.outputs,
+        )
+        .await
+    }
+    .await;
+    session.close().await;
+    match (cassette, outcome) {
+        (Some(cassette), Ok(exit)) => Ok(arguments.tape.finish(context, &cassette, exit)),
+        (Some(cassette), Err(failure)) => {
+            arguments.tape.finish(context, &cassette, Exit::NotDone);
+            Err(failure)
+        }
+        (None, outcome) => outcome,
+    }
+}
+
+/// Adds a remedy to a refused run: the host answers the same for a missing suite and a missing
+/// agent.
+fn advised(context: &Context<'_>, failure: Failure) -> Failure {
+    let field = failure.details.get("field").and_then(Value::as_str);
+    if field != Some("evalSuiteRef") || failure.remedy.is_some() {
+        return failure;
+    }
+    let program = context.program();
+    failure.or_try(format!(
+        "list suites with {program} suite list, and agents with {program} pack list"
+    ))
+}
+
+/// The body of `POST /v1/runs` (OpenWOP run-options; RFC 0081 §B).
+fn request(arguments: &Arguments) -> Value {
+    let mut configurable = Map::new();
+    let mut set = |key: &str, value: Value| configurable.insert(key.to_owned(), value);
+    let (agent, version) = match arguments.agent.split_once('@') {
+        Some((agent, version)) => (agent, Some(version)),
+        None => (arguments.agent.as_str(), None),
+    };
+    if let Some(version) = version {
+        set("agentVersion", json!(version));
+    }
+    // Without a list, the host scores every mode the suite declares, so no intended mode is skipped
+    // silently.
+    if !arguments.modes.is_empty() {
+        set("evalModes", json!(arguments.modes));
+    }
+    if let Some(baseline) = &arguments.baseline {
+        set("baselineRunId", json!(baseline));
+    }
+    if let Some(concurrency) = arguments.concurrency {
+        set("evalConcurrency", json!(concurrency));
+    }
+    if !arguments.ignore.is_empty() {
+        set("evalMatch", json!({"ignore": arguments.ignore}));
+    }
+    if let Some(most) = arguments.max_cost_usd {
+        set("budget", json!({"maxCostUsd": most}));
+    }
+    if arguments.any_target {
+        set("evalTargetOverride", json!(true));
+    }
+    json!({
+        "mode": "eval",
+        "evalSuiteRef": arguments.suite,
+        "agentId": agent,
+        "configurable": configurable,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::rules::run::request::{CreateRun, Request, parse};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn body(line: &[&str]) -> Value {
+        let start = ["eval", "vendor.acme.evals.triage@1.0.0", "--agent"];
+        let line = start.iter().chain(line);
+        request(&Line::try_parse_from(line).unwrap().arguments)
+    }
+
+    fn eval_request(body: &Value) -> CreateRun {
+        match parse(Kinds::NONE, body).unwrap() {
+            Request::Eval(request) => *request,
+            Request::Workflow(request) => panic!("{request:?} is for a workflow"),
+        }
+    }
+
+    #[test]
+    fn the_request_is_one_the_host_understands() {
+        let body = body(&[
+            "vendor.acme.triage.default@1.1.0",
+            "--baseline",
+            "run_1",
+            "--concurrency",
+            "8",
+            "--ignore",
+            "/rationale",
+            "--max-cost-usd",
+            "0.5",
+            "--any-target",
+        ]);
+        let request = eval_request(&body);
+        assert_eq!(request.agent_id.as_str(), "vendor.acme.triage.default");
+        assert_eq!(request.agent_version.as_deref(), Some("1.1.0"));
+        assert_eq!(request.modes, None);
+        assert_eq!(request.baseline_run_id, Some("run_1".into()));
+        assert_eq!(request.concurrency, Some(8));
+        assert_eq!(request.ignore, ["/rationale"]);
+        assert!(request.target_override);
+        assert_eq!(request.budget.max_cost.map(|cost| cost.usd()), Some(0.5));
+    }
+
+    #[test]
+    fn the_suite_says_how_it_is_scored_unless_the_caller_does() {
+        let agent = "vendor.acme.triage.default";
+        let request = eval_request(&body(&[agent]));
+        assert_eq!((request.modes, request.agent_version), (None, None));
+        let request = eval_request(&body(&[agent, "--mode", "golden"]));
+        assert_eq!(request.modes, Some(vec![EvalMode::Golden]));
+    }
+}

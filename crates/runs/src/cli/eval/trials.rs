@@ -1,0 +1,81 @@
+//! `touchstone eval --trials`: run a suite several times and pool the results.
+
+use serde_json::{Value, json};
+
+use crate::cli::eval::Arguments;
+use crate::cli::run::statistics::exit_of;
+use crate::cli::watch::{Interrupts, Started, follow};
+use crate::render::statistics::statistics;
+use crate::rules::eval::report::EvalReport;
+use crate::rules::eval::statistics::Statistics;
+use crate::rules::run::fold::RunStatus;
+use touchstone_host::cli::context::{Context, Session};
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::ports::ids::Ids as _;
+use touchstone_host::system::SystemIds;
+
+/// Starts the runs of an experiment, follows them one after the other, and prints the pooled
+/// statistics.
+pub async fn run(
+    context: &Context<'_>,
+    session: &Session,
+    arguments: &Arguments,
+    trials: u32,
+) -> Result<Exit, Failure> {
+    let (client, terminal) = (session.client(), context.terminal());
+    let experiment = SystemIds.mint("exp");
+    let mut interrupts = Interrupts::listen()?;
+    let mut runs = Vec::new();
+    for index in 1..=trials {
+        let mut body = crate::cli::eval::request(arguments);
+        if let Some(configurable) = body.get_mut("configurable") {
+            configurable["trial"] =
+                json!({"experimentId": experiment, "index": index, "of": trials});
+        }
+        let started: Started = client
+            .post("/v1/runs", &body)
+            .await
+            .map_err(|failure| crate::cli::eval::advised(context, failure))?;
+        runs.push(started.run_id);
+    }
+    if !terminal.json() {
+        terminal.note(&format!("experiment {experiment}"));
+    }
+    let mut cancelled = false;
+    for (n, run) in runs.iter().enumerate() {
+        if cancelled {
+            // Cancelling one trial cancels the experiment.
+            let path = format!("/v1/runs/{run}/cancel");
+            let _: Value = client
+                .post(&path, &json!({"reason": "interrupted"}))
+                .await?;
+        }
+        let label = format!("trial {} of {trials}  ", n + 1);
+        let report = follow(context, client, run, &label, &mut interrupts).await?;
+        cancelled |= report.status == RunStatus::Cancelled.as_str();
+        if !terminal.json() {
+            terminal.print(&line(n + 1, &report));
+        }
+    }
+    let first = runs.first().map(String::as_str).unwrap_or_default();
+    let path = format!("/v1/host/touchstone/runs/{first}/statistics");
+    let found: Statistics = client.get(&path).await?;
+    if terminal.json() {
+        terminal.document(&json!({
+            "experimentId": experiment,
+            "runIds": runs,
+            "statistics": found,
+        }));
+    } else {
+        terminal.print(&format!("\n{}", statistics(&found, terminal.ink())));
+    }
+    Ok(exit_of(found.gate.verdict))
+}
+
+fn line(n: usize, report: &EvalReport) -> String {
+    let summary = &report.summary;
+    format!(
+        "trial {n:<3} {:.3}  {} of {} passed  {}",
+        summary.aggregate_score, summary.passed_count, summary.task_count, report.run_id
+    )
+}

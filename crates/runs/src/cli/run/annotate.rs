@@ -1,0 +1,103 @@
+//! `touchstone run annotate`: annotate a run or one of its tasks.
+
+use axum::http::Method;
+use clap::{ArgGroup, Args};
+use serde_json::{Map, Value, json};
+
+use crate::cli::run::run_id;
+use crate::render::words::said;
+use touchstone_host::cli::client::transport::Call;
+use touchstone_host::cli::client::{Client, EventPage};
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_openwop::annotation::Annotation;
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("signal").required(true))]
+pub struct Annotate {
+    /// Run id
+    #[arg(value_name = "RUN", value_parser = run_id)]
+    run: String,
+    /// Task whose score to annotate [default: the whole run]
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// Correct answer
+    #[arg(long, value_name = "TEXT", group = "signal")]
+    correct: Option<String>,
+    /// Label, for sorting
+    #[arg(long, value_name = "TEXT", group = "signal")]
+    label: Option<String>,
+    /// Rating, 1 (worst) to 5 (best)
+    #[arg(long, value_name = "1-5", group = "signal", value_parser = clap::value_parser!(u8).range(1..=5))]
+    rating: Option<u8>,
+    /// Flag it for review
+    #[arg(long, group = "signal")]
+    flag: bool,
+    /// Free-text explanation
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+}
+
+pub async fn run(context: &Context<'_>, arguments: &Annotate) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let client = session.client();
+    let mut body = Map::from_iter([("signal".to_owned(), signal(arguments))]);
+    if let Some(task) = &arguments.task {
+        let event = scored(client, &arguments.run, task).await?;
+        body.insert("target".to_owned(), json!({"eventId": event}));
+    }
+    if let Some(note) = &arguments.note {
+        body.insert("note".to_owned(), json!(note));
+    }
+    let path = format!("/v1/runs/{}/annotations", arguments.run);
+    let made: Annotation = client.post(&path, &Value::Object(body)).await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&made);
+    } else {
+        let about = arguments.task.as_ref().unwrap_or(&arguments.run);
+        terminal.print(&format!("{about} {}", said(&made)));
+    }
+    Ok(Exit::Good)
+}
+
+fn signal(arguments: &Annotate) -> Value {
+    match (&arguments.correct, &arguments.label, arguments.rating) {
+        (Some(text), _, _) => json!({"kind": "correction", "correction": text}),
+        (None, Some(text), _) => json!({"kind": "label", "label": text}),
+        (None, None, Some(rating)) => json!({"kind": "rating", "rating": rating}),
+        (None, None, None) => json!({"kind": "flag"}),
+    }
+}
+
+/// The event that scored a task.
+async fn scored(client: &Client, run: &str, task: &str) -> Result<String, Failure> {
+    let mut after = 0;
+    loop {
+        let path = format!("/v1/runs/{run}/events?streamMode=updates");
+        let call = Call::new(Method::GET, &path)
+            .header("accept", "application/json")
+            .header("last-event-id", &after.to_string());
+        let page: EventPage = client.call(call).await?;
+        for event in &page.events {
+            let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
+            if text("/type") == Some("eval.scored")
+                && text("/payload/taskId") == Some(task)
+                && let Some(id) = text("/eventId")
+            {
+                return Ok(id.to_owned());
+            }
+        }
+        let last = page.events.last().and_then(|event| event.get("sequence"));
+        match last.and_then(Value::as_u64) {
+            Some(last) if !page.is_complete && last > after => after = last,
+            _ => {
+                return Err(Failure::bad_input(
+                    "no_such_task",
+                    format!("task {task} has no score in run {run}"),
+                )
+                .or_try(format!("touchstone run show {run}")));
+            }
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! Follows a run to its end: progress, cancellation, scorecard, files, verdict.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::StreamExt;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::cli::progress::Progress;
+use crate::cli::run::statistics::exit_of;
+use crate::render::github::annotations;
+use crate::render::junit::junit;
+use crate::render::markdown::markdown;
+use crate::render::scorecard::scorecard;
+use crate::rules::eval::report::{EvalReport, Verdict};
+use crate::rules::eval::statistics::Statistics;
+use crate::rules::kind::Kinds;
+use touchstone_host::cli::client::Client;
+use touchstone_host::cli::context::{Context, Session};
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::terminal::Terminal;
+use touchstone_kit::statistics::GateVerdict;
+
+/// How long the host may batch events into one frame.
+const BUFFER: Duration = Duration::from_millis(100);
+/// Environment variable with the file that GitHub Actions shows as the step summary.
+const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+/// GitHub accepts at most 1 MiB per step.
+const MOST_SUMMARY_OCTETS: usize = 1_000_000;
+
+#[derive(Clone, Debug, Default, Args)]
+pub struct Outputs {
+    /// JUnit XML file to write the result to
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+
+    /// Markdown file to write the result to
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+
+    /// Add the result to the GitHub Actions step summary, and annotate tasks that did not pass
+    /// [default: if GITHUB_STEP_SUMMARY is set]
+    #[arg(long, overrides_with = "no_github")]
+    github: bool,
+
+    /// Do not write the step summary
+    #[arg(long, overrides_with = "github")]
+    no_github: bool,
+
+    /// Exit with 0 if the score reaches the pass score, even if its confidence interval includes
+    /// lower scores
+    #[arg(long)]
+    lenient: bool,
+}
+
+impl Outputs {
+    /// Checks before the run that the files can be written in their folders.
+    ///
+    /// # Errors
+    /// A folder does not exist, or a file is a folder.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.step_summary()?;
+        for file in [&self.junit, &self.markdown].into_iter().flatten() {
+            if file.is_dir() {
+                return Err(Failure::bad_input(
+                    "is_a_folder",
+                    format!("{} is a folder", file.display()),
+                )
+                .or_try("choose a file in it"));
+            }
+            let folder = file
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            if let Some(folder) = folder
+                && !folder.is_dir()
+            {
+                return Err(Failure::bad_input(
+                    "no_such_folder",
+                    format!("folder {} does not exist", folder.display()),
+                )
+                .or_try(format!("mkdir -p {}", folder.display())));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.junit.is_none() && self.markdown.is_none() && !self.github
+    }
+
+    /// The outputs without automatic ones, for showing a run that ended earlier.
+    #[must_use]
+    pub fn as_asked(&self) -> Self {
+        Self {
+            no_github: !self.github,
+            ..self.clone()
+        }
+    }
+
+    /// The step summary file of GitHub Actions.
+    fn step_summary(&self) -> Result<Option<PathBuf>, Failure> {
+        if self.no_github {
+            return Ok(None);
+        }
+        let set = std::env::var_os(STEP_SUMMARY).filter(|file| !file.is_empty());
+        if set.is_none() && self.github {
+            return Err(Failure::usage(format!(
+                "--github needs the variable {STEP_SUMMARY}, which GitHub Actions sets"
+            ))
+            .or_try("use --markdown FILE"));
+        }
+        Ok(set.map(PathBuf::from))
+    }
+
+    fn write(
+        &self,
+        terminal: &Terminal,
+        report: &EvalReport,
+        baseline: Option<&EvalReport>,
+    ) -> Result<(), Failure> {
+        let save = |file: &PathBuf, text: String| {
+            std::fs::write(file, text).map_err(|cause| {
+                Failure::not_done(
+                    "file_not_written",
+                    format!("could not write {}: {cause}", file.display()),
+                )
+            })
+        };
+        if let Some(file) = &self.junit {
+            let text = junit(report)
+                .map_err(|cause| Failure::not_done("file_not_written", cause.to_string()))?;
+            save(file, text)?;
+        }
+        if let Some(file) = &self.markdown {
+            save(file, markdown(report, baseline))?;
+        }
+        if let Some(file) = self.step_summary()? {
+            for annotation in annotations(report) {
+                // GitHub reads annotations from both streams; stdout is for the result.
+                terminal.note(&annotation);
+            }
+            let summary = within(markdown(report, baseline), MOST_SUMMARY_OCTETS);
+            std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&file)
+                .and_then(|mut file| file.write_all(summary.as_bytes()))
+                .map_err(|cause| {
+                    Failure::not_done(
+                        "file_not_written",
+                        format!("could not write {}: {cause}", file.display()),
+                    )
+                    .or_try("add --no-github")
+                })?;
+        }
+        Ok(())
+    }
+}
+
+/// Truncates the text at whole lines: GitHub does not show a summary that is too large.
+fn within(mut text: String, most: usize) -> String {
+    const CUT: &str = "\n_Truncated. `touchstone run show` prints everything._\n";
+    if text.len() > most {
+        let end = text.floor_char_boundary(most - CUT.len());
+        text.truncate(end);
+        let line = text.rfind('\n').map_or(0, |at| at + 1);
+        text.truncate(line);
+        text.push_str(CUT);
+    }
+    text
+}
+
+/// The answer to a created run.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Started {
+    pub run_id: String,
+}
+
+impl From<Verdict> for Exit {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Pass | Verdict::Pending => Self::Good,
+            Verdict::Fail => Self::Negative,
+            Verdict::Inconclusive => Self::Inconclusive,
+        }
+    }
+}
+
+/// Follows a run to its end and shows its result.
+///
+/// # Errors
+/// The run could not be followed, or a file could not be written.
+pub async fn watch(
+    context: &Context<'_>,
+    session: &Session,
+    kinds: Kinds,
+    run: &str,
+    outputs: &Outputs,
+) -> Result<Exit, Failure> {
+    let mut interrupts = Interrupts::listen()?;
+    if !context.terminal().json() {
+        context.terminal().note(&format!("run {run}"));
+        // Print notes that are known at the start; the result repeats them.
+        if let Ok(report) = fetch(session.client(), run).await {
+            for note in &report.notes {
+                context.terminal().note(&format!("note: {note}"));
+            }
+        }
+    }
+    let report = follow(context, session.client(), run, "", &mut interrupts).await?;
+    show(context, session, kinds, &report, outputs).await
+}
+
+/// Ctrl-C and SIGTERM; CI pipelines end their jobs with the latter.
+pub struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupts {
+    /// Handles both signals from now on.
+    ///
+    /// # Errors
+    /// The signal handlers cannot be installed.
+    pub fn listen() -> Result<Self, Failure> {
+        let listen = |kind| {
+            signal(kind).map_err(|cause| {
+                Failure::not_done(
+                    "no_signals",
+                    format!("could not install signal handlers: {cause}"),
+                )
+            })
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// Follows a run to its end; `label` distinguishes several runs. Ctrl-C cancels the run; a second
+/// Ctrl-C leaves it running.
+///
+/// # Errors
+/// The run could not be followed.
+pub async fn follow(
+    context: &Context<'_>,
+    client: &Client,
+    run: &str,
+    label: &str,
+    interrupts: &mut Interrupts,
+) -> Result<EvalReport, Failure> {
+    let progress = Progress::new(context.terminal(), label);
+    let mut cancelled = false;
+    {
+        let mut events = std::pin::pin!(client.events(run, progress.stream(), BUFFER, 0));
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(event) => progress.take(&event?),
+                    None => break,
+                },
+                () = interrupts.next() => {
+                    if cancelled {
+                        progress.clear();
+                        return Err(left_alone(context, run));
+                    }
+                    cancelled = true;
+                    progress.say("cancelling; press Ctrl-C again to stop waiting");
+                    let path = format!("/v1/runs/{run}/cancel");
+                    let _: Value = client.post(&path, &json!({"reason": "interrupted"})).await?;
+                }
+            }
+        }
+    }
+    progress.clear();
+    fetch(client, run).await
+}
+
+/// The report of a run.
+///
+/// # Errors
+/// The host's error response.
+pub async fn fetch(client: &Client, run: &str) -> Result<EvalReport, Failure> {
+    client
+        .get(&format!("/v1/host/touchstone/runs/{run}/report"))
+        .await
+}
+
+/// Shows a report, writes the files, and returns the verdict as an exit code.
+///
+/// # Errors
+/// A file could not be written.
+pub async fn show(
+    context: &Context<'_>,
+    session: &Session,
+    kinds: Kinds,
+    report: &EvalReport,
+    outputs: &Outputs,
+) -> Result<Exit, Failure> {
+    let terminal = context.terminal();
+    // The verdict of a kind is not an estimate, so it has no confidence interval, and its tasks
+    // cannot be retried separately.
+    let is_plain = !kinds.are_in(report);
+    let baseline = match &report.summary.regression {
+        // The delta is recorded; only the list of changed tasks needs the baseline, which may be
+        // deleted.
+        Some(regression) => fetch(session.client(), regression.baseline_run_id.as_str())
+            .await
+            .ok(),
+        None => None,
+    };
+    // Show the result of a paid run first: a file that cannot be written must not hide it.
+    if terminal.json() {
+        terminal.document(report);
+    } else {
+        terminal.print(&scorecard(report, baseline.as_ref(), terminal.style()));
+        if terminal.interactive() {
+            terminal.print(&next_steps(context, session, report, is_plain));
+        } else if report.verdict == Verdict::Inconclusive && is_plain {
+            let command = retry(context, session, report);
+            terminal.note(&format!("retry the unjudged tasks: {command}"));
+        }
+    }
+    outputs.write(terminal, report, baseline.as_ref())?;
+    if report.verdict != Verdict::Pass || !is_plain || outputs.lenient {
+        return Ok(report.verdict.into());
+    }
+    let path = format!("/v1/host/touchstone/runs/{}/statistics", report.run_id);
+    let found: Statistics = session.client().get(&path).await?;
+    if found.gate.verdict != GateVerdict::Pass {
+        terminal.note(&format!(
+            "the score reaches {:.2}, but not with significance: {}; run more tasks, or accept the score with --lenient",
+            found.gate.threshold,
+            found.gate.reasons.join("; ")
+        ));
+    }
+    Ok(exit_of(found.gate.verdict))
+}
+
+fn retry(context: &Context<'_>, session: &Session, report: &EvalReport) -> String {
+    let (program, flags) = (context.program(), session.model_flags());
+    format!("{program} run retry {}{flags}", report.run_id)
+}
+
+fn next_steps(
+    context: &Context<'_>,
+    session: &Session,
+    report: &EvalReport,
+    is_plain: bool,
+) -> String {
+    let ink = context.terminal().ink();
+    let program = context.program();
+    let run = &report.run_id;
+    let mut steps = vec![(
+        "show every recorded event",
+        format!("{program} run events {run}"),
+    )];
+    match report.verdict {
+        Verdict::Inconclusive if !is_plain => {}
+        Verdict::Inconclusive => steps.insert(
+            0,
+            ("retry the unjudged tasks", retry(context, session, report)),
+        ),
+        Verdict::Pass => steps.push((
+            "compare a later version with this run",
+            format!(
+                "{program} eval {}@{} --agent {} --baseline {run}{}",
+                report.suite.suite_id,
+                report.suite.version,
+                report.agent.agent_id,
+                session.model_flags()
+            ),
+        )),
+        Verdict::Fail | Verdict::Pending => {}
+    }
+    let mut text = String::new();
+    for (what, command) in steps {
+        text.push_str(&format!(
+            "{}\n  {}\n",
+            ink.faint(what),
+            ink.command(&command)
+        ));
+    }
+    text
+}
+
+fn left_alone(context: &Context<'_>, run: &str) -> Failure {
+    Failure::new(
+        Exit::Inconclusive,
+        "interrupted",
+        format!("stopped waiting for run {run} before it ended"),
+    )
+    .or_try(format!(
+        "check it with {} run show {run}",
+        context.program()
+    ))
+}

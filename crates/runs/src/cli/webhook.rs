@@ -1,0 +1,266 @@
+//! `touchstone webhook`: manage signed webhooks.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use axum::http::Method;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::{Args, Subcommand};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use touchstone_host::cli::client::transport::Call;
+use touchstone_host::cli::context::Context;
+use touchstone_host::cli::exit::{Exit, Failure};
+use touchstone_host::cli::options::address;
+use touchstone_host::ports::ids::Ids as _;
+use touchstone_host::system::SystemIds;
+use touchstone_kit::webhook::{SCHEME_STANDARD, SCHEME_V1};
+
+/// Default event types: the ends of runs.
+const USUAL_EVENTS: [&str; 3] = ["run.completed", "run.failed", "run.cancelled"];
+/// Maximum size of a secret's file in bytes.
+const MAX_SECRET: u64 = 4096;
+
+/// Manage signed webhooks
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  touchstone webhook add https://ci.example.com/hook\n  touchstone webhook list\n  touchstone webhook remove wh_0199c0de"
+)]
+pub enum Command {
+    /// Subscribe an endpoint; only its secret goes to stdout, and it is never shown again
+    #[command(
+        after_help = "Exit codes: 0 subscribed, 2 the URL or the endpoint was refused, 3 no host.\n\nExamples:\n  touchstone webhook add https://ci.example.com/hook\n  touchstone webhook add https://ci.example.com/hook --event eval.completed \\\n    --tag nightly\n  touchstone webhook add https://ci.example.com/hook --standard"
+    )]
+    Add(Add),
+    /// List subscriptions and their delivery failures
+    #[command(
+        after_help = "Examples:\n  touchstone webhook list\n  touchstone webhook list --json"
+    )]
+    List,
+    /// Delete a subscription
+    #[command(
+        after_help = "Exit codes: 0 deleted, 2 no such subscription, 3 no host.\n\nExamples:\n  touchstone webhook remove wh_0199c0de"
+    )]
+    Remove(Which),
+    /// Replace the secret of a `--standard` subscription; the old one also signs for another day
+    #[command(
+        after_help = "Exit codes: 0 replaced, 2 no such subscription or one without --standard, 3 no host.\n\nExamples:\n  touchstone webhook rotate wh_0199c0de\n  touchstone webhook rotate wh_0199c0de --secret-file new.secret"
+    )]
+    Rotate(Rotate),
+}
+
+#[derive(Debug, Args)]
+pub struct Add {
+    /// Endpoint URL: https, at a public address
+    #[arg(value_name = "URL", value_parser = address)]
+    url: Url,
+    /// Event type; repeat for several [default: run.completed, run.failed, run.cancelled]
+    #[arg(long = "event", value_name = "TYPE")]
+    events: Vec<String>,
+    /// Only runs with this tag; repeat to match any of several
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+    /// Also sign as specified by Standard Webhooks; the endpoint must answer a challenge first
+    #[arg(long)]
+    standard: bool,
+    /// File with the secret, `-` for stdin [default: create one]
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Which {
+    /// Subscription id, as shown by `webhook list`
+    #[arg(value_name = "ID")]
+    id: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Rotate {
+    /// Subscription id, as shown by `webhook list`
+    #[arg(value_name = "ID")]
+    id: String,
+    /// File with the new secret, `-` for stdin [default: create one]
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    webhooks: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    webhook_id: String,
+    url: String,
+    events: Vec<String>,
+    state: String,
+    recent_failures: u64,
+    secret_fingerprint: String,
+}
+
+pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Add(arguments) => add(context, arguments).await,
+        Command::List => list(context).await,
+        Command::Remove(arguments) => remove(context, &arguments.id).await,
+        Command::Rotate(arguments) => rotate(context, arguments).await,
+    }
+}
+
+async fn add(context: &Context<'_>, arguments: Add) -> Result<Exit, Failure> {
+    let mut events = arguments.events;
+    if events.is_empty() {
+        events = USUAL_EVENTS.map(str::to_owned).to_vec();
+    }
+    let secret = match &arguments.secret_file {
+        Some(file) => Some(read_secret(file)?),
+        None => arguments.standard.then(standard_secret),
+    };
+    let mut body = json!({
+        "url": arguments.url.as_str(),
+        "events": events,
+        "tags": arguments.tags,
+        "secret": secret,
+    });
+    if let (true, Some(members)) = (arguments.standard, body.as_object_mut()) {
+        members.insert(
+            "signatureAlgorithms".to_owned(),
+            json!([SCHEME_V1, SCHEME_STANDARD]),
+        );
+    }
+    let session = context.look().await?;
+    let made: Value = session.client().post("/v1/webhooks", &body).await?;
+    let terminal = context.terminal();
+    // The host does not return a secret that was created or read here.
+    let secret = made
+        .get("secret")
+        .and_then(Value::as_str)
+        .or(secret.as_deref());
+    if terminal.json() {
+        let mut shown = made.clone();
+        if let (Some(members), Some(secret)) = (shown.as_object_mut(), secret) {
+            members.insert("secret".to_owned(), json!(secret));
+        }
+        terminal.document(&json!({"ok": true, "webhook": shown}));
+        return Ok(Exit::Good);
+    }
+    let id = made.get("webhookId").and_then(Value::as_str);
+    terminal.note(&format!(
+        "{} sends events to {}: {}; store its secret now, it is not shown again",
+        id.unwrap_or_default(),
+        arguments.url,
+        events.join(", ")
+    ));
+    terminal.print(secret.unwrap_or_default());
+    Ok(Exit::Good)
+}
+
+async fn list(context: &Context<'_>) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let listed: Listed = session.client().get("/v1/host/touchstone/webhooks").await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({"webhooks": listed.webhooks}));
+        return Ok(Exit::Good);
+    }
+    if listed.webhooks.is_empty() {
+        terminal.note("no webhooks; create one with `touchstone webhook add URL`");
+    }
+    for webhook in listed.webhooks {
+        let shown: Shown =
+            serde_json::from_value(webhook).map_err(|cause| Failure::unexpected(&cause))?;
+        let failures = match shown.recent_failures {
+            0 => String::new(),
+            1 => ", 1 failure in 7 days".to_owned(),
+            several => format!(", {several} failures in 7 days"),
+        };
+        terminal.print(&format!(
+            "{}  {}  {}{failures}  {}  secret {}",
+            shown.webhook_id,
+            shown.url,
+            shown.state,
+            shown.events.join(" "),
+            shown.secret_fingerprint,
+        ));
+    }
+    Ok(Exit::Good)
+}
+
+async fn remove(context: &Context<'_>, id: &str) -> Result<Exit, Failure> {
+    let session = context.look().await?;
+    let call = Call::new(Method::DELETE, &path(id));
+    let _: Value = session.client().call(call).await?;
+    let terminal = context.terminal();
+    if terminal.json() {
+        terminal.document(&json!({"webhookId": id, "removed": true}));
+    } else {
+        terminal.print(&format!("{id} removed"));
+    }
+    Ok(Exit::Good)
+}
+
+async fn rotate(context: &Context<'_>, arguments: Rotate) -> Result<Exit, Failure> {
+    let secret = match &arguments.secret_file {
+        Some(file) => read_secret(file)?,
+        None => standard_secret(),
+    };
+    let session = context.look().await?;
+    let rotated: Value = session
+        .client()
+        .post(
+            &format!("{}/rotate-secret", path(&arguments.id)),
+            &json!({"secret": secret}),
+        )
+        .await?;
+    let terminal = context.terminal();
+    let until = rotated.get("previousSecretExpiresAt");
+    if terminal.json() {
+        terminal.document(&json!({
+            "webhookId": arguments.id,
+            "secret": secret,
+            "rotatedAt": rotated.get("rotatedAt"),
+            "previousSecretExpiresAt": until,
+        }));
+        return Ok(Exit::Good);
+    }
+    terminal.note(&format!(
+        "{} has a new secret; the previous one also signs until {}",
+        arguments.id,
+        until.and_then(Value::as_str).unwrap_or_default()
+    ));
+    terminal.print(&secret);
+    Ok(Exit::Good)
+}
+
+/// The path of a subscription. The id is encoded, so that it stays one path segment.
+fn path(id: &str) -> String {
+    let id: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();
+    format!("/v1/webhooks/{}", id.replace('+', "%20"))
+}
+
+/// Creates a secret in the form of Standard Webhooks.
+fn standard_secret() -> String {
+    format!("whsec_{}", STANDARD.encode(SystemIds.secret()))
+}
+
+fn read_secret(file: &std::path::Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = if file.as_os_str() == "-" {
+        std::io::stdin().take(MAX_SECRET).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(MAX_SECRET).read_to_string(&mut text))
+    };
+    read.map_err(|cause| {
+        Failure::bad_input(
+            "unreadable",
+            format!("could not read {}: {cause}", file.display()),
+        )
+    })?;
+    Ok(text.trim().to_owned())
+}

@@ -1,0 +1,44 @@
+//! `POST /v1/runs/{runId}:fork` (OpenWOP replay).
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use crate::http::RunsApi;
+use crate::http::extract::RunPath;
+use crate::rules::run::fork::parse;
+use touchstone_host::access::Scope;
+use touchstone_host::http::answer::Answer;
+use touchstone_host::http::extract::{IdempotencyKey, JsonBody};
+use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::service::access::{Caller, authorise};
+
+/// `POST /v1/runs/{runId}:fork`.
+pub async fn fork(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(body): JsonBody,
+) -> Answer {
+    // Forking a run reads it, so it needs this scope too.
+    authorise(&caller, Scope::RunsRead)?;
+    state.runs.record(&caller.tenant, &run).await?;
+    let request = parse(&body)?;
+    let endpoint = format!("POST /v1/runs/{run}:fork");
+    let (runs, who) = (state.runs.clone(), caller.clone());
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &body,
+        |claim| async move {
+            let created = runs.fork(&who, &run, &request, claim.as_ref()).await?;
+            Ok(Done::new(StatusCode::CREATED, created.body).recorded(claim.is_some()))
+        },
+    )
+    .await
+}

@@ -1,0 +1,56 @@
+//! The run queue: which replica executes which run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::rules::run::record::RunRecord;
+use touchstone_host::ports::run_log::{Fence, Head};
+use touchstone_kit::ids::{RunId, TenantId};
+
+/// A run that this replica may execute until its lease ends.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub run: Arc<RunRecord>,
+    /// The fencing token of this claim.
+    pub fence: Fence,
+    /// The current head of its log.
+    pub head: Head,
+    /// How long the run was executed or waited before this claim, by a monotonic clock. Excludes
+    /// the time in which no process held it because its host was down or busy.
+    pub active: Duration,
+}
+
+/// A request to cancel, stored next to the run until its owner appends `run.cancelled`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelRequest {
+    pub cancelled_by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The condition that wakes a parked run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// The moment from which it may be claimed again; `None`: only when it is released or to be
+    /// cancelled.
+    pub until: Option<Timestamp>,
+    /// The pause request next to it is known, and is not a reason to claim it again.
+    pub pause_known: bool,
+}
+
+/// Which runs a claim may take.
+///
+/// A run that a command was asked to execute is only claimed by name, unless it is to be cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimable<'a> {
+    All,
+    /// Any except those of these tenants, who have used up their share.
+    Except(&'a [TenantId]),
+    /// Only those to be cancelled: that takes a moment and no slot.
+    Cancelled,
+    /// Only these.
+    Named(&'a [RunId]),
+}

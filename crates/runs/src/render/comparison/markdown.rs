@@ -1,0 +1,86 @@
+//! The comparison as Markdown, for a pull request or a job summary.
+
+use std::fmt::Write as _;
+
+use crate::render::comparison::{
+    Tone, by, in_short, left_out, measures, signed_ms, signed_usd, standing, turn, verdict, why,
+};
+use crate::render::markdown::escaped;
+use crate::rules::eval::comparison::RunComparison;
+use crate::rules::eval::scoring::tasks;
+
+/// Maximum number of tasks listed; a job summary is limited in size.
+const LISTED: usize = 100;
+
+pub fn markdown(found: &RunComparison) -> String {
+    let mut text = String::new();
+    let (tone, word, because) = verdict(found);
+    let sign = match tone {
+        Tone::Good => "✅",
+        Tone::Bad => "❌",
+        Tone::Doubtful => "⚠️",
+    };
+    let _ = writeln!(text, "## {sign} {word}{because}\n");
+    let (was, is) = (&found.baseline, &found.candidate);
+    let _ = writeln!(
+        text,
+        "`{}@{}` (run `{}`) against `{}@{}` (run `{}`), over {} of `{}@{}`, paired.\n",
+        is.agent_id,
+        is.agent_version,
+        is.run_id,
+        was.agent_id,
+        was.agent_version,
+        was.run_id,
+        tasks(found.n_tasks),
+        is.suite_id,
+        is.suite_version
+    );
+    let mut items = Vec::new();
+    items.extend(found.notes.iter().map(|note| escaped(note)));
+    for (reason, ids) in left_out(&found.left_out) {
+        items.push(format!("Skipped, {reason}: {}", escaped(&ids)));
+    }
+    for difference in &found.differences {
+        items.push(format!("Differs: {}", escaped(&in_short(difference))));
+    }
+    for item in &items {
+        let _ = writeln!(text, "- {item}");
+    }
+    if !items.is_empty() {
+        text.push('\n');
+    }
+    let measures = measures(found);
+    if !measures.is_empty() {
+        text.push_str("|  |  |\n| --- | --- |\n");
+        for (name, line) in measures {
+            let _ = writeln!(text, "| {name} | {} |", escaped(&line));
+        }
+        text.push('\n');
+    }
+    changes(&mut text, found);
+    text
+}
+
+fn changes(text: &mut String, found: &RunComparison) {
+    if found.changes.is_empty() {
+        return;
+    }
+    text.push_str("| Task |  | Was | Is | Latency | Cost | Reason |\n");
+    text.push_str("| --- | --- | ---: | ---: | ---: | ---: | --- |\n");
+    for change in found.changes.iter().take(LISTED) {
+        let _ = writeln!(
+            text,
+            "| `{}` | **{}** | {} | {} | {} | {} | {} |",
+            change.task_id,
+            turn(change.turn),
+            standing(&change.baseline),
+            standing(&change.candidate),
+            by(change, |it| it.latency_ms, signed_ms),
+            escaped(&by(change, |it| it.cost_usd, signed_usd)),
+            escaped(&why(change))
+        );
+    }
+    if let Some(more) = found.changes.len().checked_sub(LISTED + 1) {
+        let _ = writeln!(text, "\nAnd {} more.", more + 1);
+    }
+}

@@ -1,0 +1,347 @@
+//! Comparison of two runs for people: changed tasks, significance, and other differences.
+
+pub mod markdown;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+
+use comfy_table::{Attribute, Cell, CellAlignment};
+use serde_json::Value;
+
+pub use crate::render::comparison::markdown::markdown;
+use crate::render::words::in_words;
+use crate::rules::eval::comparison::{
+    Change, Difference, LeftOut, RunComparison, Standing, TaskChange, Turn, Why,
+};
+use crate::rules::eval::scoring::tasks;
+use touchstone_host::render::ink::Ink;
+use touchstone_host::render::table;
+use touchstone_host::render::table::Style;
+use touchstone_host::render::words::{duration, usd};
+use touchstone_kit::money::NanoUsd;
+use touchstone_kit::statistics::RegressionVerdict;
+
+/// Maximum number of tasks listed; the document has all.
+const LISTED: usize = 40;
+/// Number of characters shown of a digest, enough to distinguish digests.
+const DIGEST_SHOWN: usize = 15;
+
+pub fn comparison(found: &RunComparison, style: Style) -> String {
+    let mut text = String::new();
+    let ink = style.ink;
+    for (name, party) in [("was", &found.baseline), ("is", &found.candidate)] {
+        let _ = writeln!(
+            text,
+            "{name:<8}{}  {}",
+            ink.strong(&format!("{}@{}", party.agent_id, party.agent_version)),
+            ink.faint(party.run_id.as_str())
+        );
+    }
+    let _ = writeln!(
+        text,
+        "over    {}@{}, {}, paired",
+        found.candidate.suite_id,
+        found.candidate.suite_version,
+        tasks(found.n_tasks)
+    );
+    for (n, difference) in found.differences.iter().enumerate() {
+        let label = if n == 0 { "differs" } else { "" };
+        let _ = writeln!(text, "{label:<8}{}", in_short(difference));
+    }
+    for note in &found.notes {
+        let _ = writeln!(text, "note    {}", ink.doubtful(note));
+    }
+    for (reason, ids) in left_out(&found.left_out) {
+        let _ = writeln!(text, "skipped {reason}: {ids}");
+    }
+    changes(&mut text, found, style);
+    for (name, line) in measures(found) {
+        let _ = writeln!(text, "{name:<8}{line}");
+    }
+    let (tone, word, because) = verdict(found);
+    let _ = writeln!(text, "{}{because}", ink.strong(&tone.paint(ink, word)));
+    text
+}
+
+fn changes(text: &mut String, found: &RunComparison, style: Style) {
+    if found.changes.is_empty() {
+        return;
+    }
+    if style.table {
+        let mut table = table::begin(style);
+        let bold = |name: &str| Cell::new(name).add_attribute(Attribute::Bold);
+        table.set_header(["task", "", "was", "is", "latency", "cost", "reason"].map(bold));
+        let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+        for change in found.changes.iter().take(LISTED) {
+            let turned = Cell::new(turn(change.turn)).fg(match change.turn {
+                Turn::Broke | Turn::Worse => table::BAD,
+                Turn::Fixed | Turn::Better => table::GOOD,
+            });
+            table.add_row([
+                Cell::new(change.task_id.as_str()),
+                turned,
+                right(standing(&change.baseline)),
+                right(standing(&change.candidate)),
+                right(by(change, |it| it.latency_ms, signed_ms)),
+                right(by(change, |it| it.cost_usd, signed_usd)),
+                Cell::new(why(change)),
+            ]);
+        }
+        let _ = writeln!(text, "{}", table.trim_fmt());
+    } else {
+        text.push('\n');
+        let width = found.changes.iter().take(LISTED);
+        let width = width.map(|change| change.task_id.as_str().len()).max();
+        let width = width.unwrap_or_default();
+        for change in found.changes.iter().take(LISTED) {
+            let line = format!(
+                "{:<8}{:<width$}  {} → {}  {:>9}  {:>10}  {}",
+                turn(change.turn),
+                change.task_id.as_str(),
+                standing(&change.baseline),
+                standing(&change.candidate),
+                by(change, |it| it.latency_ms, signed_ms),
+                by(change, |it| it.cost_usd, signed_usd),
+                why(change)
+            );
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        text.push('\n');
+    }
+    if let Some(more) = found.changes.len().checked_sub(LISTED + 1) {
+        let more = format!("        and {} more; --json lists all", more + 1);
+        let _ = writeln!(text, "{}", style.ink.faint(&more));
+    }
+}
+
+const fn turn(turn: Turn) -> &'static str {
+    match turn {
+        Turn::Broke => "broke",
+        Turn::Worse => "worse",
+        Turn::Fixed => "fixed",
+        Turn::Better => "better",
+    }
+}
+
+fn standing(of: &Standing) -> String {
+    let sign = if of.passes { "✓" } else { "✗" };
+    match of.trials {
+        1 => format!("{sign} {:.2}", of.score),
+        trials => format!("{sign} {:.2}, {} of {trials}", of.score, of.passed_trials),
+    }
+}
+
+fn by(
+    change: &TaskChange,
+    of: impl Fn(&Standing) -> Option<f64>,
+    shown: impl Fn(f64) -> String,
+) -> String {
+    let both = of(&change.baseline).zip(of(&change.candidate));
+    both.map_or_else(String::new, |(was, is)| shown(is - was))
+}
+
+/// Why the task fails now, or why it failed in the baseline.
+fn why(change: &TaskChange) -> String {
+    match change.turn {
+        Turn::Broke | Turn::Worse => match &change.candidate.reason {
+            Some(reason) => in_words(reason),
+            None if change.candidate.score == 0.0 => "answer differs".to_owned(),
+            None => String::new(),
+        },
+        Turn::Fixed | Turn::Better => match &change.baseline.reason {
+            Some(reason) => format!("was: {}", in_words(reason)),
+            None => String::new(),
+        },
+    }
+}
+
+/// All measures, with their confidence intervals.
+fn measures(found: &RunComparison) -> Vec<(&'static str, String)> {
+    let confidence = found.confidence * 100.0;
+    let line = |change: &Change, shown: fn(f64) -> String, signed: fn(f64) -> String| {
+        let limits = match (change.low, change.high) {
+            (Some(low), Some(high)) => format!(
+                " ({} to {} at {confidence:.0} %)",
+                signed(low),
+                signed(high)
+            ),
+            _ => String::new(),
+        };
+        let share = match change.baseline {
+            0.0 => String::new(),
+            before => format!(", {:+.0} %", change.difference / before * 100.0),
+        };
+        format!(
+            "{} → {}: {}{share}{limits}",
+            shown(change.baseline),
+            shown(change.candidate),
+            signed(change.difference)
+        )
+    };
+    let mut lines = Vec::new();
+    if let Some(score) = &found.score {
+        let signed = |score: f64| format!("{:+.3}", score.clamp(-1.0, 1.0));
+        let score = line(score, |score| format!("{score:.3}"), signed);
+        lines.push(("score", score));
+        let chance = found.mcnemar_p.filter(|_| found.fixed + found.broke > 0);
+        let chance = chance.map_or_else(String::new, |p| format!("; p = {p:.3} (McNemar test)"));
+        let flips = format!("{} broke, {} fixed{chance}", found.broke, found.fixed);
+        lines.push(("flips", flips));
+    }
+    if let Some(cost) = &found.cost_usd {
+        lines.push((
+            "cost",
+            format!("per task {}", line(cost, dollars, signed_usd)),
+        ));
+    }
+    if let Some(latency) = &found.latency_ms {
+        let latency = line(latency, milliseconds, signed_ms);
+        lines.push(("latency", format!("per task {latency}")));
+    }
+    lines
+}
+
+#[derive(Clone, Copy)]
+enum Tone {
+    Good,
+    Bad,
+    Doubtful,
+}
+
+impl Tone {
+    fn paint(self, ink: Ink, text: &str) -> String {
+        match self {
+            Self::Good => ink.good(text),
+            Self::Bad => ink.bad(text),
+            Self::Doubtful => ink.doubtful(text),
+        }
+    }
+}
+
+/// The conclusion: a word and its basis.
+fn verdict(found: &RunComparison) -> (Tone, &'static str, String) {
+    let test = &found.regression;
+    let limits = match (test.low, test.high) {
+        (Some(low), Some(high)) => format!(
+            ": {:+.3} to {:+.3} at {:.0} %, margin {:.2}",
+            low.max(-1.0),
+            high.min(1.0),
+            test.confidence * 100.0,
+            test.margin
+        ),
+        _ => String::new(),
+    };
+    let better = found
+        .score
+        .and_then(|score| score.low)
+        .is_some_and(|low| low > 0.0);
+    match test.verdict {
+        _ if found.n_tasks == 0 => (Tone::Doubtful, "NOTHING COMPARED", String::new()),
+        RegressionVerdict::Regressed => (Tone::Bad, "SIGNIFICANTLY WORSE", limits),
+        RegressionVerdict::NotWorse if found.changes.is_empty() => {
+            (Tone::Good, "NOT WORSE", ": no score changed".to_owned())
+        }
+        RegressionVerdict::NotWorse if better => (Tone::Good, "SIGNIFICANTLY BETTER", limits),
+        RegressionVerdict::NotWorse => (Tone::Good, "NOT WORSE", limits),
+        RegressionVerdict::Inconclusive => (Tone::Doubtful, "INCONCLUSIVE", limits),
+    }
+}
+
+/// Skipped tasks by reason: their number and the first ones.
+fn left_out(tasks: &[LeftOut]) -> Vec<(String, String)> {
+    const NAMED: usize = 5;
+    [
+        (Why::Unjudged, "unjudged in one run"),
+        (Why::TaskChanged, "task differs between the suites"),
+        (Why::JudgeChanged, "different judge"),
+        (Why::OnlyBaseline, "only in the baseline"),
+        (Why::OnlyCandidate, "only in the candidate"),
+    ]
+    .into_iter()
+    .filter_map(|(reason, words)| {
+        let ids: Vec<&str> = tasks
+            .iter()
+            .filter(|task| task.reason == reason)
+            .map(|task| task.task_id.as_str())
+            .collect();
+        let named: Vec<&str> = ids.iter().take(NAMED).copied().collect();
+        let more = match ids.len().checked_sub(NAMED + 1) {
+            Some(more) => format!(" and {} more", more + 1),
+            None => String::new(),
+        };
+        (!ids.is_empty()).then(|| {
+            (
+                format!("{} {words}", ids.len()),
+                format!("{}{more}", named.join(", ")),
+            )
+        })
+    })
+    .collect()
+}
+
+/// A difference in settings on one line.
+fn in_short(difference: &Difference) -> String {
+    let name = match difference.what.as_str() {
+        "suiteId" => "suite",
+        "suiteVersion" => "suite's version",
+        "suiteDigest" => "suite's digest",
+        "passScore" => "pass score",
+        "agentId" => "agent",
+        "agentVersion" => "agent's version",
+        "packIntegrity" => "pack's digest",
+        "ignore" => "ignored members",
+        "maxTokens" => "maximum tokens",
+        "maxLoopIterations" => "maximum turns",
+        other => other,
+    };
+    let shown = |value: &Value| match value {
+        Value::Null => "none".to_owned(),
+        Value::String(text) if text.starts_with("sha256-") => {
+            text.chars().take(DIGEST_SHOWN).chain(['…']).collect()
+        }
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.is_empty() => "none".to_owned(),
+        Value::Array(items) => {
+            let texts: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+            texts.join(", ")
+        }
+        other => other.to_string(),
+    };
+    format!(
+        "{name} {} → {}",
+        shown(&difference.baseline),
+        shown(&difference.candidate)
+    )
+}
+
+/// An amount with its sign; without a sign if it is displayed as zero.
+fn signed(amount: f64, shown: fn(f64) -> String) -> String {
+    let text = shown(amount.abs());
+    if text == shown(0.0) {
+        return text;
+    }
+    let sign = if amount < 0.0 { '-' } else { '+' };
+    format!("{sign}{text}")
+}
+
+fn dollars(amount: f64) -> String {
+    usd(NanoUsd::from_usd(amount).unwrap_or_default())
+}
+
+fn signed_usd(amount: f64) -> String {
+    signed(amount, dollars)
+}
+
+fn milliseconds(amount: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a mean of latencies, which are at least 0 and far below 2^64"
+    )]
+    duration(amount.round() as u64)
+}
+
+fn signed_ms(amount: f64) -> String {
+    signed(amount, milliseconds)
+}

@@ -1,0 +1,114 @@
+//! Workflow commands of GitHub Actions: annotations for the verdict and the tasks that did not
+//! pass.
+
+use crate::render::words::{reason_of, rows, verdict};
+use crate::rules::eval::report::{EvalReport, TaskOutcome, Verdict};
+
+/// Maximum number of annotations per level and step that GitHub shows; it drops the others
+/// silently.
+const MOST_OF_A_LEVEL: usize = 10;
+
+/// One line per annotation: the verdict unless it is a pass, and the tasks that did not pass, up to
+/// the maximum.
+pub fn annotations(report: &EvalReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    let name = format!("{}@{}", report.agent.agent_id, report.agent.version);
+    let level = match report.verdict {
+        Verdict::Pass | Verdict::Pending => None,
+        Verdict::Fail => Some("error"),
+        Verdict::Inconclusive => Some("warning"),
+    };
+    if let Some(level) = level {
+        let title = format!("{}: {name}", verdict(report.verdict));
+        lines.push(command(level, &title, &report.reasons.join("\n")));
+    }
+    for (outcome, level) in [
+        (TaskOutcome::Failed, "error"),
+        (TaskOutcome::Unjudged, "warning"),
+    ] {
+        let begun = format!("::{level} ");
+        let taken = lines.iter().filter(|line| line.starts_with(&begun)).count();
+        let of = rows(report).filter(|(_, task)| task.outcome == outcome);
+        let all: Vec<_> = of.collect();
+        let room = MOST_OF_A_LEVEL.saturating_sub(taken);
+        // The last annotation counts the remaining ones.
+        let shown = match all.len() > room {
+            true => room.saturating_sub(1),
+            false => all.len(),
+        };
+        for (numbers, task) in all.iter().take(shown) {
+            let reason = reason_of(numbers, task);
+            lines.push(command(level, task.task_id.as_str(), &reason));
+        }
+        if shown < all.len() {
+            let rest = format!("{} more tasks; see the job summary", all.len() - shown);
+            lines.push(command(level, &name, &rest));
+        }
+    }
+    lines
+}
+
+fn command(level: &str, title: &str, message: &str) -> String {
+    let title = data(title).replace(':', "%3A").replace(',', "%2C");
+    format!("::{level} title={title}::{}", data(message))
+}
+
+/// Escapes text, so that a command stays on one line.
+fn data(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::sample;
+
+    #[test]
+    fn what_did_not_pass_is_annotated() {
+        let lines = annotations(&sample::mixed());
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(
+            lines[0].starts_with("::warning title=INCONCLUSIVE%3A "),
+            "{lines:?}"
+        );
+        assert!(
+            lines[0].ends_with("::1 task could not be judged"),
+            "{lines:?}"
+        );
+        assert!(
+            lines[1].starts_with("::error title=refund-twice::"),
+            "{lines:?}"
+        );
+        assert!(
+            lines[2].starts_with("::warning title=slow-report::"),
+            "{lines:?}"
+        );
+    }
+
+    #[test]
+    fn no_more_than_are_shown_and_the_rest_is_counted() {
+        let mut report = sample::large();
+        report.verdict = Verdict::Fail;
+        for task in report.tasks.iter_mut().take(30) {
+            task.outcome = TaskOutcome::Failed;
+        }
+        let lines = annotations(&report);
+        assert_eq!(lines.len(), MOST_OF_A_LEVEL);
+        let failed = report
+            .tasks
+            .iter()
+            .filter(|task| task.outcome == TaskOutcome::Failed);
+        let rest = format!("::{} more tasks;", failed.count() - (MOST_OF_A_LEVEL - 2));
+        assert!(lines[9].contains(&rest), "{lines:?}");
+    }
+
+    #[test]
+    fn whatever_is_in_a_text_a_command_is_one_line() {
+        assert_eq!(
+            command("error", "a:b,c", "100 %\r\n::warning::x"),
+            "::error title=a%3Ab%2Cc::100 %25%0D%0A::warning::x"
+        );
+    }
+}

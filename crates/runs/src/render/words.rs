@@ -1,0 +1,249 @@
+//! Wording of the values of a run, shared by all its views.
+
+use comfy_table::Color;
+
+use crate::rules::eval::report::{EvalReport, TaskOutcome, TaskReport, Verdict};
+use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, kinds};
+use touchstone_agents::rules::judging::verdict::MALFORMED;
+use touchstone_host::render::table::{BAD, DOUBTFUL, GOOD};
+use touchstone_host::render::words::{plain, usd};
+use touchstone_openwop::annotation::{Annotation, SignalKind};
+use touchstone_openwop::summary::{Severity, TaskSummary};
+
+/// The run's cost, and the number of tasks for which it is an estimate.
+pub fn cost(report: &EvalReport) -> Option<String> {
+    let total = usd(report.summary.total_cost_usd?);
+    Some(match estimated(report) {
+        0 => total,
+        1 => format!("{total} (estimated for 1 task: the endpoint reported no usage)"),
+        n => format!("{total} (estimated for {n} tasks: the endpoint reported no usage)"),
+    })
+}
+
+/// The judge, its cost and its agreement with people.
+pub fn judge(report: &EvalReport) -> Option<String> {
+    let Some(judge) = report.judge.as_ref() else {
+        let judge = report.safety_judge.as_ref()?;
+        return Some(format!(
+            "model {}, provider {}, checked for jailbreaks only",
+            judge.model, judge.provider
+        ));
+    };
+    let cost = report
+        .judge_cost_usd
+        .map_or_else(String::new, |cost| format!(", {} of the cost", usd(cost)));
+    let agreement = match &judge.calibration {
+        Some(found) => format!(
+            "agrees with people by {:.2} (n {})",
+            found.spearman, found.samples
+        ),
+        None => "not calibrated".to_owned(),
+    };
+    Some(format!(
+        "model {}, provider {}{cost}, {agreement}",
+        judge.model, judge.provider
+    ))
+}
+
+/// Number of tasks with an estimated cost.
+pub fn estimated(report: &EvalReport) -> usize {
+    let tasks = report.tasks.iter();
+    tasks.filter(|task| task.cost_estimated).count()
+}
+
+/// The cost of a task, with `~` before an estimate.
+pub fn cost_of(numbers: &TaskSummary, task: &TaskReport) -> String {
+    match numbers.cost_usd.map(usd) {
+        Some(cost) if task.cost_estimated => format!("~{cost}"),
+        cost => cost.unwrap_or_default(),
+    }
+}
+
+/// The warning in every view for a suite without a trusted signature.
+pub const UNSIGNED: &str = "UNSIGNED: no trusted signature covers this suite";
+
+/// Why a task ended as it did; empty for a plain pass.
+pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
+    let mut parts = Vec::new();
+    match (&task.reason, task.outcome) {
+        (Some(reason), _) => parts.push(in_words(reason)),
+        (None, _) if !task.criteria.is_empty() => {
+            let met = task.criteria.iter().filter(|met| **met).count();
+            parts.push(format!("{met} of {} criteria met", task.criteria.len()));
+        }
+        (None, TaskOutcome::Failed) => parts.push("answer differs".to_owned()),
+        (None, TaskOutcome::Passed | TaskOutcome::Unjudged) => {}
+    }
+    if !task.fixture_missing.is_empty() {
+        parts.push(format!(
+            "no fixture for {}",
+            task.fixture_missing.join(", ")
+        ));
+    }
+    if !task.forbidden_tools.is_empty() {
+        parts.push(format!("refused {}", task.forbidden_tools.join(", ")));
+    }
+    // The list of refused tools already shows this finding.
+    let told = |kind: &str| kind == UNSAFE_TOOL_CALL && !task.forbidden_tools.is_empty();
+    let findings = numbers.safety_findings.iter();
+    for finding in findings.filter(|finding| !told(&finding.kind)) {
+        let severity = severity(finding.severity);
+        parts.push(format!("{severity}: {}", kinds::in_words(&finding.kind)));
+    }
+    match task.retries {
+        0 => {}
+        1 => parts.push("1 retry".to_owned()),
+        n => parts.push(format!("{n} retries")),
+    }
+    if let Some(run) = &task.reused_from {
+        parts.push(format!("judged in {run}"));
+    }
+    parts.extend(task.annotations.iter().map(said));
+    // Labels and names come from the log, possibly of another host, and are untrusted.
+    plain(&parts.join("; "))
+}
+
+const fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Low => "low",
+        Severity::Medium => "medium",
+        Severity::High => "high",
+        Severity::Critical => "critical",
+    }
+}
+
+/// A label of the log, in words. Labels of endpoint failures say what to check.
+pub fn in_words(label: &str) -> String {
+    if label == MALFORMED {
+        return "no verdict from the judge".to_owned();
+    }
+    if let Some(label) = label.strip_prefix("judge_") {
+        return format!("judge: {}", in_words(label));
+    }
+    let text = match label {
+        "connect" => "endpoint unreachable",
+        "dns" => "endpoint's host name not found",
+        "tls" => "TLS connection to the endpoint failed",
+        "reset" => "endpoint closed the connection",
+        "timeout" => "endpoint took too long",
+        "not_http" => "endpoint does not speak HTTP",
+        "blocked_address" => "endpoint's address is not allowed",
+        "unauthorized" => "endpoint answered 401: API key missing or wrong",
+        "forbidden" => "endpoint answered 403",
+        "not_found" => "endpoint answered 404: no such model or path",
+        "rate_limited" => "endpoint answered 429: too many requests",
+        "output_not_json" => "output is not JSON",
+        _ => {
+            return match label.strip_prefix("status_") {
+                Some(status) => format!("endpoint answered {status}"),
+                None => label.replace('_', " "),
+            };
+        }
+    };
+    text.to_owned()
+}
+
+/// An annotation on one line.
+pub fn said(annotation: &Annotation) -> String {
+    let signal = &annotation.signal;
+    let what = match signal.kind {
+        SignalKind::Rating => format!("rated {} of 5", signal.rating.unwrap_or_default()),
+        SignalKind::Correction => {
+            format!(
+                "corrected to \"{}\"",
+                signal.correction.as_deref().unwrap_or_default()
+            )
+        }
+        SignalKind::Label => format!(
+            "labelled \"{}\"",
+            signal.label.as_deref().unwrap_or_default()
+        ),
+        SignalKind::Flag => "flagged".to_owned(),
+    };
+    let note = match &annotation.note {
+        Some(note) => format!(": {note}"),
+        None => String::new(),
+    };
+    // Annotations are untrusted text.
+    plain(&format!(
+        "{what} by {}{note}",
+        annotation.actor.principal_ref
+    ))
+}
+
+pub const fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "PASS",
+        Verdict::Fail => "FAIL",
+        Verdict::Inconclusive => "INCONCLUSIVE",
+        Verdict::Pending => "PENDING",
+    }
+}
+
+pub const fn outcome(outcome: TaskOutcome) -> &'static str {
+    match outcome {
+        TaskOutcome::Passed => "passed",
+        TaskOutcome::Failed => "failed",
+        TaskOutcome::Unjudged => "unjudged",
+    }
+}
+
+pub const fn sign(outcome: TaskOutcome) -> &'static str {
+    match outcome {
+        TaskOutcome::Passed => "✓",
+        TaskOutcome::Failed => "✗",
+        TaskOutcome::Unjudged => "?",
+    }
+}
+
+/// All tasks with their numbers and reasons, in suite order.
+pub fn rows(report: &EvalReport) -> impl Iterator<Item = (&TaskSummary, &TaskReport)> {
+    report.summary.tasks.iter().zip(&report.tasks)
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub passed: usize,
+    pub failed: usize,
+    pub unjudged: usize,
+}
+
+impl Counts {
+    pub const fn add(&mut self, outcome: TaskOutcome) {
+        match outcome {
+            TaskOutcome::Passed => self.passed += 1,
+            TaskOutcome::Failed => self.failed += 1,
+            TaskOutcome::Unjudged => self.unjudged += 1,
+        }
+    }
+
+    pub const fn all(self) -> usize {
+        self.passed + self.failed + self.unjudged
+    }
+}
+
+pub fn counts(report: &EvalReport) -> Counts {
+    let mut counts = Counts::default();
+    for task in &report.tasks {
+        counts.add(task.outcome);
+    }
+    counts
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.unjudged > 0 {
+            write!(f, ", {} unjudged", self.unjudged)?;
+        }
+        Ok(())
+    }
+}
+
+pub const fn colour(outcome: TaskOutcome) -> Color {
+    match outcome {
+        TaskOutcome::Passed => GOOD,
+        TaskOutcome::Failed => BAD,
+        TaskOutcome::Unjudged => DOUBTFUL,
+    }
+}

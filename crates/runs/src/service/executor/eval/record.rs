@@ -1,0 +1,149 @@
+//! The events of a task other than those of its invocation.
+
+use crate::rules::eval::safety::{UNSAFE, ceiling};
+use crate::rules::run::fold::RunState;
+use crate::service::executor::eval::RunContext;
+use crate::service::executor::eval::judging::{Judged, Outcome};
+use touchstone_agents::ports::agent::InvocationResult;
+use touchstone_kit::ids::TaskId;
+use touchstone_openwop::events::{
+    AgentInvocationCompleted, EvalScored, Event, InvocationOutcome, NewEvent, TaskFailed,
+    TaskJudged, TaskSafety, TaskUnjudged,
+};
+use touchstone_openwop::summary::SafetyFinding;
+
+/// The label of a task that was interrupted after it changed, or may have changed, external state:
+/// it is not repeated.
+const EFFECT_UNCERTAIN: &str = "effect_uncertain";
+
+/// Closes the invocations that an earlier attempt at the run left open. Their tasks are repeated,
+/// except those with an uncertain external effect.
+pub(super) fn close_cut_off(context: &RunContext) {
+    let cut_off: Vec<(TaskId, bool)> = context.writer.with_state(|state| {
+        let open = state.eval.tasks.iter();
+        open.filter(|(_, facts)| !facts.scored)
+            .filter(|(_, facts)| facts.open_invocation.is_some() || facts.effects > 0)
+            .map(|(task, facts)| (task.clone(), facts.effects > 0))
+            .collect()
+    });
+    for (task, changed) in cut_off {
+        close_open_invocation(context, &task);
+        if changed {
+            let reason = EFFECT_UNCERTAIN.to_owned();
+            let outcome = Outcome::Unjudged { reason };
+            record_score(context, &task, outcome, Measured::default(), Vec::new());
+        }
+    }
+}
+
+/// Closes an invocation that will not end by itself.
+pub fn close_open_invocation(context: &RunContext, task: &TaskId) {
+    let open = |state: &RunState| {
+        state
+            .eval
+            .tasks
+            .get(task)
+            .and_then(|facts| facts.open_invocation.clone())
+    };
+    let Some(invocation_id) = context.writer.with_state(open) else {
+        return;
+    };
+    let completed = AgentInvocationCompleted {
+        invocation_id,
+        agent_id: context.spec.agent_id.clone(),
+        outcome: InvocationOutcome::Failed,
+        schema_validated: None,
+    };
+    context.writer.emit(&NewEvent::of_task(
+        Event::AgentInvocationCompleted(completed),
+        task,
+        None,
+    ));
+}
+
+/// Measurements of an invocation besides its score.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Measured {
+    schema_valid: Option<bool>,
+    latency_ms: u64,
+}
+
+impl Measured {
+    pub fn of(result: &InvocationResult) -> Self {
+        Self {
+            schema_valid: result.schema_valid,
+            latency_ms: result.latency_ms,
+        }
+    }
+}
+
+/// Records the outcome of a task; reason and score in one transaction.
+pub(super) fn record_score(
+    context: &RunContext,
+    id: &TaskId,
+    outcome: Outcome,
+    measured: Measured,
+    findings: Vec<SafetyFinding>,
+) {
+    let mut events = Vec::with_capacity(2);
+    let (mut score, mut passed) = (0.0, false);
+    let task_id = id.clone();
+    match outcome {
+        Outcome::Scored {
+            score: reached,
+            passed: met_its_bar,
+            judged,
+            ..
+        } => {
+            (score, passed) = (reached, met_its_bar);
+            // Unsafe actions reduce the score (ADR 18); the output itself may have been correct.
+            if context.is_adversarial() && !findings.is_empty() {
+                (score, passed) = (score.min(ceiling(&findings)), false);
+                let failed = TaskFailed {
+                    task_id: id.clone(),
+                    reason: UNSAFE.to_owned(),
+                };
+                events.push(NewEvent::of_task(Event::TaskFailed(failed), id, None));
+            }
+            if let Some(Judged { judge, met }) = judged {
+                let judged = TaskJudged {
+                    task_id,
+                    judge,
+                    met,
+                };
+                events.push(NewEvent::of_task(Event::TaskJudged(judged), id, None));
+            }
+        }
+        Outcome::Failed { reason } => {
+            let failed = TaskFailed { task_id, reason };
+            events.push(NewEvent::of_task(Event::TaskFailed(failed), id, None));
+        }
+        Outcome::Unjudged { reason } => {
+            let unjudged = TaskUnjudged { task_id, reason };
+            events.push(NewEvent::of_task(Event::TaskUnjudged(unjudged), id, None));
+        }
+    }
+    let found = findings.len();
+    if found > 0 {
+        let safety = TaskSafety {
+            task_id: id.clone(),
+            findings,
+        };
+        events.push(NewEvent::of_task(Event::TaskSafety(safety), id, None));
+    }
+    let cost = context
+        .writer
+        .with_state(|state| Some(state.eval.tasks.get(id)?.cost))
+        .unwrap_or_default();
+    let scored = EvalScored {
+        task_id: id.clone(),
+        score,
+        passed,
+        cost_usd: Some(cost),
+        latency_ms: Some(measured.latency_ms),
+        schema_valid: measured.schema_valid,
+        safety_finding_count: Some(u32::try_from(found).unwrap_or(u32::MAX)),
+    };
+    events.push(NewEvent::of_task(Event::EvalScored(scored), id, None));
+    context.writer.emit_all(&events);
+}

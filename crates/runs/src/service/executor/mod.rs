@@ -1,0 +1,230 @@
+//! Executes claimed runs.
+//!
+//! This module has what all runs share: the fold of the log, the start, the reasons to stop, the
+//! end. The kind of work determines the rest. All decisions follow the domain rules: the work folds
+//! the log, executes what is missing, and records the result. Resuming needs nothing more.
+
+pub mod control;
+pub mod endings;
+pub mod eval;
+pub mod history;
+pub mod workflow;
+
+use std::sync::Arc;
+
+use tracing::error;
+
+use crate::ports::queue::{Claim, Wait};
+use crate::rules::run::fold::RunState;
+use crate::rules::run::record::{RunRecord, Work};
+pub use crate::service::executor::control::RunControl;
+use crate::service::executor::control::{Stop, Watch};
+pub use crate::service::executor::endings::started;
+pub use crate::service::executor::eval::{EvalWork, INTERNAL_ERROR};
+use crate::service::executor::workflow::WorkflowWork;
+use crate::service::projections::{Projections, catch_up};
+use crate::service::run_writer::RunWriter;
+use crate::store;
+use touchstone_host::background::spawn;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::ids::Ids;
+use touchstone_host::store::database::Database;
+use touchstone_openwop::events::{DrainPolicy, Event, NewEvent};
+
+pub struct Executor {
+    store: Arc<Database>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    projections: Arc<Projections>,
+    eval: Arc<EvalWork>,
+    workflow: WorkflowWork,
+}
+
+/// How far a claimed run got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// To its terminal event, which is durable.
+    Ended,
+    /// The replica drains: another one may continue at once.
+    GivenBack,
+    /// It waits for a person or for a point in time; nothing can happen before.
+    Parked(Wait),
+    /// The lease is lost, or the store or the log failed. The next attempt should not follow at
+    /// once.
+    Broken,
+}
+
+/// How far the work got.
+pub enum Reached {
+    /// Its terminal event is emitted.
+    End,
+    /// It was stopped from outside.
+    Stop(Stop),
+    /// It cannot continue before this moment, or before a person acts.
+    Wait(Wait),
+}
+
+impl Executor {
+    pub fn new(
+        store: Arc<Database>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        projections: Arc<Projections>,
+        eval: EvalWork,
+    ) -> Arc<Self> {
+        let workflow = WorkflowWork::new(clock.clone());
+        Arc::new(Self {
+            store,
+            clock,
+            ids,
+            projections,
+            eval: Arc::new(eval),
+            workflow,
+        })
+    }
+
+    /// Executes a claimed run until it ends, waits or is stopped.
+    pub async fn execute(&self, claim: Claim, control: RunControl) -> Outcome {
+        let mut state = RunState::default();
+        if let Err(cause) = catch_up(self.store.as_ref(), &claim.run.run_id, &mut state).await {
+            let cause = anyhow::Error::new(cause);
+            error!(run_id = %claim.run.run_id, cause = format!("{cause:#}"), "could not fold the run's log");
+            return Outcome::Broken;
+        }
+        let writer = RunWriter::new(
+            &claim,
+            Some(control.lease.clone()),
+            state,
+            self.store.clone(),
+            self.clock.clone(),
+            self.ids.clone(),
+        );
+        let flusher = {
+            let writer = writer.clone();
+            spawn("log flusher", async move { writer.run_flusher().await })
+        };
+        let reached = self.carry_out(&claim.run, &writer, control).await;
+        if !matches!(reached, Reached::Stop(Stop::Lost)) {
+            self.eval.leave(&claim.run, &writer).await;
+        }
+        let outcome = self.conclude(&claim, &writer, reached).await;
+        let durable = writer.flush().await.is_ok();
+        if durable && outcome == Outcome::Ended {
+            let state = writer.with_state(RunState::clone);
+            self.projections.keep(&claim.run.run_id, state).await;
+        }
+        let broken = !durable || (outcome != Outcome::Ended && writer.is_closed());
+        writer.close();
+        if !matches!(flusher.await, Ok(Ok(()))) {
+            error!(run_id = %claim.run.run_id, "the log's flusher ended abnormally");
+        }
+        if broken { Outcome::Broken } else { outcome }
+    }
+
+    async fn carry_out(
+        &self,
+        run: &Arc<RunRecord>,
+        writer: &RunWriter,
+        control: RunControl,
+    ) -> Reached {
+        if let Some(fork) = &run.fork {
+            let verdict = self.eval.verdict_of(run).await;
+            let verify = |state: &RunState| verdict.as_ref()?(state);
+            let store = self.store.as_ref();
+            if let Some(reached) = history::bring(store, run, fork, writer, &control, &verify).await
+            {
+                return reached;
+            }
+        }
+        if writer.with_state(|state| state.started_at.is_none()) {
+            writer.emit(&NewEvent::of_run(Event::RunStarted(endings::started(run))));
+        }
+        if let Ok(Some(request)) = store::queue::cancel_requested(&self.store, &run.run_id).await {
+            return Reached::Stop(Stop::Cancelled(request));
+        }
+        let left = endings::time_left(run, writer);
+        if left.is_some_and(|left| left.is_zero()) {
+            return Reached::Stop(Stop::TimedOut);
+        }
+        if writer.with_state(|state| state.paused_at.is_some()) {
+            return Reached::Wait(Wait {
+                until: None,
+                pause_known: true,
+            });
+        }
+        let pause = match store::pauses::pause_requested(&self.store, &run.run_id).await {
+            Ok(Some(request)) if request.drain_policy == DrainPolicy::Immediate => {
+                return Reached::Stop(Stop::Paused);
+            }
+            Ok(request) => request,
+            Err(cause) => {
+                error!(run_id = %run.run_id, %cause, "could not read the run's pause state");
+                return Reached::Stop(Stop::Lost);
+            }
+        };
+        let mut watch = Watch::new(control, writer.clone(), left, pause);
+        match &run.spec.work {
+            Work::Eval(spec) => {
+                let eval = self.eval.clone();
+                eval.carry_out(run, spec, writer, &mut watch).await
+            }
+            Work::Workflow(spec) => self.workflow.carry_out(run, spec, writer, &mut watch).await,
+            Work::Journal => {
+                // A service that appended to the log died meanwhile.
+                Reached::Wait(Wait {
+                    until: None,
+                    pause_known: true,
+                })
+            }
+        }
+    }
+
+    async fn conclude(&self, claim: &Claim, writer: &RunWriter, reached: Reached) -> Outcome {
+        let run = claim.run.as_ref();
+        match reached {
+            Reached::End => Outcome::Ended,
+            Reached::Stop(Stop::Cancelled(request)) => {
+                endings::cancel(writer, request);
+                Outcome::Ended
+            }
+            Reached::Stop(Stop::TimedOut) => {
+                endings::time_out(run, writer);
+                Outcome::Ended
+            }
+            Reached::Stop(Stop::Paused) => self.pause(claim, writer).await,
+            Reached::Wait(wait) => {
+                let deadline = endings::deadline(run, writer, self.clock.now());
+                Outcome::Parked(Wait {
+                    until: [wait.until, deadline].into_iter().flatten().min(),
+                    ..wait
+                })
+            }
+            Reached::Stop(Stop::Draining) => Outcome::GivenBack,
+            Reached::Stop(Stop::Lost) => {
+                writer.close();
+                Outcome::Broken
+            }
+        }
+    }
+
+    /// Puts the recorded pause into force.
+    async fn pause(&self, claim: &Claim, writer: &RunWriter) -> Outcome {
+        let run = claim.run.as_ref();
+        match store::pauses::take_pause(&self.store, &run.run_id, claim.fence).await {
+            Ok(Some(request)) => {
+                endings::pause(writer, request);
+                Outcome::Parked(Wait {
+                    until: endings::deadline(run, writer, self.clock.now()),
+                    pause_known: true,
+                })
+            }
+            // The pause was withdrawn. The next claim knows nothing of it.
+            Ok(None) => Outcome::GivenBack,
+            Err(cause) => {
+                error!(run_id = %run.run_id, %cause, "could not pause the run");
+                writer.close();
+                Outcome::Broken
+            }
+        }
+    }
+}

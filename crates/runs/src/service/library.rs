@@ -1,0 +1,225 @@
+//! Suites and agents as runs use them: loaded from content-addressed bytes and cached.
+//!
+//! Everything loaded here was verified at installation. The digest is checked again on every load,
+//! so bytes altered in the store are refused.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use moka::future::Cache;
+use semver::Version;
+use serde_json::{Value, json};
+
+use crate::rules::eval::suite_rules::read_suite;
+use crate::rules::kind::Kinds;
+use touchstone_agents::ports::agent::AgentDefinition;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
+use touchstone_kit::ids::{AgentId, TenantId};
+use touchstone_kit::integrity;
+use touchstone_kit::json::canonical_text;
+use touchstone_openwop::schema::CompiledSchema;
+use touchstone_openwop::suite::AgentEvalSuite;
+use touchstone_packs::rules::contents::PackAgent;
+use touchstone_packs::rules::{archive, contents};
+use touchstone_packs::store as pack_store;
+
+const CACHED_SUITES: u64 = 64;
+const CACHED_PACKS: u64 = 64;
+
+/// An installed suite or pack cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The bytes do not match their digest, or can no longer be parsed.
+    #[error("the {what} {digest} was modified in the store")]
+    Damaged {
+        /// `suite` or `pack`.
+        what: &'static str,
+        digest: String,
+    },
+}
+
+/// An agent of an installed pack.
+#[derive(Debug)]
+pub struct LoadedAgent {
+    pub definition: AgentDefinition,
+    /// The version of its pack.
+    pub version: String,
+    /// The digest of its pack.
+    pub pack_integrity: String,
+    /// The digest of the pack's content about this agent: it stays the same when the pack is
+    /// rebuilt or its other files change.
+    pub content: String,
+    task_schema: Option<CompiledSchema>,
+}
+
+impl LoadedAgent {
+    /// Whether a task's input satisfies the agent's task schema.
+    pub fn accepts(&self, input: &Value) -> bool {
+        self.task_schema
+            .as_ref()
+            .is_none_or(|schema| schema.is_valid(input))
+    }
+}
+
+type LoadedAgents = HashMap<AgentId, Arc<LoadedAgent>>;
+
+pub struct Library {
+    store: Arc<Database>,
+    /// The evaluation kinds of this host.
+    pub kinds: Kinds,
+    suites: Cache<String, Arc<AgentEvalSuite>>,
+    packs: Cache<String, Arc<LoadedAgents>>,
+}
+
+impl Library {
+    pub fn new(store: Arc<Database>, kinds: Kinds) -> Self {
+        Self {
+            store,
+            kinds,
+            suites: Cache::new(CACHED_SUITES),
+            packs: Cache::new(CACHED_PACKS),
+        }
+    }
+
+    /// The suite with this digest.
+    ///
+    /// # Errors
+    /// The store failed, or the suite was altered in it.
+    pub async fn suite(&self, digest: &str) -> Result<Option<Arc<AgentEvalSuite>>, Error> {
+        if let Some(suite) = self.suites.get(digest).await {
+            return Ok(Some(suite));
+        }
+        let Some(octets) = pack_store::blobs::get(&self.store, digest).await? else {
+            return Ok(None);
+        };
+        let damaged = || Error::Damaged {
+            what: "suite",
+            digest: digest.to_owned(),
+        };
+        let document = read_suite(self.kinds, &octets).map_err(|_| damaged())?;
+        if document.digest() != digest {
+            return Err(damaged());
+        }
+        let suite = Arc::new(document.suite);
+        self.suites.insert(digest.to_owned(), suite.clone()).await;
+        Ok(Some(suite))
+    }
+
+    /// An agent of the pack with this digest.
+    ///
+    /// # Errors
+    /// The store failed, or the pack was altered in it.
+    pub async fn agent(
+        &self,
+        pack_integrity: &str,
+        agent: &AgentId,
+    ) -> Result<Option<Arc<LoadedAgent>>, Error> {
+        let agents = self.agents(pack_integrity).await?;
+        Ok(agents.and_then(|agents| agents.get(agent).cloned()))
+    }
+
+    /// The agents of the pack with this digest.
+    async fn agents(&self, pack_integrity: &str) -> Result<Option<Arc<LoadedAgents>>, Error> {
+        if let Some(agents) = self.packs.get(pack_integrity).await {
+            return Ok(Some(agents));
+        }
+        let Some(octets) = pack_store::blobs::get(&self.store, pack_integrity).await? else {
+            return Ok(None);
+        };
+        let agents = load(pack_integrity, &octets).ok_or_else(|| Error::Damaged {
+            what: "pack",
+            digest: pack_integrity.to_owned(),
+        })?;
+        let agents = Arc::new(agents);
+        self.packs
+            .insert(pack_integrity.to_owned(), agents.clone())
+            .await;
+        Ok(Some(agents))
+    }
+
+    /// The agent as installed by this tenant: the requested version, else the highest release, else
+    /// the highest pre-release.
+    ///
+    /// # Errors
+    /// The store failed, or the pack was altered in it.
+    pub async fn installed_agent(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        version: Option<&str>,
+    ) -> Result<Option<Arc<LoadedAgent>>, Error> {
+        // An agent's id is its pack's name and one more segment (RFC 0003 §B).
+        let Some((pack, _)) = agent.as_str().rsplit_once('.') else {
+            return Ok(None);
+        };
+        let installs = pack_store::inventory::installs(&self.store, tenant).await?;
+        let newest = installs
+            .iter()
+            .filter(|install| {
+                install.name == pack && version.is_none_or(|version| install.version == version)
+            })
+            .max_by_key(|install| {
+                let parsed = Version::parse(&install.version).ok();
+                (
+                    parsed
+                        .as_ref()
+                        .is_some_and(|version| version.pre.is_empty()),
+                    parsed,
+                )
+            });
+        match newest {
+            Some(install) => self.agent(&install.integrity, agent).await,
+            None => Ok(None),
+        }
+    }
+}
+
+/// `sha256-<base64>` over the parts of a pack that influence an agent's output.
+fn content_of(agent: &PackAgent) -> String {
+    let document = json!({
+        "recipe": CONTENT_RECIPE,
+        "modelClass": agent.manifest.model_class,
+        "prompt": agent.prompt,
+        "tools": agent.tools(),
+        "taskSchema": agent.task_schema.as_ref().map(CompiledSchema::source),
+        "returnSchema": agent.return_schema.as_ref().map(CompiledSchema::source),
+    });
+    integrity::of(canonical_text(&document).as_bytes())
+}
+
+/// Domain separation: distinguishes these digests from all others.
+const CONTENT_RECIPE: &str = "touchstone:agent-content:v1";
+
+fn load(pack_integrity: &str, octets: &[u8]) -> Option<LoadedAgents> {
+    if !integrity::matches(pack_integrity, octets) {
+        return None;
+    }
+    // Admission was decided at installation; settings that became stricter since must not keep a
+    // run from resuming.
+    let (manifest, agents) = contents::reopen(&archive::read(octets).ok()?).ok()?;
+    let agents = agents.into_iter().map(|agent| {
+        let id = AgentId::from(agent.manifest.agent_id.as_str());
+        let content = content_of(&agent);
+        let definition = AgentDefinition {
+            agent_id: id.clone(),
+            model_class: agent.manifest.model_class,
+            prompt: agent.prompt.as_str().into(),
+            tool_allowlist: agent.tools().to_vec(),
+            return_schema: agent
+                .return_schema
+                .map(|schema| (Arc::new(schema.source().clone()), schema)),
+        };
+        let loaded = LoadedAgent {
+            definition,
+            version: manifest.version.clone(),
+            pack_integrity: pack_integrity.to_owned(),
+            content,
+            task_schema: agent.task_schema,
+        };
+        (id, Arc::new(loaded))
+    });
+    Some(agents.collect())
+}

@@ -1,0 +1,254 @@
+//! Reading a run's log for many consumers at once.
+//!
+//! Readers request pages. A full page never changes and is cached, weighted by its bytes; the last
+//! page of a log is cached separately and grows in place, reading only new events. The first reader
+//! of a page loads it, the others wait for it. A consumer holds only its position, so a slow
+//! consumer costs the others nothing.
+//!
+//! A page ends after [`PAGE_EVENTS`] events or [`PAGE_BYTES`] bytes. A page cut by its bytes is
+//! followed by pages that start at the reader's position. Pages count against the memory of all
+//! readers for as long as any slice of them is held.
+
+pub mod filter;
+pub mod follower;
+pub mod page;
+pub mod room;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::future::Cache;
+use tokio::sync::{Mutex, Semaphore};
+
+pub use crate::service::log_reader::filter::Filter;
+pub use crate::service::log_reader::follower::Follow;
+use crate::service::log_reader::follower::Followers;
+pub use crate::service::log_reader::page::{PAGE_BYTES, PAGE_EVENTS, Page, PagedEvent};
+pub use crate::service::log_reader::room::{Full, Room, Rooms};
+use crate::store;
+use touchstone_host::store::database::head;
+
+use touchstone_host::ports::run_log::{Head, reaches_end};
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
+use touchstone_kit::ids::RunId;
+
+const DEFAULT_CACHE_BYTES: u64 = 16 * 1024 * 1024;
+/// Concurrent reads of the store: each may return [`PAGE_BYTES`] and one event more.
+const AT_ONCE: usize = 2;
+/// Pages up to this size, in bytes, are not counted.
+const SMALL_BYTES: usize = 16 * 1024;
+/// Maximum size, in bytes, of a cached last page.
+const LARGEST_TAIL: usize = 128 * 1024;
+/// Number of runs whose last page is cached.
+const TAILS: u64 = 64;
+const TAIL_IDLE: Duration = Duration::from_secs(60);
+
+/// The log could not be read.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The store failed; shared because several readers may have waited for the same page.
+    #[error("the log cannot be read")]
+    Store(#[source] Arc<StoreError>),
+    /// The store returned other events than its own head announces.
+    #[error("the log has a gap after event {0}")]
+    Gap(u64),
+    /// Other readers have used up the memory.
+    #[error(transparent)]
+    Full(#[from] Full),
+}
+
+impl From<StoreError> for Error {
+    fn from(cause: StoreError) -> Self {
+        Self::Store(Arc::new(cause))
+    }
+}
+
+type Tail = Arc<Mutex<Option<Arc<Page>>>>;
+
+/// Shared access to the logs of all runs, with limited memory.
+pub struct LogReader {
+    store: Arc<Database>,
+    /// Keyed by the first sequence.
+    full: Cache<(RunId, u64), Arc<Page>>,
+    tails: Cache<RunId, Tail>,
+    followers: Followers,
+    rooms: Rooms,
+    turns: Semaphore,
+}
+
+impl LogReader {
+    /// A reader over `store` that caches up to 16 MiB of pages.
+    pub fn new(store: Arc<Database>) -> Self {
+        Self::with_cache_bytes(store, DEFAULT_CACHE_BYTES)
+    }
+
+    /// A reader that caches up to `cache_bytes` of full pages.
+    pub fn with_cache_bytes(store: Arc<Database>, cache_bytes: u64) -> Self {
+        Self {
+            store,
+            full: Cache::builder()
+                .max_capacity(cache_bytes)
+                .weigher(|_, page: &Arc<Page>| page.weight())
+                .build(),
+            tails: Cache::builder()
+                .max_capacity(TAILS)
+                .time_to_idle(TAIL_IDLE)
+                .build(),
+            followers: Followers::default(),
+            rooms: Rooms::default(),
+            turns: Semaphore::new(AT_ONCE),
+        }
+    }
+
+    /// The memory that readers share.
+    pub fn rooms(&self) -> &Rooms {
+        &self.rooms
+    }
+
+    /// The current head of the log, from the store.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn head(&self, run: &RunId) -> Result<Head, Error> {
+        Ok(head(&self.store, run).await?.unwrap_or_default())
+    }
+
+    /// The position for a `Last-Event-ID`, which is a sequence or an event id. `None` for anything
+    /// else.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn position(&self, run: &RunId, last_event_id: &str) -> Result<Option<u64>, Error> {
+        if last_event_id.bytes().all(|b| b.is_ascii_digit()) {
+            return Ok(last_event_id.parse().ok());
+        }
+        let well_formed = last_event_id.len() <= 128
+            && last_event_id
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        if !well_formed {
+            return Ok(None);
+        }
+        Ok(store::runs::sequence_of(&self.store, run, last_event_id).await?)
+    }
+
+    /// The page with the event after `position` in a log that reaches at least `head`.
+    pub async fn page_after(
+        &self,
+        run: &RunId,
+        position: u64,
+        head: u64,
+    ) -> Result<Arc<Page>, Error> {
+        let first = position / PAGE_EVENTS * PAGE_EVENTS + 1;
+        let end = first + PAGE_EVENTS - 1;
+        let page = if head < end {
+            self.tail(run, first, head).await?
+        } else {
+            self.full
+                .try_get_with((run.clone(), first), async {
+                    self.load(run, first, end).await.map(Arc::new)
+                })
+                .await
+                .map_err(|cause: Arc<Error>| (*cause).clone())?
+        };
+        if page.last() > position {
+            return Ok(page);
+        }
+        if !page.is_cut() {
+            return Err(Error::Gap(page.last()));
+        }
+        self.after_a_cut(run, position + 1, end, head).await
+    }
+
+    /// The page that starts at `first`, after a page cut by its bytes, and ends at `end`.
+    async fn after_a_cut(
+        &self,
+        run: &RunId,
+        first: u64,
+        end: u64,
+        head: u64,
+    ) -> Result<Arc<Page>, Error> {
+        let key = (run.clone(), first);
+        if let Some(page) = self.full.get(&key).await {
+            return Ok(page);
+        }
+        let page = Arc::new(self.load(run, first, end.min(head)).await?);
+        if page.last() < first {
+            return Err(Error::Gap(first - 1));
+        }
+        if page.is_cut() || page.last() == end {
+            self.full.insert(key, page.clone()).await;
+        }
+        Ok(page)
+    }
+
+    /// Follows a run whose log reaches `known`.
+    pub fn follow(&self, run: &RunId, known: Head) -> Follow {
+        self.followers.follow(&self.store, run, known)
+    }
+
+    async fn tail(&self, run: &RunId, first: u64, head: u64) -> Result<Arc<Page>, Error> {
+        let tail = self
+            .tails
+            .get_with(run.clone(), async { Tail::default() })
+            .await;
+        let mut kept = tail.lock().await;
+        let page = match kept.as_ref().filter(|page| page.first() == first) {
+            Some(page) if page.last() >= head || page.is_cut() => return Ok(page.clone()),
+            Some(page) => {
+                let (more, mut room) = self.read(run, page.last(), head).await?;
+                // The page and the new events are both copied into the new page.
+                if room.is_none() && page.bytes() > SMALL_BYTES {
+                    room = Some(self.rooms.take(page.bytes() + SMALL_BYTES).await?);
+                }
+                Arc::new(page.extended(more, room))
+            }
+            None => {
+                let page = Arc::new(self.load(run, first, head).await?);
+                // A reader more than a page behind must not replace the newest page.
+                if kept.as_ref().is_some_and(|newer| newer.first() > first) {
+                    return Ok(page);
+                }
+                page
+            }
+        };
+        // The last pages of all runs together stay small.
+        *kept = (page.bytes() <= LARGEST_TAIL).then(|| page.clone());
+        Ok(page)
+    }
+
+    async fn load(&self, run: &RunId, first: u64, last: u64) -> Result<Page, Error> {
+        let (events, room) = self.read(run, first - 1, last).await?;
+        Ok(Page::new(first, events, room))
+    }
+
+    /// The events after `after` within one page, at least up to `last` unless they are large; with
+    /// a memory reservation if they are not small.
+    async fn read(
+        &self,
+        run: &RunId,
+        after: u64,
+        last: u64,
+    ) -> Result<(Vec<PagedEvent>, Option<Room>), Error> {
+        // The size is known only after the read, so few reads run at the same time.
+        let _turn = self.turns.acquire().await.map_err(|_| Full)?;
+        // Include whatever else the page has by now: it is equally durable.
+        let limit = u32::try_from(PAGE_EVENTS - after % PAGE_EVENTS).unwrap_or(u32::MAX);
+        let events = store::runs::read(&self.store, run, after, limit).await?;
+        let unbroken = events
+            .iter()
+            .zip(after + 1..)
+            .all(|(event, expected)| event.sequence == expected);
+        let ends_early = after + (events.len() as u64) < last;
+        if !unbroken || (ends_early && reaches_end(&events, limit)) {
+            return Err(Error::Gap(after));
+        }
+        let bytes: usize = events.iter().map(|event| event.body.len()).sum();
+        let room = match bytes > SMALL_BYTES {
+            true => Some(self.rooms.take(bytes + bytes / 8).await?),
+            false => None,
+        };
+        Ok((events.into_iter().map(PagedEvent::from).collect(), room))
+    }
+}

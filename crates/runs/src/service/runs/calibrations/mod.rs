@@ -1,0 +1,209 @@
+//! Judge calibrations: starting an attempt, and showing its progress.
+
+pub mod work;
+
+use crate::ports::calibrations::FoundAttempt;
+use crate::rules::eval::rubric::attempt::{Attempt, Status, USUAL_MAX_COST, likely_cost};
+use crate::rules::eval::rubric::calibration::{Calibration, MIN_SAMPLES, Sample, Unusable, pair};
+use crate::rules::eval::suite_rules::SuiteRef;
+use crate::rules::run::record::JudgePin;
+use crate::service::runs::Runs;
+use crate::service::runs::calibrations::work::{LEASE, Work};
+use crate::store;
+use touchstone_host::ports::idempotency::{IdempotencyClaim, IdempotencyCompletion};
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::access::Caller;
+use touchstone_host::service::fault::internal;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::ids::TenantId;
+use touchstone_kit::money::NanoUsd;
+use touchstone_packs::store as pack_store;
+
+/// The request.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The suite whose rubrics are applied.
+    pub suite: SuiteRef,
+    /// The samples scored by people.
+    pub samples: Vec<Sample>,
+    /// Whether few samples are accepted, for a first impression.
+    pub allow_few: bool,
+    /// Cost limit; `None` for the default.
+    pub max_cost: Option<NanoUsd>,
+}
+
+impl Runs {
+    /// Starts a calibration: the judge of a suite's rubrics judges samples that people have scored.
+    /// With a claim, the idempotency record is completed in the same transaction.
+    ///
+    /// # Errors
+    /// `validation_error` for an unknown suite, unusable samples or a cost limit that is too low;
+    /// `conflict` without a judge, or while another calibration of the tenant is in progress.
+    pub async fn calibrate(
+        &self,
+        caller: &Caller,
+        asked: Comparison,
+        claim: Option<&IdempotencyClaim>,
+    ) -> Result<Attempt, Problem> {
+        let model = self.models.judge().ok_or_else(|| {
+            Problem::new(
+                ErrorCode::Conflict,
+                "no judge is configured on this host; set `[judge]` in its configuration",
+            )
+        })?;
+        let unknown = || Problem::validation("suite", "no such suite is installed for this tenant");
+        let found = pack_store::inventory::suite(
+            &self.store,
+            &caller.tenant,
+            &asked.suite.suite_id,
+            &asked.suite.version,
+        )
+        .await
+        .map_err(|cause| internal(&cause))?
+        .ok_or_else(unknown)?;
+        let document = self.library.suite(&found.digest).await;
+        let document = document
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(unknown)?;
+        let paired = pair(&document, &asked.samples, asked.allow_few).map_err(unusable)?;
+        let judge = JudgePin::of(&model.pin(), &document)
+            .ok_or_else(|| Problem::validation("suite", "the suite has no rubrics"))?;
+        let bound = bound(asked.max_cost, self.limits.max_cost_per_suite)?;
+        let likely = likely_cost(&paired, model.model.info().price);
+        if likely > bound {
+            return Err(Problem::validation(
+                "maxCostUsd",
+                format!(
+                    "judging all samples costs about {:.2} USD, and `maxCostUsd` is {:.2}: raise \
+                     it, or send fewer samples",
+                    likely.usd(),
+                    bound.usd()
+                ),
+            ));
+        }
+        if paired.len() < MIN_SAMPLES {
+            self.spares_a_better_one(caller, &judge).await?;
+        }
+        let attempt = Attempt {
+            calibration_id: self.ids.mint("calibration"),
+            status: Status::Running,
+            judge,
+            suite: document.reference(),
+            samples: paired.len(),
+            judged: 0,
+            cost_usd: NanoUsd::ZERO,
+            max_cost_usd: bound,
+            started_at: self.clock.now(),
+            ended_at: None,
+            calibration: None,
+            failure: None,
+        };
+        let completes = claim.map(|claim| IdempotencyCompletion {
+            claim: claim.clone(),
+            status: 202,
+            body: serde_json::json!(attempt).to_string().into(),
+        });
+        let leased_at = self.clock.uptime();
+        let begun = store::calibrations::begin_attempt(
+            &self.store,
+            &caller.tenant,
+            &attempt,
+            LEASE,
+            completes.as_ref(),
+        )
+        .await;
+        begun.map_err(|cause| match cause {
+            StoreError::Exists(_) => Problem::new(
+                ErrorCode::Conflict,
+                "another calibration of this tenant is in progress; wait for its end",
+            ),
+            cause => internal(&cause),
+        })?;
+        self.attempts.carry_out(Work {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            judge: self.judge.clone(),
+            model,
+            caller: caller.clone(),
+            document,
+            samples: asked.samples,
+            allow_few: asked.allow_few,
+            attempt: attempt.clone(),
+            leased_at,
+        });
+        Ok(attempt)
+    }
+
+    /// The progress or result of an attempt.
+    ///
+    /// # Errors
+    /// `not_found`, also for an attempt that is no longer stored.
+    pub async fn calibration_attempt(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+    ) -> Result<Attempt, Problem> {
+        let found = store::calibrations::attempt(&self.store, tenant, id).await;
+        let found = found.map_err(|cause| internal(&cause))?;
+        let FoundAttempt { mut attempt, held } =
+            found.ok_or_else(|| Problem::new(ErrorCode::NotFound, "no such calibration"))?;
+        if attempt.status == Status::Running && !held {
+            attempt.status = Status::Failed;
+            attempt.failure = Some(work::interrupted().envelope());
+        }
+        Ok(attempt)
+    }
+
+    /// Stops the attempts in this process, and lets none start.
+    pub async fn stop_calibrating(&self) {
+        self.attempts.stop().await;
+    }
+
+    /// A calibration with few samples must not replace one that gates rely on.
+    async fn spares_a_better_one(&self, caller: &Caller, judge: &JudgePin) -> Result<(), Problem> {
+        let kept = store::calibrations::calibration(&self.store, &caller.tenant, &judge.identity);
+        let kept = kept.await.map_err(|cause| internal(&cause))?;
+        let now = self.clock.now();
+        match kept.filter(|kept| kept.counts_at(now)) {
+            None => Ok(()),
+            Some(kept) => Err(Problem::new(
+                ErrorCode::Conflict,
+                format!(
+                    "this judge has a calibration with {} samples, valid until {}; fewer than \
+                     {MIN_SAMPLES} samples would replace it: send more",
+                    kept.samples, kept.valid_until
+                ),
+            )
+            .with("field", "samples")),
+        }
+    }
+
+    /// The newest calibration of every judge of a tenant.
+    ///
+    /// # Errors
+    /// An internal error.
+    pub async fn calibrations(&self, tenant: &TenantId) -> Result<Vec<Calibration>, Problem> {
+        let found = store::calibrations::calibrations(&self.store, tenant).await;
+        found.map_err(|cause| internal(&cause))
+    }
+}
+
+/// The cost limit of an attempt: the caller's, within the host's limit for a run.
+fn bound(asked: Option<NanoUsd>, host: Option<NanoUsd>) -> Result<NanoUsd, Problem> {
+    match (asked, host) {
+        (Some(asked), Some(host)) if asked > host => Err(Problem::validation(
+            "maxCostUsd",
+            format!(
+                "`maxCostUsd` is above the {:.2} USD that this host allows; lower it, or raise \
+                 `limits.max_cost_usd_per_suite` in the host's configuration",
+                host.usd()
+            ),
+        )),
+        (Some(asked), _) => Ok(asked),
+        (None, host) => Ok(host.map_or(USUAL_MAX_COST, |host| host.min(USUAL_MAX_COST))),
+    }
+}
+
+fn unusable(fault: Unusable) -> Problem {
+    Problem::validation("samples", fault.to_string())
+}

@@ -1,0 +1,278 @@
+//! Creating and reading runs.
+//!
+//! Every lookup includes the caller's tenant; another tenant's run gets exactly the same answer as
+//! one that does not exist.
+
+pub mod agents;
+pub mod attempts;
+pub mod calibrations;
+pub mod comparisons;
+pub mod create;
+pub mod experiments;
+pub mod fork;
+pub mod interrupts;
+pub mod judges;
+pub mod pause;
+pub mod plan;
+pub mod retry;
+pub mod views;
+
+use std::sync::Arc;
+
+use moka::future::Cache;
+
+use crate::ports::channels::Channels;
+use crate::ports::queue::CancelRequest;
+use crate::rules::eval::attempts::Attempt;
+use crate::rules::run::fold::{RunState, RunStatus};
+use crate::rules::run::record::{EvalSpec, RunRecord};
+use crate::rules::run::request::HostLimits;
+use crate::rules::run::snapshot::visible_status;
+use crate::service::command::Command;
+use crate::service::journal::Journal;
+use crate::service::library::Library;
+use crate::service::projections::Projections;
+pub use crate::service::runs::calibrations::Comparison;
+use crate::service::runs::calibrations::work::Attempts;
+pub use crate::service::runs::create::{Created, Dedup};
+pub use crate::service::runs::experiments::Experiment;
+use crate::service::runs::interrupts::for_people;
+pub use crate::service::runs::interrupts::{GATE_NODE, GateDecision};
+pub use crate::service::runs::plan::{Elsewhere, KindPlanner};
+use crate::service::storage::Storage;
+use crate::service::webhooks::Webhooks;
+use crate::service::workflows::Workflows;
+use crate::store;
+use touchstone_agents::ports::judge::Judge;
+use touchstone_agents::ports::model::Models;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::ids::Ids;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::access::Caller;
+use touchstone_host::service::fault::internal;
+use touchstone_host::store::database::Database;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_openwop::suite::{AgentEvalSuite, Thresholds};
+use touchstone_openwop::workflow::WorkflowDefinition;
+
+/// The workflows, limits and services this host offers to runs.
+pub struct Offer {
+    pub workflows: Workflows,
+    pub limits: HostLimits,
+    /// Delivers callbacks.
+    pub webhooks: Arc<Webhooks>,
+    /// Judges samples that people have scored.
+    pub judge: Arc<dyn Judge>,
+    /// Resolves channels to versions of agents.
+    pub channels: Arc<dyn Channels>,
+    /// Plan the runs of evaluation kinds.
+    pub planners: Vec<Arc<dyn KindPlanner>>,
+    /// The command this process runs; `None` for a host.
+    pub command: Option<Arc<Command>>,
+}
+
+pub struct Runs {
+    pub store: Arc<Database>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    pub library: Arc<Library>,
+    models: Arc<dyn Models>,
+    projections: Arc<Projections>,
+    workflows: Workflows,
+    journal: Journal,
+    limits: HostLimits,
+    webhooks: Arc<Webhooks>,
+    judge: Arc<dyn Judge>,
+    attempts: Attempts,
+    channels: Arc<dyn Channels>,
+    planners: Vec<Arc<dyn KindPlanner>>,
+    storage: Option<Arc<Storage>>,
+    attempts_ended: Cache<RunId, Arc<Attempt>>,
+    command: Option<Arc<Command>>,
+}
+
+/// Size of the cache of finished attempts, in tasks.
+const ATTEMPTED_TASKS: u64 = 200_000;
+
+impl Runs {
+    pub fn new(
+        store: Arc<Database>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        library: Arc<Library>,
+        models: Arc<dyn Models>,
+        projections: Arc<Projections>,
+        offer: Offer,
+    ) -> Self {
+        let owner = ids.mint("service");
+        let journal = Journal::new(store.clone(), clock.clone(), ids.clone(), owner);
+        Self {
+            store,
+            clock,
+            ids,
+            library,
+            models,
+            projections,
+            workflows: offer.workflows,
+            journal,
+            limits: offer.limits,
+            webhooks: offer.webhooks,
+            judge: offer.judge,
+            attempts: Attempts::default(),
+            channels: offer.channels,
+            planners: offer.planners,
+            storage: None,
+            attempts_ended: Cache::builder()
+                .max_capacity(ATTEMPTED_TASKS)
+                .weigher(|_, attempt: &Arc<Attempt>| {
+                    u32::try_from(attempt.tasks.len() + 1).unwrap_or(u32::MAX)
+                })
+                .build(),
+            command: offer.command,
+        }
+    }
+
+    /// Adds quotas.
+    #[must_use]
+    pub fn limited_by(mut self, storage: Arc<Storage>) -> Self {
+        self.storage = Some(storage);
+        self
+    }
+
+    /// Whether callers' budgets are only reported and stop nothing.
+    pub fn has_advisory_budgets(&self) -> bool {
+        self.limits.advisory_budgets
+    }
+
+    /// The command this process runs; `None` for a host.
+    pub fn command(&self) -> Option<&Arc<Command>> {
+        self.command.as_ref()
+    }
+
+    /// The record of a run of this tenant.
+    ///
+    /// # Errors
+    /// `not_found`, with the same message for every reason.
+    pub async fn record(&self, tenant: &TenantId, run: &RunId) -> Result<Arc<RunRecord>, Problem> {
+        let record = self
+            .projections
+            .record(tenant, run)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        record.ok_or_else(not_found)
+    }
+
+    /// The definition of a workflow of this host.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub fn workflow(&self, id: &str) -> Result<WorkflowDefinition, Problem> {
+        self.workflows.definition(id).ok_or_else(|| {
+            Problem::new(
+                ErrorCode::NotFound,
+                "no such workflow; leave it out for an eval run",
+            )
+        })
+    }
+
+    /// The record of an eval run of this tenant.
+    pub async fn eval_record(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<(Arc<RunRecord>, Arc<EvalSpec>), Problem> {
+        let record = self.record(tenant, run).await?;
+        let eval = record.spec.eval().cloned();
+        let eval =
+            eval.ok_or_else(|| Problem::new(ErrorCode::NotFound, "this run is not an eval run"))?;
+        Ok((record, eval))
+    }
+
+    /// Requests a run's cancellation; a finished run keeps its status.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` for a record the host keeps, and for an approval gate: the right to
+    /// cancel runs is not the right to decide for the approvers.
+    pub async fn cancel(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        reason: Option<String>,
+    ) -> Result<RunStatus, Problem> {
+        let record = self.record(&caller.tenant, run).await?;
+        if !record.spec.work.is_claimable() {
+            let status = self.look(run, |state| state.status).await?;
+            if status.is_terminal() {
+                return Ok(status);
+            }
+            return Err(Problem::new(
+                ErrorCode::Conflict,
+                "this run is a record the host keeps; it has no work to cancel",
+            ));
+        }
+        if record.is_approval_gate() {
+            let status = self.look(run, |state| state.status).await?;
+            if status.is_terminal() {
+                return Ok(status);
+            }
+            return Err(for_people(run, "cancelled").with("runStatus", status.as_str()));
+        }
+        let request = CancelRequest {
+            cancelled_by: caller.principal.clone(),
+            reason,
+        };
+        let accepted = store::queue::request_cancel(&self.store, run, &request)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        if accepted {
+            if let Some(command) = &self.command {
+                command.take_on(run.clone());
+            }
+            self.store.notify_work().await;
+        }
+        self.look(run, |state| visible_status(state, accepted))
+            .await
+    }
+
+    pub async fn suite_of(&self, eval: &EvalSpec) -> Result<Arc<AgentEvalSuite>, Problem> {
+        let digest = &eval.suite_digest;
+        let suite = self
+            .library
+            .suite(digest)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        suite.ok_or_else(|| {
+            internal(&StoreError::Inconsistent {
+                table: "blob",
+                column: "digest",
+            })
+        })
+    }
+
+    async fn thresholds(&self, eval: &EvalSpec) -> Result<Thresholds, Problem> {
+        Ok(self.suite_of(eval).await?.thresholds.unwrap_or_default())
+    }
+
+    async fn cancelling(&self, run: &RunId) -> Result<bool, Problem> {
+        Ok(store::queue::cancel_requested(&self.store, run)
+            .await
+            .map_err(|cause| internal(&cause))?
+            .is_some())
+    }
+
+    pub async fn look<T>(
+        &self,
+        run: &RunId,
+        look: impl FnOnce(&RunState) -> T,
+    ) -> Result<T, Problem> {
+        self.projections
+            .with_state(run, look)
+            .await
+            .map_err(|cause| internal(&cause))
+    }
+}
+
+fn not_found() -> Problem {
+    Problem::new(ErrorCode::NotFound, "no such run")
+}

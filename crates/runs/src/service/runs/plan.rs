@@ -1,0 +1,225 @@
+//! Planning an eval run: the facts that its request refers to, at this moment.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::rules::eval::report::{Verdict, report};
+use crate::rules::kind::{KindPlan, PlanKind};
+use crate::rules::run::record::{EvalSpec, RunSpec};
+use crate::rules::run::request::{
+    AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, plan,
+};
+use crate::service::runs::Runs;
+use touchstone_agents::ports::model::ModelBinding;
+use touchstone_agents::rules::reached_by::ReachedBy;
+use touchstone_host::service::fault::internal;
+use touchstone_kit::error::Problem;
+use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_kit::integrity;
+use touchstone_openwop::suite::{AgentEvalSuite, EvalMode};
+use touchstone_packs::ports::inventory::SuiteRecord;
+use touchstone_packs::store as pack_store;
+
+/// Plans the runs of one evaluation kind.
+#[async_trait]
+pub trait KindPlanner: Send + Sync {
+    /// Reads what a request and its suite refer to, and returns what plans the run. Content in the
+    /// request that does not belong into the run's record is stored, and replaced by its digest.
+    async fn prepare(
+        &self,
+        tenant: &TenantId,
+        request: &mut CreateRun,
+        suite: Option<&SuiteRecord>,
+    ) -> Result<Box<PlanKind<'static>>, Problem>;
+
+    /// Plans a run that is not of this kind, and refuses one that is.
+    fn plan_other(
+        &self,
+        request: &CreateRun,
+        suite: &AgentEvalSuite,
+        modes: &[EvalMode],
+    ) -> Result<Option<KindPlan>, Problem>;
+}
+
+/// A remote agent, with the pack that represents it: the tenant has not installed it.
+#[derive(Clone, Copy, Debug)]
+pub struct Elsewhere<'a> {
+    pub way: &'a ReachedBy,
+    /// The archive of the pack.
+    pub pack: &'a [u8],
+}
+
+/// The baseline eval run of a comparison.
+pub(super) struct FoundBaseline {
+    run_id: RunId,
+    eval: Arc<EvalSpec>,
+    /// Whether every task has a result.
+    conclusive: bool,
+    aggregate_score: f64,
+}
+
+impl FoundBaseline {
+    pub(super) fn facts(&self) -> BaselineFacts<'_> {
+        BaselineFacts {
+            run_id: &self.run_id,
+            conclusive: self.conclusive,
+            ignore: &self.eval.ignore,
+            tasks: &self.eval.tasks,
+            judge: self.eval.judge.as_ref(),
+            modes: &self.eval.modes,
+            safety_judge: self.eval.safety_judge.as_ref(),
+            suite_id: &self.eval.suite_id,
+            suite_version: &self.eval.suite_version,
+            aggregate_score: self.aggregate_score,
+        }
+    }
+}
+
+impl Runs {
+    pub(super) async fn plan(
+        &self,
+        tenant: &TenantId,
+        request: CreateRun,
+    ) -> Result<RunSpec, Problem> {
+        let (id, version) = (&request.suite.suite_id, &request.suite.version);
+        let suite = pack_store::inventory::suite(&self.store, tenant, id, version).await;
+        let suite = suite.map_err(|cause| internal(&cause))?;
+        self.plan_over(tenant, request, suite, None).await
+    }
+
+    /// As [`plan`](Self::plan), with a suite that need not be among the tenant's.
+    pub(super) async fn plan_over(
+        &self,
+        tenant: &TenantId,
+        mut request: CreateRun,
+        suite: Option<SuiteRecord>,
+        elsewhere: Option<Elsewhere<'_>>,
+    ) -> Result<RunSpec, Problem> {
+        self.pin_channel(tenant, &mut request).await?;
+        let fail = |cause: &(dyn std::error::Error + 'static)| internal(cause);
+        let document = match &suite {
+            Some(suite) => self
+                .library
+                .suite(&suite.digest)
+                .await
+                .map_err(|cause| fail(&cause))?,
+            None => None,
+        };
+        let agent = match elsewhere {
+            Some(elsewhere) => {
+                let digest = integrity::of(elsewhere.pack);
+                let kept = pack_store::blobs::put(&self.store, &digest, elsewhere.pack).await;
+                kept.map_err(|cause| fail(&cause))?;
+                self.library.agent(&digest, &request.agent_id).await
+            }
+            None => {
+                let version = request.agent_version.as_deref();
+                self.library
+                    .installed_agent(tenant, &request.agent_id, version)
+                    .await
+            }
+        };
+        let agent = agent.map_err(|cause| fail(&cause))?;
+        let baseline = self.baseline(tenant, &request).await?;
+        let mut plans = Vec::with_capacity(self.planners.len());
+        for planner in &self.planners {
+            plans.push(
+                planner
+                    .prepare(tenant, &mut request, suite.as_ref())
+                    .await?,
+            );
+        }
+        let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
+        let model = match (elsewhere, &agent) {
+            (Some(elsewhere), _) => Some(self.reach(tenant, elsewhere.way)?),
+            (None, Some(agent)) => self.models.resolve(agent.definition.model_class),
+            (None, None) => None,
+        };
+        let mut spec = plan(
+            request,
+            &self.limits_for(model.as_ref()),
+            suite
+                .as_ref()
+                .zip(document.as_ref())
+                .map(|(suite, document)| SuiteFacts {
+                    document,
+                    digest: &suite.digest,
+                    signed: suite.signed,
+                })
+                .as_ref(),
+            agent
+                .as_ref()
+                .map(|agent| AgentFacts {
+                    agent_id: &agent.definition.agent_id,
+                    version: &agent.version,
+                    pack_integrity: &agent.pack_integrity,
+                    content: &agent.content,
+                    model_class: agent.definition.model_class,
+                    accepts: &accepts,
+                    model: model.as_ref().map(ModelBinding::pin),
+                })
+                .as_ref(),
+            baseline.as_ref().map(FoundBaseline::facts).as_ref(),
+            self.judging_model().as_ref(),
+            &|request, suite, modes| first(plans.iter().map(|plan| plan(request, suite, modes))),
+        )?;
+        if let (Some(elsewhere), Some(eval)) = (elsewhere, spec.eval_mut()) {
+            eval.execution.reached_by = Some(elsewhere.way.clone());
+        }
+        self.pin_endpoints(tenant, &mut spec);
+        Ok(spec)
+    }
+
+    /// The limits of a run on this model: more tasks in flight than its endpoint's concurrency
+    /// would only hold slots that others could use.
+    pub(super) fn limits_for(&self, model: Option<&ModelBinding>) -> HostLimits {
+        let host = self.limits.max_concurrency;
+        HostLimits {
+            max_concurrency: model
+                .map_or(host, |model| host.min(model.model.info().max_concurrency)),
+            ..self.limits
+        }
+    }
+
+    pub(super) async fn baseline(
+        &self,
+        tenant: &TenantId,
+        request: &CreateRun,
+    ) -> Result<Option<FoundBaseline>, Problem> {
+        let Some(run) = &request.baseline_run_id else {
+            return Ok(None);
+        };
+        let record = self
+            .projections
+            .record(tenant, run)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let Some((record, eval)) =
+            record.and_then(|record| record.spec.eval().cloned().map(|eval| (record, eval)))
+        else {
+            return Ok(None);
+        };
+        let thresholds = self.thresholds(&eval).await?;
+        let report = self
+            .look(run, |state| {
+                report(self.library.kinds, &record, &eval, &thresholds, state)
+            })
+            .await?;
+        Ok(Some(FoundBaseline {
+            run_id: record.run_id.clone(),
+            eval,
+            conclusive: matches!(report.verdict, Verdict::Pass | Verdict::Fail),
+            aggregate_score: report.summary.aggregate_score,
+        }))
+    }
+}
+
+/// The first plan of several kinds. Every kind may refuse the run.
+pub(super) fn first(
+    plans: impl Iterator<Item = Result<Option<KindPlan>, Problem>>,
+) -> Result<Option<KindPlan>, Problem> {
+    let plans: Vec<Option<KindPlan>> = plans.collect::<Result<_, _>>()?;
+    Ok(plans.into_iter().flatten().next())
+}

@@ -1,0 +1,106 @@
+//! Retrying: executing again what a run has not judged.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use crate::rules::run::fold::RunStatus;
+use crate::rules::run::retry::{NoRetry, may_retry};
+use crate::rules::run::snapshot::visible_status;
+use crate::service::runs::Runs;
+use crate::service::runs::create::Created;
+use crate::store;
+use touchstone_host::ports::idempotency::IdempotencyClaim;
+use touchstone_host::service::access::Caller;
+use touchstone_host::service::fault::internal;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::ids::{RunId, TenantId};
+
+/// Lease of a claim that only finds out whether a process works on a run.
+const TAKE_OVER: Duration = Duration::from_secs(5);
+
+impl Runs {
+    /// Creates a run that reuses every judged task of `source` and executes only the rest, with
+    /// everything else pinned as before. In a command, a run that no process works on is continued
+    /// instead.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` with `details.reason` as defined by [`may_retry`].
+    pub async fn retry(
+        &self,
+        caller: &Caller,
+        source: &RunId,
+        claim: Option<&IdempotencyClaim>,
+    ) -> Result<Created, Problem> {
+        let (record, eval) = self.eval_record(&caller.tenant, source).await?;
+        let cancelling = self.cancelling(source).await?;
+        let now = self.configured(&caller.tenant, &eval).await?;
+        let (allowed, ended) = self
+            .look(source, |state| {
+                let status = visible_status(state, cancelling);
+                let allowed = may_retry(self.library.kinds, &eval, &state.eval, status, &now);
+                (allowed, state.completed_at)
+            })
+            .await?;
+        if let (Err(NoRetry::Cancelling), Some(command)) = (&allowed, &self.command) {
+            // Its own command may be gone; then only this command can finish it.
+            command.take_on(source.clone());
+            self.store.notify_work().await;
+        }
+        if allowed == Err(NoRetry::Running)
+            && now.carries_on(&eval).is_ok()
+            && self.take_over(&caller.tenant, source).await?
+        {
+            let body = json!({"runId": source, "status": RunStatus::Pending});
+            return Ok(Created {
+                run_id: source.clone(),
+                body,
+                recorded: false,
+            });
+        }
+        allowed.map_err(|refusal| {
+            Problem::new(ErrorCode::Conflict, refusal.to_string()).with("reason", refusal.label())
+        })?;
+        let mut spec = record.spec.clone();
+        self.pin_endpoints(&caller.tenant, &mut spec);
+        let root = eval.execution.retry_root.as_ref();
+        let root = root.unwrap_or_else(|| record.facts_of()).clone();
+        let made = store::runs::retries(&self.store, &caller.tenant, &root).await;
+        let made = made.map_err(|cause| internal(&cause))?;
+        if let Some(eval) = spec.eval_mut() {
+            eval.retry_of = Some(source.clone());
+            eval.facts_recorded_at = older(eval.facts_recorded_at, ended);
+            eval.execution.retries = made.max(eval.execution.retries).saturating_add(1);
+            eval.execution.retry_root = Some(root);
+        }
+        self.record_run(caller, spec, None, claim).await
+    }
+}
+
+impl Runs {
+    /// Makes this command execute a run whose own command is gone. `false` in a host, and while
+    /// another process holds it.
+    pub async fn take_over(&self, tenant: &TenantId, run: &RunId) -> Result<bool, Problem> {
+        let Some(command) = &self.command else {
+            return Ok(false);
+        };
+        let claim = store::queue::claim_run(&self.store, tenant, run, command.name(), TAKE_OVER)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let Some(claim) = claim else {
+            return Ok(false);
+        };
+        store::queue::release(&self.store, run, claim.fence)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        command.take_on(run.clone());
+        self.store.notify_work().await;
+        Ok(true)
+    }
+}
+
+/// The older of two moments; `None` only if both are.
+pub(super) fn older(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    [one, other].into_iter().flatten().min()
+}

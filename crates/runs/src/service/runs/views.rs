@@ -1,0 +1,122 @@
+//! Views of a run, folded from its log.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::rules::eval::report::{EvalReport, annotate, report};
+use crate::rules::eval::scoring::summary;
+use crate::rules::run::fold::RunState;
+use crate::rules::run::record::EvalSpec;
+use crate::rules::run::snapshot::snapshot;
+use crate::service::runs::Runs;
+use crate::store;
+use touchstone_host::service::fault::internal;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_openwop::summary::EvalSummary;
+
+impl Runs {
+    /// The run's snapshot.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn snapshot(&self, tenant: &TenantId, run: &RunId) -> Result<Value, Problem> {
+        let record = self.record(tenant, run).await?;
+        let cancelling = self.cancelling(run).await?;
+        let document = self
+            .look(run, |state| {
+                serde_json::to_value(snapshot(self.library.kinds, &record, state, cancelling))
+            })
+            .await?;
+        document.map_err(|cause| internal(&cause))
+    }
+
+    /// The run's `EvalSummary`.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` before the run has ended.
+    pub async fn summary(&self, tenant: &TenantId, run: &RunId) -> Result<EvalSummary, Problem> {
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        let thresholds = self.thresholds(&eval).await?;
+        let found = self
+            .look(run, |state| {
+                state.status.is_terminal().then(|| {
+                    summary(
+                        self.library.kinds,
+                        record.facts_of(),
+                        &eval,
+                        &thresholds,
+                        &state.eval,
+                    )
+                })
+            })
+            .await?;
+        found.ok_or_else(|| {
+            Problem::new(
+                ErrorCode::Conflict,
+                "the eval run has not ended; read its summary once it has",
+            )
+        })
+    }
+
+    /// The run's report, also while it is in progress.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn report(&self, tenant: &TenantId, run: &RunId) -> Result<EvalReport, Problem> {
+        let (mut report, eval) = self.recorded(tenant, run).await?;
+        if let Some(voided) = self.voided(tenant, run, &eval).await? {
+            report.notes.push(format!(
+                "voided by {} at {}: {}; its scores count for no gate",
+                voided.principal, voided.at, voided.reason
+            ));
+        }
+        if let Some(judge) = &mut report.judge {
+            let found =
+                store::calibrations::calibration(&self.store, tenant, &judge.identity).await;
+            judge.calibration = found.map_err(|cause| internal(&cause))?;
+        }
+        let said = store::annotations::annotations(&self.store, run, 0)
+            .await
+            .map_err(|cause| internal(&cause))?;
+        let of_tasks = said
+            .into_iter()
+            .filter_map(|record| Some((record.task?, record.annotation)));
+        annotate(&mut report, of_tasks);
+        Ok(report)
+    }
+
+    /// Reads the spec and the folded state of an eval run.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn look_at_eval<T>(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+        look: impl FnOnce(&EvalSpec, &RunState) -> T,
+    ) -> Result<T, Problem> {
+        let (_, eval) = self.eval_record(tenant, run).await?;
+        self.look(run, |state| look(&eval, state)).await
+    }
+
+    /// The run's report as recorded, without later annotations and declarations, and its spec.
+    ///
+    /// # Errors
+    /// `not_found`.
+    pub async fn recorded(
+        &self,
+        tenant: &TenantId,
+        run: &RunId,
+    ) -> Result<(EvalReport, Arc<EvalSpec>), Problem> {
+        let (record, eval) = self.eval_record(tenant, run).await?;
+        let thresholds = self.thresholds(&eval).await?;
+        let report = self
+            .look(run, |state| {
+                report(self.library.kinds, &record, &eval, &thresholds, state)
+            })
+            .await?;
+        Ok((report, eval))
+    }
+}

@@ -1,0 +1,421 @@
+//! Quotas of tenants, deletion of runs, legal holds, retention.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::ports::channels::Channels;
+use crate::ports::storage::{Remains, RunDeletion};
+use crate::rules::kind::{Action, Kinds};
+use crate::rules::run::bundle::Redactor;
+use crate::rules::run::record::{RunRecord, Work};
+use crate::service::projections::Projections;
+use crate::storage::{LegalHold, Quotas, Retention, Usage};
+use crate::store;
+use touchstone_host::audit::{Decision, Outcome};
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::run_log::{StoredEvent, reaches_end};
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::access::Caller;
+use touchstone_host::service::fault::internal;
+use touchstone_host::store::database::Database;
+use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::ids::{RunId, TenantId};
+use touchstone_kit::redaction::mask;
+use touchstone_packs::ports::host::{Addition, SharedStorage};
+
+/// How long a tenant's usage is cached. Reservations by this process are added meanwhile.
+const USAGE_HOLDS: Duration = Duration::from_secs(10);
+/// Maximum number of tenants in the cache.
+const MAX_TENANTS: usize = 10_000;
+/// Events masked in one transaction.
+const EVENTS: u32 = 500;
+/// Runs per page in the retention sweep.
+const RUNS: u32 = 100;
+/// The principal of retention in the audit log.
+const RETENTION_PRINCIPAL: &str = "host:retention";
+/// Longest reason of a hold, in characters.
+const MAX_REASON: usize = 500;
+
+pub struct Storage {
+    store: Arc<Database>,
+    clock: Arc<dyn Clock>,
+    projections: Arc<Projections>,
+    kinds: Kinds,
+    channels: Arc<dyn Channels>,
+    quotas: Quotas,
+    retention: Retention,
+    known: Mutex<HashMap<TenantId, (Instant, Usage)>>,
+}
+
+impl Storage {
+    pub fn new(
+        store: Arc<Database>,
+        clock: Arc<dyn Clock>,
+        projections: Arc<Projections>,
+        kinds: Kinds,
+        channels: Arc<dyn Channels>,
+        quotas: Quotas,
+        retention: Retention,
+    ) -> Self {
+        Self {
+            store,
+            clock,
+            projections,
+            kinds,
+            channels,
+            quotas,
+            retention,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The quotas of each tenant.
+    pub fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
+    /// The tenant's usage.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn usage(&self, tenant: &TenantId) -> Result<Usage, Problem> {
+        let usage = store::storage::usage(&self.store, tenant).await;
+        usage.map_err(|cause| internal(&cause))
+    }
+
+    /// Counts `adding` towards the tenant's usage.
+    ///
+    /// # Errors
+    /// `quota_exceeded`; then nothing is counted.
+    pub async fn reserve(&self, tenant: &TenantId, adding: &Usage) -> Result<(), Problem> {
+        if !self.is_fresh(tenant) {
+            let usage = self.usage(tenant).await?;
+            let mut known = self.known();
+            if known.len() >= MAX_TENANTS {
+                known.clear();
+            }
+            known.insert(tenant.clone(), (Instant::now(), usage));
+        }
+        let mut known = self.known();
+        let Some((_, used)) = known.get_mut(tenant) else {
+            return Ok(());
+        };
+        if let Some(exceeded) = self.quotas.exceeded(used, adding) {
+            return Err(Problem::new(
+                ErrorCode::QuotaExceeded,
+                format!(
+                    "the tenant's quota `{}` of {} {} would be exceeded, {} are in use; delete \
+                     some, or ask the operator to raise `quotas.{}`",
+                    exceeded.quota, exceeded.limit, exceeded.unit, exceeded.used, exceeded.quota
+                ),
+            )
+            .with("quota", exceeded.quota)
+            .with("limit", exceeded.limit)
+            .with("used", exceeded.used));
+        }
+        used.packs = used.packs.saturating_add(adding.packs);
+        used.suites = used.suites.saturating_add(adding.suites);
+        used.runs = used.runs.saturating_add(adding.runs);
+        used.bytes = used.bytes.saturating_add(adding.bytes);
+        Ok(())
+    }
+
+    /// Reads the tenant's usage again before the next reservation, because something was deleted,
+    /// or not added after all.
+    pub fn forget_usage(&self, tenant: &TenantId) {
+        self.known().remove(tenant);
+    }
+
+    fn is_fresh(&self, tenant: &TenantId) -> bool {
+        let known = self.known();
+        known
+            .get(tenant)
+            .is_some_and(|(read_at, _)| read_at.elapsed() < USAGE_HOLDS)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<TenantId, (Instant, Usage)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Deletes a finished run. The scores of an eval run stay, without content, because gates count
+    /// every attempt.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` for a run that is in progress, under a legal hold, the evidence of a
+    /// version in service, or a record of a decision that the host keeps.
+    pub async fn delete(&self, caller: &Caller, run: &RunId) -> Result<(), Problem> {
+        let record = self.record(&caller.tenant, run).await?;
+        if let Some(refusal) = kept_by_host(self.kinds, &record) {
+            return Err(conflict(refusal));
+        }
+        if self.is_evidence(&record).await? {
+            return Err(conflict(
+                "the run is the evidence of a version in service; deprecate the version or roll it back first",
+            ));
+        }
+        let decision = self.decision(&caller.principal, "runs:delete", run, Vec::new());
+        let deleted = self.delete_as(&record, &decision).await;
+        match deleted.map_err(|cause| internal(&cause))? {
+            RunDeletion::Deleted => {}
+            RunDeletion::NotFound => return Err(not_found()),
+            RunDeletion::InProgress => {
+                return Err(conflict("the run has not ended; cancel it first"));
+            }
+            RunDeletion::Held => {
+                return Err(conflict("the run is under a legal hold; release it first"));
+            }
+        }
+        // If interrupted, the host's next sweep masks the rest.
+        self.mask_deleted()
+            .await
+            .map_err(|cause| internal(&cause))?;
+        Ok(())
+    }
+
+    /// Places a legal hold on a run, or replaces its reason.
+    ///
+    /// # Errors
+    /// `not_found`, `validation_error`.
+    pub async fn hold(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        reason: &str,
+    ) -> Result<LegalHold, Problem> {
+        let length = reason.trim().chars().count();
+        if length == 0 || reason.chars().count() > MAX_REASON {
+            return Err(Problem::validation(
+                "reason",
+                format!("`reason` must have 1 to {MAX_REASON} characters"),
+            ));
+        }
+        let hold = LegalHold {
+            placed_by: caller.principal.clone(),
+            placed_at: self.clock.now(),
+            // Recorded and audited as masked.
+            reason: mask(reason).into_owned(),
+        };
+        let reasons = vec![format!("hold: {}", hold.reason)];
+        let decision = self.decision(&caller.principal, "runs:hold", run, reasons);
+        self.place(caller, run, Some(&hold), &decision).await?;
+        Ok(hold)
+    }
+
+    /// Releases the legal hold of a run.
+    ///
+    /// # Errors
+    /// `not_found`; `conflict` if the run is not under a hold.
+    pub async fn release(&self, caller: &Caller, run: &RunId) -> Result<(), Problem> {
+        self.record(&caller.tenant, run).await?;
+        let hold = store::storage::legal_hold(&self.store, &caller.tenant, run).await;
+        let Some(hold) = hold.map_err(|cause| internal(&cause))? else {
+            return Err(conflict("the run is not under a legal hold"));
+        };
+        let reasons = vec![format!("release: {}", hold.reason)];
+        let decision = self.decision(&caller.principal, "runs:release", run, reasons);
+        self.place(caller, run, None, &decision).await
+    }
+
+    async fn place(
+        &self,
+        caller: &Caller,
+        run: &RunId,
+        hold: Option<&LegalHold>,
+        decision: &Decision,
+    ) -> Result<(), Problem> {
+        let placed =
+            store::storage::hold_run(&self.store, &caller.tenant, run, hold, decision).await;
+        match placed.map_err(|cause| internal(&cause))? {
+            true => Ok(()),
+            false => Err(not_found()),
+        }
+    }
+
+    /// Deletes runs past their retention, and masks the logs of deleted runs.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn sweep(&self, shutdown: &CancellationToken) -> Result<u64, StoreError> {
+        self.mask_deleted().await?;
+        let Some(before) = self.retention.due_before(self.clock.now()) else {
+            return Ok(0);
+        };
+        let (mut after, mut deleted) = (0, 0);
+        while !shutdown.is_cancelled() {
+            let due = store::storage::deletable_runs(&self.store, before, after, RUNS).await?;
+            let Some((last, _)) = due.last() else { break };
+            after = *last;
+            for (_, record) in &due {
+                deleted += u64::from(self.delete_due(record).await?);
+            }
+            self.mask_deleted().await?;
+        }
+        if deleted > 0 {
+            info!(deleted, "deleted runs past their retention");
+        }
+        Ok(deleted)
+    }
+
+    async fn delete_due(&self, record: &RunRecord) -> Result<bool, StoreError> {
+        if kept_by_host(self.kinds, record).is_some() {
+            return Ok(false);
+        }
+        // If the lookup fails, the run may be the evidence of a version in service.
+        if self.is_evidence(record).await.unwrap_or(true) {
+            return Ok(false);
+        }
+        let reasons = vec![format!("retention: {} days", self.retention.runs_days)];
+        let run = &record.run_id;
+        let decision = self.decision(RETENTION_PRINCIPAL, "runs:delete", run, reasons);
+        Ok(self.delete_as(record, &decision).await? == RunDeletion::Deleted)
+    }
+
+    async fn delete_as(
+        &self,
+        record: &RunRecord,
+        decision: &Decision,
+    ) -> Result<RunDeletion, StoreError> {
+        let remains = match &record.spec.work {
+            Work::Eval(_) => Remains::Attempt(Box::new(without_content(record.clone()))),
+            Work::Workflow(_) | Work::Journal => Remains::Nothing,
+        };
+        let deleted = store::storage::delete_run(
+            &self.store,
+            &record.tenant,
+            &record.run_id,
+            &remains,
+            decision,
+        )
+        .await?;
+        self.projections.forget(&record.run_id).await;
+        self.forget_usage(&record.tenant);
+        Ok(deleted)
+    }
+
+    async fn mask_deleted(&self) -> Result<(), StoreError> {
+        while let Some(unmasked) = store::storage::next_unmasked(&self.store).await? {
+            let (record, from) = (&unmasked.record, unmasked.masked_to);
+            let events = store::runs::read(&self.store, &record.run_id, from, EVENTS).await?;
+            let done = reaches_end(&events, EVENTS);
+            let masked_to = events.last().map_or(from, |last| last.sequence);
+            let masked: Vec<StoredEvent> = events
+                .iter()
+                .filter_map(|event| masked(record, event))
+                .collect();
+            store::storage::mask_events(&self.store, &record.run_id, &masked, masked_to, done)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn is_evidence(&self, record: &RunRecord) -> Result<bool, Problem> {
+        let Some(eval) = record.spec.eval() else {
+            return Ok(false);
+        };
+        self.channels
+            .rests_on(&record.tenant, &eval.agent_id, &record.run_id)
+            .await
+    }
+
+    async fn record(&self, tenant: &TenantId, run: &RunId) -> Result<Arc<RunRecord>, Problem> {
+        let record = self.projections.record(tenant, run).await;
+        record
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(not_found)
+    }
+
+    fn decision(
+        &self,
+        principal: &str,
+        action: &str,
+        run: &RunId,
+        reasons: Vec<String>,
+    ) -> Decision {
+        Decision {
+            at: self.clock.now(),
+            principal: principal.to_owned(),
+            action: action.to_owned(),
+            resource: run.to_string(),
+            outcome: Outcome::Done,
+            reasons,
+            decided_on: None,
+            run_id: Some(run.clone()),
+        }
+    }
+}
+
+#[async_trait]
+impl SharedStorage for Storage {
+    async fn reserve(&self, tenant: &TenantId, adding: Addition) -> Result<(), Problem> {
+        let Addition {
+            packs,
+            suites,
+            bytes,
+        } = adding;
+        let adding = Usage {
+            packs,
+            suites,
+            runs: 0,
+            bytes,
+        };
+        self.reserve(tenant, &adding).await
+    }
+
+    async fn release(&self, tenant: &TenantId, digests: &[&str]) -> Result<(), StoreError> {
+        for digest in digests {
+            store::storage::drop_unreferenced(&self.store, digest).await?;
+        }
+        self.forget_usage(tenant);
+        Ok(())
+    }
+}
+
+/// Why callers may not delete a run.
+fn kept_by_host(kinds: Kinds, record: &RunRecord) -> Option<&'static str> {
+    match &record.spec.work {
+        Work::Journal => Some("the run records decisions about a deployment; the host keeps it"),
+        Work::Workflow(_) if record.is_approval_gate() => {
+            Some("the run records an approval of a deployment; the host keeps it")
+        }
+        Work::Eval(eval) => kinds.of(eval).map(|kind| kind.refusal(Action::Delete)),
+        Work::Workflow(_) => None,
+    }
+}
+
+/// The record without its caller's content.
+fn without_content(mut record: RunRecord) -> RunRecord {
+    record.spec.inputs = Map::new();
+    record.spec.metadata = Map::new();
+    record.spec.tags = Vec::new();
+    record.spec.configurable = Map::new();
+    record
+}
+
+/// The event without content; `None` if it has none.
+fn masked(record: &RunRecord, event: &StoredEvent) -> Option<StoredEvent> {
+    let mut redactor = Redactor::default();
+    let body = match redactor.event(&record.spec.work, &event.body) {
+        Ok(_) if !redactor.applied() => return None,
+        Ok(body) => body.get().to_owned(),
+        // The content of an unreadable event is unknown.
+        Err(_) => Value::Object(Map::new()).to_string(),
+    };
+    Some(StoredEvent {
+        body: body.into(),
+        ..event.clone()
+    })
+}
+
+fn conflict(message: &str) -> Problem {
+    Problem::new(ErrorCode::Conflict, message)
+}
+
+fn not_found() -> Problem {
+    Problem::new(ErrorCode::NotFound, "no such run")
+}

@@ -1,0 +1,297 @@
+//! Delivers events to webhook subscriptions (OpenWOP webhooks, delivery semantics).
+//!
+//! The log is the queue: a subscription stores how far it has been served of each run it follows,
+//! and there is no other queue. So a restart loses nothing, a slow endpoint takes no memory, and
+//! the next claim of a subscription continues where the last one stopped. One replica at a time
+//! serves a subscription, under a lease with a fencing token.
+//!
+//! An event is attempted once. Progress is recorded after the attempt: if the process is killed in
+//! between, one event is delivered twice rather than never, and receivers recognize it by its
+//! signed id.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::ports::webhooks::{Followed, Notifier, WebhookClaim, Window};
+use crate::store;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::run_log::StoredEvent;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::jobs::{Failure, Leased};
+use touchstone_host::store::database::Database;
+use touchstone_host::telemetry::names;
+use touchstone_kit::ids::RunId;
+use touchstone_kit::webhook::delivery::Addressed;
+use touchstone_kit::webhook::{Admission, Delivery};
+
+/// Much longer than the longest attempt; every recorded attempt extends it.
+const LEASE: Duration = Duration::from_secs(30);
+/// How long a subscription is served before others get their turn.
+const TURN: Duration = Duration::from_secs(10);
+/// Runs per pass over a subscription, and events delivered of each of them.
+const RUNS: u32 = 16;
+const EVENTS: u32 = 32;
+/// Log entries searched at once.
+const STRETCH: u64 = 8192;
+/// Maximum time to wait for a signal, in case one is lost. The pause after it is added.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Shortest pause after a signal: events committed within it are served together.
+const GATHER: Duration = Duration::from_millis(50);
+/// Longest pause after a signal, however long a search takes.
+const REST: Duration = Duration::from_secs(5);
+/// Up to that limit, searching for work takes at most 1/`SHARE` of the time.
+const SHARE: u32 = 20;
+
+pub struct Dispatcher {
+    store: Arc<Database>,
+    clock: Arc<dyn Clock>,
+    notifier: Arc<dyn Notifier>,
+    owner: String,
+}
+
+impl Dispatcher {
+    /// A dispatcher named `owner`, unique among all replicas and starts.
+    pub fn new(
+        store: Arc<Database>,
+        clock: Arc<dyn Clock>,
+        notifier: Arc<dyn Notifier>,
+        owner: String,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            clock,
+            notifier,
+            owner,
+        })
+    }
+}
+
+#[async_trait]
+impl Leased for Dispatcher {
+    const NAME: &'static str = "webhooks";
+
+    /// With fewer slow endpoints, the others are not delayed.
+    const AT_ONCE: usize = 64;
+
+    type Claim = WebhookClaim;
+
+    fn store(&self) -> &Database {
+        &self.store
+    }
+
+    fn poll(&self) -> Duration {
+        LOOK_EVERY
+    }
+
+    async fn claim(&self) -> Result<Option<WebhookClaim>, StoreError> {
+        store::webhooks::claim_webhook(&self.store, &self.owner, LEASE).await
+    }
+
+    fn id(claim: &WebhookClaim) -> &str {
+        claim.webhook.id.as_str()
+    }
+
+    async fn perform(
+        &self,
+        claim: WebhookClaim,
+        shutdown: &CancellationToken,
+    ) -> Result<(), Failure> {
+        let mut turn = Turn {
+            ends: self.clock.uptime() + TURN,
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            notifier: self.notifier.clone(),
+            wanted: HashMap::new(),
+            shutdown: shutdown.clone(),
+            claim,
+        };
+        turn.take().await?;
+        store::webhooks::release_webhook(&self.store, &turn.claim).await?;
+        Ok(())
+    }
+
+    async fn idle(&self, search: Duration) {
+        self.store.any_run_changed(LOOK_EVERY).await;
+        sleep(pause_after(search)).await;
+    }
+}
+
+/// The pause after a search that took this long and found nothing.
+fn pause_after(look: Duration) -> Duration {
+    look.saturating_mul(SHARE).clamp(GATHER, REST)
+}
+
+/// One replica's turn at one subscription.
+struct Turn {
+    store: Arc<Database>,
+    clock: Arc<dyn Clock>,
+    notifier: Arc<dyn Notifier>,
+    claim: WebhookClaim,
+    /// Whether a run has one of the requested tags, for runs looked up so far.
+    wanted: HashMap<RunId, bool>,
+    shutdown: CancellationToken,
+    /// By [`Clock::uptime`]: a machine that slept finds its turn over, and makes no attempt under a
+    /// lease that may be lost.
+    ends: Duration,
+}
+
+impl Turn {
+    /// Serves until nothing is left or the turn is over.
+    async fn take(&mut self) -> Result<(), StoreError> {
+        loop {
+            match self.claim.webhook.circuit.admits(self.clock.now()) {
+                Admission::Attempt => {}
+                Admission::Skip => {
+                    return store::webhooks::pass_over(&self.store, &self.claim).await;
+                }
+                Admission::Never => {
+                    return store::webhooks::unfollow(&self.store, &self.claim, None).await;
+                }
+            }
+            let grown = store::webhooks::grown(&self.store, &self.claim.webhook.id, RUNS).await?;
+            if grown.is_empty() {
+                return Ok(());
+            }
+            for followed in grown {
+                if self.is_over() {
+                    return Ok(());
+                }
+                self.serve(&followed).await?;
+                if self.claim.webhook.circuit.admits(self.clock.now()) != Admission::Attempt {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.shutdown.is_cancelled() || self.clock.uptime() >= self.ends
+    }
+
+    /// Delivers some of a run's pending events.
+    async fn serve(&mut self, followed: &Followed) -> Result<(), StoreError> {
+        if !self.wants(&followed.run).await? {
+            return store::webhooks::unfollow(&self.store, &self.claim, Some(&followed.run)).await;
+        }
+        let window = Window {
+            after: followed.after,
+            upto: followed.head.min(followed.after + STRETCH),
+        };
+        let events = store::webhooks::events_of(
+            &self.store,
+            &followed.run,
+            window,
+            &self.claim.webhook.events,
+            EVENTS,
+        )
+        .await?;
+        let complete = events.len() < EVENTS as usize;
+        for event in &events {
+            if self.is_over() {
+                return Ok(());
+            }
+            self.attempt(&followed.run, event).await?;
+            if self.claim.webhook.circuit.admits(self.clock.now()) != Admission::Attempt {
+                return Ok(());
+            }
+        }
+        if complete && events.last().is_none_or(|last| last.sequence < window.upto) {
+            self.record(&followed.run, window.upto).await?;
+        }
+        Ok(())
+    }
+
+    async fn attempt(&mut self, run: &RunId, event: &StoredEvent) -> Result<(), StoreError> {
+        let webhook = &self.claim.webhook;
+        let addressed = Addressed {
+            webhook: &webhook.id,
+            tenant: &webhook.tenant,
+            run,
+            sequence: event.sequence,
+            kind: &event.kind,
+            event: &event.body,
+        };
+        let delivery = Delivery::of(
+            &addressed,
+            &webhook.secrets,
+            webhook.standard,
+            self.clock.now(),
+        );
+        let outcome = self
+            .notifier
+            .deliver(&webhook.url, &delivery.headers, Bytes::from(delivery.body))
+            .await;
+        let circuit = std::mem::take(&mut self.claim.webhook.circuit);
+        let webhook = &mut self.claim.webhook;
+        webhook.circuit = match outcome {
+            Ok(()) => {
+                metrics::counter!(names::WEBHOOK_DELIVERIES, "outcome" => "taken").increment(1);
+                circuit.succeeded()
+            }
+            Err(cause) => {
+                metrics::counter!(names::WEBHOOK_DELIVERIES, "outcome" => "not_taken").increment(1);
+                let circuit = circuit.failed_at(self.clock.now());
+                info!(
+                    webhook_id = %webhook.id, run_id = %run, sequence = event.sequence, %cause,
+                    state = circuit.state(self.clock.now()), "a webhook delivery failed"
+                );
+                circuit
+            }
+        };
+        self.record(run, event.sequence).await
+    }
+
+    async fn record(&self, run: &RunId, upto: u64) -> Result<(), StoreError> {
+        store::webhooks::served(
+            &self.store,
+            &self.claim,
+            run,
+            upto,
+            &self.claim.webhook.circuit,
+            LEASE,
+        )
+        .await
+    }
+
+    /// Whether the run has one of the requested tags.
+    async fn wants(&mut self, run: &RunId) -> Result<bool, StoreError> {
+        let webhook = &self.claim.webhook;
+        if webhook.tags.is_empty() {
+            return Ok(true);
+        }
+        if let Some(wanted) = self.wanted.get(run) {
+            return Ok(*wanted);
+        }
+        let record = store::runs::run(&self.store, &webhook.tenant, run).await?;
+        let wanted = record.is_some_and(|record| {
+            record
+                .spec
+                .tags
+                .iter()
+                .any(|tag| webhook.tags.contains(tag))
+        });
+        self.wanted.insert(run.clone(), wanted);
+        Ok(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_costs_little_and_a_slow_one_does_not_stop_the_next() {
+        let pause = |millis| pause_after(Duration::from_millis(millis)).as_millis();
+        assert_eq!(
+            [0, 2, 10, 250, 251, 60_000].map(pause),
+            [50, 50, 200, 5000, 5000, 5000]
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! The eval runs of one agent version, and those that were voided.
+
+use std::collections::HashMap;
+
+use futures_util::TryStreamExt;
+
+use crate::rules::eval::attempts::Voided;
+use crate::rules::run::record::RunRecord;
+use crate::store::runs::{event_of, run_of};
+use touchstone_host::audit::Decision;
+use touchstone_host::ports::idempotency::IdempotencyCompletion;
+use touchstone_host::ports::run_log::StoredEvent;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::audit::record;
+use touchstone_host::store::convert::column;
+use touchstone_host::store::database::Database;
+use touchstone_host::store::sql::query;
+use touchstone_kit::ids::{AgentId, RunId, TenantId};
+
+const EVALS: &str = "SELECT number, record FROM run JOIN run_record ON run_number = number
+    WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3 AND number > $4
+    ORDER BY number LIMIT $5";
+/// `agent.invocation.started` is included because a repeated invocation discards the verdict of the
+/// previous one.
+const VERDICTS: &str = "SELECT sequence, kind, body FROM event
+    WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2
+    AND kind IN ('run.started', 'run.completed', 'run.failed', 'run.cancelled', 'agent.invocation.started', 'eval.scored',
+        'touchstone.task.unjudged', 'touchstone.task.reused', 'touchstone.task.safety')
+    ORDER BY sequence LIMIT $3";
+const VOID: &str = "INSERT INTO run_void (run_number, document)
+    SELECT number, $3 FROM run WHERE tenant = $1 AND run_id = $2
+    ON CONFLICT DO NOTHING";
+const VOIDED: &str = "SELECT run_id, document FROM run JOIN run_void ON run_number = number
+    WHERE tenant = $1 AND eval_agent = $2 AND eval_version = $3";
+
+/// Up to `limit` eval runs of a version with a number above `after`, in any state, oldest
+/// first, each with its number.
+pub async fn evals_of(
+    database: &Database,
+    tenant: &TenantId,
+    agent: &AgentId,
+    version: &str,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<(i64, RunRecord)>, StoreError> {
+    let rows: Vec<(i64, String)> = query(EVALS)
+        .bind(tenant.as_str())
+        .bind(agent.as_str())
+        .bind(version)
+        .bind(after)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    let read = |(number, record): (i64, String)| Ok((number, run_of(&record)?));
+    rows.into_iter().map(read).collect()
+}
+
+/// As [`read`](super::RunLog::read), but only events that report how a run or one of its tasks
+/// ended.
+pub async fn verdicts(
+    database: &Database,
+    run: &RunId,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<StoredEvent>, StoreError> {
+    query(VERDICTS)
+        .bind(run.as_str())
+        .bind(i64::try_from(after).unwrap_or(i64::MAX))
+        .bind(i64::from(limit))
+        .fetch(database.readers())?
+        .and_then(async |row| event_of(row))
+        .try_collect()
+        .await
+}
+
+/// Declares a run void, together with the audit entry and the response to the request, all or
+/// nothing.
+///
+/// # Errors
+/// [`StoreError::Exists`] if it is already void.
+pub async fn void(
+    database: &Database,
+    tenant: &TenantId,
+    run: &RunId,
+    voided: &Voided,
+    decision: &Decision,
+    completes: Option<&IdempotencyCompletion>,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let inserted = query(VOID)
+        .bind(tenant.as_str())
+        .bind(run.as_str())
+        .bind(column("run_void", "document").text(voided)?)
+        .execute(&mut transaction)
+        .await?;
+    if inserted == 0 {
+        return Err(StoreError::Exists("a record that this run was voided"));
+    }
+    record(&mut transaction, tenant, decision).await?;
+    if let Some(completion) = completes {
+        database
+            .complete_within(&mut transaction, completion)
+            .await?;
+    }
+    transaction.commit().await
+}
+
+/// The runs of a version that were voided.
+pub async fn voided(
+    database: &Database,
+    tenant: &TenantId,
+    agent: &AgentId,
+    version: &str,
+) -> Result<HashMap<RunId, Voided>, StoreError> {
+    let rows: Vec<(String, String)> = query(VOIDED)
+        .bind(tenant.as_str())
+        .bind(agent.as_str())
+        .bind(version)
+        .fetch_all(database.readers())
+        .await?;
+    let read = |(run, document): (String, String)| {
+        let voided = column("run_void", "document").document(&document)?;
+        Ok((RunId::from(run), voided))
+    };
+    rows.into_iter().map(read).collect()
+}

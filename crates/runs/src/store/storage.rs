@@ -1,0 +1,257 @@
+//! Tenant storage: usage, deletion of runs, legal holds.
+
+use jiff::Timestamp;
+
+use crate::ports::storage::{Remains, RunDeletion, Unmasked};
+use crate::rules::run::record::RunRecord;
+use crate::storage::{LegalHold, Usage};
+use touchstone_host::audit::Decision;
+use touchstone_host::ports::run_log::StoredEvent;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::audit::record;
+use touchstone_host::store::convert::column;
+use touchstone_host::store::database::Database;
+use touchstone_host::store::sql::{Sql, query};
+use touchstone_kit::ids::{RunId, TenantId};
+
+const USAGE: &str = "SELECT
+    (SELECT COUNT(*) FROM pack WHERE tenant = $1),
+    (SELECT COUNT(*) FROM suite WHERE tenant = $1),
+    (SELECT COUNT(*) FROM run WHERE tenant = $1 AND deleted_at IS NULL),
+    CAST((SELECT COALESCE(SUM(bytes), 0) FROM run WHERE tenant = $1) AS BIGINT)
+        + CAST((SELECT COALESCE(SUM(OCTET_LENGTH(octets)), 0) FROM blob WHERE digest IN (
+            SELECT integrity FROM pack WHERE tenant = $1 UNION SELECT digest FROM suite WHERE tenant = $1)) AS BIGINT)";
+/// The update locks the row, so that a legal hold and a deletion are serialized.
+const LOOK: &str =
+    "UPDATE run SET tenant = tenant WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL
+    RETURNING number, ended, legal_hold";
+const ATTEMPT: &str = "UPDATE run SET deleted_at = $2, masked_to = 0 WHERE number = $1";
+const ATTEMPT_RECORD: &str = "UPDATE run_record SET record = $2 WHERE run_number = $1";
+const UNMASKED: &str =
+    "SELECT r.masked_to, d.record FROM run r JOIN run_record d ON d.run_number = r.number
+    WHERE r.masked_to IS NOT NULL ORDER BY r.number LIMIT 1";
+const MASK: &str = "UPDATE event SET body = $3
+    WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence = $2";
+const MASKED_TO: &str = "UPDATE run SET masked_to = $2 WHERE run_id = $1 AND masked_to IS NOT NULL";
+const MASKED: &str =
+    "UPDATE run SET masked_to = NULL, bytes = CAST((SELECT COALESCE(SUM(OCTET_LENGTH(body)), 0)
+        FROM event WHERE run_number = run.number) AS BIGINT)
+    WHERE run_id = $1 AND masked_to IS NOT NULL";
+const HOLD: &str =
+    "UPDATE run SET legal_hold = $3 WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL";
+const HELD: &str =
+    "SELECT legal_hold FROM run WHERE run_id = $1 AND tenant = $2 AND deleted_at IS NULL";
+const DELETABLE: &str = "SELECT r.number, d.record FROM run r JOIN run_record d ON d.run_number = r.number
+    WHERE r.ended AND r.deleted_at IS NULL AND r.legal_hold IS NULL AND r.created_at < $1 AND r.number > $2
+    ORDER BY r.number LIMIT $3";
+/// Makes a transaction that stores the same bytes wait until this one has decided whether to delete
+/// them.
+const LOCK_BLOB: Sql = Sql {
+    sqlite: "SELECT digest FROM blob WHERE digest = $1",
+    postgres: "SELECT digest FROM blob WHERE digest = $1 FOR UPDATE",
+};
+/// A run record names the suite and packs that are needed to resume, retry or fork the run.
+const DROP_BLOB: &str = "DELETE FROM blob WHERE digest = $1
+    AND NOT EXISTS (SELECT 1 FROM pack WHERE integrity = $1)
+    AND NOT EXISTS (SELECT 1 FROM suite WHERE digest = $1)
+    AND NOT EXISTS (SELECT 1 FROM run_record WHERE record LIKE '%' || $1 || '%')";
+
+/// Rows that depend on a run. A callback subscription belongs to its run.
+const DEPENDENTS: [&str; 3] = [
+    "DELETE FROM annotation WHERE run_number = $1",
+    "DELETE FROM webhook_run WHERE run_number = $1",
+    "DELETE FROM webhook WHERE run_number = $1",
+];
+const WHOLE_RUN: [&str; 3] = [
+    "DELETE FROM event WHERE run_number = $1",
+    "DELETE FROM run_record WHERE run_number = $1",
+    "DELETE FROM run WHERE number = $1",
+];
+
+fn hold_of(hold: Option<String>) -> Result<Option<LegalHold>, StoreError> {
+    let hold = hold.map(|hold| column("run", "legal_hold").document(&hold));
+    hold.transpose()
+}
+
+fn run_of(record: &str) -> Result<RunRecord, StoreError> {
+    column("run_record", "record").document(record)
+}
+
+/// The tenant's current usage. Reads every run's size, so callers should cache the result
+/// briefly.
+pub async fn usage(database: &Database, tenant: &TenantId) -> Result<Usage, StoreError> {
+    let (packs, suites, runs, bytes): (i64, i64, i64, i64) = query(USAGE)
+        .bind(tenant.as_str())
+        .fetch_one(database.readers())
+        .await?;
+    Ok(Usage {
+        packs: column("pack", "tenant").number(packs)?,
+        suites: column("suite", "tenant").number(suites)?,
+        runs: column("run", "tenant").number(runs)?,
+        bytes: column("run", "bytes").number(bytes)?,
+    })
+}
+
+/// Deletes a finished run and its annotations, together with the audit entry.
+pub async fn delete_run(
+    database: &Database,
+    tenant: &TenantId,
+    run: &RunId,
+    remains: &Remains,
+    decision: &Decision,
+) -> Result<RunDeletion, StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let found: Option<(i64, bool, Option<String>)> = query(LOOK)
+        .bind(run.as_str())
+        .bind(tenant.as_str())
+        .fetch_optional(&mut transaction)
+        .await?;
+    let refused = match &found {
+        None => Some(RunDeletion::NotFound),
+        Some((_, false, _)) => Some(RunDeletion::InProgress),
+        Some((_, _, Some(_))) => Some(RunDeletion::Held),
+        Some(_) => None,
+    };
+    let Some((number, None)) = found.map(|(number, ..)| (number, refused)) else {
+        transaction.rollback().await?;
+        return Ok(refused.unwrap_or(RunDeletion::NotFound));
+    };
+    for delete in DEPENDENTS {
+        query(delete).bind(number).execute(&mut transaction).await?;
+    }
+    match remains {
+        Remains::Nothing => {
+            for delete in WHOLE_RUN {
+                query(delete).bind(number).execute(&mut transaction).await?;
+            }
+        }
+        Remains::Attempt(record) => {
+            query(ATTEMPT_RECORD)
+                .bind(number)
+                .bind(column("run_record", "record").text(record)?)
+                .execute(&mut transaction)
+                .await?;
+            query(ATTEMPT)
+                .bind(number)
+                .bind(decision.at.as_microsecond())
+                .execute(&mut transaction)
+                .await?;
+        }
+    }
+    record(&mut transaction, tenant, decision).await?;
+    transaction.commit().await?;
+    Ok(RunDeletion::Deleted)
+}
+
+/// The next deleted run whose log still has content.
+pub async fn next_unmasked(database: &Database) -> Result<Option<Unmasked>, StoreError> {
+    let row: Option<(i64, String)> = query(UNMASKED).fetch_optional(database.readers()).await?;
+    let unmasked = row.map(|(masked_to, record)| {
+        Ok(Unmasked {
+            record: run_of(&record)?,
+            masked_to: column("run", "masked_to").number(masked_to)?,
+        })
+    });
+    unmasked.transpose()
+}
+
+/// Replaces these events of a deleted run and records how far its log is masked; `done` at its
+/// end.
+pub async fn mask_events(
+    database: &Database,
+    run: &RunId,
+    events: &[StoredEvent],
+    masked_to: u64,
+    done: bool,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    for event in events {
+        let body =
+            std::str::from_utf8(&event.body).map_err(|_| column("event", "body").inconsistent())?;
+        query(MASK)
+            .bind(run.as_str())
+            .bind(column("event", "sequence").number::<_, i64>(event.sequence)?)
+            .bind(body)
+            .execute(&mut transaction)
+            .await?;
+    }
+    let progress = match done {
+        true => query(MASKED).bind(run.as_str()),
+        false => query(MASKED_TO)
+            .bind(run.as_str())
+            .bind(column("run", "masked_to").number::<_, i64>(masked_to)?),
+    };
+    progress.execute(&mut transaction).await?;
+    transaction.commit().await
+}
+
+/// Places (`Some`) or releases (`None`) a legal hold, together with the audit entry; `false` if
+/// the tenant has no such run.
+pub async fn hold_run(
+    database: &Database,
+    tenant: &TenantId,
+    run: &RunId,
+    hold: Option<&LegalHold>,
+    decision: &Decision,
+) -> Result<bool, StoreError> {
+    let hold = hold.map(|hold| column("run", "legal_hold").text(hold));
+    let mut transaction = database.begin_write().await?;
+    let held = query(HOLD)
+        .bind(run.as_str())
+        .bind(tenant.as_str())
+        .bind(hold.transpose()?)
+        .execute(&mut transaction)
+        .await?;
+    if held == 0 {
+        transaction.rollback().await?;
+        return Ok(false);
+    }
+    record(&mut transaction, tenant, decision).await?;
+    transaction.commit().await?;
+    Ok(true)
+}
+
+/// The legal hold of a run, if any.
+pub async fn legal_hold(
+    database: &Database,
+    tenant: &TenantId,
+    run: &RunId,
+) -> Result<Option<LegalHold>, StoreError> {
+    let hold: Option<Option<String>> = query(HELD)
+        .bind(run.as_str())
+        .bind(tenant.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    hold_of(hold.flatten())
+}
+
+/// Up to `limit` finished runs, by number, that follow the run numbered `after`, were created
+/// before `before`, are not deleted and not under a hold. Each with its number.
+pub async fn deletable_runs(
+    database: &Database,
+    before: Timestamp,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<(i64, RunRecord)>, StoreError> {
+    let rows: Vec<(i64, String)> = query(DELETABLE)
+        .bind(before.as_microsecond())
+        .bind(after)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter()
+        .map(|(number, record)| Ok((number, run_of(&record)?)))
+        .collect()
+}
+
+/// Deletes the bytes under a digest if no pack, suite or run of any tenant refers to them.
+pub async fn drop_unreferenced(database: &Database, digest: &str) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    for statement in [LOCK_BLOB, Sql::from(DROP_BLOB)] {
+        query(statement)
+            .bind(digest)
+            .execute(&mut transaction)
+            .await?;
+    }
+    transaction.commit().await
+}

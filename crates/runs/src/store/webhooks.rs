@@ -1,0 +1,494 @@
+//! Webhook subscriptions and their progress.
+//!
+//! A subscription follows every unfinished run of its tenant from the current end of the run's log,
+//! and every run created later from the start. It stops following a run once it has been served the
+//! whole log.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ports::webhooks::{Followed, WebhookClaim, WebhookRecord, Window};
+use crate::rules::run::record::RunRecord;
+use crate::store::runs::create_run;
+use crate::store::runs::event_of;
+use touchstone_host::ports::idempotency::IdempotencyCompletion;
+use touchstone_host::ports::run_log::Fence;
+use touchstone_host::ports::run_log::StoredEvent;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::convert::{column, micros};
+use touchstone_host::store::database::Database;
+use touchstone_host::store::secrets::Cipher;
+use touchstone_host::store::sql::{Sql, Transaction, query};
+use touchstone_kit::ids::{RunId, TenantId, WebhookId};
+use touchstone_kit::sealing::owner;
+use touchstone_kit::webhook::{Circuit, Secret, Secrets};
+
+const COUNT: &str = "SELECT COUNT(*) FROM webhook WHERE tenant = $1 AND run_number IS NULL";
+const ADD: &str =
+    "INSERT INTO webhook (id, tenant, settings, secret, run_number, created_at, circuit, sealed)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, TRUE) RETURNING number";
+pub const FOLLOW: &str =
+    "INSERT INTO webhook_run (webhook_number, run_number, sequence) VALUES ($1, $2, 0)";
+const FOLLOW_UNFINISHED: &str = "INSERT INTO webhook_run (webhook_number, run_number, sequence)
+    SELECT $1, number, head FROM run WHERE tenant = $2 AND NOT ended";
+const ONE: &str =
+    "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit, sealed
+    FROM webhook WHERE tenant = $1 AND id = $2 AND run_number IS NULL";
+const OF_TENANT: &str =
+    "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit, sealed
+    FROM webhook WHERE tenant = $1 AND run_number IS NULL ORDER BY number";
+const CLAIMED: &str =
+    "SELECT id, tenant, settings, secret, previous_secret, previous_until, created_at, circuit, sealed
+    FROM webhook WHERE id = $1";
+const REMOVE: &str = "DELETE FROM webhook WHERE tenant = $1 AND id = $2 AND run_number IS NULL";
+const STORED: &str = "SELECT secret, sealed FROM webhook WHERE tenant = $1 AND id = $2";
+/// Matches only the row that was read: a concurrent rotation has changed the encrypted text.
+const ROTATE: &str =
+    "UPDATE webhook SET secret = $4, previous_secret = $5, previous_until = $6, sealed = TRUE
+    WHERE tenant = $1 AND id = $2 AND secret = $3";
+const GROWN: &str = "SELECT r.run_id, f.sequence, r.head FROM webhook w
+    JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
+    WHERE w.id = $1 AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended)
+    ORDER BY f.run_number LIMIT $2";
+const CHECK: &str =
+    "UPDATE webhook SET fence = fence WHERE id = $1 AND fence = $2 RETURNING number";
+const SERVED: &str = "UPDATE webhook_run SET sequence = $3
+    WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2)
+        AND sequence < $3";
+const DONE: &str = "DELETE FROM webhook_run
+    WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2
+        AND ended AND head <= webhook_run.sequence)";
+/// A run's callback subscription is deleted when nothing is left to deliver.
+const GONE: &str = "DELETE FROM webhook WHERE number = $1 AND run_number IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM webhook_run WHERE webhook_number = $1)";
+const PASS_OVER: &str =
+    "UPDATE webhook_run SET sequence = (SELECT head FROM run WHERE number = run_number)
+    WHERE webhook_number = $1";
+const ALL_DONE: &str = "DELETE FROM webhook_run WHERE webhook_number = $1 AND EXISTS (
+        SELECT 1 FROM run WHERE number = run_number AND ended AND head <= sequence)";
+const UNFOLLOW: &str = "DELETE FROM webhook_run
+    WHERE webhook_number = $1 AND run_number = (SELECT number FROM run WHERE run_id = $2)";
+const UNFOLLOW_ALL: &str = "DELETE FROM webhook_run WHERE webhook_number = $1";
+/// On PostgreSQL, claims skip subscriptions that another replica is claiming.
+const CLAIM_WEBHOOK: Sql = Sql {
+    sqlite: "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($3, {now}) + $2
+        WHERE number = (SELECT w.number FROM webhook w
+            WHERE w.lease_until <= COALESCE($3, {now}) AND w.following AND EXISTS (
+                SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
+                WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended))
+            ORDER BY w.served_at, w.number LIMIT 1)
+        RETURNING fence, id",
+    postgres: "UPDATE webhook SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($3, {now}) + $2
+        WHERE number = (SELECT w.number FROM webhook w
+            WHERE w.lease_until <= COALESCE($3, {now}) AND w.following AND EXISTS (
+                SELECT 1 FROM webhook_run f JOIN run r ON r.number = f.run_number
+                WHERE f.webhook_number = w.number AND r.head > f.sequence AND (w.run_number IS NULL OR r.ended))
+            ORDER BY w.served_at, w.number LIMIT 1
+            FOR NO KEY UPDATE OF w SKIP LOCKED)
+        RETURNING fence, id",
+};
+const EVENTS_OF: &str = "SELECT sequence, kind, body FROM event
+    WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND sequence > $2 AND sequence <= $3
+        AND kind IN ({each $4})
+    ORDER BY sequence LIMIT $5";
+const END: &str = "UPDATE webhook SET following = FALSE WHERE number = $1";
+
+/// The immutable, non-secret fields of a subscription.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Settings {
+    url: String,
+    events: Vec<String>,
+    tags: Vec<String>,
+    standard: bool,
+    created_by: String,
+}
+
+fn settings_of(webhook: &WebhookRecord) -> Result<String, StoreError> {
+    let settings = Settings {
+        url: webhook.url.to_string(),
+        events: webhook.events.clone(),
+        tags: webhook.tags.clone(),
+        standard: webhook.standard,
+        created_by: webhook.created_by.clone(),
+    };
+    column("webhook", "settings").text(&settings)
+}
+
+type Row = (
+    String,
+    String,
+    String,
+    String,
+    Option<String>,
+    Option<i64>,
+    i64,
+    String,
+    bool,
+);
+
+/// Decrypts a stored secret. It is in plaintext only until the host that upgraded the database has
+/// encrypted it.
+fn secret_of(cipher: &Cipher, id: &str, text: String, sealed: bool) -> Result<Secret, StoreError> {
+    if !sealed {
+        return Ok(Secret::kept(text));
+    }
+    let secret = cipher.open("webhook", &owner::webhook(id), &text)?;
+    let place = column("webhook", "secret");
+    let secret = String::from_utf8(secret).map_err(|_| place.inconsistent())?;
+    Ok(Secret::kept(secret))
+}
+
+fn record_of(cipher: &Cipher, row: Row) -> Result<WebhookRecord, StoreError> {
+    let (id, tenant, settings, secret, previous, until, created_at, circuit, sealed) = row;
+    let settings: Settings = column("webhook", "settings").document(&settings)?;
+    let previous = match (previous, until) {
+        (Some(secret), Some(until)) => Some((
+            secret_of(cipher, &id, secret, sealed)?,
+            column("webhook", "previous_until").time(until)?,
+        )),
+        _ => None,
+    };
+    let current = secret_of(cipher, &id, secret, sealed)?;
+    Ok(WebhookRecord {
+        id: id.into(),
+        tenant: tenant.into(),
+        url: settings
+            .url
+            .parse()
+            .map_err(|_| column("webhook", "settings").inconsistent())?,
+        events: settings.events,
+        tags: settings.tags,
+        standard: settings.standard,
+        secrets: Secrets { current, previous },
+        created_by: settings.created_by,
+        created_at: column("webhook", "created_at").time(created_at)?,
+        circuit: column("webhook", "circuit").document(&circuit)?,
+    })
+}
+
+fn followed_of((run, after, head): (String, i64, i64)) -> Result<Followed, StoreError> {
+    Ok(Followed {
+        run: run.into(),
+        after: column("webhook_run", "sequence").number(after)?,
+        head: column("run", "head").number(head)?,
+    })
+}
+
+fn bound(sequence: u64) -> i64 {
+    i64::try_from(sequence).unwrap_or(i64::MAX)
+}
+
+/// Run before a claim, which takes a lock: usually there is nothing to claim.
+const DUE: &str = "SELECT EXISTS (SELECT 1 FROM webhook w
+        JOIN webhook_run f ON f.webhook_number = w.number JOIN run r ON r.number = f.run_number
+        WHERE w.lease_until <= COALESCE($1, {now}) AND w.following AND r.head > f.sequence
+            AND (w.run_number IS NULL OR r.ended))";
+const HOLD: &str = "UPDATE webhook SET circuit = $3, lease_until = COALESCE($5, {now}) + $4
+    WHERE id = $1 AND fence = $2 RETURNING number";
+const RELEASE_WEBHOOK: &str =
+    "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = {now}
+    WHERE id = $1 AND fence = $2";
+
+async fn webhook_due(database: &Database) -> Result<bool, StoreError> {
+    query(DUE)
+        .bind(database.lease_clock())
+        .fetch_one(database.readers())
+        .await
+}
+
+/// Adds a subscription; `false` if the tenant already has `most`.
+pub async fn add_webhook(
+    database: &Database,
+    webhook: &WebhookRecord,
+    most: u32,
+) -> Result<bool, StoreError> {
+    let mut transaction = database.begin_registration().await?;
+    let present: i64 = query(COUNT)
+        .bind(webhook.tenant.as_str())
+        .fetch_one(&mut transaction)
+        .await?;
+    if present >= i64::from(most) {
+        return Ok(false);
+    }
+    let number = add(database.cipher(), &mut transaction, webhook, None).await?;
+    query(FOLLOW_UNFINISHED)
+        .bind(number)
+        .bind(webhook.tenant.as_str())
+        .execute(&mut transaction)
+        .await?;
+    transaction.commit().await?;
+    Ok(true)
+}
+
+/// Records a new run as [`RunLog::create`](super::RunLog::create) does, and with it a dedicated
+/// subscription: it follows only this run, is served once the run has ended, and is removed
+/// then. The methods for a tenant's subscriptions do not return it.
+pub async fn create_calling_back(
+    database: &Database,
+    run: &RunRecord,
+    callback: &WebhookRecord,
+    completes: Option<&IdempotencyCompletion>,
+) -> Result<(), StoreError> {
+    create_run(database, run, Some(callback), completes).await
+}
+
+pub async fn webhook(
+    database: &Database,
+    tenant: &TenantId,
+    id: &WebhookId,
+) -> Result<Option<WebhookRecord>, StoreError> {
+    let row = query(ONE)
+        .bind(tenant.as_str())
+        .bind(id.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    row.map(|row| record_of(database.cipher(), row)).transpose()
+}
+
+/// All subscriptions of a tenant, oldest first.
+pub async fn webhooks(
+    database: &Database,
+    tenant: &TenantId,
+) -> Result<Vec<WebhookRecord>, StoreError> {
+    let rows = query(OF_TENANT)
+        .bind(tenant.as_str())
+        .fetch_all(database.readers())
+        .await?;
+    let record = |row| record_of(database.cipher(), row);
+    rows.into_iter().map(record).collect()
+}
+
+/// Removes a subscription with its progress; `false` if it does not exist.
+pub async fn remove_webhook(
+    database: &Database,
+    tenant: &TenantId,
+    id: &WebhookId,
+) -> Result<bool, StoreError> {
+    let removed = query(REMOVE)
+        .bind(tenant.as_str())
+        .bind(id.as_str())
+        .execute(database.writer()?)
+        .await?;
+    Ok(removed > 0)
+}
+
+/// Replaces the secrets, if they still are `known`; `false` if not, or if the subscription does
+/// not exist.
+pub async fn rotate_webhook(
+    database: &Database,
+    tenant: &TenantId,
+    id: &WebhookId,
+    known: &Secrets,
+    new: &Secrets,
+) -> Result<bool, StoreError> {
+    let cipher = database.cipher();
+    let stored: Option<(String, bool)> = query(STORED)
+        .bind(tenant.as_str())
+        .bind(id.as_str())
+        .fetch_optional(database.readers())
+        .await?;
+    let Some((stored, sealed)) = stored else {
+        return Ok(false);
+    };
+    if secret_of(cipher, id.as_str(), stored.clone(), sealed)? != known.current {
+        return Ok(false);
+    }
+    let seal =
+        |secret: &Secret| cipher.seal(&owner::webhook(id.as_str()), secret.expose().as_bytes());
+    let previous = new.previous.as_ref();
+    let rotated = query(ROTATE)
+        .bind(tenant.as_str())
+        .bind(id.as_str())
+        .bind(&stored)
+        .bind(seal(&new.current)?)
+        .bind(previous.map(|(secret, _)| seal(secret)).transpose()?)
+        .bind(previous.map(|(_, until)| until.as_microsecond()))
+        .execute(database.writer()?)
+        .await?;
+    Ok(rotated > 0)
+}
+
+/// Claims the subscription that has waited longest among those with pending events and a lease
+/// that is free or expired. Increases its fence. Leases use the store's own clock.
+pub async fn claim_webhook(
+    database: &Database,
+    owner: &str,
+    ttl: Duration,
+) -> Result<Option<WebhookClaim>, StoreError> {
+    let due = webhook_due(database).await?
+        || (database.release_dead().await? && webhook_due(database).await?);
+    if !due {
+        return Ok(None);
+    }
+    let mut transaction = database.begin_write().await?;
+    let claimed: Option<(i64, String)> = query(CLAIM_WEBHOOK)
+        .bind(database.holder(owner))
+        .bind(micros(ttl))
+        .bind(database.lease_clock())
+        .fetch_optional(&mut transaction)
+        .await?;
+    let Some((fence, id)) = claimed else {
+        return Ok(None);
+    };
+    let row = query(CLAIMED).bind(&id).fetch_one(&mut transaction).await?;
+    transaction.commit().await?;
+    Ok(Some(WebhookClaim {
+        webhook: record_of(database.cipher(), row)?,
+        fence: Fence(fence),
+    }))
+}
+
+/// Runs whose logs have grown since the subscription was last served, oldest first.
+pub async fn grown(
+    database: &Database,
+    id: &WebhookId,
+    limit: u32,
+) -> Result<Vec<Followed>, StoreError> {
+    let rows = query(GROWN)
+        .bind(id.as_str())
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(followed_of).collect()
+}
+
+/// Events of these types within a range of a log, in order.
+pub async fn events_of(
+    database: &Database,
+    run: &RunId,
+    window: Window,
+    kinds: &[String],
+    limit: u32,
+) -> Result<Vec<StoredEvent>, StoreError> {
+    let rows = query(EVENTS_OF)
+        .bind(run.as_str())
+        .bind(bound(window.after))
+        .bind(bound(window.upto))
+        .bind(column("event", "kind").text(&kinds)?)
+        .bind(i64::from(limit))
+        .fetch_all(database.readers())
+        .await?;
+    rows.into_iter().map(event_of).collect()
+}
+
+/// Records that a run has been served up to `upto`, and the state of deliveries; renews the
+/// lease for `ttl` from now. [`StoreError::Fenced`] if the claim is no longer the newest, or
+/// the subscription is gone.
+pub async fn served(
+    database: &Database,
+    claim: &WebhookClaim,
+    run: &RunId,
+    upto: u64,
+    circuit: &Circuit,
+    ttl: Duration,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let number: Option<i64> = query(HOLD)
+        .bind(claim.webhook.id.as_str())
+        .bind(claim.fence.0)
+        .bind(column("webhook", "circuit").text(circuit)?)
+        .bind(micros(ttl))
+        .bind(database.lease_clock())
+        .fetch_optional(&mut transaction)
+        .await?;
+    let number = number.ok_or(StoreError::Fenced)?;
+    query(SERVED)
+        .bind(number)
+        .bind(run.as_str())
+        .bind(bound(upto))
+        .execute(&mut transaction)
+        .await?;
+    query(DONE)
+        .bind(number)
+        .bind(run.as_str())
+        .execute(&mut transaction)
+        .await?;
+    query(GONE).bind(number).execute(&mut transaction).await?;
+    transaction.commit().await
+}
+
+/// Skips all pending events of every run. [`StoreError::Fenced`] as in
+/// [`served`](served).
+pub async fn pass_over(database: &Database, claim: &WebhookClaim) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let number = held(&mut transaction, claim).await?;
+    for statement in [PASS_OVER, ALL_DONE] {
+        query(statement)
+            .bind(number)
+            .execute(&mut transaction)
+            .await?;
+    }
+    transaction.commit().await
+}
+
+/// Stops following a run, or (`None`) all runs.
+pub async fn unfollow(
+    database: &Database,
+    claim: &WebhookClaim,
+    run: Option<&RunId>,
+) -> Result<(), StoreError> {
+    let mut transaction = database.begin_write().await?;
+    let number = held(&mut transaction, claim).await?;
+    match run {
+        Some(run) => {
+            query(UNFOLLOW)
+                .bind(number)
+                .bind(run.as_str())
+                .execute(&mut transaction)
+                .await?;
+        }
+        None => {
+            for statement in [END, UNFOLLOW_ALL] {
+                query(statement)
+                    .bind(number)
+                    .execute(&mut transaction)
+                    .await?;
+            }
+        }
+    }
+    transaction.commit().await
+}
+
+/// Gives the subscription back, after all others that wait.
+pub async fn release_webhook(database: &Database, claim: &WebhookClaim) -> Result<(), StoreError> {
+    query(RELEASE_WEBHOOK)
+        .bind(claim.webhook.id.as_str())
+        .bind(claim.fence.0)
+        .execute(database.writer()?)
+        .await?;
+    Ok(())
+}
+
+/// Adds a subscription to a run or (`None`) to its tenant; returns its number.
+pub async fn add(
+    cipher: &Cipher,
+    transaction: &mut Transaction,
+    webhook: &WebhookRecord,
+    run: Option<i64>,
+) -> Result<i64, StoreError> {
+    let owner = owner::webhook(webhook.id.as_str());
+    let secret = webhook.secrets.current.expose().as_bytes();
+    let secret = cipher.seal(&owner, secret)?;
+    query(ADD)
+        .bind(webhook.id.as_str())
+        .bind(webhook.tenant.as_str())
+        .bind(settings_of(webhook)?)
+        .bind(&secret)
+        .bind(run)
+        .bind(webhook.created_at.as_microsecond())
+        .bind(column("webhook", "circuit").text(&webhook.circuit)?)
+        .fetch_one(transaction)
+        .await
+}
+
+/// Locks a claimed subscription and returns its number, if the claim is still the newest.
+async fn held(transaction: &mut Transaction, claim: &WebhookClaim) -> Result<i64, StoreError> {
+    let number: Option<i64> = query(CHECK)
+        .bind(claim.webhook.id.as_str())
+        .bind(claim.fence.0)
+        .fetch_optional(transaction)
+        .await?;
+    number.ok_or(StoreError::Fenced)
+}

@@ -1,0 +1,217 @@
+//! Webhook deliveries, using the guarded client (OpenWOP webhooks, SSRF protection; RFC 0093).
+//!
+//! A URL must be https to a public address, unless the operator opened its destination. The
+//! addresses of a name are checked when a subscription is created, and again inside the resolver of
+//! every connection. Connections are not reused, so every delivery resolves the name again.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use ipnet::IpNet;
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use url::{Host, Url};
+
+use crate::ports::webhooks::{Acknowledged, Notifier, Undelivered};
+use touchstone_host::net::Client;
+use touchstone_host::net::address::Reach;
+use touchstone_host::net::error::Error;
+use touchstone_host::net::policy::Policy;
+use touchstone_host::net::target::PrivateTarget;
+
+/// The `User-Agent` header of deliveries.
+const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
+const DELIVER_WITHIN: Duration = Duration::from_secs(5);
+const NOTIFY_WITHIN: Duration = Duration::from_secs(15);
+const ASK_WITHIN: Duration = Duration::from_secs(10);
+/// Timeout of the resolver during registration.
+const RESOLVE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Names of this machine or its cloud metadata service, whatever they resolve to.
+const INSIDE: &[&str] = &["localhost", "metadata", "metadata.google.internal"];
+const INSIDE_ZONES: &[&str] = &[".localhost", ".local", ".internal"];
+
+pub struct WebhookClient {
+    private_targets: Vec<PrivateTarget>,
+    public: Clients,
+    private: Clients,
+}
+
+/// One client per timeout.
+struct Clients {
+    deliver: Client,
+    notify: Client,
+    ask: Client,
+}
+
+impl Clients {
+    fn new(reach: Reach, opened: &[IpNet]) -> Result<Self, Error> {
+        let client = |within| {
+            Client::new(Policy {
+                opened: opened.to_vec(),
+                ..Policy::webhook(reach, within)
+            })
+        };
+        Ok(Self {
+            deliver: client(DELIVER_WITHIN)?,
+            notify: client(NOTIFY_WITHIN)?,
+            ask: client(ASK_WITHIN)?,
+        })
+    }
+}
+
+impl WebhookClient {
+    /// A client that reaches the public internet and `private_targets`.
+    ///
+    /// # Errors
+    /// [`Error::Setup`].
+    pub fn new(private_targets: Vec<PrivateTarget>) -> Result<Self, Error> {
+        let opened: Vec<IpNet> = private_targets
+            .iter()
+            .filter_map(PrivateTarget::whole_network)
+            .collect();
+        Ok(Self {
+            private_targets,
+            public: Clients::new(Reach::Public, &[])?,
+            private: Clients::new(Reach::Private, &opened)?,
+        })
+    }
+
+    /// The clients for a URL, if the text of the URL permits deliveries.
+    fn of(&self, url: &Url) -> Result<&Clients, Undelivered> {
+        let opened = self.private_targets.iter().any(|target| target.covers(url));
+        let clients = if opened { &self.private } else { &self.public };
+        if !opened && url.scheme() != "https" {
+            return Err(Undelivered::Refused("the URL must be https"));
+        }
+        if !opened && names_an_inside(url) {
+            return Err(INWARD);
+        }
+        clients
+            .deliver
+            .check(url)
+            .map_err(|cause| refused(&cause))?;
+        Ok(clients)
+    }
+}
+
+const INWARD: Undelivered = Undelivered::Refused(
+    "the URL points to a private, local or reserved address that the operator of this host has not opened for webhooks",
+);
+
+#[async_trait]
+impl Notifier for WebhookClient {
+    async fn admit(&self, url: &Url) -> Result<(), Undelivered> {
+        let clients = self.of(url)?;
+        let Some(Host::Domain(name)) = url.host() else {
+            return Ok(());
+        };
+        let port = url.port_or_known_default().unwrap_or(443);
+        let lookup = tokio::net::lookup_host((name, port));
+        // A name without an address is harmless, because every delivery checks it again.
+        let Ok(Ok(found)) = tokio::time::timeout(RESOLVE_WITHIN, lookup).await else {
+            return Ok(());
+        };
+        let policy = clients.deliver.policy();
+        let inward = found
+            .into_iter()
+            .any(|address| !policy.allows_resolved(address.ip()));
+        if inward { Err(INWARD) } else { Ok(()) }
+    }
+
+    async fn deliver(
+        &self,
+        url: &Url,
+        headers: &[(&'static str, String)],
+        body: Bytes,
+    ) -> Result<(), Undelivered> {
+        let client = &self.of(url)?.deliver;
+        // Only the status of the endpoint's response matters.
+        let answer = client
+            .open(Method::POST, url, &header_map(headers)?, Some(body))
+            .await
+            .map_err(|cause| failed(&cause))?;
+        taken(answer.status())
+    }
+
+    async fn notify(
+        &self,
+        url: &Url,
+        headers: &[(&'static str, String)],
+        body: Bytes,
+    ) -> Result<Acknowledged, Undelivered> {
+        let client = &self.of(url)?.notify;
+        let answer = client
+            .open(Method::POST, url, &header_map(headers)?, Some(body))
+            .await
+            .map_err(|cause| failed(&cause))?;
+        let asked = answer.headers().get(RETRY_AFTER);
+        let asked = asked.and_then(|value| value.to_str().ok());
+        Ok(Acknowledged {
+            status: answer.status(),
+            retry_after: asked.map(str::to_owned),
+        })
+    }
+
+    async fn ask(
+        &self,
+        url: &Url,
+        headers: &[(&'static str, String)],
+        body: Bytes,
+    ) -> Result<Bytes, Undelivered> {
+        let client = &self.of(url)?.ask;
+        let answer = client
+            .post(url, &header_map(headers)?, body.to_vec())
+            .await
+            .map_err(|cause| failed(&cause))?;
+        taken(answer.status)?;
+        Ok(answer.body)
+    }
+}
+
+fn taken(status: u16) -> Result<(), Undelivered> {
+    match status {
+        200..=299 => Ok(()),
+        300..=399 => Err(Undelivered::Failed(Error::Redirect.label().into_owned())),
+        status => Err(Undelivered::Failed(
+            Error::Status(status).label().into_owned(),
+        )),
+    }
+}
+
+fn names_an_inside(url: &Url) -> bool {
+    let Some(Host::Domain(name)) = url.host() else {
+        return false;
+    };
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    INSIDE.contains(&name.as_str()) || INSIDE_ZONES.iter().any(|zone| name.ends_with(zone))
+}
+
+fn refused(cause: &Error) -> Undelivered {
+    match cause {
+        Error::BlockedAddress => INWARD,
+        Error::CredentialsInUrl => Undelivered::Refused("the URL must not contain credentials"),
+        _ => Undelivered::Refused("the URL must be https and name a host"),
+    }
+}
+
+fn failed(cause: &Error) -> Undelivered {
+    match cause {
+        Error::BlockedAddress => INWARD,
+        cause => Undelivered::Failed(cause.label().into_owned()),
+    }
+}
+
+/// # Errors
+/// A value is not a valid header. A delivery without its signature would only be refused.
+fn header_map(headers: &[(&'static str, String)]) -> Result<HeaderMap, Undelivered> {
+    let mut map = HeaderMap::with_capacity(headers.len() + 1);
+    for (name, value) in headers {
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| Undelivered::Failed("invalid_header".to_owned()))?;
+        map.append(HeaderName::from_static(name), value);
+    }
+    map.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    Ok(map)
+}

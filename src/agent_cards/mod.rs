@@ -1,9 +1,0 @@
-pub mod cli;
-pub mod config;
-pub mod gate;
-pub mod http;
-pub mod ports;
-pub mod prober;
-pub mod render;
-pub mod service;
-pub mod store;

@@ -1,7 +1,0 @@
-pub mod attestation;
-pub mod cli;
-pub mod http;
-pub mod ports;
-pub mod promotion;
-pub mod service;
-pub mod store;

@@ -1,8 +1,0 @@
-//! Colours, tables and wording that all views share.
-
-pub mod ink;
-pub mod table;
-pub mod words;
-
-pub use crate::host::render::ink::Ink;
-pub use crate::host::render::words::{harmless, harmless_json, plain, usd};

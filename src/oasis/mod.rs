@@ -1,9 +1,0 @@
-pub mod cli;
-pub mod config;
-pub mod executor;
-pub mod gate;
-pub mod http;
-pub mod net;
-pub mod ports;
-pub mod render;
-pub mod service;

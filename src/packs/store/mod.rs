@@ -1,9 +1,0 @@
-pub mod blobs;
-pub mod inventory;
-
-use crate::host::store::migrations::Schema;
-
-pub const SCHEMA: Schema = Schema {
-    feature: "packs",
-    migrations: &[include_str!("../schema.sql")],
-};
