@@ -1,7 +1,7 @@
 //! OASIS evaluations (OASIS.md sections 2, 7 and 14): preflight, phase 1, phase 2, the adversarial
 //! phase, the verdict.
 //!
-//! `domain::oasis::verdict::progress` selects the next scenario from the records, so a resumed run
+//! `rules::verdict::progress` selects the next scenario from the records, so a resumed run
 //! simply continues. An interrupted scenario is executed again in a new environment; a scenario
 //! with a recorded outcome is never executed again.
 
