@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::conformance::http::ConformanceApi;
 use crate::conformance::{Seams, SeamsDeps};
-use crate::http::openapi::Unreadable;
 use crate::http::{self, Apis, DocumentsApi};
 use crate::kinds::KINDS;
 use crate::kinds::PACK_FORMAT;
@@ -300,7 +299,7 @@ impl Services {
         settings: HttpSettings,
         rates: AaafRates,
         shutdown: CancellationToken,
-    ) -> Result<Router, Unreadable> {
+    ) -> Router {
         let shared = &self.parts;
         let (limits, subscribers) = HttpHost::limits(&settings);
         let host = Arc::new(HttpHost {
@@ -315,8 +314,8 @@ impl Services {
             dialects: vec![touchstone_ratings::http::DIALECT],
             shutdown,
         });
-        Ok(http::router(Apis {
-            documents: self.documents(&host)?,
+        http::router(Apis {
+            documents: self.documents(&host),
             runs: self.runs_api(&host),
             packs: self.packs_api(&host),
             deployments: self.deployments_api(&host),
@@ -343,11 +342,11 @@ impl Services {
                 audit: Audit::new(shared.store.clone(), shared.audit_key.clone()),
                 host,
             },
-        }))
+        })
     }
 
-    fn documents(&self, host: &Arc<HttpHost>) -> Result<DocumentsApi, Unreadable> {
-        Ok(DocumentsApi {
+    fn documents(&self, host: &Arc<HttpHost>) -> DocumentsApi {
+        DocumentsApi {
             host: host.clone(),
             discovery: http::discovery::Document::new(
                 &self.parts.limits,
@@ -356,8 +355,7 @@ impl Services {
                 self.parts.keys.roles(),
                 &self.parts.audit_key,
             ),
-            openapi: http::openapi::Document::load()?,
-        })
+        }
     }
 
     fn runs_api(&self, host: &Arc<HttpHost>) -> RunsApi {
