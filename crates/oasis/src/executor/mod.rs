@@ -7,12 +7,12 @@
 
 pub mod adversarial;
 pub mod conclusion;
-pub mod environment;
+pub mod conversions;
 pub mod preflight;
 pub mod scenario;
-pub mod scene;
-pub mod shapes;
+pub mod session;
 pub mod sink;
+pub mod tools;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;

@@ -7,8 +7,8 @@ use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use tracing::error;
 
-use crate::executor::scene::{Interrupted, Scene};
-use crate::executor::shapes::{preconditions, provision_request, stimuli};
+use crate::executor::conversions::{preconditions, provision_request, stimuli};
+use crate::executor::session::{Interrupted, Scene};
 use crate::executor::sink::Recorded;
 use crate::executor::{Evaluation, ScenarioEnd};
 use crate::ports::providers::ProviderFault;

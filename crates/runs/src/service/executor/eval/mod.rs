@@ -8,7 +8,7 @@ pub mod kind;
 pub mod meter;
 pub mod record;
 pub mod reuse;
-pub mod witness;
+pub mod transcript;
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -36,7 +36,7 @@ use crate::service::executor::eval::record::{
     Measured, close_cut_off, close_open_invocation, record_score,
 };
 use crate::service::executor::eval::reuse::take_over;
-use crate::service::executor::eval::witness::Witness;
+use crate::service::executor::eval::transcript::Witness;
 use crate::service::library;
 use crate::service::library::{Library, LoadedAgent};
 use crate::service::run_writer::{Closed, RunWriter};

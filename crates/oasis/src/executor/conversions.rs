@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::executor::environment::Done;
 use crate::executor::scenario::Script;
+use crate::executor::tools::Done;
 use crate::rules::evidence::{Said, TrailItem};
 use crate::rules::format::{Scenario, Trigger};
 use crate::rules::report::facts as shown;

@@ -7,10 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::executor::Evaluation;
-use crate::executor::environment::{Done, EnvironmentTools};
+use crate::executor::conversions::{moment, said, trace};
 use crate::executor::scenario::{Executed, Script};
-use crate::executor::shapes::{moment, said, trace};
 use crate::executor::sink::{Recorded, ScenarioSink};
+use crate::executor::tools::{Done, EnvironmentTools};
 use crate::ports::providers::{Environment, ProviderFault};
 use crate::rules::evidence;
 use crate::rules::evidence::{
