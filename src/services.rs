@@ -60,7 +60,8 @@ use touchstone_runs::service::bundles::Bundles;
 use touchstone_runs::service::command::Command;
 use touchstone_runs::service::diffs::Diffs;
 use touchstone_runs::service::executor::Executor;
-use touchstone_runs::service::executor::eval::EvalWork;
+use touchstone_runs::service::executor::eval::EvalExecutor;
+use touchstone_runs::service::executor::task_loop::TenantPermits;
 use touchstone_runs::service::library::Library;
 use touchstone_runs::service::log_reader::LogReader;
 use touchstone_runs::service::projections::Projections;
@@ -160,21 +161,21 @@ impl Services {
             parts.quotas,
             parts.retention,
         ));
-        let eval = EvalWork::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            library.clone(),
-            parts.models.clone(),
-            Arc::new(Runtime::default()),
-            parts.max_concurrency_per_tenant,
-        )
-        .judging_with(Arc::new(RubricJudge))
-        .acting_with(parts.tools)
-        .executing(Arc::new(OasisExecutor {
-            providers: parts.providers.clone(),
-            library: oasis.clone(),
-        }));
+        let eval = EvalExecutor {
+            store: store.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            library: library.clone(),
+            models: parts.models.clone(),
+            runtime: Arc::new(Runtime::default()),
+            judge: Arc::new(RubricJudge),
+            tools: parts.tools,
+            kinds: vec![Arc::new(OasisExecutor {
+                providers: parts.providers.clone(),
+                library: oasis.clone(),
+            })],
+            permits: TenantPermits::new(parts.max_concurrency_per_tenant),
+        };
         let executor = Executor::new(
             store.clone(),
             clock.clone(),
