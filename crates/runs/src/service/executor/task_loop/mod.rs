@@ -2,6 +2,8 @@
 //! OASIS evaluation.
 
 mod tenant_permits;
+#[cfg(test)]
+mod tests;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
