@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 
 use crate::http::rates::AaafRates;
-use crate::rules::place::{NoPlace, Place};
+use crate::rules::badge::place::{NoPlace, Place};
 use touchstone_agents::model::reached::{Credential, NamedCommand, ReachSettings};
 use touchstone_agents::rules::reached_by::place;
 use touchstone_host::config::Error;

@@ -7,11 +7,11 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_ratings::rules::appeal;
 use touchstone_ratings::rules::appeal::Resolution;
+use touchstone_ratings::rules::assessment::reassess::{Standing, due};
+use touchstone_ratings::rules::badge::validity::Validity;
 use touchstone_ratings::rules::notice::Topic;
 use touchstone_ratings::rules::projection::{Profile, Run, RunEvent, project};
-use touchstone_ratings::rules::reassess::{Standing, due};
-use touchstone_ratings::rules::validity::Validity;
-use touchstone_ratings::rules::weights::Weights;
+use touchstone_ratings::rules::scoring::weights::Weights;
 use touchstone_ratings::rules::{
     Assessment, Axis, Config, Dimension, Event, Override, Scored, Tier, Unscored, score,
 };

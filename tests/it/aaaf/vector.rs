@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 use touchstone_kit::webhook::{Secret, Secrets, standard_headers};
 use touchstone_ratings::rules::appeal;
 use touchstone_ratings::rules::appeal::Resolution;
-use touchstone_ratings::rules::calibration::{Scores, calibrate};
+use touchstone_ratings::rules::assessment::calibration::{Scores, calibrate};
+use touchstone_ratings::rules::assessment::grader;
+use touchstone_ratings::rules::badge::validity::Validity;
 use touchstone_ratings::rules::evidence::{Bounds, RETENTION_DAYS, judge};
-use touchstone_ratings::rules::grader;
 use touchstone_ratings::rules::projection::{Finding, Profile, Run, RunEvent, project};
-use touchstone_ratings::rules::validity::Validity;
-use touchstone_ratings::rules::weights::{WeightFault, Weights};
+use touchstone_ratings::rules::scoring::weights::{WeightFault, Weights};
 use touchstone_ratings::rules::{
     Assessment, Axis, AxisRating, Config, ConfigFault, Dimension, Event, Measure, Override, Rating,
     Score, Scored, Tier, Unscored, score,

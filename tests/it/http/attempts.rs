@@ -20,7 +20,7 @@ use touchstone_kit::ids::RunId;
 use touchstone_kit::keys::SecretKey;
 use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::in_toto::Envelope;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::place::Place;
 use touchstone_runs::rules::eval::gate::{Condition, GatePolicy};
 
 use super::deployments::{audit, moved, path, refused};

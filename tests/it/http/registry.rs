@@ -29,7 +29,7 @@ use touchstone_packs::rules::publication::Publication;
 use touchstone_packs::rules::template::new_pack;
 use touchstone_packs::rules::verify::{Policy, SigningMethod, Trust, TrustMode};
 use touchstone_packs::service::publications::Publications;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::place::Place;
 use url::Url;
 
 use super::host::{Lab, Reply, TestHost};

@@ -10,7 +10,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
 use touchstone_kit::ids::RunId;
 use touchstone_packs::store as pack_store;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::place::Place;
 use touchstone_runs::storage::{Quotas, Retention};
 use touchstone_runs::store as run_store;
 

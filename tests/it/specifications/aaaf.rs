@@ -8,7 +8,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::place::Place;
 
 use super::{assert_as_printed, document, printed, text, with_ids};
 use crate::http::host::{Lab, Reply, TestHost, UNLIMITED};

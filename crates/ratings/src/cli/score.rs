@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::cli::dimension;
 use crate::render as rating;
 use crate::render::view::Found;
-use crate::rules::calibration::{Calibration, Scores, calibrate};
+use crate::rules::assessment::calibration::{Calibration, Scores, calibrate};
 use crate::rules::evidence;
 use crate::rules::evidence::Listed;
 use crate::rules::{

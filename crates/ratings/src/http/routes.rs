@@ -8,11 +8,12 @@ use axum::middleware;
 use axum::routing::{MethodFilter, on};
 
 use crate::http::RatingsApi;
+use crate::http::assessments::{self, appeals, audits};
+use crate::http::badges::{self, issuer_keys, public};
 use crate::http::door::{Door, Name, guard};
-use crate::http::{
-    agents, appeals, assessments, audits, badges, config, dimensions, events, issuer_keys,
-    organizations, profiles, public, stress_tests, webhooks,
-};
+use crate::http::organizations::{self, config};
+use crate::http::stress_tests::{self, profiles};
+use crate::http::{agents, dimensions, events, webhooks};
 use touchstone_host::access::Scope;
 use touchstone_host::http::routes::{Operation, Table};
 

@@ -10,7 +10,7 @@ use crate::ports::badges::{BadgeRecord, Revocation};
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::Dimension;
 use crate::rules::appeal::Override;
-use crate::rules::filing::Filing;
+use crate::rules::appeal::filing::Filing;
 
 /// State of an appeal; accepted and rejected are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

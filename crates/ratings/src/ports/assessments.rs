@@ -9,10 +9,10 @@ use crate::ports::agents::AgentNumber;
 use crate::ports::badges::BadgeStanding;
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::Assessment;
-use crate::rules::calibration::Calibration;
-use crate::rules::interval::Intervals;
-use crate::rules::library::Plan;
-use crate::rules::order::Verdict;
+use crate::rules::assessment::calibration::Calibration;
+use crate::rules::assessment::order::Verdict;
+use crate::rules::scoring::interval::Intervals;
+use crate::rules::stress_test::library::Plan;
 use touchstone_host::ports::run_log::Fence;
 use touchstone_kit::ids::TenantId;
 

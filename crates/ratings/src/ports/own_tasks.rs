@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::ports::Position;
-use crate::rules::own_task::OwnTask;
+use crate::rules::stress_test::own_task::OwnTask;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnTaskRecord {

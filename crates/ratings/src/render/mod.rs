@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use crate::render::view::{Assessed, AxisFound, Found, Measured};
 use crate::rules::assessment::EvidenceBasis;
-use crate::rules::calibration::Calibration;
+use crate::rules::assessment::calibration::Calibration;
 use crate::rules::evidence::in_words;
 use crate::rules::{Axis, Config, Dimension};
 use touchstone_host::render::ink::Ink;

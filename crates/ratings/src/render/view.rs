@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::rules::assessment::EvidenceBasis;
-use crate::rules::calibration::Calibration;
-use crate::rules::improvement::Area;
-use crate::rules::interval::Intervals;
+use crate::rules::assessment::calibration::Calibration;
+use crate::rules::assessment::improvement::Area;
+use crate::rules::scoring::interval::Intervals;
 use crate::rules::{Axis, Dimension, Score, Tier};
 
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::organization::named;
+use crate::rules::organization::named;
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::ports::organizations::OrganizationRecord;
 use crate::rules::config::{Config, ConfigFault};
-use crate::rules::weights::WeightFault;
+use crate::rules::scoring::weights::WeightFault;
 use crate::service::Aaaf;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;

@@ -3,7 +3,7 @@
 use crate::ports::agents::AgentRecord;
 use crate::ports::assessments::Finding;
 use crate::rules::agent::Status;
-use crate::rules::overview::{DimensionOverview, RatedAgent, overview};
+use crate::rules::assessment::overview::{DimensionOverview, RatedAgent, overview};
 use crate::service::{Aaaf, Member};
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::Problem;

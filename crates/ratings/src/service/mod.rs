@@ -7,25 +7,13 @@
 pub mod agents;
 pub mod appeals;
 pub mod assessments;
-pub mod assessor;
 pub mod badges;
-pub mod collection;
 pub mod config;
-pub mod corrections;
-pub mod deliveries;
 pub mod dimensions;
 pub mod evidence;
 pub mod gate;
-pub mod gathering;
 pub mod housekeeping;
-pub mod issuer;
-pub mod issuer_keys;
 pub mod organizations;
-pub mod own_tasks;
-pub mod profiles;
-pub mod projected;
-pub mod schedule;
-pub mod standing;
 pub mod stress_tests;
 pub mod webhooks;
 

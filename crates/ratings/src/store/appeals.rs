@@ -5,7 +5,7 @@ use crate::ports::agents::AgentNumber;
 use crate::ports::appeals::{Amended, AppealRecord, AppealState};
 use crate::ports::assessments::Finding;
 use crate::ports::organizations::OrganizationNumber;
-use crate::rules::filing::Filing;
+use crate::rules::appeal::filing::Filing;
 use crate::store::badges::{add_badge, revoke_within};
 use crate::store::notices::tell::tell;
 use crate::store::{page_start, taken};

@@ -13,8 +13,8 @@ use touchstone_host::http::HttpSettings;
 use touchstone_ratings::credential::baking::extract;
 use touchstone_ratings::credential::did::DidDocument;
 use touchstone_ratings::credential::parse;
+use touchstone_ratings::rules::badge::place::Place;
 use touchstone_ratings::rules::badge::{Standing, verify};
-use touchstone_ratings::rules::place::Place;
 
 use super::assessments::{assessed, collecting_for, tasks_since, work};
 use super::{Engine, Site, refusal, site};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use touchstone_agents::model::reached::{Credential, NamedCommand, ReachSettings};
 use touchstone_host::http::HttpSettings;
 use touchstone_kit::network::Allowed;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::place::Place;
 use url::Url;
 use wiremock::matchers::{header, method, path, path_regex};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};

@@ -8,8 +8,8 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
 use touchstone_ratings::credential::did::DidDocument;
 use touchstone_ratings::credential::parse;
+use touchstone_ratings::rules::badge::place::Place;
 use touchstone_ratings::rules::badge::{Standing, verify};
-use touchstone_ratings::rules::place::Place;
 
 use super::badges::certified;
 use super::{Engine, Site, refusal};

@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use touchstone_ratings::service::schedule::Scheduler;
+use touchstone_ratings::service::assessments::schedule::Scheduler;
 
 use super::assessments::{assessed, ended};
 use super::housekeeping::{listed, listener, rated};

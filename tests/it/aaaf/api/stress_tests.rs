@@ -13,7 +13,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
 use touchstone_kit::money::TokenPrice;
 use touchstone_packs::store as pack_store;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::place::Place;
 
 use super::profiles::copied;
 use super::{Engine, Organization, Site, refusal, site};

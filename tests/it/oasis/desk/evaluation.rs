@@ -11,7 +11,7 @@ use touchstone_kit::ids::RunId;
 use touchstone_oasis::net::{HttpProviders, ProviderAccess};
 use touchstone_oasis::ports::providers::Providers;
 use touchstone_oasis::rules::verdict::rules;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::place::Place;
 use url::Url;
 
 use super::agents::{Actor, Script};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cli::manage::{get, organization, send, show};
 use crate::cli::{Pages, agent};
-use crate::rules::baseline::{AcceptedTask, TASKS, propose};
+use crate::rules::assessment::baseline::{AcceptedTask, TASKS, propose};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::exit::Failure;
 use touchstone_host::cli::terminal::Terminal;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::render::progress::CollectionProgress;
 use crate::render::view::Assessed;
-use crate::rules::overview::DimensionOverview;
+use crate::rules::assessment::overview::DimensionOverview;
 use crate::rules::{Axis, Score, Tier};
 
 /// Maximum number of earlier ratings listed.

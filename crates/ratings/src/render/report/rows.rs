@@ -7,11 +7,11 @@ use crate::render::dimensions::interval;
 use crate::render::progress::TaskCount;
 use crate::render::report::{Badge, Line, Moment, Report, Summary};
 use crate::render::view::Assessed;
+use crate::rules::assessment::improvement::Area;
+use crate::rules::assessment::overview::{AgentScore, DimensionOverview};
 use crate::rules::badge::{Shown, axis_name, dimension_name};
 use crate::rules::evidence::{Sources, in_words};
-use crate::rules::improvement::Area;
-use crate::rules::interval::ScoreInterval;
-use crate::rules::overview::{AgentScore, DimensionOverview};
+use crate::rules::scoring::interval::ScoreInterval;
 use crate::rules::{Axis, Config, Dimension, Score, standards};
 use touchstone_host::render::words::plain;
 

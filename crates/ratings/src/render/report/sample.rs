@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::render::progress::{CollectionProgress, TaskCount};
 use crate::render::report::{Badge, Line, Moment, Report, Subject, Summary};
-use crate::rules::overview::{AgentScore, DimensionOverview};
+use crate::rules::assessment::overview::{AgentScore, DimensionOverview};
 use crate::rules::{Axis, Config, Dimension, Event, Score, score};
 
 /// The assessment document for a test vector.

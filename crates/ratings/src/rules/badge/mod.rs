@@ -10,7 +10,9 @@ mod document;
 mod names;
 mod picture;
 mod pictured;
+pub mod place;
 mod standards;
+pub mod validity;
 mod verification;
 
 use std::fmt;
@@ -20,8 +22,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::evidence::Sources;
-use super::{Axis, Dimension, Rating, Score, Tier};
+use crate::rules::evidence::Sources;
+use crate::rules::{Axis, Dimension, Rating, Score, Tier};
 
 pub use credential::{Issuance, Unissuable, issue};
 pub use document::{Shape, document};

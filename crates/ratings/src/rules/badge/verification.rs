@@ -9,7 +9,7 @@ use super::credential::says;
 use crate::credential::did::{DidDocument, Signatory};
 use crate::credential::proof::{self, issuer};
 use crate::credential::status_list::{self, has_type};
-use crate::rules::place::Place;
+use crate::rules::badge::place::Place;
 use touchstone_kit::keys::PublicKey;
 
 /// Maximum number of altered members that a message names.

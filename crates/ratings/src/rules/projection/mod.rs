@@ -21,7 +21,7 @@ pub use self::log::{LogFault, RunEvent};
 pub use self::profile::{Delegation, Orchestration, Profile, ProfileFault, TaskProfile};
 
 use self::log::{Entry, Said, Scored};
-use super::evidence::EventType;
+use crate::rules::evidence::EventType;
 
 /// Identifies a run and its agent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -1,0 +1,445 @@
+//! Works on assessments (AAAF S7): stress test → collect → score → calibrate → badge. Each replica
+//! works on one at a time, under a lease.
+//!
+//! Scores depend only on the evidence and the request, so lost work is repeated. An assessment
+//! whose work is lost twice fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, info};
+
+use crate::ports::assessments::{AssessmentClaim, AssessmentRecord, Finding};
+use crate::ports::badges::BadgeRecord;
+use crate::rules::assessment::Uncertified;
+use crate::rules::assessment::calibration::{BadgeDecision, Calibration, Scores, calibrate};
+use crate::rules::badge::validity::Validity;
+use crate::rules::scoring::interval::compare;
+use crate::rules::{Config, Insufficient, Rating, Scored, Scoring, Unscored};
+use crate::service::assessments::collection::{About, CollectError, Collected, collect};
+use crate::service::assessments::{needs_review, on_its_own_thread, too_little};
+use crate::service::badges::is_rejected;
+use crate::service::badges::issuer::{Issuer, Keeps, NotIssued};
+use crate::service::stress_tests::{Bench, Standing};
+use crate::store;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::fault::{chain, internal};
+use touchstone_host::service::jobs::{Failure, Leased};
+use touchstone_host::store::database::Database;
+use touchstone_kit::error::Problem;
+
+/// Maximum number of claims of one assessment: the first and one retry.
+const CLAIMS: i64 = 2;
+
+/// Maximum number of polls between two checks of a running stress test.
+const MOST_WAITS: u32 = 15;
+
+/// How a replica works on assessments.
+#[derive(Clone, Copy, Debug)]
+pub struct AssessorSettings {
+    /// Duration of a lease; much longer than any assessment takes.
+    pub lease: Duration,
+    /// Longest wait between two checks of the queue.
+    pub poll: Duration,
+}
+
+impl Default for AssessorSettings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(120),
+            poll: Duration::from_secs(1),
+        }
+    }
+}
+
+/// How work on an assessment was left.
+enum Left {
+    Ended,
+    Waiting,
+}
+
+/// The worker that claims assessments for one replica.
+pub struct Assessor {
+    store: Arc<Database>,
+    clock: Arc<dyn Clock>,
+    issuer: Arc<Issuer>,
+    owner: String,
+    settings: AssessorSettings,
+    bench: Bench,
+}
+
+/// The finding of an assessment, and the badge it may issue.
+struct Outcome {
+    finding: Finding,
+    draft: Option<BadgeRecord>,
+}
+
+struct Ending<'a> {
+    store: &'a Database,
+    claim: &'a AssessmentClaim,
+    finding: &'a Finding,
+    now: Timestamp,
+}
+
+impl Ending<'_> {
+    async fn with(&self, badge: Option<&BadgeRecord>) -> Result<(), StoreError> {
+        let (id, fence) = (&self.claim.record.id, self.claim.fence);
+        store::assessments::end_assessment(self.store, id, fence, self.finding, badge, self.now)
+            .await
+    }
+}
+
+#[async_trait]
+impl Keeps for Ending<'_> {
+    async fn keep(&self, badge: &BadgeRecord) -> Result<(), StoreError> {
+        self.with(Some(badge)).await
+    }
+}
+
+impl From<Finding> for Outcome {
+    fn from(finding: Finding) -> Self {
+        Self {
+            finding,
+            draft: None,
+        }
+    }
+}
+
+#[async_trait]
+impl Leased for Assessor {
+    const NAME: &'static str = "assessments";
+
+    const AT_ONCE: usize = 1;
+
+    type Claim = AssessmentClaim;
+
+    fn store(&self) -> &Database {
+        &self.store
+    }
+
+    fn poll(&self) -> Duration {
+        self.settings.poll
+    }
+
+    async fn claim(&self) -> Result<Option<AssessmentClaim>, StoreError> {
+        let own = self.bench.command().map(|command| command.assessments());
+        if own.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(None);
+        }
+        let (lease, now) = (self.settings.lease, self.clock.now());
+        store::assessments::claim_assessment(&self.store, &self.owner, own.as_deref(), lease, now)
+            .await
+    }
+
+    fn id(claim: &AssessmentClaim) -> &str {
+        &claim.record.id
+    }
+
+    async fn perform(&self, claim: AssessmentClaim, _: &CancellationToken) -> Result<(), Failure> {
+        let assessment_id = &claim.record.id;
+        let fence = claim.fence.0;
+        debug!(assessment_id, claim = fence, "working on an assessment");
+        if let Left::Ended = self.carry_out(&claim).await? {
+            info!(assessment_id, "an assessment has ended");
+        }
+        Ok(())
+    }
+}
+
+impl Assessor {
+    /// Creates a worker; `owner` must be unique among all replicas and starts.
+    pub fn new(
+        store: Arc<Database>,
+        clock: Arc<dyn Clock>,
+        issuer: Arc<Issuer>,
+        owner: String,
+        settings: AssessorSettings,
+        bench: Bench,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            bench,
+            store,
+            clock,
+            issuer,
+            owner,
+            settings,
+        })
+    }
+
+    async fn carry_out(&self, claim: &AssessmentClaim) -> Result<Left, StoreError> {
+        let (record, fence) = (&claim.record, claim.fence);
+        let standing = match &record.asked.stress_test {
+            Some(stress) if claim.attempts <= CLAIMS => self.bench.advance(record, stress).await?,
+            _ => Standing::Done,
+        };
+        let outcome = if claim.attempts > CLAIMS {
+            failed(
+                "INTERNAL_ERROR",
+                "the work on the assessment was lost twice; request another assessment",
+                json!({}),
+            )
+            .into()
+        } else {
+            match standing {
+                Standing::Running => {
+                    // A later check continues with it; other assessments proceed in the meantime.
+                    let wait = self.settings.poll * waits(claim);
+                    store::assessments::park_assessment(&self.store, &record.id, fence, wait)
+                        .await?;
+                    return Ok(Left::Waiting);
+                }
+                Standing::Failed(finding) => (*finding).into(),
+                Standing::Done => self.find(record).await?,
+            }
+        };
+        if let Left::Waiting = self.end(claim, &outcome).await? {
+            return Ok(Left::Waiting);
+        }
+        // Wakes requests that wait for the end of an assessment.
+        self.store.notify_work().await;
+        Ok(Left::Ended)
+    }
+
+    /// Ends an assessment and stores its badge in one transaction. If no badge can be issued, the
+    /// operator has to fix the cause, and the scores are stored anyway.
+    async fn end(&self, claim: &AssessmentClaim, outcome: &Outcome) -> Result<Left, StoreError> {
+        let ending = Ending {
+            store: self.store.as_ref(),
+            claim,
+            finding: &outcome.finding,
+            now: self.clock.now(),
+        };
+        let Some(draft) = &outcome.draft else {
+            return ending.with(None).await.map(|()| Left::Ended);
+        };
+        if let Finding::Scored {
+            calibration: Some(calibration),
+            ..
+        } = &outcome.finding
+            && calibration.badge == BadgeDecision::Withheld
+        {
+            return ending.with(Some(draft)).await.map(|()| Left::Ended);
+        }
+        match self.issuer.issue(draft, &ending).await {
+            Ok(_) => Ok(Left::Ended),
+            Err(NotIssued::Store(cause)) => Err(cause),
+            // The organization was suspended in the meantime. The assessment waits until it is
+            // active.
+            Err(NotIssued::Hindered) => {
+                let (id, wait) = (&claim.record.id, self.settings.poll);
+                store::assessments::park_assessment(&self.store, id, claim.fence, wait).await?;
+                Ok(Left::Waiting)
+            }
+            Err(cause) => {
+                let id = &claim.record.id;
+                error!(
+                    assessment_id = id,
+                    cause = chain(&cause),
+                    "cannot issue a badge"
+                );
+                ending.with(None).await.map(|()| Left::Ended)
+            }
+        }
+    }
+
+    async fn find(&self, record: &AssessmentRecord) -> Result<Outcome, StoreError> {
+        let assessment = &record.asked.assessment;
+        let broken = |_| StoreError::Inconsistent {
+            table: "aaaf_assessment",
+            column: "asked",
+        };
+        let config = Config::read(&record.asked.config).map_err(broken)?;
+        let about = About {
+            organization: record.organization,
+            agent: record.agent_number,
+            asked: &record.asked,
+            known_at: None,
+        };
+        let scoring = Scoring::new(assessment.clone(), config.clone());
+        let collected = collect(self.store.as_ref(), about, scoring, Scoring::add).await;
+        let Collected {
+            state: scoring,
+            recorded_until: until,
+            ..
+        } = match collected {
+            Ok(collected) => collected,
+            Err(CollectError::Store(cause)) => return Err(cause),
+            Err(cause @ CollectError::TooMany) => {
+                return Ok(failed("INVALID_REQUEST", &cause.to_string(), json!({})).into());
+            }
+            Err(cause) => return Ok(failed_by(&internal(&cause)).into()),
+        };
+        let (scored, mut intervals) =
+            match on_its_own_thread(move || scoring.finish_with_intervals()).await {
+                Ok(Ok(scored)) => scored,
+                Ok(Err(Unscored::Insufficient(cause))) => return Ok(insufficient(&cause).into()),
+                Ok(Err(cause)) => return Ok(failed_by(&internal(&cause)).into()),
+                Err(problem) => return Ok(failed_by(&problem).into()),
+            };
+        let (mut calibration, mut draft, mut uncertified) = (None, None, None);
+        if let Scored::Rating(rating) = &scored {
+            let before = store::assessments::last_rating(
+                &self.store,
+                record.agent_number,
+                record.created_at,
+            )
+            .await?;
+            let settled = self.settled(before.clone()).await?;
+            let compared = calibrated(record, settled.as_ref(), rating, &config)?;
+            calibration = Some(compared.under(config.rules.review_policy));
+            if let Some(Finding::Scored {
+                intervals: then, ..
+            }) = before.as_ref().and_then(|it| it.finding.as_ref())
+            {
+                compare(&mut intervals, then);
+            }
+            match self.uncertified(record, &config).await? {
+                Some(why) => uncertified = Some(why.to_string()),
+                None => draft = self.drafted(record, rating, &config).await?,
+            }
+        }
+        let result = serde_json::to_value(&scored).map_err(|_| StoreError::Inconsistent {
+            table: "aaaf_assessment",
+            column: "finding",
+        })?;
+        Ok(Outcome {
+            finding: Finding::Scored {
+                result,
+                evidence_until: until,
+                calibration,
+                uncertified,
+                review: None,
+                intervals,
+            },
+            draft,
+        })
+    }
+
+    /// `last`, or the newest rating before it that needs no review and was not rejected.
+    ///
+    /// Compared with a rating that waits for a review or was rejected, the same scores would be
+    /// certified by assessing once more.
+    async fn settled(
+        &self,
+        mut last: Option<AssessmentRecord>,
+    ) -> Result<Option<AssessmentRecord>, StoreError> {
+        while let Some(rating) = &last {
+            if !needs_review(rating) && !is_rejected(rating) {
+                break;
+            }
+            let (agent, before) = (rating.agent_number, rating.created_at);
+            last = store::assessments::last_rating(&self.store, agent, before).await?;
+        }
+        Ok(last)
+    }
+
+    /// Why nothing is certified, whatever the rating.
+    async fn uncertified(
+        &self,
+        record: &AssessmentRecord,
+        config: &Config,
+    ) -> Result<Option<Uncertified>, StoreError> {
+        let asked = &record.asked.assessment;
+        let since = match asked.collected_by(record.created_at, config) {
+            Ok(Some(since)) => since,
+            Ok(None) => return Ok(None),
+            Err(why) => return Ok(Some(why)),
+        };
+        let (organization, agent) = (record.organization, record.agent_number);
+        let collected = store::events::is_collected_by(&self.store, organization, agent, since);
+        let days = config.rules.assessment_window_days;
+        Ok((!collected.await?).then_some(Uncertified::Collection { days, since }))
+    }
+
+    async fn drafted(
+        &self,
+        record: &AssessmentRecord,
+        rating: &Rating,
+        config: &Config,
+    ) -> Result<Option<BadgeRecord>, StoreError> {
+        let validity = Validity::of(record.created_at, config.rules.validity_period_days);
+        let Some(Validity { valid_until }) = validity else {
+            // The badge would expire after the last representable date.
+            return Ok(None);
+        };
+        let drafted = self
+            .issuer
+            .draft(record, rating, valid_until, self.clock.now());
+        match drafted.await {
+            Ok(draft) => Ok(Some(draft)),
+            Err(NotIssued::Store(cause)) => Err(cause),
+            Err(cause) => {
+                error!(
+                    assessment_id = record.id,
+                    cause = chain(&cause),
+                    "the assessment has nothing to certify"
+                );
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Compares with an earlier rating of the agent, if there is one.
+fn calibrated(
+    record: &AssessmentRecord,
+    before: Option<&AssessmentRecord>,
+    rating: &Rating,
+    config: &Config,
+) -> Result<Calibration, StoreError> {
+    let now = Scores::from(rating);
+    let delta = config.rules.calibration_delta;
+    let scores = |result: &Value| serde_json::from_value::<Scores>(result.clone()).ok();
+    match before {
+        Some(AssessmentRecord {
+            asked,
+            finding: Some(Finding::Scored { result, .. }),
+            ..
+        }) => {
+            let inconsistent = || StoreError::Inconsistent {
+                table: "aaaf_assessment",
+                column: "finding",
+            };
+            let then = scores(result).ok_or_else(inconsistent)?;
+            let weights = |config: &Value| {
+                ["performance_weights", "capability_weights"].map(|axis| config.get(axis).cloned())
+            };
+            let changed = weights(&asked.config) != weights(&record.asked.config);
+            Ok(calibrate(&then, &now, delta, changed))
+        }
+        _ => Ok(calibrate(&now, &now, delta, false)),
+    }
+}
+
+/// Number of polls to wait, which grows: a stress test takes minutes, and other assessments proceed
+/// in the meantime.
+fn waits(claim: &AssessmentClaim) -> u32 {
+    let parked = claim.fence.0 - claim.attempts;
+    u32::try_from(parked).map_or(1, |it| it.clamp(1, MOST_WAITS))
+}
+
+fn insufficient(cause: &Insufficient) -> Finding {
+    let problem = too_little(cause);
+    failed(
+        Insufficient::CODE,
+        &problem.message,
+        Value::Object(problem.details),
+    )
+}
+
+fn failed_by(problem: &Problem) -> Finding {
+    failed("INTERNAL_ERROR", &problem.message, json!({}))
+}
+
+fn failed(code: &str, message: &str, details: Value) -> Finding {
+    Finding::Failed {
+        code: code.to_owned(),
+        message: message.to_owned(),
+        details,
+    }
+}
