@@ -54,8 +54,8 @@ use touchstone_packs::service::packs::Packs;
 use touchstone_ratings::service::assessments::assessor::{Assessor, AssessorSettings};
 use touchstone_ratings::service::assessments::schedule::Scheduler;
 use touchstone_ratings::service::housekeeping::Housekeeper;
-use touchstone_ratings::service::stress_tests::Bench;
-use touchstone_ratings::service::webhooks::deliveries::{Deliverer, Means};
+use touchstone_ratings::service::stress_tests::StressTestRunner;
+use touchstone_ratings::service::webhooks::deliveries::{Deliverer, DelivererDeps};
 use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
 use touchstone_runs::service::command::Command;
@@ -242,7 +242,7 @@ impl App {
             owner: ids.mint("replica"),
         };
         let deliverer = Deliverer::new(
-            Means {
+            DelivererDeps {
                 store: store.clone(),
                 clock: clock.clone(),
                 ids: ids.clone(),
@@ -258,7 +258,7 @@ impl App {
             services.issuer.clone(),
             ids.mint("replica"),
             AssessorSettings::default(),
-            Bench::new(store.clone(), clock.clone(), services.runs.clone()),
+            StressTestRunner::new(store.clone(), clock.clone(), services.runs.clone()),
         );
         let streams = CancellationToken::new();
         let router =
@@ -366,13 +366,14 @@ impl App {
             // A command only assesses what its arguments name.
             if self.command.is_none() {
                 let job = after(minute, "schedule");
-                job.run(store, shutdown, || self.scheduler.look(shutdown))
+                job.run(store, shutdown, || self.scheduler.run(shutdown))
                     .await;
             }
         };
         tokio::join!(
             schedule,
-            after(minute, "notices").run(store, shutdown, || self.housekeeper.look(shutdown)),
+            after(minute, "notices")
+                .run(store, shutdown, || self.housekeeper.send_notices(shutdown)),
             after(minute, "deletion").run(store, shutdown, || self.housekeeper.delete(shutdown)),
             after(minute, "agent_cards")
                 .run(store, shutdown, || self.rescorer.look_again(shutdown)),

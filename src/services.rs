@@ -48,8 +48,8 @@ use touchstone_packs::service::packs::Packs;
 use touchstone_packs::service::publications::Publications;
 use touchstone_ratings::http::RatingsApi;
 use touchstone_ratings::http::rates::{AaafRates, Allowances};
-use touchstone_ratings::rules::badge::place::Place;
-use touchstone_ratings::service::badges::Gallery;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
+use touchstone_ratings::service::badges::BadgeRenderer;
 use touchstone_ratings::service::badges::issuer::Issuer;
 use touchstone_ratings::service::{Aaaf, AaafDeps, RatingGate};
 use touchstone_runs::http::RunsApi;
@@ -91,7 +91,7 @@ pub struct Parts {
     /// Fetches and scores agent cards.
     pub cards: Cards,
     /// The public address of badges.
-    pub place: Place,
+    pub place: HostUrl,
     /// Signs verdicts.
     pub attester: Attester,
     /// Verifies checkpoints of the audit log.
@@ -233,7 +233,7 @@ impl Services {
             ids: ids.clone(),
             keys: parts.keys.clone(),
             vault: parts.vault,
-            gallery: Gallery::new(issuer.clone()),
+            badges: BadgeRenderer::new(issuer.clone()),
             notifier: parts.notifier,
             runs: runs.clone(),
         }));

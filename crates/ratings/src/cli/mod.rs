@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::render::progress::CollectionProgress;
-use crate::render::view::Assessed;
+use crate::render::view::AssessmentView;
 use crate::rules::{Dimension, Insufficient};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
@@ -30,7 +30,7 @@ const API: &str = "/api/v1";
 /// Records per page.
 const PAGE: u8 = 200;
 /// Number of existing names listed in the error for an unknown name.
-const NAMES_TOLD: usize = 8;
+const MAX_NAMES: usize = 8;
 
 /// Rate agents from evidence of their work: enroll, assess, report, badges, reviews, appeals
 #[derive(Debug, Subcommand)]
@@ -202,7 +202,7 @@ async fn agent(client: &Client, named: &str) -> Result<Agent, Failure> {
             if agent.name == named {
                 return Ok(agent);
             }
-            if others.len() < NAMES_TOLD {
+            if others.len() < MAX_NAMES {
                 others.push(plain(&agent.name));
             }
         }
@@ -221,7 +221,7 @@ async fn agent(client: &Client, named: &str) -> Result<Agent, Failure> {
 }
 
 /// The assessment with this id, or the latest rating of the agent with this name or id.
-async fn assessment(client: &Client, named: &str) -> Result<Assessed, Failure> {
+async fn assessment(client: &Client, named: &str) -> Result<AssessmentView, Failure> {
     if Uuid::try_parse(named).is_ok() {
         let path = format!("{API}/assessments/{named}");
         match persistently(|| client.get(&path)).await {
@@ -230,8 +230,8 @@ async fn assessment(client: &Client, named: &str) -> Result<Assessed, Failure> {
         }
     }
     let agent = agent(client, named).await?;
-    let past = report::Past::of(client, &agent).await?;
-    past.last.ok_or_else(|| unrated(&agent))
+    let history = report::RatingHistory::of(client, &agent).await?;
+    history.last.ok_or_else(|| unrated(&agent))
 }
 
 /// How much evidence is collected towards a rating.
@@ -240,7 +240,7 @@ async fn progress(client: &Client, agent: &str) -> Result<CollectionProgress, Fa
     persistently(|| client.get(&path)).await
 }
 
-fn nobody_else() -> Failure {
+fn no_wait_needs_host() -> Failure {
     Failure::usage("--no-wait needs a separate host: this process would end before the assessment")
         .or_try("omit it, or use a host with --server")
 }
@@ -252,7 +252,7 @@ fn unrated(agent: &Agent) -> Failure {
 }
 
 /// Adds the remedy for a data folder that has no organization yet.
-fn told(context: &Context<'_>, mut failure: Failure) -> Failure {
+fn with_remedy(context: &Context<'_>, mut failure: Failure) -> Failure {
     if failure.code == "FORBIDDEN" && context.is_embedded() {
         // The owner of a data folder may do everything once there is an organization.
         failure.remedy = Some("enroll an agent with touchstone rating enroll NAME".to_owned());

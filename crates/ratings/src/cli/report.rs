@@ -7,12 +7,12 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::{API, Agent, Pages, active, agent, progress, told, unrated};
+use crate::cli::{API, Agent, Pages, active, agent, progress, unrated, with_remedy};
 use crate::render::dimensions::Dimensions;
 use crate::render::report::{
-    Badge, Format, HISTORY, Line, Moment, NoPage, Report, Subject, Summary,
+    AgentInfo, AgentSummary, Badge, Format, HISTORY, RatingSnapshot, RenderError, Report, Summary,
 };
-use crate::render::view::Assessed;
+use crate::render::view::AssessmentView;
 use crate::rules::Axis;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
@@ -76,9 +76,9 @@ enum Sort {
 
 impl Sort {
     /// Sorts agents; those without a rating are last.
-    fn apply(self, agents: &mut [Line]) {
+    fn apply(self, agents: &mut [AgentSummary]) {
         let best = |axis: Axis| {
-            move |line: &Line| {
+            move |line: &AgentSummary| {
                 let score = line.now.as_ref().map(|now| now.axis(axis).score);
                 std::cmp::Reverse(score)
             }
@@ -135,8 +135,8 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
             Ok((text, json!(summary)))
         }),
     };
-    let (text, facts) = written.map_err(|failure| told(context, failure))?;
-    deliver(terminal, arguments, &text, facts).map_err(|failure| told(context, failure))?;
+    let (text, facts) = written.map_err(|failure| with_remedy(context, failure))?;
+    deliver(terminal, arguments, &text, facts).map_err(|failure| with_remedy(context, failure))?;
     Ok(Exit::Good)
 }
 
@@ -180,7 +180,9 @@ async fn into_folder(context: &Context<'_>, arguments: &Arguments) -> Result<Exi
         }
         Ok::<_, Failure>((facts, outputs))
     };
-    let (facts, outputs) = written.await.map_err(|failure| told(context, failure))?;
+    let (facts, outputs) = written
+        .await
+        .map_err(|failure| with_remedy(context, failure))?;
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&facts);
@@ -194,12 +196,12 @@ async fn into_folder(context: &Context<'_>, arguments: &Arguments) -> Result<Exi
 
 /// The agent's name as a safe file name, without path separators.
 fn file_name(name: &str) -> String {
-    const LONGEST: usize = 100;
+    const MAX_CHARS: usize = 100;
     let plain = |c: char| {
         let keeps = c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
         if keeps { c } else { '-' }
     };
-    let name: String = name.chars().take(LONGEST).map(plain).collect();
+    let name: String = name.chars().take(MAX_CHARS).map(plain).collect();
     match name.trim_start_matches('.') {
         "" => "agent".to_owned(),
         name => name.to_owned(),
@@ -216,7 +218,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     })
 }
 
-fn no_page(fault: NoPage) -> Failure {
+fn no_page(fault: RenderError) -> Failure {
     Failure::not_done("report_failed", fault.to_string())
 }
 
@@ -248,37 +250,37 @@ fn deliver(
 
 /// Earlier assessments of an agent.
 #[derive(Default)]
-pub(super) struct Past {
+pub(super) struct RatingHistory {
     /// The latest rating.
-    pub last: Option<Assessed>,
+    pub last: Option<AssessmentView>,
     /// Earlier ratings, up to the list's limit.
-    before: Vec<Moment>,
+    before: Vec<RatingSnapshot>,
     /// The latest failed assessment since.
-    failed: Option<Assessed>,
+    failed: Option<AssessmentView>,
 }
 
-impl Past {
+impl RatingHistory {
     pub async fn of(client: &Client, agent: &Agent) -> Result<Self, Failure> {
-        let mut past = Self::default();
+        let mut history = Self::default();
         let mut pages = Pages::new(client, "assessments", &[format!("agent_id={}", agent.id)]);
-        while let Some(page) = pages.next::<Assessed>().await? {
-            page.into_iter().for_each(|it| past.take(it, true));
+        while let Some(page) = pages.next::<AssessmentView>().await? {
+            page.into_iter().for_each(|it| history.take(it, true));
         }
-        Ok(past)
+        Ok(history)
     }
 
     /// Adds an assessment of the agent; call in the order of requests.
-    fn take(&mut self, assessed: Assessed, with_history: bool) {
+    fn take(&mut self, assessed: AssessmentView, with_history: bool) {
         if assessed.error.is_some() {
             self.failed = Some(assessed);
             return;
         }
-        if Moment::of(&assessed).is_none() {
+        if RatingSnapshot::of(&assessed).is_none() {
             return;
         }
         self.failed = None;
         let before = self.last.replace(assessed);
-        if with_history && let Some(before) = before.as_ref().and_then(Moment::of) {
+        if with_history && let Some(before) = before.as_ref().and_then(RatingSnapshot::of) {
             if self.before.len() == HISTORY {
                 self.before.remove(0);
             }
@@ -291,11 +293,11 @@ async fn report(client: &Client, named: &str) -> Result<Report, Failure> {
     let agent = agent(client, named).await?;
     let document: Value = get(client, &format!("agents/{}", agent.id)).await?;
     let organization = organization(client, &document).await?;
-    let subject: Subject =
+    let subject: AgentInfo =
         serde_json::from_value(document).map_err(|fault| Failure::unexpected(&fault))?;
-    let past = Past::of(client, &agent).await?;
-    let assessment = past.last.ok_or_else(|| unrated(&agent))?;
-    let now = Moment::of(&assessment).ok_or_else(|| unrated(&agent))?;
+    let history = RatingHistory::of(client, &agent).await?;
+    let assessment = history.last.ok_or_else(|| unrated(&agent))?;
+    let now = RatingSnapshot::of(&assessment).ok_or_else(|| unrated(&agent))?;
     let badge = match &assessment.badge_id {
         Some(badge) => Some(get::<Badge>(client, &format!("badges/{badge}/verify")).await?),
         None => None,
@@ -307,8 +309,8 @@ async fn report(client: &Client, named: &str) -> Result<Report, Failure> {
         assessment,
         now,
         badge,
-        history: past.before,
-        failed_since: past.failed,
+        history: history.before,
+        failed_since: history.failed,
     })
 }
 
@@ -320,7 +322,7 @@ async fn summary(client: &Client, sort: Option<Sort>) -> Result<Summary, Failure
             if agents.is_empty() {
                 organization_name = organization(client, &document).await?;
             }
-            let subject: Subject =
+            let subject: AgentInfo =
                 serde_json::from_value(document).map_err(|fault| Failure::unexpected(&fault))?;
             agents.push(subject);
         }
@@ -329,27 +331,27 @@ async fn summary(client: &Client, sort: Option<Sort>) -> Result<Summary, Failure
         return Err(Failure::bad_input("NOT_FOUND", "no agents are enrolled")
             .or_try("enroll one with touchstone rating enroll NAME"));
     }
-    let mut pasts: HashMap<String, Past> = HashMap::new();
+    let mut pasts: HashMap<String, RatingHistory> = HashMap::new();
     let mut pages = Pages::new(client, "assessments", &[]);
-    while let Some(page) = pages.next::<Assessed>().await? {
+    while let Some(page) = pages.next::<AssessmentView>().await? {
         for assessed in page {
-            let past = pasts.entry(assessed.agent_id.clone()).or_default();
-            past.take(assessed, false);
+            let history = pasts.entry(assessed.agent_id.clone()).or_default();
+            history.take(assessed, false);
         }
     }
     let mut lines = Vec::new();
     for agent in agents {
-        let past = pasts.remove(&agent.id).unwrap_or_default();
-        let failed = past.failed.and_then(|it| it.error);
+        let history = pasts.remove(&agent.id).unwrap_or_default();
+        let failed = history.failed.and_then(|it| it.error);
         let progress = match progress(client, &agent.id).await {
             Ok(progress) => Some(progress),
             // The key lacks the scope, or there is more evidence than a host counts.
             Err(failure) if matches!(&*failure.code, "FORBIDDEN" | "INVALID_REQUEST") => None,
             Err(failure) => return Err(failure),
         };
-        lines.push(Line {
-            now: past.last.as_ref().and_then(Moment::of),
-            review_required: past.last.is_some_and(|it| it.review_required),
+        lines.push(AgentSummary {
+            now: history.last.as_ref().and_then(RatingSnapshot::of),
+            review_required: history.last.is_some_and(|it| it.review_required),
             failed_since: failed.map(|fault| fault.message),
             progress,
             agent,

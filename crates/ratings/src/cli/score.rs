@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::cli::dimension;
 use crate::render as rating;
-use crate::render::view::Found;
+use crate::render::view::ResultView;
 use crate::rules::assessment::calibration::{Calibration, Scores, calibrate};
 use crate::rules::evidence;
 use crate::rules::evidence::Listed;
 use crate::rules::{
-    Assessment, Config, Dimension, Event, Insufficient, Override, Scored, Unscored, score,
+    Assessment, Config, Dimension, Event, Insufficient, Override, Scored, ScoringError, score,
 };
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -95,7 +95,7 @@ impl Type {
 /// Optional members of a document besides its events.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Beside {
+struct ScoringOptions {
     assessment: Option<Assessment>,
     config: Option<Value>,
     #[serde(default)]
@@ -105,17 +105,17 @@ struct Beside {
 
 pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let file = &arguments.file;
-    let Listed { events, beside } = evidence::list(&text(file)?).map_err(|fault| {
+    let Listed { events, options } = evidence::list(&text(file)?).map_err(|fault| {
         unusable(file, &fault).or_try("see docs/aaaf.md for what an event looks like")
     })?;
-    let beside: Beside = serde_path_to_error::deserialize(Value::Object(beside))
+    let options: ScoringOptions = serde_path_to_error::deserialize(Value::Object(options))
         .map_err(|fault| unusable(file, &fault))?;
-    let config = config(arguments, &beside)?;
+    let config = config(arguments, &options)?;
     let (agent, events) = of_agent(arguments, events)?;
-    let assessment = assessment(arguments, &beside, &config, &events)?;
-    let scored = score(&events, &assessment, &config, &beside.overrides)
+    let assessment = assessment(arguments, &options, &config, &events)?;
+    let scored = score(&events, &assessment, &config, &options.overrides)
         .map_err(|unscored| not_scored(file, unscored))?;
-    let calibration = calibration(&beside, &scored, &config);
+    let calibration = calibration(&options, &scored, &config);
     let terminal = context.terminal();
     if terminal.json() {
         let mut document = json!(scored);
@@ -133,9 +133,9 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
     } else {
         // Parsed back from its document, so that file and host results are displayed by the same
         // code.
-        let found: Found =
+        let found: ResultView =
             serde_json::from_value(json!(scored)).map_err(|fault| Failure::unexpected(&fault))?;
-        let shown = rating::Shown {
+        let shown = rating::RatingDisplay {
             agent: &agent,
             kind: assessment.kind.as_str(),
             window: [assessment.window_start, assessment.window_end],
@@ -177,8 +177,8 @@ fn text(file: &Path) -> Result<String, Failure> {
     String::from_utf8(octets).map_err(|fault| unusable(file, &format!("is not UTF-8: {fault}")))
 }
 
-fn config(arguments: &Arguments, beside: &Beside) -> Result<Config, Failure> {
-    let (file, document) = match (&arguments.config, &beside.config) {
+fn config(arguments: &Arguments, options: &ScoringOptions) -> Result<Config, Failure> {
+    let (file, document) = match (&arguments.config, &options.config) {
         (Some(file), _) => {
             let document = serde_json::from_str(&text(file)?);
             (file, document.map_err(|fault| unusable(file, &fault))?)
@@ -215,11 +215,11 @@ fn of_agent(
 
 fn assessment(
     arguments: &Arguments,
-    beside: &Beside,
+    options: &ScoringOptions,
     config: &Config,
     events: &[Event],
 ) -> Result<Assessment, Failure> {
-    let told = beside.assessment.as_ref();
+    let told = options.assessment.as_ref();
     let (mut kind, mut dimension) = match told.map(|it| it.kind) {
         Some(kind) => (kind.as_str(), kind.dimension()),
         None => ("full", None),
@@ -262,19 +262,24 @@ fn stress_tests_left_out(events: &[Event], assessment: &Assessment) -> usize {
     events.iter().filter(others).count()
 }
 
-fn calibration(beside: &Beside, scored: &Scored, config: &Config) -> Option<Calibration> {
+fn calibration(options: &ScoringOptions, scored: &Scored, config: &Config) -> Option<Calibration> {
     let Scored::Rating(rating) = scored else {
         return None;
     };
     let current = Scores::from(rating.as_ref());
     let delta = config.rules.calibration_delta;
-    Some(calibrate(beside.previous.as_ref()?, &current, delta, false))
+    Some(calibrate(
+        options.previous.as_ref()?,
+        &current,
+        delta,
+        false,
+    ))
 }
 
-fn not_scored(file: &Path, unscored: Unscored) -> Failure {
+fn not_scored(file: &Path, unscored: ScoringError) -> Failure {
     match unscored {
-        Unscored::Override(fault) => unusable(file, &fault),
-        Unscored::Insufficient(insufficient) => {
+        ScoringError::Override(fault) => unusable(file, &fault),
+        ScoringError::Insufficient(insufficient) => {
             let message = format!("{}: {insufficient}", file.display());
             let mut failure = Failure::inconclusive(Insufficient::CODE, message);
             if let Value::Object(details) = value_of(&insufficient) {

@@ -10,7 +10,7 @@ use axum::routing::{MethodFilter, on};
 use crate::http::RatingsApi;
 use crate::http::assessments::{self, appeals, audits};
 use crate::http::badges::{self, issuer_keys, public};
-use crate::http::door::{Door, Name, guard};
+use crate::http::guard::{RequestIdentity, RouteGuard, guard};
 use crate::http::organizations::{self, config};
 use crate::http::stress_tests::{self, profiles};
 use crate::http::{agents, dimensions, events, webhooks};
@@ -18,24 +18,24 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::routes::{Operation, Table};
 
 #[derive(Clone, Copy)]
-struct Access(Option<Scope>, Name);
+struct Access(Option<Scope>, RequestIdentity);
 
 impl Access {
     /// A member of an organization with the scope.
     const fn member(scope: Scope) -> Self {
-        Self(Some(scope), Name::Organization)
+        Self(Some(scope), RequestIdentity::Organization)
     }
 
     /// A key with the scope, with or without an organization.
-    const fn holder(scope: Scope) -> Self {
-        Self(Some(scope), Name::Caller)
+    const fn caller(scope: Scope) -> Self {
+        Self(Some(scope), RequestIdentity::Caller)
     }
 
     /// No key required; the use case decides what is shown.
-    const OPEN: Self = Self(None, Name::Anybody);
+    const OPEN: Self = Self(None, RequestIdentity::Anonymous);
 
     /// Any key; the use case requires the scope that the request needs.
-    const ANYBODY: Self = Self(None, Name::Caller);
+    const AUTHENTICATED: Self = Self(None, RequestIdentity::Caller);
 }
 
 /// The routes of members of organizations.
@@ -46,7 +46,7 @@ impl Members {
         self,
         method: &'static str,
         path: &'static str,
-        Access(scope, name): Access,
+        Access(scope, identity): Access,
         handler: H,
     ) -> Self
     where
@@ -63,18 +63,18 @@ impl Members {
         let operation = Operation {
             method,
             path,
-            keyed: name != Name::Anybody,
+            keyed: identity != RequestIdentity::Anonymous,
             scope,
             described: true,
         };
         Self(self.0.guarded(operation, |api| {
-            let door = Door {
+            let route = RouteGuard {
                 api: api.clone(),
                 scope,
-                name,
+                identity,
                 writes: filter != MethodFilter::GET,
             };
-            on(filter, handler).route_layer(middleware::from_fn_with_state(door, guard))
+            on(filter, handler).route_layer(middleware::from_fn_with_state(route, guard))
         }))
     }
 }
@@ -99,61 +99,61 @@ pub fn members(table: Table<RatingsApi>) -> Table<RatingsApi> {
         .add(
             "POST",
             "/api/v1/organizations",
-            Access::holder(Scope::OrganizationsWrite),
-            organizations::found,
+            Access::caller(Scope::OrganizationsWrite),
+            organizations::create,
         )
         .add(
             "GET",
             "/api/v1/organizations/{organizationId}",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             organizations::get,
         )
         .add(
             "PATCH",
             "/api/v1/organizations/{organizationId}",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             organizations::change,
         )
         .add(
             "POST",
             "/api/v1/organizations/{organizationId}/issuer-keys/rotate",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             issuer_keys::rotate,
         )
         .add(
             "GET",
             "/api/v1/organizations/{organizationId}/config",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             config::get,
         )
         .add(
             "PATCH",
             "/api/v1/organizations/{organizationId}/config",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             config::change,
         )
         .add(
             "GET",
             "/api/v1/organizations/{organizationId}/config/weights",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             config::organization_weights,
         )
         .add(
             "PUT",
             "/api/v1/organizations/{organizationId}/config/weights",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             config::set_organization_weights,
         )
         .add(
             "GET",
             "/api/v1/organizations/{organizationId}/config/taxonomy",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             config::organization_taxonomy,
         )
         .add(
             "PUT",
             "/api/v1/organizations/{organizationId}/config/taxonomy",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             config::set_organization_taxonomy,
         )
         .add(
@@ -297,19 +297,19 @@ pub fn members(table: Table<RatingsApi>) -> Table<RatingsApi> {
         .add(
             "GET",
             "/api/v1/audits/{organizationId}/assessments",
-            Access::holder(Scope::AssessmentsRead),
+            Access::caller(Scope::AssessmentsRead),
             audits::list,
         )
         .add(
             "GET",
             "/api/v1/audits/{organizationId}/assessments/{assessmentId}",
-            Access::holder(Scope::AssessmentsRead),
+            Access::caller(Scope::AssessmentsRead),
             audits::get,
         )
         .add(
             "POST",
             "/api/v1/audits/{organizationId}/assessments/{assessmentId}/review",
-            Access::holder(Scope::AssessmentsReview),
+            Access::caller(Scope::AssessmentsReview),
             audits::review,
         )
         .add(
@@ -359,7 +359,7 @@ pub fn members(table: Table<RatingsApi>) -> Table<RatingsApi> {
             "POST",
             "/api/v1/agents",
             member(Scope::AgentsWrite),
-            agents::enrol,
+            agents::enroll,
         )
         .add(
             "GET",
@@ -401,7 +401,7 @@ pub fn members(table: Table<RatingsApi>) -> Table<RatingsApi> {
             "POST",
             "/api/v1/webhooks",
             member(Scope::WebhooksManage),
-            webhooks::subscribe,
+            webhooks::create_webhook,
         )
         .add(
             "GET",

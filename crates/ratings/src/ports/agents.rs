@@ -61,7 +61,7 @@ impl AgentRecord {
 
 /// The part of an agent that recording evidence needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownAgent {
     pub number: AgentNumber,
     /// Whether the agent accepts no evidence because it is archived or suspended.
     pub closed: bool,

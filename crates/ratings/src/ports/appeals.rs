@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ports::Position;
 use crate::ports::agents::AgentNumber;
-use crate::ports::assessments::{AssessmentRecord, Finding};
+use crate::ports::assessments::{AssessmentOutcome, AssessmentRecord};
 use crate::ports::badges::{BadgeRecord, Revocation};
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::Dimension;
@@ -69,7 +69,7 @@ pub struct Amendment {
 
 /// A decision by a principal that did not file the appeal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Handling {
+pub struct AppealDecision {
     pub by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -88,7 +88,7 @@ pub struct AppealRecord {
     pub filing: Filing,
     pub filed_by: String,
     /// The reviewer's decision.
-    pub handling: Option<Handling>,
+    pub handling: Option<AppealDecision>,
     pub created_at: Timestamp,
     pub resolved_at: Option<Timestamp>,
 }
@@ -105,12 +105,12 @@ impl AppealRecord {
 
 /// Everything else that an accepted appeal changes, stored in one transaction.
 #[derive(Clone, Copy, Debug)]
-pub struct Amended<'a> {
+pub struct AppealEffect<'a> {
     /// Number of this appeal among the accepted appeals of its assessment, from 1.
     pub place: u32,
     pub assessment: &'a AssessmentRecord,
     /// The new finding.
-    pub finding: &'a Finding,
+    pub outcome: &'a AssessmentOutcome,
     /// The badge to revoke.
     pub revoked: Option<(&'a BadgeRecord, &'a Revocation)>,
     /// The badge that replaces the revoked one.

@@ -19,7 +19,9 @@ pub mod standards;
 pub mod stress_test;
 
 pub use appeal::Override;
-pub use assessment::{Assessment, Insufficient, Kind, Rating, Scored, Scoring, Unscored, score};
+pub use assessment::{
+    Assessment, Insufficient, Kind, Rating, Scored, Scoring, ScoringError, score,
+};
 pub use config::{Config, ConfigFault};
 pub use evidence::Event;
 pub use scoring::composite::AxisRating;

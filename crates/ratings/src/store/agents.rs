@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use crate::ports::Position;
-use crate::ports::agents::{AgentNumber, AgentRecord, Known};
+use crate::ports::agents::{AgentNumber, AgentRecord, KnownAgent};
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::agent::Status;
 use crate::store::{page_start, taken};
@@ -63,7 +63,7 @@ const UNASSIGN: &str = "DELETE FROM aaaf_agent_principal
 
 const NAME: &str = "an agent with this name";
 
-macro_rules! standing_for {
+macro_rules! representing {
     ($openwop_agent:literal) => {
         select!(
             "WHERE organization = $1 AND NOT archived AND (",
@@ -75,9 +75,9 @@ macro_rules! standing_for {
     };
 }
 
-const STANDING_FOR: Sql = Sql {
-    sqlite: standing_for!("profile ->> '$.openwop_agent'"),
-    postgres: standing_for!("profile::jsonb ->> 'openwop_agent'"),
+const REPRESENTING: Sql = Sql {
+    sqlite: representing!("profile ->> '$.openwop_agent'"),
+    postgres: representing!("profile::jsonb ->> 'openwop_agent'"),
 };
 const KNOWN_AGENTS: &str = "SELECT id, number, archived OR suspended FROM aaaf_agent
     WHERE organization = $1 AND id IN ({each $2})";
@@ -106,7 +106,7 @@ fn record_of(row: Row) -> Result<AgentRecord, StoreError> {
 }
 
 /// Replaces the keys that identify an agent, and adds its names to the known ones.
-async fn acts_by(
+async fn replace_principals(
     transaction: &mut Transaction,
     organization: OrganizationNumber,
     number: i64,
@@ -152,7 +152,7 @@ pub async fn add_agent(
         .fetch_one(&mut transaction)
         .await
         .map_err(|cause| taken(cause, NAME))?;
-    acts_by(&mut transaction, organization, number, agent).await?;
+    replace_principals(&mut transaction, organization, number, agent).await?;
     transaction.commit().await
 }
 
@@ -195,19 +195,19 @@ pub async fn known_agents(
     database: &Database,
     organization: OrganizationNumber,
     ids: &[&str],
-) -> Result<HashMap<String, Known>, StoreError> {
+) -> Result<HashMap<String, KnownAgent>, StoreError> {
     let rows: Vec<(String, i64, bool)> = query(KNOWN_AGENTS)
         .bind(organization.0)
         .bind(at("id").text(&ids)?)
         .fetch_all(database.readers())
         .await?;
-    let known = |number, closed| Known {
+    let known_agent = |number, closed| KnownAgent {
         number: AgentNumber(number),
         closed,
     };
     Ok(rows
         .into_iter()
-        .map(|(id, number, closed)| (id, known(number, closed)))
+        .map(|(id, number, closed)| (id, known_agent(number, closed)))
         .collect())
 }
 
@@ -232,12 +232,12 @@ pub async fn is_agent(
 
 /// Agents that are not archived and may represent the OpenWOP agent of this id. The match is
 /// approximate; the caller compares further.
-pub async fn agents_standing_for(
+pub async fn agents_representing(
     database: &Database,
     organization: OrganizationNumber,
     openwop_agent: &str,
 ) -> Result<Vec<AgentRecord>, StoreError> {
-    let rows: Vec<Row> = query(STANDING_FOR)
+    let rows: Vec<Row> = query(REPRESENTING)
         .bind(organization.0)
         .bind(openwop_agent)
         .fetch_all(database.readers())
@@ -268,6 +268,6 @@ pub async fn change_agent(
     if changed == 0 {
         return Err(StoreError::Stale);
     }
-    acts_by(&mut transaction, organization, agent.number.0, agent).await?;
+    replace_principals(&mut transaction, organization, agent.number.0, agent).await?;
     transaction.commit().await
 }

@@ -2,12 +2,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::ports::Position;
 use crate::ports::agents::AgentNumber;
-use crate::ports::appeals::{Amended, AppealRecord, AppealState};
-use crate::ports::assessments::Finding;
+use crate::ports::appeals::{AppealEffect, AppealRecord, AppealState};
+use crate::ports::assessments::AssessmentOutcome;
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::appeal::filing::Filing;
 use crate::store::badges::{add_badge, revoke_within};
-use crate::store::notices::tell::tell;
+use crate::store::notices::record_notice::record_notice;
 use crate::store::{page_start, taken};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
@@ -93,10 +93,10 @@ fn record_of(row: Row) -> Result<AppealRecord, StoreError> {
 
 /// Whether a person has reviewed an assessment. A review and a change by an appeal exclude each
 /// other.
-fn is_reviewed(finding: Option<&Finding>) -> bool {
+fn is_reviewed(outcome: Option<&AssessmentOutcome>) -> bool {
     matches!(
-        finding,
-        Some(Finding::Scored {
+        outcome,
+        Some(AssessmentOutcome::Scored {
             review: Some(_),
             ..
         })
@@ -104,13 +104,13 @@ fn is_reviewed(finding: Option<&Finding>) -> bool {
 }
 
 /// Applies an accepted appeal within a transaction.
-async fn amend(transaction: &mut Transaction, amended: Amended<'_>) -> Result<(), StoreError> {
+async fn amend(transaction: &mut Transaction, amended: AppealEffect<'_>) -> Result<(), StoreError> {
     let of = amended.assessment;
     let kept = query(AMEND)
         .bind(of.organization.0)
         .bind(&of.id)
-        .bind(is_reviewed(of.finding.as_ref()))
-        .bind(column("aaaf_assessment", "finding").text(amended.finding)?)
+        .bind(is_reviewed(of.outcome.as_ref()))
+        .bind(column("aaaf_assessment", "finding").text(amended.outcome)?)
         .execute(&mut *transaction)
         .await?;
     if kept == 0 {
@@ -157,7 +157,7 @@ pub async fn file_appeal(
             .await
             .map_err(|cause| taken(cause, "an open appeal against this dimension"))?;
     }
-    tell(&mut transaction, appeal.organization, &appeal.told()).await?;
+    record_notice(&mut transaction, appeal.organization, &appeal.notice()).await?;
     record(&mut transaction, tenant, decision).await?;
     transaction.commit().await
 }
@@ -225,7 +225,7 @@ pub async fn is_appealed(database: &Database, assessment: &str) -> Result<bool, 
 pub async fn handle_appeal(
     database: &Database,
     appeal: &AppealRecord,
-    amended: Option<Amended<'_>>,
+    amended: Option<AppealEffect<'_>>,
     tenant: &TenantId,
     decision: &Decision,
 ) -> Result<(), StoreError> {
@@ -253,7 +253,7 @@ pub async fn handle_appeal(
             .bind(&appeal.id)
             .execute(&mut transaction)
             .await?;
-        tell(&mut transaction, appeal.organization, &appeal.told()).await?;
+        record_notice(&mut transaction, appeal.organization, &appeal.notice()).await?;
     }
     if let Some(amended) = amended {
         amend(&mut transaction, amended).await?;

@@ -8,7 +8,8 @@ use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
 
 use crate::ports::agents::AgentNumber;
 use crate::ports::events::{
-    EventFilter, EventPosition, EventRecord, EvidenceOf, NewEvent, Origin, PROJECTED, TaskPosition,
+    EventFilter, EventPosition, EventRecord, EvidenceQuery, NewEvent, Origin, PROJECTED,
+    TaskPosition,
 };
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::evidence::Recorder;
@@ -293,7 +294,7 @@ pub async fn events(
 pub async fn events_by_task(
     database: &Database,
     organization: OrganizationNumber,
-    evidence: EvidenceOf<'_>,
+    evidence: EvidenceQuery<'_>,
     after: Option<&TaskPosition>,
     limit: u32,
 ) -> Result<Vec<EventRecord>, StoreError> {
@@ -355,7 +356,7 @@ pub async fn assigned_by(
 }
 
 /// Whether one of these ids belongs to an event of another source.
-pub async fn is_taken(
+pub async fn are_ids_taken(
     database: &Database,
     organization: OrganizationNumber,
     source: &str,

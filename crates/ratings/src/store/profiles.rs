@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::ports::Position;
 use crate::ports::agents::AgentNumber;
 use crate::ports::organizations::OrganizationNumber;
-use crate::ports::profiles::{EndedRun, Gathered, LeftOut, ProfileRecord, RunsOf};
+use crate::ports::profiles::{CollectedRun, EndedRun, ExclusionReason, ProfileRecord, RunQuery};
 use crate::store::page_start;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, column};
@@ -37,7 +37,7 @@ const RECORD: &str = "SELECT record FROM run JOIN run_record ON run_number = num
     WHERE run_id = $1 AND tenant = $2";
 /// A run left out because its suite has no profile is not recorded once there is a profile: adding
 /// the profile makes the host gather such runs again.
-const GATHERED: &str = "INSERT INTO aaaf_gathered
+const RECORD_COLLECTED: &str = "INSERT INTO aaaf_gathered
         (organization, run, agent, suite, events, left_out, gathered_at)
     SELECT CAST($1 AS BIGINT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS TEXT), CAST($5 AS BIGINT),
         CAST($6 AS TEXT), CAST($7 AS BIGINT)
@@ -148,10 +148,10 @@ pub async fn remove_profile(
 }
 
 /// Ended eval runs that were not processed for this organization, in the order of creation.
-pub async fn runs_to_gather(
+pub async fn runs_to_collect(
     database: &Database,
     organization: OrganizationNumber,
-    which: RunsOf<'_>,
+    which: RunQuery<'_>,
     after: i64,
     limit: u32,
 ) -> Result<Vec<EndedRun>, StoreError> {
@@ -174,7 +174,7 @@ pub async fn runs_to_gather(
 
 /// The record of an eval run, even of a deleted one: its scores are kept, so that deleting a
 /// run does not delete evidence.
-pub async fn run_to_gather(
+pub async fn run_to_collect(
     database: &Database,
     tenant: &TenantId,
     run: &RunId,
@@ -189,19 +189,19 @@ pub async fn run_to_gather(
 
 /// Records the result of processing a run. A missing profile is recorded only while it is
 /// missing.
-pub async fn gathered(
+pub async fn record_collected_run(
     database: &Database,
     organization: OrganizationNumber,
-    run: &Gathered,
+    run: &CollectedRun,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    query(GATHERED)
+    query(RECORD_COLLECTED)
         .bind(organization.0)
         .bind(run.run.as_str())
         .bind(run.agent.0)
         .bind(&run.suite)
         .bind(i64::try_from(run.events).unwrap_or(i64::MAX))
-        .bind(run.left_out.map(LeftOut::as_str))
+        .bind(run.left_out.map(ExclusionReason::as_str))
         .bind(now.as_microsecond())
         .execute(database.writer()?)
         .await?;
@@ -214,7 +214,7 @@ pub async fn left_out(
     organization: OrganizationNumber,
     agent: AgentNumber,
     limit: u32,
-) -> Result<Vec<(RunId, LeftOut)>, StoreError> {
+) -> Result<Vec<(RunId, ExclusionReason)>, StoreError> {
     let rows: Vec<(String, String)> = query(LEFT_OUT)
         .bind(organization.0)
         .bind(agent.0)
@@ -222,7 +222,8 @@ pub async fn left_out(
         .fetch_all(database.readers())
         .await?;
     let reason = |name: &str| {
-        LeftOut::parse(name).ok_or_else(|| column("aaaf_gathered", "left_out").inconsistent())
+        ExclusionReason::parse(name)
+            .ok_or_else(|| column("aaaf_gathered", "left_out").inconsistent())
     };
     rows.into_iter()
         .map(|(run, why)| Ok((RunId::from(run), reason(&why)?)))

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 
 use crate::ports::agents::AgentNumber;
 use crate::ports::organizations::OrganizationNumber;
-use crate::ports::upkeep::{Ending, Looked};
+use crate::ports::upkeep::{AgentToCheck, ExpiringBadge};
 use crate::rules::notice::Notice;
-use crate::store::notices::tell::tell as tell_within;
+use crate::store::notices::record_notice::record_notice as record_notice_within;
 use crate::store::organizations::active;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::column;
@@ -36,7 +36,7 @@ const LATEST_EXPIRY: &str =
 const CLAIM_REASSESSMENT: &str = "UPDATE aaaf_agent SET reassessment_tried_at = $3
     WHERE number = $1 AND (reassessment_tried_at IS NULL OR reassessment_tried_at <= $2)";
 /// Checked without a lock: most notices were sent before.
-const TOLD: &str = "SELECT EXISTS (SELECT 1 FROM aaaf_notice WHERE id = $1)";
+const NOTICE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM aaaf_notice WHERE id = $1)";
 const FORGET: &str = "DELETE FROM aaaf_event WHERE number IN (
         SELECT number FROM aaaf_event
         WHERE organization = $1 AND agent = $2 AND occurred_at < $3
@@ -48,9 +48,9 @@ const FORGET: &str = "DELETE FROM aaaf_event WHERE number IN (
 
 type EndingRow = (i64, i64, String, String, String, i64);
 
-fn ending_of(row: EndingRow) -> Result<Ending, StoreError> {
+fn ending_of(row: EndingRow) -> Result<ExpiringBadge, StoreError> {
     let (number, organization, badge, agent, assessment, valid_until) = row;
-    Ok(Ending {
+    Ok(ExpiringBadge {
         number,
         organization: OrganizationNumber(organization),
         badge,
@@ -65,7 +65,7 @@ pub async fn every_agent(
     database: &Database,
     after: AgentNumber,
     limit: u32,
-) -> Result<Vec<Looked>, StoreError> {
+) -> Result<Vec<AgentToCheck>, StoreError> {
     let rows: Vec<(i64, i64, String, bool)> = query(AGENTS)
         .bind(after.0)
         .bind(i64::from(limit))
@@ -73,7 +73,7 @@ pub async fn every_agent(
         .await?;
     let looked = rows
         .into_iter()
-        .map(|(organization, agent, id, retired)| Looked {
+        .map(|(organization, agent, id, retired)| AgentToCheck {
             organization: OrganizationNumber(organization),
             agent: AgentNumber(agent),
             id,
@@ -107,7 +107,7 @@ pub async fn ending_badges(
     after: (Timestamp, i64),
     until: Timestamp,
     limit: u32,
-) -> Result<Vec<Ending>, StoreError> {
+) -> Result<Vec<ExpiringBadge>, StoreError> {
     let rows: Vec<EndingRow> = query(ENDING)
         .bind(after.0.as_microsecond())
         .bind(after.1)
@@ -149,20 +149,20 @@ pub async fn claim_reassessment(
 }
 
 /// Sends a notice unless the organization already has it. Returns whether it is new.
-pub async fn tell(
+pub async fn record_notice(
     database: &Database,
     organization: OrganizationNumber,
     notice: &Notice,
 ) -> Result<bool, StoreError> {
-    let told: bool = query(TOLD)
+    let exists: bool = query(NOTICE_EXISTS)
         .bind(notice.id().to_string())
         .fetch_one(database.readers())
         .await?;
-    if told {
+    if exists {
         return Ok(false);
     }
     let mut transaction = database.begin_write().await?;
-    let news: bool = tell_within(&mut transaction, organization, notice).await?;
+    let news: bool = record_notice_within(&mut transaction, organization, notice).await?;
     transaction.commit().await?;
     Ok(news)
 }

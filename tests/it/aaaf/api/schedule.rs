@@ -17,7 +17,7 @@ const FAILED: &str = "reassessment.failed";
 async fn look(site: &Site, replica: &str, days: i64) {
     site.host.clock.ahead(days);
     let scheduler = Scheduler::new(site.host.aaaf.clone(), replica.to_owned());
-    scheduler.look(&CancellationToken::new()).await.unwrap();
+    scheduler.run(&CancellationToken::new()).await.unwrap();
 }
 
 async fn configure(site: &Site, settings: &Value) {

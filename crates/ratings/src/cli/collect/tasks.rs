@@ -8,7 +8,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::cli::collect::source::{Lines, Placed, Reader, Source, Start, unreadable, unusable};
+use crate::cli::collect::source::{
+    Lines, Reader, Source, SourceEvent, Start, unreadable, unusable,
+};
 use touchstone_host::cli::exit::Failure;
 
 /// The value of --source, and the base name of the default files.
@@ -16,7 +18,7 @@ pub const NAME: &str = "task_logs";
 /// Maximum size of a CSV row in bytes, not counting buffered input.
 const MAX_ROW: usize = 1 << 20;
 /// Maximum number of errors of a task, as in an event.
-const MOST_ERRORS: u64 = 500;
+const MAX_ERRORS: u64 = 500;
 
 /// Members of a row that are copied to the completion event.
 const COMPLETION: [&str; 11] = [
@@ -87,14 +89,14 @@ struct Logs {
 }
 
 impl Iterator for Logs {
-    type Item = Result<Placed, Failure>;
+    type Item = Result<SourceEvent, Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(log) = &mut self.open {
                 match log.next() {
                     Ok(None) => self.open = None,
-                    placed => return placed.transpose(),
+                    located => return located.transpose(),
                 }
             }
             let file = self.files.next()?;
@@ -111,7 +113,7 @@ struct Log {
     file: Option<Arc<str>>,
     rows: Rows,
     /// Remaining events of the last row.
-    ready: std::vec::IntoIter<Placed>,
+    ready: std::vec::IntoIter<SourceEvent>,
 }
 
 impl Log {
@@ -124,27 +126,27 @@ impl Log {
     }
 
     /// The next event with the line of its row; `None` after the last.
-    fn next(&mut self) -> Result<Option<Placed>, Failure> {
+    fn next(&mut self) -> Result<Option<SourceEvent>, Failure> {
         loop {
-            if let Some(placed) = self.ready.next() {
-                return Ok(Some(placed));
+            if let Some(located) = self.ready.next() {
+                return Ok(Some(located));
             }
             let Some((line, row)) = self.rows.next()? else {
                 return Ok(None);
             };
             let made = row.and_then(|row| events(&row));
-            self.ready = placed(self.file.as_ref(), line, made).into_iter();
+            self.ready = located(self.file.as_ref(), line, made).into_iter();
         }
     }
 }
 
 /// Events with their place, or the error in their place.
-pub fn placed(
+pub fn located(
     file: Option<&Arc<str>>,
     line: usize,
     made: Result<Vec<Value>, String>,
-) -> Vec<Placed> {
-    let place = |event: Result<Value, String>| Placed {
+) -> Vec<SourceEvent> {
+    let place = |event: Result<Value, String>| SourceEvent {
         file: file.cloned(),
         line,
         octets: event.as_ref().map_or(0, |it| it.to_string().len()),
@@ -178,7 +180,7 @@ impl Rows {
             Self::Lines(lines) => lines,
             Self::Table(table) => return table.next(),
         };
-        let row = |it: Placed| {
+        let row = |it: SourceEvent| {
             let object = it.event.and_then(|row| match row {
                 Value::Object(row) => Ok(row),
                 _ => Err("expected a JSON object".to_owned()),
@@ -338,7 +340,7 @@ fn errors(said: Option<&Value>) -> Result<Value, String> {
         None => Ok(json!([])),
         Some(Value::Array(errors)) => Ok(json!(errors)),
         Some(other) => {
-            let many = other.as_u64().filter(|many| *many <= MOST_ERRORS);
+            let many = other.as_u64().filter(|many| *many <= MAX_ERRORS);
             let many = many.ok_or("`errors` must be a list, or a number of at most 500")?;
             Ok((0..many).map(|_| json!({"severity": "major"})).collect())
         }
@@ -360,13 +362,13 @@ fn moment(row: &Map<String, Value>, name: &str) -> Result<Option<Timestamp>, Str
 mod tests {
     use super::*;
 
-    fn all(octets: &[u8]) -> Result<Vec<Placed>, Failure> {
+    fn all(octets: &[u8]) -> Result<Vec<SourceEvent>, Failure> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), octets).unwrap();
         let mut source = open(Some(file.path()))?;
         let mut all = Vec::new();
-        while let Some(placed) = source.next()? {
-            all.push(placed);
+        while let Some(located) = source.next()? {
+            all.push(located);
         }
         Ok(all)
     }

@@ -26,7 +26,7 @@ fn parse(file: &[u8]) -> Result<Document<'_>, BakingFault> {
     }
     let text = std::str::from_utf8(file).map_err(|_| NO_SVG)?;
     if !is_modest(text) {
-        return Err(BakingFault::Unusual(
+        return Err(BakingFault::Unsupported(
             "an element has too many attributes, or the picture too many namespaces",
         ));
     }
@@ -65,10 +65,10 @@ pub fn extract(file: &[u8]) -> Result<String, BakingFault> {
         return Err(BakingFault::Several);
     }
     if credential.has_attribute("verify") {
-        return Err(BakingFault::Unusual("it is a signed token in `verify`"));
+        return Err(BakingFault::Unsupported("it is a signed token in `verify`"));
     }
     if credential.children().any(|node| node.is_element()) {
-        return Err(BakingFault::Unusual("it contains child elements"));
+        return Err(BakingFault::Unsupported("it contains child elements"));
     }
     let text = credential.children().filter(|node| node.is_text());
     sized(text.filter_map(|node| node.text()).collect())

@@ -33,7 +33,7 @@ pub async fn file(
     let endpoint = format!("POST /api/v1/assessments/{id}/appeals");
     once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
         let filed = aaaf.file_appeal(&member, &id, filing).await?;
-        Ok(Done::new(StatusCode::CREATED, shown(&filed)))
+        Ok(Done::new(StatusCode::CREATED, to_json(&filed)))
     })
     .await
 }
@@ -48,9 +48,9 @@ pub async fn list(
     let id = path.get("assessmentId");
     state.aaaf.assessment(&member, id).await?;
     let page = Page::<Position>::of(&query)?;
-    let (after, reach) = (page.after.as_ref(), page.reach());
-    let appeals = state.aaaf.appeals(&member, id, after, reach).await?;
-    let answer = page.answer(appeals, AppealRecord::position, shown);
+    let (after, fetch_limit) = (page.after.as_ref(), page.fetch_limit());
+    let appeals = state.aaaf.appeals(&member, id, after, fetch_limit).await?;
+    let answer = page.answer(appeals, AppealRecord::position, to_json);
     json(StatusCode::OK, &answer)
 }
 
@@ -62,7 +62,7 @@ pub async fn get(
 ) -> Answer {
     let (assessment, id) = (path.get("assessmentId"), path.get("appealId"));
     let appeal = state.aaaf.appeal(&member, assessment, id).await?;
-    json(StatusCode::OK, &shown(&appeal))
+    json(StatusCode::OK, &to_json(&appeal))
 }
 
 /// `POST /api/v1/assessments/{assessmentId}/appeals/{appealId}/resolve`.
@@ -83,12 +83,12 @@ pub async fn resolve(
         let resolved = aaaf
             .resolve_appeal(&member, &assessment, &id, ruling)
             .await?;
-        Ok(Done::new(StatusCode::OK, shown(&resolved)))
+        Ok(Done::new(StatusCode::OK, to_json(&resolved)))
     })
     .await
 }
 
-fn shown(it: &AppealRecord) -> Value {
+fn to_json(it: &AppealRecord) -> Value {
     let handling = it.handling.as_ref();
     let amendment = handling.and_then(|it| it.amendment.as_ref());
     json!({

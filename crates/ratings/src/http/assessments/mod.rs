@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::http::RatingsApi;
 use crate::http::page::Page;
 use crate::ports::Position;
-use crate::ports::assessments::{AssessmentRecord, Finding, Stage};
+use crate::ports::assessments::{AssessmentOutcome, AssessmentRecord, Stage};
 use crate::rules::assessment::improvement::areas;
 use crate::rules::assessment::order::{Order, Review};
 use crate::rules::scoring::interval::Intervals;
@@ -68,7 +68,7 @@ pub async fn add_stress_test(
 ) -> Answer {
     let id = path.get("assessmentId").to_owned();
     let earlier = state.aaaf.assessment(&member, &id).await?;
-    let order = Order::repeated(&earlier.agent, &earlier.asked.assessment, &body)?;
+    let order = Order::repeated(&earlier.agent, &earlier.request.assessment, &body)?;
     let endpoint = format!("POST /api/v1/assessments/{id}/stress-test");
     ordered(state, member, endpoint, key, &body, order).await
 }
@@ -122,13 +122,13 @@ pub async fn list(
         })
     });
     let (agent, stage) = (query.get("agent_id"), stage.transpose()?);
-    let (after, reach) = (page.after.as_ref(), page.reach());
+    let (after, fetch_limit) = (page.after.as_ref(), page.fetch_limit());
     let assessments = state
         .aaaf
-        .assessments(&member, agent, stage, after, reach)
+        .assessments(&member, agent, stage, after, fetch_limit)
         .await?;
     let answer = page.answer(assessments, AssessmentRecord::position, |it| {
-        shown(it, &member, &state.aaaf)
+        to_json(it, &member, &state.aaaf)
     });
     json(StatusCode::OK, &answer)
 }
@@ -143,7 +143,7 @@ pub async fn get(
         .aaaf
         .assessment(&member, path.get("assessmentId"))
         .await?;
-    json(StatusCode::OK, &shown(&assessment, &member, &state.aaaf))
+    json(StatusCode::OK, &to_json(&assessment, &member, &state.aaaf))
 }
 
 /// `POST /api/v1/assessments/{assessmentId}/review`.
@@ -162,7 +162,10 @@ pub async fn review(
     let endpoint = format!("POST /api/v1/assessments/{id}/review");
     once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
         let reviewed = aaaf.review(&member, &id, review).await?;
-        Ok(Done::new(StatusCode::OK, shown(&reviewed, &member, &aaaf)))
+        Ok(Done::new(
+            StatusCode::OK,
+            to_json(&reviewed, &member, &aaaf),
+        ))
     })
     .await
 }
@@ -170,21 +173,21 @@ pub async fn review(
 /// The answer to an order. The assessment is shown as in progress, whichever replica claims it.
 fn accepted(mut assessment: AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
     assessment.stage = Stage::InProgress;
-    shown(&assessment, member, aaaf)
+    to_json(&assessment, member, aaaf)
 }
 
-fn shown(it: &AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
-    let asked = &it.asked;
-    let kind = asked.assessment.kind;
+fn to_json(it: &AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
+    let request = &it.request;
+    let kind = request.assessment.kind;
     let (badge_id, badge_state) = badge(it);
     let public = it.badge.as_ref().filter(|badge| badge.state.is_public());
     let axis = |result: Option<&Value>, axis: Axis| result?.get(axis.as_str()).cloned();
     let (mut result, mut calibration, mut review, mut error) = (None, None, None, None);
     let mut not_certified = None;
     let (mut intervals, mut improvement_areas) = (None, Vec::new());
-    match &it.finding {
+    match &it.outcome {
         None => {}
-        Some(Finding::Scored {
+        Some(AssessmentOutcome::Scored {
             result: scores,
             calibration: compared,
             uncertified,
@@ -194,14 +197,14 @@ fn shown(it: &AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
         }) => {
             result = Some(scores);
             intervals = Some(limits);
-            if let Ok(config) = Config::read(&asked.config) {
+            if let Ok(config) = Config::read(&request.config) {
                 improvement_areas = areas(scores, &config);
             }
             calibration = compared.as_ref();
             review = decided.as_ref();
             not_certified = uncertified.as_ref();
         }
-        Some(Finding::Failed {
+        Some(AssessmentOutcome::Failed {
             code,
             message,
             details,
@@ -213,18 +216,18 @@ fn shown(it: &AssessmentRecord, member: &Member, aaaf: &Aaaf) -> Value {
         "agent_id": it.agent,
         "type": kind.as_str(),
         "dimension": kind.dimension(),
-        "include_stress_test": asked.stress_test.is_some(),
-        "stress_test": asked.stress_test.as_ref().map(|stress| tests(&stress.plan, &it.id)),
-        "stress_test_omitted": asked.stress_test_omitted,
+        "include_stress_test": request.stress_test.is_some(),
+        "stress_test": request.stress_test.as_ref().map(|stress| tests(&stress.plan, &it.id)),
+        "stress_test_omitted": request.stress_test_omitted,
         "status": it.stage,
         "estimated_completion": estimated_completion(it),
-        "window_start": asked.assessment.window_start,
-        "window_end": asked.assessment.window_end,
-        "triggered_by": asked.triggered_by,
+        "window_start": request.assessment.window_start,
+        "window_end": request.assessment.window_end,
+        "triggered_by": request.triggered_by,
         "created_at": it.created_at,
         "started_at": it.started_at,
         "completed_at": it.ended_at,
-        "config_snapshot": asked.config,
+        "config_snapshot": request.config,
         "performance": axis(result, Axis::Performance),
         "capability": axis(result, Axis::Capability),
         "result": result,

@@ -32,12 +32,14 @@ pub async fn rotate(
     let id = path.get("organizationId").to_owned();
     // Check that the organization exists and belongs to the caller before validating the body.
     state.aaaf.changeable(&caller, &id).await?;
-    let asked = rotation(&body)?;
-    let (aaaf, who) = (state.aaaf.clone(), caller.clone());
+    let rotation = rotation(&body)?;
+    let (aaaf, acting_caller) = (state.aaaf.clone(), caller.clone());
     let endpoint = format!("POST /api/v1/organizations/{id}/issuer-keys/rotate");
     once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let rotated = aaaf.rotate_issuer_key(&who, &id, asked).await?;
-        Ok(Done::new(StatusCode::OK, shown(&id, &rotated)))
+        let rotated = aaaf
+            .rotate_issuer_key(&acting_caller, &id, rotation)
+            .await?;
+        Ok(Done::new(StatusCode::OK, to_json(&id, &rotated)))
     })
     .await
 }
@@ -56,7 +58,7 @@ fn rotation(body: &Value) -> Result<Rotation, Problem> {
     })
 }
 
-fn shown(organization: &str, rotated: &Rotated) -> Value {
+fn to_json(organization: &str, rotated: &Rotated) -> Value {
     let key = |it: &IssuerKeyRecord| {
         json!({
             "key": multibase(&it.public),

@@ -15,13 +15,13 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::http::RatingsApi;
-use crate::http::door::Viewer;
+use crate::http::guard::Viewer;
 use crate::ports::assessments::AssessmentRecord;
 use crate::ports::badges::{BadgeState, Revocation};
 use crate::rules::Axis;
-use crate::rules::badge::{Mark, RevocationReason, Scale, Shape, Verification, document};
+use crate::rules::badge::{DocumentShape, Mark, RevocationReason, Scale, Verification, document};
 use crate::service::Member;
-use crate::service::badges::{Seen, Since};
+use crate::service::badges::{ChangesSinceIssue, VisibleBadge};
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::etag::conditional_as;
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
@@ -37,22 +37,22 @@ const MAX_NOTE: usize = 2000;
 
 /// The format of a badge, taken from the end of the path.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum Format {
     Record,
     Document,
-    Drawn,
-    Painted,
-    Written,
+    Svg,
+    Png,
+    Markdown,
 }
 
-impl Form {
+impl Format {
     fn of(extension: Option<&str>) -> Option<Self> {
         match extension {
             None => Some(Self::Record),
             Some("json") => Some(Self::Document),
-            Some("svg") => Some(Self::Drawn),
-            Some("png") => Some(Self::Painted),
-            Some("md") => Some(Self::Written),
+            Some("svg") => Some(Self::Svg),
+            Some("png") => Some(Self::Png),
+            Some("md") => Some(Self::Markdown),
             Some(_) => None,
         }
     }
@@ -72,33 +72,39 @@ pub async fn get(
         Some((id, extension)) => (id, Some(extension)),
         None => (named, None),
     };
-    let form = Form::of(extension).ok_or_else(|| {
+    let format = Format::of(extension).ok_or_else(|| {
         Problem::new(
             ErrorCode::NotFound,
             "no such badge; a badge is available as .json, .svg, .png and .md",
         )
     })?;
-    let seen = state.aaaf.badge(viewer.as_ref(), id).await?;
+    let visible = state.aaaf.badge(viewer.as_ref(), id).await?;
     let scale = match query.whole("scale", 1, 2)? {
-        Some(_) if form != Form::Painted => {
+        Some(_) if format != Format::Png => {
             let message = "`scale` is only allowed for .png, the only form with pixels";
             return Err(Problem::validation("scale", message).into());
         }
         Some(2) => Scale::Two,
         _ => Scale::One,
     };
-    state.aaaf.hold_to_proof(&seen).await?;
-    let (kind, body) = match form {
-        Form::Record => ("application/json", text(&record(&seen, seen.shape(id))?)),
-        Form::Document => ("application/json", text(&plain(&seen, seen.shape(id))?)),
-        Form::Drawn => ("image/svg+xml", state.aaaf.drawn(&seen).await?),
-        Form::Painted => ("image/png", state.aaaf.painted(&seen, scale).await?),
-        Form::Written => (
+    state.aaaf.require_proof(&visible).await?;
+    let (kind, body) = match format {
+        Format::Record => (
+            "application/json",
+            text(&record(&visible, visible.shape(id))?),
+        ),
+        Format::Document => (
+            "application/json",
+            text(&plain(&visible, visible.shape(id))?),
+        ),
+        Format::Svg => ("image/svg+xml", state.aaaf.badge_svg(&visible).await?),
+        Format::Png => ("image/png", state.aaaf.badge_png(&visible, scale).await?),
+        Format::Markdown => (
             "text/markdown; charset=utf-8",
-            state.aaaf.written(&seen).into(),
+            state.aaaf.badge_markdown(&visible).into(),
         ),
     };
-    Ok(shown(&seen, &headers, kind, body))
+    Ok(cached_response(&visible, &headers, kind, body))
 }
 
 /// `GET /api/v1/badges/{badgeId}/credential`: the exact bytes that were signed and that the
@@ -109,10 +115,10 @@ pub async fn credential(
     headers: HeaderMap,
     path: PathParameters,
 ) -> Answer {
-    let seen = state.aaaf.badge(viewer.as_ref(), path.get("badgeId"));
-    let seen = seen.await?;
-    let body = Bytes::from(seen.served().to_owned());
-    Ok(shown(&seen, &headers, CREDENTIAL, body))
+    let visible = state.aaaf.badge(viewer.as_ref(), path.get("badgeId"));
+    let visible = visible.await?;
+    let body = Bytes::from(visible.served().to_owned());
+    Ok(cached_response(&visible, &headers, CREDENTIAL, body))
 }
 
 /// `GET /api/v1/badges/{badgeId}/verify`.
@@ -123,16 +129,27 @@ pub async fn verify(
     path: PathParameters,
 ) -> Answer {
     let id = path.get("badgeId");
-    let seen = state.aaaf.badge(viewer.as_ref(), id).await?;
-    let verification = state.aaaf.verified(&seen).await?;
-    let appealed = state.aaaf.is_appealed(&seen).await?;
-    let since = state.aaaf.since(&seen).await?;
+    let visible = state.aaaf.badge(viewer.as_ref(), id).await?;
+    let verification = state.aaaf.verify_badge(&visible).await?;
+    let appealed = state.aaaf.is_appealed(&visible).await?;
+    let changes = state.aaaf.changes_since(&visible).await?;
     let mut response = if prefers_page(&headers) {
-        let notes = notes(appealed, &since);
-        page(state.aaaf.inspected(&seen, verification, notes).await?)
+        let notes = notes(appealed, &changes);
+        page(
+            state
+                .aaaf
+                .verification_page(&visible, verification, notes)
+                .await?,
+        )
     } else {
-        let verified = verified(&seen, seen.shape(id), &verification, appealed, &since)?;
-        json(StatusCode::OK, &verified)?
+        let document = verification_json(
+            &visible,
+            visible.shape(id),
+            &verification,
+            appealed,
+            &changes,
+        )?;
+        json(StatusCode::OK, &document)?
     };
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
@@ -166,11 +183,13 @@ fn page(text: Bytes) -> Response {
 }
 
 /// Changes since a badge was issued, in words.
-fn notes(appealed: bool, since: &Since) -> Vec<String> {
+fn notes(appealed: bool, changes: &ChangesSinceIssue) -> Vec<String> {
     let appealed = appealed.then(|| "An appeal against this rating is open.".to_owned());
-    let newer = since.newer.as_ref();
+    let newer = changes.newer.as_ref();
     let newer = newer.map(|it| format!("The agent has a newer rating: assessment {}.", it.id));
-    let archived = since.archived.then(|| "The agent is archived.".to_owned());
+    let archived = changes
+        .archived
+        .then(|| "The agent is archived.".to_owned());
     [appealed, newer, archived].into_iter().flatten().collect()
 }
 
@@ -190,7 +209,10 @@ pub async fn revoke(
     let endpoint = format!("POST /api/v1/badges/{id}/revoke");
     once_per_principal(&state.host, &caller, endpoint, key, &body, |_| async move {
         let revoked = aaaf.revoke(&member, &id, reason, note).await?;
-        Ok(Done::new(StatusCode::OK, record(&revoked, Shape::Own)?))
+        Ok(Done::new(
+            StatusCode::OK,
+            record(&revoked, DocumentShape::Host)?,
+        ))
     })
     .await
 }
@@ -208,9 +230,14 @@ fn revocation(body: &Value) -> Result<(RevocationReason, Option<String>), Proble
 
 /// An answer that clients may cache but must revalidate, because a badge can be revoked at any
 /// time.
-fn shown(seen: &Seen, headers: &HeaderMap, kind: &'static str, body: Bytes) -> Response {
+fn cached_response(
+    visible: &VisibleBadge,
+    headers: &HeaderMap,
+    kind: &'static str,
+    body: Bytes,
+) -> Response {
     let mut response = conditional_as(headers, kind, body);
-    let caching = match seen.organization.private_badges {
+    let caching = match visible.organization.private_badges {
         true => "private, no-cache",
         false => "no-cache",
     };
@@ -225,18 +252,22 @@ fn text(document: &Value) -> Bytes {
 }
 
 /// The badge as AAAF defines it, with its credential.
-fn plain(seen: &Seen, shape: Shape) -> Result<Value, Problem> {
-    Ok(document(&seen.badge.badge, &seen.credential()?, shape))
+fn plain(visible: &VisibleBadge, shape: DocumentShape) -> Result<Value, Problem> {
+    Ok(document(
+        &visible.badge.badge,
+        &visible.credential()?,
+        shape,
+    ))
 }
 
 /// The badge with its current state.
-fn record(seen: &Seen, shape: Shape) -> Result<Value, Problem> {
-    let mut record = plain(seen, shape)?;
-    let revocation = seen.badge.revocation.as_ref();
+fn record(visible: &VisibleBadge, shape: DocumentShape) -> Result<Value, Problem> {
+    let mut record = plain(visible, shape)?;
+    let revocation = visible.badge.revocation.as_ref();
     let standing = json!({
-        "revision": seen.badge.revision,
-        "state": seen.badge.state,
-        "expired": seen.mark == Mark::Expired,
+        "revision": visible.badge.revision,
+        "state": visible.badge.state,
+        "expired": visible.mark == Mark::Expired,
         "revoked": revocation.is_some(),
         "revoke_reason": revocation.map(|it| it.reason),
         "revoked_at": revocation.map(|it| it.at),
@@ -259,14 +290,14 @@ fn newer_rating(newer: &AssessmentRecord) -> Value {
     })
 }
 
-fn verified(
-    seen: &Seen,
-    shape: Shape,
+fn verification_json(
+    visible: &VisibleBadge,
+    shape: DocumentShape,
     verification: &Verification,
     appealed: bool,
-    since: &Since,
+    changes: &ChangesSinceIssue,
 ) -> Result<Value, Problem> {
-    let badge = &seen.badge.badge;
+    let badge = &visible.badge.badge;
     let rating = |axis: Axis| {
         let rating = badge.rating(axis);
         // Scores without a valid signature are not shown anywhere.
@@ -276,10 +307,10 @@ fn verified(
         })
     };
     let tier = |axis: Axis| verification.sound.then(|| badge.rating(axis).tier);
-    let credential = seen.credential()?;
+    let credential = visible.credential()?;
     let credential_id = credential.get("id").and_then(Value::as_str);
     let credential_id = credential_id.ok_or_else(|| internal(&NoId))?;
-    let revocation: Option<&Revocation> = seen.badge.revocation.as_ref();
+    let revocation: Option<&Revocation> = visible.badge.revocation.as_ref();
     Ok(json!({
         "valid": verification.valid,
         "badge_id": badge.id,
@@ -287,8 +318,8 @@ fn verified(
         "agent": badge.agent,
         "agent_name": badge.agent.name,
         "organization": match shape {
-            Shape::Own => json!(badge.organization),
-            Shape::Stated => json!(badge.organization.name),
+            DocumentShape::Host => json!(badge.organization),
+            DocumentShape::Specification => json!(badge.organization.name),
         },
         "organization_id": badge.organization.id,
         "performance": rating(Axis::Performance),
@@ -303,8 +334,8 @@ fn verified(
         "revoked": revocation.is_some(),
         "revoke_reason": revocation.map(|it| it.reason),
         "appeal_open": appealed,
-        "newer_rating": since.newer.as_ref().map(newer_rating),
-        "agent_archived": since.archived,
+        "newer_rating": changes.newer.as_ref().map(newer_rating),
+        "agent_archived": changes.archived,
         "reasons": verification.reasons,
     }))
 }

@@ -35,7 +35,7 @@ pub async fn status_list(
         None => None,
     };
     let list = list.ok_or_else(|| Problem::new(ErrorCode::NotFound, "no such status list"))?;
-    Ok(kept_for_a_minute(&headers, CREDENTIAL, list))
+    Ok(cached_for_a_minute(&headers, CREDENTIAL, list))
 }
 
 /// `GET /orgs/{organizationId}/did.json`: the keys of an organization that uses a `did:web` under
@@ -48,7 +48,7 @@ pub async fn did_document(
     let _place = state.host.limits.enter()?;
     let document = state.aaaf.did_document(path.get("organizationId")).await?;
     let text = serde_json::to_vec(&document).map_err(|cause| internal(&cause))?;
-    Ok(kept_for_a_minute(
+    Ok(cached_for_a_minute(
         &headers,
         "application/did+json",
         text.into(),
@@ -57,7 +57,7 @@ pub async fn did_document(
 
 /// Caches an answer for a minute: revocations become visible within that time, however many clients
 /// read.
-fn kept_for_a_minute(headers: &HeaderMap, kind: &'static str, body: Bytes) -> Response {
+fn cached_for_a_minute(headers: &HeaderMap, kind: &'static str, body: Bytes) -> Response {
     let mut response = conditional_as(headers, kind, body);
     response.headers_mut().insert(
         CACHE_CONTROL,

@@ -17,24 +17,24 @@ use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{JsonBody, PathParameters};
 use touchstone_host::service::access::Caller;
 
-const WEIGHTS: Part = Part {
+const WEIGHTS: ConfigSection = ConfigSection {
     members: &["performance_weights", "capability_weights"],
-    shown: weights_of,
+    to_json: weights_of,
 };
-const TAXONOMY: Part = Part {
+const TAXONOMY: ConfigSection = ConfigSection {
     members: &["domain_taxonomy"],
-    shown: taxonomy_of,
+    to_json: taxonomy_of,
 };
 
 /// A part of the configuration that has its own routes.
-struct Part {
+struct ConfigSection {
     members: &'static [&'static str],
-    shown: fn(&Config) -> Value,
+    to_json: fn(&Config) -> Value,
 }
 
-impl Part {
+impl ConfigSection {
     fn read(&self, organization: &OrganizationRecord) -> Answer {
-        json(StatusCode::OK, &(self.shown)(&config::of(organization)?))
+        json(StatusCode::OK, &(self.to_json)(&config::of(organization)?))
     }
 
     async fn replace(
@@ -48,7 +48,7 @@ impl Part {
             .aaaf
             .replace_config(caller, organization, body, self.members)
             .await?;
-        json(StatusCode::OK, &(self.shown)(&replaced))
+        json(StatusCode::OK, &(self.to_json)(&replaced))
     }
 }
 

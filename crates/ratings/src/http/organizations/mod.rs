@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::http::RatingsApi;
 use crate::ports::organizations::OrganizationRecord;
-use crate::rules::organization::{Change, Founding, Visibility};
+use crate::rules::organization::{Change, NewOrganization, Visibility};
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use touchstone_host::http::idempotency::{Done, once};
@@ -20,19 +20,24 @@ use touchstone_host::service::access::Caller;
 
 /// `POST /api/v1/organizations`. Only this answer shows the new key. A replayed request is answered
 /// without it, because stored answers never contain keys.
-pub async fn found(
+pub async fn create(
     State(state): State<Arc<RatingsApi>>,
     Extension(caller): Extension<Caller>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
-    let asked = Founding::parse(&body)?;
-    let (aaaf, who) = (state.aaaf.clone(), caller.clone());
+    let new_organization = NewOrganization::parse(&body)?;
+    let (aaaf, acting_caller) = (state.aaaf.clone(), caller.clone());
     let endpoint = "POST /api/v1/organizations".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let founded = aaaf.found(&who, asked).await?;
-        let secret = json!(founded.key.text.expose_secret());
-        Ok(Done::new(StatusCode::CREATED, shown(&founded.organization)).telling("api_key", secret))
+        let created = aaaf
+            .create_organization(&acting_caller, new_organization)
+            .await?;
+        let secret = json!(created.key.text.expose_secret());
+        Ok(
+            Done::new(StatusCode::CREATED, to_json(&created.organization))
+                .telling("api_key", secret),
+        )
     })
     .await
 }
@@ -44,7 +49,7 @@ pub async fn get(
     path: PathParameters,
 ) -> Answer {
     let organization = state.aaaf.organization(&caller, path.get("organizationId"));
-    json(StatusCode::OK, &shown(&organization.await?))
+    json(StatusCode::OK, &to_json(&organization.await?))
 }
 
 /// `PATCH /api/v1/organizations/{organizationId}`.
@@ -59,10 +64,10 @@ pub async fn change(
     state.aaaf.changeable(&caller, id).await?;
     let change = Change::parse(&body)?;
     let changed = state.aaaf.change_organization(&caller, id, change).await?;
-    json(StatusCode::OK, &shown(&changed))
+    json(StatusCode::OK, &to_json(&changed))
 }
 
-fn shown(organization: &OrganizationRecord) -> Value {
+fn to_json(organization: &OrganizationRecord) -> Value {
     json!({
         "id": organization.id,
         "name": organization.name,

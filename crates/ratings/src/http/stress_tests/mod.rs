@@ -30,7 +30,7 @@ pub async fn add(
     let endpoint = "POST /api/v1/stress-tests".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let record = aaaf.add_own_task(&member, &document).await?;
-        Ok(Done::new(StatusCode::CREATED, shown(&record, &member)))
+        Ok(Done::new(StatusCode::CREATED, to_json(&record, &member)))
     })
     .await
 }
@@ -44,9 +44,9 @@ pub async fn list(
     let page = Page::<Position>::of(&query)?;
     let tasks = state
         .aaaf
-        .own_tasks(&member, page.after.as_ref(), page.reach());
+        .own_tasks(&member, page.after.as_ref(), page.fetch_limit());
     let answer = page.answer(tasks.await?, OwnTaskRecord::position, |record| {
-        shown(record, &member)
+        to_json(record, &member)
     });
     json(StatusCode::OK, &answer)
 }
@@ -64,7 +64,7 @@ pub async fn remove(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-fn shown(record: &OwnTaskRecord, member: &Member) -> Value {
+fn to_json(record: &OwnTaskRecord, member: &Member) -> Value {
     let task = &record.task;
     json!({
         "id": task.id,

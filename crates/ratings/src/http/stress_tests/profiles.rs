@@ -25,7 +25,7 @@ pub async fn list(
     let page = Page::<Position>::of(&query)?;
     let profiles = state
         .aaaf
-        .profiles(&member, page.after.as_ref(), page.reach());
+        .profiles(&member, page.after.as_ref(), page.fetch_limit());
     let answer = page.answer(profiles.await?, ProfileRecord::position, |record| {
         facts(record, "tasks_described", json!(record.profile.tasks.len()))
     });
@@ -39,7 +39,7 @@ pub async fn get(
     path: PathParameters,
 ) -> Answer {
     let record = state.aaaf.profile(&member, &suite(&path)).await?;
-    json(StatusCode::OK, &shown(&record))
+    json(StatusCode::OK, &to_json(&record))
 }
 
 /// `PUT /api/v1/profiles/{suiteId}/{suiteVersion}`.
@@ -57,7 +57,7 @@ pub async fn set(
         true => StatusCode::CREATED,
         false => StatusCode::OK,
     };
-    json(status, &shown(&record))
+    json(status, &to_json(&record))
 }
 
 /// `DELETE /api/v1/profiles/{suiteId}/{suiteVersion}`.
@@ -85,6 +85,6 @@ fn facts(record: &ProfileRecord, name: &str, value: Value) -> Value {
     })
 }
 
-fn shown(record: &ProfileRecord) -> Value {
+fn to_json(record: &ProfileRecord) -> Value {
     facts(record, "profile", json!(record.profile))
 }

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::render::report::rows;
-use crate::render::report::rows::{CLAIM, Fact};
-use crate::render::report::{Moment, Report, Standing, Summary, chart};
+use crate::render::report::rows::{CLAIM, Field};
+use crate::render::report::{AxisSnapshot, RatingSnapshot, Report, Summary, chart};
 use crate::rules::Axis;
 use crate::rules::badge::{FRAMEWORK_VERSION, axis_name};
 use touchstone_host::render::words::plain;
@@ -51,8 +51,8 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(text, "\nTo verify: {}", escaped(&url));
     }
     text.push_str("\n## Since the previous rating\n\n");
-    for told in rows::movements(assessed) {
-        let _ = writeln!(text, "- {}", escaped(&told));
+    for lines in rows::movements(assessed) {
+        let _ = writeln!(text, "- {}", escaped(&lines));
     }
     history(&mut text, &report.history);
     text.push_str("\n## Evidence\n\n");
@@ -75,7 +75,7 @@ pub fn report(report: &Report) -> String {
     text
 }
 
-fn facts(text: &mut String, facts: &[Fact]) {
+fn facts(text: &mut String, facts: &[Field]) {
     text.push_str("| | |\n| --- | --- |\n");
     for fact in facts {
         let _ = writeln!(text, "| {} | {} |", fact.name, escaped(&fact.value));
@@ -90,9 +90,10 @@ fn bar(share: f64) -> String {
 }
 
 fn plane_of_one(text: &mut String, report: &Report) {
-    let plane = chart::as_text(|performance, capability| {
-        let here =
-            |it: &Moment| it.performance.tier == performance && it.capability.tier == capability;
+    let plane = chart::text_grid(|performance, capability| {
+        let here = |it: &RatingSnapshot| {
+            it.performance.tier == performance && it.capability.tier == capability
+        };
         match (here(&report.now), report.history.iter().any(here)) {
             (true, _) => "●".to_owned(),
             (false, true) => "○".to_owned(),
@@ -142,7 +143,7 @@ fn dimensions(text: &mut String, report: &Report, axis: Axis) {
     }
 }
 
-fn history(text: &mut String, history: &[Moment]) {
+fn history(text: &mut String, history: &[RatingSnapshot]) {
     if history.is_empty() {
         return;
     }
@@ -152,15 +153,15 @@ fn history(text: &mut String, history: &[Moment]) {
             text,
             "| {} | {} | {} | {} |",
             rows::day(moment.at),
-            reached(&moment.performance),
-            reached(&moment.capability),
+            score_and_tier(&moment.performance),
+            score_and_tier(&moment.capability),
             escaped(&rows::state(moment.badge_state.as_deref(), false))
         );
     }
 }
 
-fn reached(standing: &Standing) -> String {
-    format!("{} {}", escaped(&plain(&standing.display)), standing.tier)
+fn score_and_tier(snapshot: &AxisSnapshot) -> String {
+    format!("{} {}", escaped(&plain(&snapshot.display)), snapshot.tier)
 }
 
 pub fn summary(summary: &Summary) -> String {
@@ -169,7 +170,7 @@ pub fn summary(summary: &Summary) -> String {
         escaped(&rows::heading(summary)),
         rows::counts(summary)
     );
-    let plane = chart::as_text(|performance, capability| {
+    let plane = chart::text_grid(|performance, capability| {
         let rated = summary.agents.iter().filter_map(|line| line.now.as_ref());
         let here = rated
             .filter(|it| it.performance.tier == performance && it.capability.tier == capability);
@@ -192,8 +193,8 @@ pub fn summary(summary: &Summary) -> String {
             Some(now) => writeln!(
                 text,
                 "| {name} | {} | {} | {} | {}{}{note} |",
-                reached(&now.performance),
-                reached(&now.capability),
+                score_and_tier(&now.performance),
+                score_and_tier(&now.capability),
                 rows::day(now.at),
                 escaped(&rows::state(
                     now.badge_state.as_deref(),
@@ -208,20 +209,20 @@ pub fn summary(summary: &Summary) -> String {
             ),
         };
     }
-    gathered(&mut text, summary);
-    gaps(&mut text, summary);
+    task_progress(&mut text, summary);
+    dimension_sections(&mut text, summary);
     foot(&mut text, &summary.made_at.to_string());
     text
 }
 
 /// Evidence collected towards ratings.
-fn gathered(text: &mut String, summary: &Summary) {
-    let gathered = rows::gathered(summary);
-    if gathered.is_empty() {
+fn task_progress(text: &mut String, summary: &Summary) {
+    let task_progress = rows::task_progress(summary);
+    if task_progress.is_empty() {
         return;
     }
     text.push_str("\n## Evidence collected\n\n| Agent | Performance | | Capability | |\n| --- | --- | --- | --- | --- |\n");
-    for it in gathered {
+    for it in task_progress {
         let _ = writeln!(
             text,
             "| {} | `{}` | {} | `{}` | {} |",
@@ -235,13 +236,13 @@ fn gathered(text: &mut String, summary: &Summary) {
 }
 
 /// Dimensions across all agents.
-fn gaps(text: &mut String, summary: &Summary) {
+fn dimension_sections(text: &mut String, summary: &Summary) {
     if summary.dimensions.is_empty() {
         return;
     }
     text.push_str("\n## Dimensions, weakest first\n");
-    for gap in rows::gaps(summary) {
-        let _ = writeln!(text, "\n### {}\n\n{}", gap.name, gap.standing);
+    for gap in rows::dimension_sections(summary) {
+        let _ = writeln!(text, "\n### {}\n\n{}", gap.name, gap.summary);
         if gap.agents.is_empty() {
             continue;
         }

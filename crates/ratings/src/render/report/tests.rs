@@ -135,7 +135,7 @@ fn points_lie_where_the_scores_are() {
     for (share, corner) in [(0.0, (80.0, 306.0)), (1.0, (360.0, 26.0))] {
         now.performance.score = Score::of(share);
         now.capability.score = Score::of(share);
-        let plane = chart::of_one(&[], &now);
+        let plane = chart::agent_plane(&[], &now);
         let dot = &plane.now[0];
         assert_eq!((number(&dot.x), number(&dot.y)), corner);
         // The label must stay within the picture.
@@ -143,7 +143,7 @@ fn points_lie_where_the_scores_are() {
         assert!((80.0..=360.0).contains(&label), "{label}");
         assert!(number(&dot.label_y) > 26.0);
     }
-    let bands = chart::of_one(&[], &now);
+    let bands = chart::agent_plane(&[], &now);
     for bands in [&bands.performance, &bands.capability] {
         let all: f64 = bands.iter().map(|band| number(&band.size)).sum();
         assert!((all - 280.0).abs() < 0.3, "{all}");

@@ -13,7 +13,7 @@ use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::redaction::mask;
 
 /// The number of dimensions in the framework.
-const MOST_DIMENSIONS: usize = 12;
+const MAX_DIMENSIONS: usize = 12;
 const MAX_TEXT: usize = 2000;
 const MAX_ID: usize = 256;
 const MAX_CLAIMS: usize = 100;
@@ -51,7 +51,7 @@ impl Filing {
         ];
         let fields = Fields::closed(body, "", &known, Nulls::Wrong)?;
         let member = fields.either("dimensions", "dimensions_challenged")?;
-        let named = fields.texts(member, MOST_DIMENSIONS, MAX_ID)?;
+        let named = fields.texts(member, MAX_DIMENSIONS, MAX_ID)?;
         let named = named
             .filter(|named| !named.is_empty())
             .ok_or_else(|| fields.invalid(member, "must name at least one dimension"))?;

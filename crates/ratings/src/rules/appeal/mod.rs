@@ -10,11 +10,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::rules::assessment::{Assessment, Measured, Rating, Unscored};
+use crate::rules::assessment::{Assessment, Measured, Rating, ScoringError};
 use crate::rules::config::Config;
 use crate::rules::evidence::{Data, Event, EventType, is_grade};
 use crate::rules::scoring::dimension::Dimension;
-use crate::rules::scoring::folded::Folded;
+use crate::rules::scoring::folded::FoldedEvidence;
 use crate::rules::scoring::measure::{Appealed, Measure};
 
 /// How long after its completion an assessment can be appealed, to the second.
@@ -59,7 +59,7 @@ pub struct OverrideFault {
 
 /// An override that refers to nothing in the evidence and so would change nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Idle {
+pub enum UnmatchedOverride {
     #[error("the assessment has no evidence about task `{task_id}`; name one of its tasks")]
     Task { task_id: String },
     #[error("task `{task_id}` has no revision {revision_number}; name a recorded revision")]
@@ -86,7 +86,7 @@ pub enum Idle {
 
 /// For each override, why it refers to nothing in the evidence, if it does not. An appeal can be
 /// resolved only once, so a typing error must not resolve it.
-fn idle(events: &[Event], overrides: &[Override]) -> Vec<Option<Idle>> {
+fn unmatched(events: &[Event], overrides: &[Override]) -> Vec<Option<UnmatchedOverride>> {
     let mut tasks: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
     let mut by_id = BTreeMap::new();
     for event in events {
@@ -97,7 +97,7 @@ fn idle(events: &[Event], overrides: &[Override]) -> Vec<Option<Idle>> {
     }
     let about = |it: &Override| match it {
         Override::ExcludeTask { task_id } if !tasks.contains_key(task_id.as_str()) => {
-            Some(Idle::Task {
+            Some(UnmatchedOverride::Task {
                 task_id: task_id.clone(),
             })
         }
@@ -105,26 +105,28 @@ fn idle(events: &[Event], overrides: &[Override]) -> Vec<Option<Idle>> {
             task_id,
             revision_number,
         } => match tasks.get(task_id.as_str()) {
-            None => Some(Idle::Task {
+            None => Some(UnmatchedOverride::Task {
                 task_id: task_id.clone(),
             }),
-            Some(events) => (!is_revised(events, *revision_number)).then(|| Idle::Revision {
-                task_id: task_id.clone(),
-                revision_number: *revision_number,
-            }),
+            Some(events) => {
+                (!is_revised(events, *revision_number)).then(|| UnmatchedOverride::Revision {
+                    task_id: task_id.clone(),
+                    revision_number: *revision_number,
+                })
+            }
         },
         Override::SetField {
             event_id, field, ..
         } => match by_id.get(event_id.as_str()) {
-            None => Some(Idle::Event {
+            None => Some(UnmatchedOverride::Event {
                 event_id: event_id.clone(),
             }),
-            Some(event) if event.is_activity_only() => Some(Idle::ActivityOnly {
+            Some(event) if event.is_activity_only() => Some(UnmatchedOverride::ActivityOnly {
                 event_id: event_id.clone(),
             }),
             Some(event) => {
                 let kind = event.event_type();
-                (!kind.reads(field)).then(|| Idle::Field {
+                (!kind.reads(field)).then(|| UnmatchedOverride::Field {
                     kind,
                     field: field.clone(),
                 })
@@ -135,7 +137,7 @@ fn idle(events: &[Event], overrides: &[Override]) -> Vec<Option<Idle>> {
     overrides.iter().map(about).collect()
 }
 
-impl Idle {
+impl UnmatchedOverride {
     /// Whether the override's target was not found at all, so that it may be among other events.
     const fn is_absent(&self) -> bool {
         matches!(self, Self::Task { .. } | Self::Event { .. })
@@ -158,23 +160,23 @@ pub fn is_in_time(completed_at: Timestamp, filed_at: Timestamp) -> bool {
 }
 
 /// Revisions that are known not to be errors, by task and number.
-pub(super) struct Struck<'a>(BTreeSet<(&'a str, u32)>);
+pub(super) struct ExcludedRevisions<'a>(BTreeSet<(&'a str, u32)>);
 
-impl<'a> Struck<'a> {
+impl<'a> ExcludedRevisions<'a> {
     pub fn by(overrides: &'a [Override]) -> Self {
-        let struck = overrides.iter().filter_map(|it| match it {
+        let excluded = overrides.iter().filter_map(|it| match it {
             Override::RevisionNotError {
                 task_id,
                 revision_number,
             } => Some((task_id.as_str(), *revision_number)),
             _ => None,
         });
-        Self(struck.collect())
+        Self(excluded.collect())
     }
 
     pub fn of_task(&self, task: &str) -> impl Iterator<Item = u32> {
-        let struck = self.0.iter().filter(move |(of, _)| *of == task);
-        struck.map(|(_, revision)| *revision)
+        let excluded = self.0.iter().filter(move |(of, _)| *of == task);
+        excluded.map(|(_, revision)| *revision)
     }
 }
 
@@ -250,7 +252,7 @@ pub fn rate(
     assessment: &Assessment,
     config: &Config,
     resolutions: &[Resolution],
-) -> Result<Rating, Unscored> {
+) -> Result<Rating, ScoringError> {
     let mut rerating = Rerating::new(assessment.clone(), config.clone(), resolutions.to_vec());
     rerating.add(events)?;
     rerating.finish()
@@ -264,10 +266,10 @@ pub struct Rerating {
     /// The overrides of all resolutions, in order.
     overrides: Vec<Override>,
     /// The original evidence, then the evidence after each resolution.
-    folded: Vec<Folded>,
+    folded: Vec<FoldedEvidence>,
     /// For each override of the last resolution, why it refers to nothing in the added evidence, if
     /// it does not.
-    idle: Vec<Option<Idle>>,
+    unmatched: Vec<Option<UnmatchedOverride>>,
 }
 
 impl Rerating {
@@ -276,8 +278,10 @@ impl Rerating {
         let last = resolutions.last().map(|it| it.overrides.as_slice());
         Self {
             overrides: overrides.collect(),
-            folded: (0..=resolutions.len()).map(|_| Folded::default()).collect(),
-            idle: idle(&[], last.unwrap_or_default()),
+            folded: (0..=resolutions.len())
+                .map(|_| FoldedEvidence::default())
+                .collect(),
+            unmatched: unmatched(&[], last.unwrap_or_default()),
             assessment,
             config,
             resolutions,
@@ -298,10 +302,10 @@ impl Rerating {
             folded.add(events, &self.assessment, &self.config, overrides)?;
         }
         let last = self.resolutions.last().map(|it| it.overrides.as_slice());
-        let found = idle(events, last.unwrap_or_default());
-        for (known, found) in self.idle.iter_mut().zip(found) {
-            if known.as_ref().is_some_and(Idle::is_absent)
-                && !found.as_ref().is_some_and(Idle::is_absent)
+        let found = unmatched(events, last.unwrap_or_default());
+        for (known, found) in self.unmatched.iter_mut().zip(found) {
+            if known.as_ref().is_some_and(UnmatchedOverride::is_absent)
+                && !found.as_ref().is_some_and(UnmatchedOverride::is_absent)
             {
                 *known = found;
             }
@@ -311,31 +315,31 @@ impl Rerating {
 
     /// The first override of the last resolution that refers to nothing in the added evidence, with
     /// its position.
-    pub fn idle(&self) -> Option<(usize, &Idle)> {
-        let mut judged = self.idle.iter().enumerate();
-        judged.find_map(|(place, idle)| Some((place, idle.as_ref()?)))
+    pub fn unmatched(&self) -> Option<(usize, &UnmatchedOverride)> {
+        let mut judged = self.unmatched.iter().enumerate();
+        judged.find_map(|(place, unmatched)| Some((place, unmatched.as_ref()?)))
     }
 
     /// The rating.
     ///
     /// # Errors
     /// Too little evidence left for an axis.
-    pub fn finish(self) -> Result<Rating, Unscored> {
+    pub fn finish(self) -> Result<Rating, ScoringError> {
         let mut folded = self.folded.into_iter();
-        let mut standing = folded.next().unwrap_or_default().measured(&self.config);
+        let mut measured = folded.next().unwrap_or_default().measured(&self.config);
         for (folded, resolution) in folded.zip(&self.resolutions) {
-            mix(&mut standing, folded.measured(&self.config), resolution);
+            apply_resolution(&mut measured, folded.measured(&self.config), resolution);
         }
-        Ok(standing.rating(&self.config)?)
+        Ok(measured.rating(&self.config)?)
     }
 }
 
-fn mix(standing: &mut Measured, anew: Measured, resolution: &Resolution) {
-    let before = standing
+fn apply_resolution(measured: &mut Measured, rescored: Measured, resolution: &Resolution) {
+    let before = measured
         .performance
         .iter_mut()
-        .chain(&mut standing.capability);
-    let after = anew.performance.into_iter().chain(anew.capability);
+        .chain(&mut measured.capability);
+    let after = rescored.performance.into_iter().chain(rescored.capability);
     for ((dimension, old), (_, new)) in before.zip(after) {
         if resolution.dimensions.contains(dimension) && new.raw != old.raw {
             let appeal = Appealed {

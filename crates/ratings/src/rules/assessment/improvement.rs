@@ -10,7 +10,7 @@ use crate::rules::scoring::dimension::{Axis, Dimension};
 use crate::rules::scoring::tier::Score;
 
 /// Maximum number of weak dimensions that are named.
-const MOST: usize = 3;
+const MAX_DIMENSIONS: usize = 3;
 /// Dimensions from this score on are not weak; the top tier begins here.
 const STRONG: f64 = 0.90;
 
@@ -59,7 +59,7 @@ pub fn areas(result: &Value, config: &Config) -> Vec<Area> {
         let gain = |area: &Area| area.gain.unwrap_or_default();
         gain(other).total_cmp(&gain(one))
     });
-    weak.truncate(MOST);
+    weak.truncate(MAX_DIMENSIONS);
     weak.extend(missing);
     weak
 }

@@ -7,7 +7,7 @@ pub mod grader;
 pub mod improvement;
 pub mod order;
 pub mod overview;
-pub mod reassess;
+pub mod reassessment;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::ser::SerializeMap as _;
@@ -18,7 +18,7 @@ use crate::rules::config::Config;
 use crate::rules::evidence::{Event, RETENTION_DAYS, Sources};
 use crate::rules::scoring::composite::AxisRating;
 use crate::rules::scoring::dimension::{Axis, Dimension};
-use crate::rules::scoring::folded::Folded;
+use crate::rules::scoring::folded::FoldedEvidence;
 use crate::rules::scoring::interval::{self, Intervals};
 use crate::rules::scoring::measure::Measure;
 use touchstone_kit::error::INSUFFICIENT_EVIDENCE;
@@ -146,7 +146,7 @@ fn full() -> String {
 
 /// Why the parameters of an assessment are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoAssessment {
+pub enum AssessmentFault {
     #[error(
         "`{0}` is not an assessment type; use full, passive_only, stress_test_only or \
         single_dimension"
@@ -172,19 +172,19 @@ impl Assessment {
         dimension: Option<Dimension>,
         window_start: Timestamp,
         window_end: Timestamp,
-    ) -> Result<Self, NoAssessment> {
+    ) -> Result<Self, AssessmentFault> {
         let kind = match (kind, dimension) {
             ("full", None) => Kind::Full,
             ("passive_only", None) => Kind::PassiveOnly,
             ("stress_test_only", None) => Kind::StressTestOnly,
             ("single_dimension", Some(dimension)) => Kind::SingleDimension(dimension),
             ("full" | "passive_only" | "stress_test_only" | "single_dimension", _) => {
-                return Err(NoAssessment::Dimension);
+                return Err(AssessmentFault::Dimension);
             }
-            _ => return Err(NoAssessment::Kind(kind.to_owned())),
+            _ => return Err(AssessmentFault::Kind(kind.to_owned())),
         };
         if window_start >= window_end {
-            return Err(NoAssessment::Window);
+            return Err(AssessmentFault::Window);
         }
         Ok(Self {
             id,
@@ -196,9 +196,9 @@ impl Assessment {
 }
 
 impl TryFrom<Document> for Assessment {
-    type Error = NoAssessment;
+    type Error = AssessmentFault;
 
-    fn try_from(it: Document) -> Result<Self, NoAssessment> {
+    fn try_from(it: Document) -> Result<Self, AssessmentFault> {
         Self::new(
             it.id,
             &it.kind,
@@ -271,7 +271,7 @@ impl Rating {
 
 /// Why scoring failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Unscored {
+pub enum ScoringError {
     #[error(transparent)]
     Insufficient(#[from] Insufficient),
     #[error(transparent)]
@@ -373,7 +373,7 @@ pub(crate) fn measure(
     config: &Config,
     overrides: &[Override],
 ) -> Result<Measured, OverrideFault> {
-    let mut folded = Folded::default();
+    let mut folded = FoldedEvidence::default();
     folded.add(events, assessment, config, overrides)?;
     Ok(folded.measured(config))
 }
@@ -405,7 +405,7 @@ impl Measured {
         }
     }
 
-    fn scored(self, assessment: &Assessment, config: &Config) -> Result<Scored, Unscored> {
+    fn scored(self, assessment: &Assessment, config: &Config) -> Result<Scored, ScoringError> {
         if let Kind::SingleDimension(dimension) = assessment.kind {
             return Ok(Scored::Single(Box::new(self.single(dimension)?)));
         }
@@ -481,7 +481,7 @@ pub fn score(
     assessment: &Assessment,
     config: &Config,
     overrides: &[Override],
-) -> Result<Scored, Unscored> {
+) -> Result<Scored, ScoringError> {
     measure(events, assessment, config, overrides)?.scored(assessment, config)
 }
 
@@ -489,7 +489,7 @@ pub fn score(
 pub struct Scoring {
     assessment: Assessment,
     config: Config,
-    folded: Folded,
+    folded: FoldedEvidence,
 }
 
 impl Scoring {
@@ -497,7 +497,7 @@ impl Scoring {
         Self {
             assessment,
             config,
-            folded: Folded::default(),
+            folded: FoldedEvidence::default(),
         }
     }
 
@@ -518,7 +518,7 @@ impl Scoring {
     ///
     /// # Errors
     /// Too little evidence.
-    pub fn finish(self) -> Result<Scored, Unscored> {
+    pub fn finish(self) -> Result<Scored, ScoringError> {
         let measured = self.folded.measured(&self.config);
         measured.scored(&self.assessment, &self.config)
     }
@@ -527,7 +527,7 @@ impl Scoring {
     ///
     /// # Errors
     /// Too little evidence.
-    pub fn finish_with_intervals(mut self) -> Result<(Scored, Intervals), Unscored> {
+    pub fn finish_with_intervals(mut self) -> Result<(Scored, Intervals), ScoringError> {
         let resampled = self.folded.resampled(&self.config);
         let scored = self.finish()?;
         let intervals = interval::of_scored(&scored, &resampled);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::rules::agent::Profile;
-use crate::rules::assessment::{Assessment, Kind, NoAssessment};
+use crate::rules::assessment::{Assessment, AssessmentFault, Kind};
 use crate::rules::config::Config;
 use crate::rules::scoring::dimension::Dimension;
 use touchstone_kit::error::Problem;
@@ -156,9 +156,9 @@ impl Order {
         Assessment::new(Some(id.to_owned()), &self.kind, self.dimension, start, end).map_err(
             |fault| {
                 let field = match fault {
-                    NoAssessment::Kind(_) => "type",
-                    NoAssessment::Dimension => "dimension",
-                    NoAssessment::Window => "window_start",
+                    AssessmentFault::Kind(_) => "type",
+                    AssessmentFault::Dimension => "dimension",
+                    AssessmentFault::Window => "window_start",
                 };
                 Problem::validation(field, fault.to_string())
             },

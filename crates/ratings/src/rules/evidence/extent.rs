@@ -5,7 +5,7 @@ use super::read::{Data, Event, MAX_NAME};
 use super::values::Node;
 
 /// Maximum number of entries in all lists of an event together.
-const MOST: usize = 500;
+const MAX_ENTRIES: usize = 500;
 /// Maximum size of the stored data of an event, in bytes.
 const MAX_OCTETS: usize = 16 * 1024;
 
@@ -97,7 +97,7 @@ impl Extent {
 
     fn list(&mut self, member: &'static str, entries: usize) {
         self.entries = self.entries.saturating_add(entries);
-        self.hold(member, self.entries <= MOST);
+        self.hold(member, self.entries <= MAX_ENTRIES);
     }
 
     fn name<'a>(&mut self, member: &'static str, names: impl IntoIterator<Item = &'a String>) {

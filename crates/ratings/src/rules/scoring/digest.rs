@@ -11,12 +11,12 @@ use touchstone_kit::hex::hex;
 
 /// Collects the events that a score is based on.
 #[derive(Debug, Default)]
-pub struct Basis {
+pub struct EvidenceDigest {
     names: Vec<String>,
     sources: Sources,
 }
 
-impl Basis {
+impl EvidenceDigest {
     /// Adds the events that counted and the assignments that describe their tasks.
     pub fn add(&mut self, selection: &Selection<'_>) {
         let counted = selection.events.iter().chain(&selection.activity);

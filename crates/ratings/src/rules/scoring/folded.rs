@@ -1,28 +1,28 @@
 //! Evidence folded a few tasks at a time: one record per task is kept, however many events there
 //! are.
 
-use crate::rules::appeal::{self, Override, OverrideFault, Struck};
+use crate::rules::appeal::{self, ExcludedRevisions, Override, OverrideFault};
 use crate::rules::assessment::{Assessment, Measured};
 use crate::rules::config::Config;
 use crate::rules::evidence::Event;
 use crate::rules::scoring::capability::{self, Traces};
-use crate::rules::scoring::digest::Basis;
+use crate::rules::scoring::digest::EvidenceDigest;
 use crate::rules::scoring::interval::{self, Resampled};
-use crate::rules::scoring::performance::{self, Weighed};
+use crate::rules::scoring::performance::{self, WeightedTasks};
 use crate::rules::scoring::selection::Selection;
 use crate::rules::scoring::task::{TaskRecord, Tasks};
 
 /// The evidence added so far.
 #[derive(Default)]
-pub struct Folded {
+pub struct FoldedEvidence {
     records: Vec<TaskRecord>,
     /// Number of tasks with any evidence.
     with_evidence: usize,
     traces: Traces,
-    basis: Basis,
+    basis: EvidenceDigest,
 }
 
-impl Folded {
+impl FoldedEvidence {
     /// Adds all events of some tasks, modified by overrides.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Folded {
     ) -> Result<(), OverrideFault> {
         let seen = appeal::view(events, overrides)?;
         let selection = Selection::of(seen.iter().map(AsRef::as_ref), assessment, &config.rules);
-        let tasks = Tasks::of(&selection, &config.rules, &Struck::by(overrides));
+        let tasks = Tasks::of(&selection, &config.rules, &ExcludedRevisions::by(overrides));
         self.records.extend(tasks.records);
         self.with_evidence += tasks.with_evidence;
         self.traces.add(&selection, &config.rules);
@@ -64,7 +64,7 @@ impl Folded {
         self.sort();
         let records: Vec<&TaskRecord> = self.records.iter().collect();
         Measured {
-            performance: performance::measure(Weighed::by_age(&records), &config.rules),
+            performance: performance::measure(WeightedTasks::by_age(&records), &config.rules),
             capability: capability::measure(&records, &self.traces, config),
             tasks_performance: records.len(),
             tasks_capability: self.with_evidence,

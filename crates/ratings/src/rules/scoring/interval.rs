@@ -14,7 +14,7 @@ use crate::rules::config::Config;
 use crate::rules::scoring::capability::{self, Traces};
 use crate::rules::scoring::dimension::{Axis, Dimension};
 use crate::rules::scoring::measure::Measure;
-use crate::rules::scoring::performance::{self, Weighed};
+use crate::rules::scoring::performance::{self, WeightedTasks};
 use crate::rules::scoring::task::TaskRecord;
 use crate::rules::scoring::tier::Score;
 use touchstone_kit::statistics::{Interval, quantile, wilson_of};
@@ -23,7 +23,7 @@ const CONFIDENCE: f64 = 0.95;
 const RESAMPLES: usize = 200;
 /// Maximum number of tasks in a resample. Fewer tasks than exist make an interval wider, never
 /// narrower.
-const MOST_DRAWN: usize = 2000;
+const MAX_SAMPLE: usize = 2000;
 /// Fixed, so that the same evidence gives the same intervals.
 const SEED: u64 = 0x4141_4146;
 
@@ -74,10 +74,10 @@ const fn method(dimension: Dimension) -> Method {
 
 /// Measures resampled tasks; `records` are in the order in which they are measured.
 pub(crate) fn resampled(records: &[TaskRecord], config: &Config) -> Resampled {
-    let mut draws = Draws(SEED);
+    let mut draws = SplitMix64(SEED);
     let mut replicates: BTreeMap<Dimension, Vec<f64>> = BTreeMap::new();
     for _ in 0..RESAMPLES {
-        let mut places: Vec<usize> = (0..records.len().min(MOST_DRAWN))
+        let mut places: Vec<usize> = (0..records.len().min(MAX_SAMPLE))
             .map(|_| draws.below(records.len()))
             .collect();
         // The learning rate depends on the order of tasks.
@@ -86,7 +86,7 @@ pub(crate) fn resampled(records: &[TaskRecord], config: &Config) -> Resampled {
             .into_iter()
             .filter_map(|place| records.get(place))
             .collect();
-        let performance = performance::measure(Weighed::by_age(&drawn), &config.rules);
+        let performance = performance::measure(WeightedTasks::by_age(&drawn), &config.rules);
         let capability = capability::measure(&drawn, &Traces::default(), config);
         for (dimension, measure) in performance.into_iter().chain(capability) {
             if let (Method::Bootstrap, Some(raw)) = (method(dimension), measure.raw) {
@@ -174,9 +174,9 @@ fn is_noise(now: &ScoreInterval, then: &ScoreInterval) -> bool {
 }
 
 /// A reproducible pseudorandom sequence (SplitMix64).
-struct Draws(u64);
+struct SplitMix64(u64);
 
-impl Draws {
+impl SplitMix64 {
     /// An index below `length`.
     fn below(&mut self, length: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -243,11 +243,11 @@ mod tests {
     #[test]
     fn draws_reach_every_place_and_are_the_same_again() {
         let drawn = || {
-            let mut draws = Draws(SEED);
+            let mut draws = SplitMix64(SEED);
             (0..200).map(|_| draws.below(7)).collect::<Vec<usize>>()
         };
         assert_eq!(drawn(), drawn());
         assert!((0..7).all(|place| drawn().contains(&place)));
-        assert_eq!(Draws(1).below(0), 0);
+        assert_eq!(SplitMix64(1).below(0), 0);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::rules::appeal::Struck;
+use crate::rules::appeal::ExcludedRevisions;
 use crate::rules::config::Rules;
 use crate::rules::evidence::{
     Cause, CompletionStatus, Data, Severity, TaskAssigned, TaskCompleted, TaskRevised,
@@ -55,7 +55,7 @@ pub struct Tasks {
 
 impl Tasks {
     /// Folds the events of a selection.
-    pub fn of(selection: &Selection<'_>, rules: &Rules, struck: &Struck<'_>) -> Self {
+    pub fn of(selection: &Selection<'_>, rules: &Rules, excluded: &ExcludedRevisions<'_>) -> Self {
         let mut by_task: BTreeMap<&str, Vec<Selected<'_>>> = BTreeMap::new();
         for selected in &selection.events {
             let task = selected.event.task_id.as_str();
@@ -64,7 +64,7 @@ impl Tasks {
         let mut with_evidence = 0;
         let mut records = Vec::new();
         for (id, events) in by_task {
-            match fold(id, &events, selection, rules, struck) {
+            match fold(id, &events, selection, rules, excluded) {
                 Fold::Record(record) => records.push(*record),
                 Fold::Traces => {}
                 Fold::Nothing => continue,
@@ -98,7 +98,7 @@ fn fold(
     events: &[Selected<'_>],
     selection: &Selection<'_>,
     rules: &Rules,
-    struck: &Struck<'_>,
+    excluded: &ExcludedRevisions<'_>,
 ) -> Fold {
     let completed = events.iter().rev().find_map(|it| match &it.event.data {
         Data::TaskCompleted(done) => Some((it, done.as_ref())),
@@ -138,7 +138,7 @@ fn fold(
         autonomy: known.autonomy(),
         learning_eligible: known.learning_eligible(),
         credit: done.map_or(0.0, credit),
-        quality: done.map(|done| quality(id, done, events, rules, struck)),
+        quality: done.map(|done| quality(id, done, events, rules, excluded)),
         speed: known.speed(rules),
         review: done.and_then(|done| review(done, rules)),
     }))
@@ -213,7 +213,7 @@ fn quality(
     done: &TaskCompleted,
     events: &[Selected<'_>],
     rules: &Rules,
-    struck: &Struck<'_>,
+    excluded: &ExcludedRevisions<'_>,
 ) -> Quality {
     let revised: Vec<&TaskRevised> = events
         .iter()
@@ -223,7 +223,7 @@ fn quality(
         })
         .collect();
     // A revision that is known not to be an error stays that way, whatever other events state.
-    let mut no_errors: BTreeSet<u32> = struck.of_task(id).collect();
+    let mut no_errors: BTreeSet<u32> = excluded.of_task(id).collect();
     let not_the_agents = revised.iter().filter(|it| it.cause != Cause::Error);
     no_errors.extend(not_the_agents.map(|it| it.revision_number.get()));
     let counted: BTreeMap<u32, Severity> = revised

@@ -153,15 +153,15 @@ impl fmt::Display for Tier {
     "`{0}` is not a tier; the performance tiers are Novice, Competent, Proficient, Expert and \
     Elite, the capability tiers Narrow, Functional, Versatile, Specialist and Full-Stack"
 )]
-pub struct NoTier(String);
+pub struct UnknownTier(String);
 
 impl FromStr for Tier {
-    type Err = NoTier;
+    type Err = UnknownTier;
 
-    fn from_str(name: &str) -> Result<Self, NoTier> {
+    fn from_str(name: &str) -> Result<Self, UnknownTier> {
         let mut all = Axis::ALL.into_iter().flat_map(Self::all);
         all.find(|tier| tier.name() == name)
-            .ok_or_else(|| NoTier(name.to_owned()))
+            .ok_or_else(|| UnknownTier(name.to_owned()))
     }
 }
 

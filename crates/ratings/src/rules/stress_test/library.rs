@@ -185,7 +185,7 @@ impl Subject {
 
 /// A test that is not run, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftOut {
+pub struct SkippedTest {
     pub test: Test,
     pub dimension: Dimension,
     pub reason: String,
@@ -197,7 +197,7 @@ pub struct Plan {
     pub subject: Subject,
     pub tests: Vec<Test>,
     /// All other tests, each with a reason.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedTest>,
 }
 
 /// A test that is ready to run.
@@ -216,9 +216,9 @@ pub fn plan(subject: Subject, only: Option<Dimension>) -> Plan {
     let own = own.filter(|dimension| !subject.own_tasks(*dimension).is_empty());
     let own: Vec<Test> = own.map(Test::Own).collect();
     for test in Test::ALL.into_iter().chain(own).filter(wanted) {
-        match hindrance(test, &subject) {
+        match skip_reason(test, &subject) {
             None => tests.push(test),
-            Some(reason) => left_out.push(LeftOut {
+            Some(reason) => left_out.push(SkippedTest {
                 test,
                 dimension: test.dimension(),
                 reason: reason.to_owned(),
@@ -232,7 +232,7 @@ pub fn plan(subject: Subject, only: Option<Dimension>) -> Plan {
     }
 }
 
-fn hindrance(test: Test, subject: &Subject) -> Option<&'static str> {
+fn skip_reason(test: Test, subject: &Subject) -> Option<&'static str> {
     let no_domain = || {
         subject.domain.is_none().then_some(
             "the agent has no domains; enroll it with `domains`, the primary one \
@@ -282,7 +282,7 @@ pub fn prepare(test: Test, subject: &Subject) -> Option<Prepared> {
     };
     let mut profile = Profile::read(&profile).ok()?;
     if let (Test::DomainBreadth, Some(taxonomy)) = (test, &subject.taxonomy) {
-        confine(&mut suite, &mut profile, taxonomy);
+        keep_taxonomy_domains(&mut suite, &mut profile, taxonomy);
     }
     if profile.defaults.domain.is_none() {
         profile.defaults.domain.clone_from(&subject.domain);
@@ -292,7 +292,7 @@ pub fn prepare(test: Test, subject: &Subject) -> Option<Prepared> {
 
 /// Removes tasks of domains outside the taxonomy. Unless all tasks remain, the result is another
 /// version of the suite.
-fn confine(suite: &mut Value, profile: &mut Profile, taxonomy: &[String]) {
+fn keep_taxonomy_domains(suite: &mut Value, profile: &mut Profile, taxonomy: &[String]) {
     let all = profile.tasks.len();
     let is_known =
         |domain: &Option<String>| domain.as_ref().is_some_and(|it| taxonomy.contains(it));

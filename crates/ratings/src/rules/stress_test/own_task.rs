@@ -15,13 +15,13 @@ use touchstone_runs::rules::eval::suite_rules::check_suite;
 use touchstone_runs::rules::kind::Kinds;
 
 /// Maximum number of tasks of an organization.
-pub const MOST: usize = 100;
+pub const MAX_TASKS: usize = 100;
 /// Maximum total size of an organization's tasks in bytes; every assessment with a stress test
 /// stores a copy.
-pub const MOST_OCTETS: usize = 256 << 10;
+pub const MAX_OCTETS: usize = 256 << 10;
 /// Maximum size of a task, in bytes.
-const LONGEST: usize = 64 << 10;
-const LONGEST_DOMAIN: usize = 128;
+const MAX_TASK_OCTETS: usize = 64 << 10;
+const MAX_DOMAIN: usize = 128;
 const LEVELS: std::ops::RangeInclusive<u64> = 1..=5;
 /// The complexity level of a task that states none.
 const USUAL_LEVEL: u64 = 2;
@@ -66,7 +66,7 @@ impl OwnTask {
         if complexity_level.is_some_and(|it| !LEVELS.contains(&it)) {
             return Err(fields.invalid("complexity_level", "must be between 1 and 5"));
         }
-        let domain = fields.text_of("domain", 1..=LONGEST_DOMAIN)?;
+        let domain = fields.text_of("domain", 1..=MAX_DOMAIN)?;
         if domain.is_some_and(|it| !taxonomy.iter().any(|known| known == it)) {
             let known = taxonomy.join(", ");
             return Err(fields.invalid("domain", &format!("must be one of {known}")));
@@ -108,8 +108,9 @@ impl OwnTask {
             return Err(fields.invalid("profile", &message));
         }
         let (suite, profile) = suite_of("own", &[self]);
-        if suite.to_string().len() > LONGEST {
-            let message = format!("`task_definition` must have at most {LONGEST} bytes of JSON");
+        if suite.to_string().len() > MAX_TASK_OCTETS {
+            let message =
+                format!("`task_definition` must have at most {MAX_TASK_OCTETS} bytes of JSON");
             return Err(Problem::validation("task_definition", message));
         }
         if let Err(fault) = Profile::read(&profile) {

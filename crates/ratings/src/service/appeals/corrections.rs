@@ -10,7 +10,7 @@ use crate::ports::events::EventRecord;
 use crate::rules::appeal::filing::Filing;
 use crate::rules::assessment::calibration::Scores;
 use crate::rules::projection;
-use crate::service::appeals::{evidence_until, found};
+use crate::service::appeals::{evidence_until, scored_result};
 use crate::service::{Aaaf, Member};
 use crate::store;
 use touchstone_host::access::Scope;
@@ -54,7 +54,9 @@ impl Aaaf {
         let Some(assessment) = counted.map_err(|cause| internal(&cause))? else {
             return Ok(None);
         };
-        let scores = found(&assessment).cloned().map(serde_json::from_value);
+        let scores = scored_result(&assessment)
+            .cloned()
+            .map(serde_json::from_value);
         let scores: Scores = scores
             .transpose()
             .map_err(|cause| internal(&cause))?
@@ -92,11 +94,11 @@ impl Aaaf {
 }
 
 fn counts(assessment: &AssessmentRecord, event: &EventRecord) -> bool {
-    let asked = &assessment.asked.assessment;
+    let request = &assessment.request.assessment;
     let made_for = event.data.get("assessment_id").and_then(|it| it.as_str());
     let in_view = match made_for {
         Some(of) => of == assessment.id,
-        None => (asked.window_start..asked.window_end).contains(&event.occurred_at),
+        None => (request.window_start..request.window_end).contains(&event.occurred_at),
     };
     in_view && evidence_until(assessment).is_some_and(|until| event.recorded_at <= until)
 }

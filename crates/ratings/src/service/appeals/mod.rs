@@ -9,19 +9,19 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::ports::Position;
-use crate::ports::appeals::{Amended, Amendment, AppealRecord, AppealState, Handling};
-use crate::ports::assessments::{AssessmentRecord, Finding, Stage};
+use crate::ports::appeals::{Amendment, AppealDecision, AppealEffect, AppealRecord, AppealState};
+use crate::ports::assessments::{AssessmentOutcome, AssessmentRecord, Stage};
 use crate::ports::badges::{BadgeRecord, BadgeState, Revocation};
 use crate::rules::appeal::filing::{Filing, Ruling};
 use crate::rules::appeal::{Override, Rerating, Resolution, is_in_time};
 use crate::rules::assessment::calibration::Scores;
 use crate::rules::badge::RevocationReason;
 use crate::rules::evidence::Entitlement;
-use crate::rules::{Config, Kind, Rating, Unscored};
-use crate::service::assessments::collection::{About, collect};
-use crate::service::assessments::{needs_review, too_little, uncollected};
-use crate::service::badges::issuer::{Keeps, NotIssued};
-use crate::service::{Aaaf, Member, is_id, not_there};
+use crate::rules::{Config, Kind, Rating, ScoringError};
+use crate::service::assessments::collection::{EvidenceScope, collect};
+use crate::service::assessments::{collection_problem, insufficient_evidence, needs_review};
+use crate::service::badges::issuer::{BadgeSink, IssuerError};
+use crate::service::{Aaaf, Member, is_id, not_found};
 use crate::store;
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
@@ -31,9 +31,9 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TenantId;
 
 /// Maximum number of appeals of one dimension of an assessment.
-const MOST_APPEALS: usize = 3;
+const MAX_APPEALS: usize = 3;
 /// Maximum number of appeals read per assessment; more than can exist over all dimensions.
-const MOST_LISTED: u32 = 1000;
+const MAX_LISTED: u32 = 1000;
 
 impl Aaaf {
     /// Challenges scores of an assessment.
@@ -52,7 +52,7 @@ impl Aaaf {
             let message = "only a completed assessment can be appealed";
             return Err(Problem::new(ErrorCode::Conflict, message));
         };
-        if let Kind::SingleDimension(_) = assessment.asked.assessment.kind {
+        if let Kind::SingleDimension(_) = assessment.request.assessment.kind {
             let message = "an assessment of a single dimension certifies nothing and cannot be \
                 appealed; request another assessment";
             return Err(Problem::new(ErrorCode::Conflict, message));
@@ -63,7 +63,7 @@ impl Aaaf {
             return Err(Problem::new(ErrorCode::AppealWindowClosed, message)
                 .with("completedAt", ended_at.to_string()));
         }
-        self.not_appealed_too_often(&assessment, &filing).await?;
+        self.check_appeal_limit(&assessment, &filing).await?;
         let record = AppealRecord {
             id: self.fresh_id(),
             organization: assessment.organization,
@@ -76,7 +76,7 @@ impl Aaaf {
             created_at: now,
             resolved_at: None,
         };
-        let decision = self.decided(&member.caller, "appeals:file", &record.id);
+        let decision = self.audit_entry(&member.caller, "appeals:file", &record.id);
         let tenant = &member.organization.tenant;
         match store::appeals::file_appeal(&self.store, &record, tenant, &decision).await {
             Ok(()) => Ok(record),
@@ -90,31 +90,31 @@ impl Aaaf {
 
     /// Limits the appeals of a dimension, whatever their outcome: each one keeps evidence from
     /// being deleted and needs a reviewer.
-    async fn not_appealed_too_often(
+    async fn check_appeal_limit(
         &self,
         assessment: &AssessmentRecord,
         filing: &Filing,
     ) -> Result<(), Problem> {
         let (organization, id) = (assessment.organization, &assessment.id);
         let earlier =
-            store::appeals::appeals(&self.store, organization, id, None, MOST_LISTED).await;
+            store::appeals::appeals(&self.store, organization, id, None, MAX_LISTED).await;
         let earlier = earlier.map_err(|cause| internal(&cause))?;
         let often = filing.dimensions.iter().find(|dimension| {
             let of_it = earlier.iter();
             let of_it = of_it.filter(|it| it.filing.dimensions.contains(dimension));
-            of_it.count() >= MOST_APPEALS
+            of_it.count() >= MAX_APPEALS
         });
         match often {
             None => Ok(()),
             Some(dimension) => Err(Problem::new(
                 ErrorCode::Conflict,
                 format!(
-                    "{dimension} of this assessment has reached the limit of {MOST_APPEALS} \
+                    "{dimension} of this assessment has reached the limit of {MAX_APPEALS} \
                     appeals; request another assessment"
                 ),
             )
             .with("dimension", dimension.as_str())
-            .with("limit", MOST_APPEALS)),
+            .with("limit", MAX_APPEALS)),
         }
     }
 
@@ -130,12 +130,12 @@ impl Aaaf {
     ) -> Result<AppealRecord, Problem> {
         let assessment = self.assessment(member, assessment).await?;
         if !is_id(id) {
-            return Err(not_there("appeal"));
+            return Err(not_found("appeal"));
         }
         let organization = member.organization.number;
         let found = store::appeals::appeal(&self.store, organization, &assessment.id, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
-        found.ok_or_else(|| not_there("appeal"))
+        found.ok_or_else(|| not_found("appeal"))
     }
 
     /// The appeals of an assessment of the organization, in the order of filing.
@@ -181,7 +181,7 @@ impl Aaaf {
             ));
         }
         if !appeal.state.is_open() {
-            return Err(resolved_already());
+            return Err(already_resolved());
         }
         let by = principal.clone();
         let now = self.clock.now();
@@ -234,12 +234,12 @@ impl Aaaf {
         appeal: &AppealRecord,
         action: &str,
     ) -> Result<(), Problem> {
-        let decision = self.decided(&member.caller, action, &appeal.id);
+        let decision = self.audit_entry(&member.caller, action, &appeal.id);
         let tenant = &member.organization.tenant;
         let handled = store::appeals::handle_appeal(&self.store, appeal, None, tenant, &decision);
         match handled.await {
             Ok(()) => Ok(()),
-            Err(StoreError::Stale) => Err(resolved_already()),
+            Err(StoreError::Stale) => Err(already_resolved()),
             Err(cause) => Err(internal(&cause)),
         }
     }
@@ -262,13 +262,13 @@ impl Aaaf {
             .collect();
         let place = u32::try_from(resolutions.len()).unwrap_or(u32::MAX);
         let rating = self.rated(assessment, resolutions).await?;
-        let old = found(assessment).ok_or_else(resolved_already)?;
+        let old = scored_result(assessment).ok_or_else(already_resolved)?;
         let differs = is_of_other_evidence(old, &rating);
         let old: Scores = serde_json::from_value(old.clone()).map_err(|cause| internal(&cause))?;
         let new = Scores::from(&rating);
         let changed = old.changed(&new);
         let result = serde_json::to_value(&rating).map_err(|cause| internal(&cause))?;
-        let finding = amended(assessment, &new, result).ok_or_else(resolved_already)?;
+        let outcome = amended(assessment, &new, result).ok_or_else(already_resolved)?;
         let stands = store::badges::badge_of(&self.store, number, &assessment.id).await;
         let stands = stands.map_err(|cause| internal(&cause))?;
         let revoked = stands.filter(|it| it.state == BadgeState::Issued && !changed.is_empty());
@@ -283,13 +283,13 @@ impl Aaaf {
             amendment.changed = changed;
             amendment.badge_id = successor.as_ref().map(|it| it.badge.id.to_string());
         }
-        let accepting = Accepting {
+        let acceptance = Acceptance {
             store: self.store.as_ref(),
             tenant: &member.organization.tenant,
-            decision: self.decided(&member.caller, "appeals:accept", &appeal.id),
+            decision: self.audit_entry(&member.caller, "appeals:accept", &appeal.id),
             place,
             assessment,
-            finding: &finding,
+            outcome: &outcome,
             revoked: revoked.as_ref(),
             revocation: Revocation {
                 reason: RevocationReason::Superseded,
@@ -300,15 +300,15 @@ impl Aaaf {
             appeal: &appeal,
         };
         let accepted = match &successor {
-            None => accepting.with(None).await.map_err(NotIssued::from),
+            None => acceptance.store_with(None).await.map_err(IssuerError::from),
             Some(draft) => {
-                let issued = self.gallery.issuer.issue(draft, &accepting).await;
+                let issued = self.badges.issuer.issue(draft, &acceptance).await;
                 issued.map(drop)
             }
         };
         match accepted {
             Ok(()) => Ok(appeal),
-            Err(NotIssued::Store(StoreError::Stale)) => Err(resolved_already()),
+            Err(IssuerError::Store(StoreError::Stale)) => Err(already_resolved()),
             Err(cause) => Err(internal(&cause)),
         }
     }
@@ -318,27 +318,29 @@ impl Aaaf {
         assessment: &AssessmentRecord,
         resolutions: Vec<Resolution>,
     ) -> Result<Rating, Problem> {
-        let asked = assessment.asked.assessment.clone();
-        let config = Config::read(&assessment.asked.config).map_err(|cause| internal(&cause))?;
-        let about = About {
+        let request = assessment.request.assessment.clone();
+        let config = Config::read(&assessment.request.config).map_err(|cause| internal(&cause))?;
+        let scope = EvidenceScope {
             organization: assessment.organization,
             agent: assessment.agent_number,
-            asked: &assessment.asked,
+            request: &assessment.request,
             known_at: evidence_until(assessment),
         };
-        let rerating = Rerating::new(asked, config, resolutions);
-        let collected = collect(self.store.as_ref(), about, rerating, Rerating::add).await;
-        let rerating = collected.map_err(uncollected)?.state;
+        let rerating = Rerating::new(request, config, resolutions);
+        let collected = collect(self.store.as_ref(), scope, rerating, Rerating::add).await;
+        let rerating = collected.map_err(collection_problem)?.state;
         // Overrides that were accepted earlier were checked then; by now their evidence may have
         // been deleted.
-        if let Some((place, idle)) = rerating.idle() {
-            let message = format!("at position {place}: {idle}");
+        if let Some((place, unmatched)) = rerating.unmatched() {
+            let message = format!("at position {place}: {unmatched}");
             return Err(Problem::validation("overrides", message));
         }
         let rated = tokio::task::spawn_blocking(move || {
             rerating.finish().map_err(|unscored| match unscored {
-                Unscored::Insufficient(cause) => too_little(&cause),
-                Unscored::Override(fault) => Problem::validation("overrides", fault.to_string()),
+                ScoringError::Insufficient(cause) => insufficient_evidence(&cause),
+                ScoringError::Override(fault) => {
+                    Problem::validation("overrides", fault.to_string())
+                }
             })
         });
         rated.await.map_err(|cause| internal(&cause))?
@@ -351,7 +353,7 @@ impl Aaaf {
         rating: &Rating,
         old: &BadgeRecord,
     ) -> Result<BadgeRecord, Problem> {
-        let issuer = &self.gallery.issuer;
+        let issuer = &self.badges.issuer;
         let draft = issuer.draft(assessment, rating, old.badge.valid_until, self.clock.now());
         let mut draft = draft.await.map_err(|cause| internal(&cause))?;
         draft.revision = old.revision + 1;
@@ -359,24 +361,24 @@ impl Aaaf {
     }
 }
 
-struct Accepting<'a> {
+struct Acceptance<'a> {
     store: &'a Database,
     tenant: &'a TenantId,
     decision: Decision,
     place: u32,
     assessment: &'a AssessmentRecord,
-    finding: &'a Finding,
+    outcome: &'a AssessmentOutcome,
     revoked: Option<&'a BadgeRecord>,
     revocation: Revocation,
     appeal: &'a AppealRecord,
 }
 
-impl Accepting<'_> {
-    async fn with(&self, issued: Option<&BadgeRecord>) -> Result<(), StoreError> {
-        let amended = Amended {
+impl Acceptance<'_> {
+    async fn store_with(&self, issued: Option<&BadgeRecord>) -> Result<(), StoreError> {
+        let amended = AppealEffect {
             place: self.place,
             assessment: self.assessment,
-            finding: self.finding,
+            outcome: self.outcome,
             revoked: self.revoked.map(|badge| (badge, &self.revocation)),
             issued,
         };
@@ -392,13 +394,13 @@ impl Accepting<'_> {
 }
 
 #[async_trait]
-impl Keeps for Accepting<'_> {
-    async fn keep(&self, badge: &BadgeRecord) -> Result<(), StoreError> {
-        self.with(Some(badge)).await
+impl BadgeSink for Acceptance<'_> {
+    async fn store(&self, badge: &BadgeRecord) -> Result<(), StoreError> {
+        self.store_with(Some(badge)).await
     }
 }
 
-fn resolved_already() -> Problem {
+fn already_resolved() -> Problem {
     Problem::new(
         ErrorCode::Conflict,
         "this appeal is already resolved, or the assessment or its badge has changed in the \
@@ -406,8 +408,8 @@ fn resolved_already() -> Problem {
     )
 }
 
-const fn handling(by: String, reason: Option<String>) -> Handling {
-    Handling {
+const fn handling(by: String, reason: Option<String>) -> AppealDecision {
+    AppealDecision {
         by,
         reason,
         amendment: None,
@@ -428,35 +430,41 @@ fn resolution_of(appeal: &AppealRecord) -> Option<Resolution> {
 }
 
 /// The result of an assessment that has scores.
-pub(super) fn found(assessment: &AssessmentRecord) -> Option<&Value> {
-    match &assessment.finding {
-        Some(Finding::Scored { result, .. }) => Some(result),
+pub(super) fn scored_result(assessment: &AssessmentRecord) -> Option<&Value> {
+    match &assessment.outcome {
+        Some(AssessmentOutcome::Scored { result, .. }) => Some(result),
         _ => None,
     }
 }
 
 /// When the newest evidence that was scored had been recorded.
 pub(super) fn evidence_until(assessment: &AssessmentRecord) -> Option<Timestamp> {
-    match &assessment.finding {
-        Some(Finding::Scored { evidence_until, .. }) => evidence_until.or(assessment.ended_at),
+    match &assessment.outcome {
+        Some(AssessmentOutcome::Scored { evidence_until, .. }) => {
+            evidence_until.or(assessment.ended_at)
+        }
         _ => None,
     }
 }
 
 /// The finding with another result, which has these scores.
-fn amended(assessment: &AssessmentRecord, scores: &Scores, with: Value) -> Option<Finding> {
-    let mut finding = assessment.finding.clone()?;
-    match &mut finding {
-        Finding::Scored {
+fn amended(
+    assessment: &AssessmentRecord,
+    scores: &Scores,
+    with: Value,
+) -> Option<AssessmentOutcome> {
+    let mut outcome = assessment.outcome.clone()?;
+    match &mut outcome {
+        AssessmentOutcome::Scored {
             result, intervals, ..
         } => {
             // The interval of a changed score belongs to the old score.
             intervals.retain(|dimension, it| scores.score(*dimension) == Some(it.score));
             *result = with;
         }
-        Finding::Failed { .. } => return None,
+        AssessmentOutcome::Failed { .. } => return None,
     }
-    Some(finding)
+    Some(outcome)
 }
 
 /// Whether a result was scored from other evidence than the rating.

@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
-use crate::ports::assessments::{AssessmentClaim, AssessmentRecord, Finding};
+use crate::ports::assessments::{AssessmentClaim, AssessmentOutcome, AssessmentRecord};
 use crate::ports::badges::BadgeRecord;
 use crate::rules::assessment::Uncertified;
 use crate::rules::assessment::calibration::{BadgeDecision, Calibration, Scores, calibrate};
 use crate::rules::badge::validity::Validity;
 use crate::rules::scoring::interval::compare;
-use crate::rules::{Config, Insufficient, Rating, Scored, Scoring, Unscored};
-use crate::service::assessments::collection::{About, CollectError, Collected, collect};
-use crate::service::assessments::{needs_review, on_its_own_thread, too_little};
+use crate::rules::{Config, Insufficient, Rating, Scored, Scoring, ScoringError};
+use crate::service::assessments::collection::{CollectError, Collected, EvidenceScope, collect};
+use crate::service::assessments::{insufficient_evidence, needs_review, score_on_thread};
 use crate::service::badges::is_rejected;
-use crate::service::badges::issuer::{Issuer, Keeps, NotIssued};
-use crate::service::stress_tests::{Bench, Standing};
+use crate::service::badges::issuer::{BadgeSink, Issuer, IssuerError};
+use crate::service::stress_tests::{StressTestRunner, StressTestState};
 use crate::store;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::store::StoreError;
@@ -34,10 +34,10 @@ use touchstone_host::store::database::Database;
 use touchstone_kit::error::Problem;
 
 /// Maximum number of claims of one assessment: the first and one retry.
-const CLAIMS: i64 = 2;
+const MAX_CLAIMS: i64 = 2;
 
 /// Maximum number of polls between two checks of a running stress test.
-const MOST_WAITS: u32 = 15;
+const MAX_WAIT_POLLS: u32 = 15;
 
 /// How a replica works on assessments.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ impl Default for AssessorSettings {
 }
 
 /// How work on an assessment was left.
-enum Left {
+enum WorkState {
     Ended,
     Waiting,
 }
@@ -70,41 +70,41 @@ pub struct Assessor {
     issuer: Arc<Issuer>,
     owner: String,
     settings: AssessorSettings,
-    bench: Bench,
+    stress_tests: StressTestRunner,
 }
 
 /// The finding of an assessment, and the badge it may issue.
-struct Outcome {
-    finding: Finding,
+struct Assessed {
+    outcome: AssessmentOutcome,
     draft: Option<BadgeRecord>,
 }
 
-struct Ending<'a> {
+struct Completion<'a> {
     store: &'a Database,
     claim: &'a AssessmentClaim,
-    finding: &'a Finding,
+    outcome: &'a AssessmentOutcome,
     now: Timestamp,
 }
 
-impl Ending<'_> {
-    async fn with(&self, badge: Option<&BadgeRecord>) -> Result<(), StoreError> {
+impl Completion<'_> {
+    async fn store_with(&self, badge: Option<&BadgeRecord>) -> Result<(), StoreError> {
         let (id, fence) = (&self.claim.record.id, self.claim.fence);
-        store::assessments::end_assessment(self.store, id, fence, self.finding, badge, self.now)
+        store::assessments::end_assessment(self.store, id, fence, self.outcome, badge, self.now)
             .await
     }
 }
 
 #[async_trait]
-impl Keeps for Ending<'_> {
-    async fn keep(&self, badge: &BadgeRecord) -> Result<(), StoreError> {
-        self.with(Some(badge)).await
+impl BadgeSink for Completion<'_> {
+    async fn store(&self, badge: &BadgeRecord) -> Result<(), StoreError> {
+        self.store_with(Some(badge)).await
     }
 }
 
-impl From<Finding> for Outcome {
-    fn from(finding: Finding) -> Self {
+impl From<AssessmentOutcome> for Assessed {
+    fn from(outcome: AssessmentOutcome) -> Self {
         Self {
-            finding,
+            outcome,
             draft: None,
         }
     }
@@ -127,7 +127,10 @@ impl Leased for Assessor {
     }
 
     async fn claim(&self) -> Result<Option<AssessmentClaim>, StoreError> {
-        let own = self.bench.command().map(|command| command.assessments());
+        let own = self
+            .stress_tests
+            .command()
+            .map(|command| command.assessments());
         if own.as_ref().is_some_and(Vec::is_empty) {
             return Ok(None);
         }
@@ -144,7 +147,7 @@ impl Leased for Assessor {
         let assessment_id = &claim.record.id;
         let fence = claim.fence.0;
         debug!(assessment_id, claim = fence, "working on an assessment");
-        if let Left::Ended = self.carry_out(&claim).await? {
+        if let WorkState::Ended = self.process(&claim).await? {
             info!(assessment_id, "an assessment has ended");
         }
         Ok(())
@@ -159,10 +162,10 @@ impl Assessor {
         issuer: Arc<Issuer>,
         owner: String,
         settings: AssessorSettings,
-        bench: Bench,
+        stress_tests: StressTestRunner,
     ) -> Arc<Self> {
         Arc::new(Self {
-            bench,
+            stress_tests,
             store,
             clock,
             issuer,
@@ -171,13 +174,15 @@ impl Assessor {
         })
     }
 
-    async fn carry_out(&self, claim: &AssessmentClaim) -> Result<Left, StoreError> {
+    async fn process(&self, claim: &AssessmentClaim) -> Result<WorkState, StoreError> {
         let (record, fence) = (&claim.record, claim.fence);
-        let standing = match &record.asked.stress_test {
-            Some(stress) if claim.attempts <= CLAIMS => self.bench.advance(record, stress).await?,
-            _ => Standing::Done,
+        let state = match &record.request.stress_test {
+            Some(stress) if claim.attempts <= MAX_CLAIMS => {
+                self.stress_tests.advance(record, stress).await?
+            }
+            _ => StressTestState::Done,
         };
-        let outcome = if claim.attempts > CLAIMS {
+        let assessed = if claim.attempts > MAX_CLAIMS {
             failed(
                 "INTERNAL_ERROR",
                 "the work on the assessment was lost twice; request another assessment",
@@ -185,55 +190,62 @@ impl Assessor {
             )
             .into()
         } else {
-            match standing {
-                Standing::Running => {
+            match state {
+                StressTestState::Running => {
                     // A later check continues with it; other assessments proceed in the meantime.
                     let wait = self.settings.poll * waits(claim);
                     store::assessments::park_assessment(&self.store, &record.id, fence, wait)
                         .await?;
-                    return Ok(Left::Waiting);
+                    return Ok(WorkState::Waiting);
                 }
-                Standing::Failed(finding) => (*finding).into(),
-                Standing::Done => self.find(record).await?,
+                StressTestState::Failed(outcome) => (*outcome).into(),
+                StressTestState::Done => self.assess(record).await?,
             }
         };
-        if let Left::Waiting = self.end(claim, &outcome).await? {
-            return Ok(Left::Waiting);
+        if let WorkState::Waiting = self.end(claim, &assessed).await? {
+            return Ok(WorkState::Waiting);
         }
         // Wakes requests that wait for the end of an assessment.
         self.store.notify_work().await;
-        Ok(Left::Ended)
+        Ok(WorkState::Ended)
     }
 
     /// Ends an assessment and stores its badge in one transaction. If no badge can be issued, the
     /// operator has to fix the cause, and the scores are stored anyway.
-    async fn end(&self, claim: &AssessmentClaim, outcome: &Outcome) -> Result<Left, StoreError> {
-        let ending = Ending {
+    async fn end(
+        &self,
+        claim: &AssessmentClaim,
+        assessed: &Assessed,
+    ) -> Result<WorkState, StoreError> {
+        let completion = Completion {
             store: self.store.as_ref(),
             claim,
-            finding: &outcome.finding,
+            outcome: &assessed.outcome,
             now: self.clock.now(),
         };
-        let Some(draft) = &outcome.draft else {
-            return ending.with(None).await.map(|()| Left::Ended);
+        let Some(draft) = &assessed.draft else {
+            return completion.store_with(None).await.map(|()| WorkState::Ended);
         };
-        if let Finding::Scored {
+        if let AssessmentOutcome::Scored {
             calibration: Some(calibration),
             ..
-        } = &outcome.finding
+        } = &assessed.outcome
             && calibration.badge == BadgeDecision::Withheld
         {
-            return ending.with(Some(draft)).await.map(|()| Left::Ended);
+            return completion
+                .store_with(Some(draft))
+                .await
+                .map(|()| WorkState::Ended);
         }
-        match self.issuer.issue(draft, &ending).await {
-            Ok(_) => Ok(Left::Ended),
-            Err(NotIssued::Store(cause)) => Err(cause),
+        match self.issuer.issue(draft, &completion).await {
+            Ok(_) => Ok(WorkState::Ended),
+            Err(IssuerError::Store(cause)) => Err(cause),
             // The organization was suspended in the meantime. The assessment waits until it is
             // active.
-            Err(NotIssued::Hindered) => {
+            Err(IssuerError::OrganizationInactive) => {
                 let (id, wait) = (&claim.record.id, self.settings.poll);
                 store::assessments::park_assessment(&self.store, id, claim.fence, wait).await?;
-                Ok(Left::Waiting)
+                Ok(WorkState::Waiting)
             }
             Err(cause) => {
                 let id = &claim.record.id;
@@ -242,26 +254,26 @@ impl Assessor {
                     cause = chain(&cause),
                     "cannot issue a badge"
                 );
-                ending.with(None).await.map(|()| Left::Ended)
+                completion.store_with(None).await.map(|()| WorkState::Ended)
             }
         }
     }
 
-    async fn find(&self, record: &AssessmentRecord) -> Result<Outcome, StoreError> {
-        let assessment = &record.asked.assessment;
+    async fn assess(&self, record: &AssessmentRecord) -> Result<Assessed, StoreError> {
+        let assessment = &record.request.assessment;
         let broken = |_| StoreError::Inconsistent {
             table: "aaaf_assessment",
             column: "asked",
         };
-        let config = Config::read(&record.asked.config).map_err(broken)?;
-        let about = About {
+        let config = Config::read(&record.request.config).map_err(broken)?;
+        let scope = EvidenceScope {
             organization: record.organization,
             agent: record.agent_number,
-            asked: &record.asked,
+            request: &record.request,
             known_at: None,
         };
         let scoring = Scoring::new(assessment.clone(), config.clone());
-        let collected = collect(self.store.as_ref(), about, scoring, Scoring::add).await;
+        let collected = collect(self.store.as_ref(), scope, scoring, Scoring::add).await;
         let Collected {
             state: scoring,
             recorded_until: until,
@@ -274,13 +286,14 @@ impl Assessor {
             }
             Err(cause) => return Ok(failed_by(&internal(&cause)).into()),
         };
-        let (scored, mut intervals) =
-            match on_its_own_thread(move || scoring.finish_with_intervals()).await {
-                Ok(Ok(scored)) => scored,
-                Ok(Err(Unscored::Insufficient(cause))) => return Ok(insufficient(&cause).into()),
-                Ok(Err(cause)) => return Ok(failed_by(&internal(&cause)).into()),
-                Err(problem) => return Ok(failed_by(&problem).into()),
-            };
+        let (scored, mut intervals) = match score_on_thread(move || scoring.finish_with_intervals())
+            .await
+        {
+            Ok(Ok(scored)) => scored,
+            Ok(Err(ScoringError::Insufficient(cause))) => return Ok(insufficient(&cause).into()),
+            Ok(Err(cause)) => return Ok(failed_by(&internal(&cause)).into()),
+            Err(problem) => return Ok(failed_by(&problem).into()),
+        };
         let (mut calibration, mut draft, mut uncertified) = (None, None, None);
         if let Scored::Rating(rating) = &scored {
             let before = store::assessments::last_rating(
@@ -292,9 +305,9 @@ impl Assessor {
             let settled = self.settled(before.clone()).await?;
             let compared = calibrated(record, settled.as_ref(), rating, &config)?;
             calibration = Some(compared.under(config.rules.review_policy));
-            if let Some(Finding::Scored {
+            if let Some(AssessmentOutcome::Scored {
                 intervals: then, ..
-            }) = before.as_ref().and_then(|it| it.finding.as_ref())
+            }) = before.as_ref().and_then(|it| it.outcome.as_ref())
             {
                 compare(&mut intervals, then);
             }
@@ -307,8 +320,8 @@ impl Assessor {
             table: "aaaf_assessment",
             column: "finding",
         })?;
-        Ok(Outcome {
-            finding: Finding::Scored {
+        Ok(Assessed {
+            outcome: AssessmentOutcome::Scored {
                 result,
                 evidence_until: until,
                 calibration,
@@ -344,8 +357,8 @@ impl Assessor {
         record: &AssessmentRecord,
         config: &Config,
     ) -> Result<Option<Uncertified>, StoreError> {
-        let asked = &record.asked.assessment;
-        let since = match asked.collected_by(record.created_at, config) {
+        let request = &record.request.assessment;
+        let since = match request.collected_by(record.created_at, config) {
             Ok(Some(since)) => since,
             Ok(None) => return Ok(None),
             Err(why) => return Ok(Some(why)),
@@ -372,7 +385,7 @@ impl Assessor {
             .draft(record, rating, valid_until, self.clock.now());
         match drafted.await {
             Ok(draft) => Ok(Some(draft)),
-            Err(NotIssued::Store(cause)) => Err(cause),
+            Err(IssuerError::Store(cause)) => Err(cause),
             Err(cause) => {
                 error!(
                     assessment_id = record.id,
@@ -397,8 +410,8 @@ fn calibrated(
     let scores = |result: &Value| serde_json::from_value::<Scores>(result.clone()).ok();
     match before {
         Some(AssessmentRecord {
-            asked,
-            finding: Some(Finding::Scored { result, .. }),
+            request,
+            outcome: Some(AssessmentOutcome::Scored { result, .. }),
             ..
         }) => {
             let inconsistent = || StoreError::Inconsistent {
@@ -409,7 +422,7 @@ fn calibrated(
             let weights = |config: &Value| {
                 ["performance_weights", "capability_weights"].map(|axis| config.get(axis).cloned())
             };
-            let changed = weights(&asked.config) != weights(&record.asked.config);
+            let changed = weights(&request.config) != weights(&record.request.config);
             Ok(calibrate(&then, &now, delta, changed))
         }
         _ => Ok(calibrate(&now, &now, delta, false)),
@@ -420,11 +433,11 @@ fn calibrated(
 /// in the meantime.
 fn waits(claim: &AssessmentClaim) -> u32 {
     let parked = claim.fence.0 - claim.attempts;
-    u32::try_from(parked).map_or(1, |it| it.clamp(1, MOST_WAITS))
+    u32::try_from(parked).map_or(1, |it| it.clamp(1, MAX_WAIT_POLLS))
 }
 
-fn insufficient(cause: &Insufficient) -> Finding {
-    let problem = too_little(cause);
+fn insufficient(cause: &Insufficient) -> AssessmentOutcome {
+    let problem = insufficient_evidence(cause);
     failed(
         Insufficient::CODE,
         &problem.message,
@@ -432,12 +445,12 @@ fn insufficient(cause: &Insufficient) -> Finding {
     )
 }
 
-fn failed_by(problem: &Problem) -> Finding {
+fn failed_by(problem: &Problem) -> AssessmentOutcome {
     failed("INTERNAL_ERROR", &problem.message, json!({}))
 }
 
-fn failed(code: &str, message: &str, details: Value) -> Finding {
-    Finding::Failed {
+fn failed(code: &str, message: &str, details: Value) -> AssessmentOutcome {
+    AssessmentOutcome::Failed {
         code: code.to_owned(),
         message: message.to_owned(),
         details,

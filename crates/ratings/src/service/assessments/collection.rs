@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::ports::agents::AgentNumber;
-use crate::ports::assessments::Asked;
-use crate::ports::events::{EventRecord, EvidenceOf, PROJECTED as JUDGED_HERE, TaskPosition};
+use crate::ports::assessments::AssessmentRequest;
+use crate::ports::events::{EventRecord, EvidenceQuery, PROJECTED as JUDGED_HERE, TaskPosition};
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::Event;
 use crate::rules::appeal::OverrideFault;
@@ -20,19 +20,19 @@ use touchstone_host::store::database::Database;
 
 /// Maximum number of events of one assessment, so that one assessment cannot occupy a host
 /// indefinitely.
-pub const MOST: usize = 1_000_000;
+pub const MAX_EVENTS: usize = 1_000_000;
 /// Number of events folded at once, unless a single task has more.
-pub const CHUNK: usize = 5_000;
+pub const CHUNK_EVENTS: usize = 5_000;
 /// Maximum number of events of one task.
-const MOST_OF_TASK: usize = 50_000;
+const MAX_TASK_EVENTS: usize = 50_000;
 /// Size of the event data folded at once in bytes, unless a single task has more.
 const CHUNK_OCTETS: usize = 8 * 1024 * 1024;
 /// Maximum size of the event data of one task, in bytes.
-const MOST_OCTETS: usize = 64 * 1024 * 1024;
+const MAX_TASK_OCTETS: usize = 64 * 1024 * 1024;
 /// Maximum number and bytes of the events of one task that the agent itself recorded; further ones
 /// are ignored. If they failed the assessment, an agent could prevent its own reassessment.
-const MOST_OWN_OF_TASK: usize = 5_000;
-const MOST_OWN_OCTETS: usize = 8 * 1024 * 1024;
+const MAX_OWN_TASK_EVENTS: usize = 5_000;
+const MAX_OWN_TASK_OCTETS: usize = 8 * 1024 * 1024;
 const PAGE: u32 = 1000;
 
 /// Why evidence cannot be collected.
@@ -40,8 +40,8 @@ const PAGE: u32 = 1000;
 pub enum CollectError {
     /// The window or one of its tasks exceeds a limit.
     #[error(
-        "the window holds more than {MOST} events, or a task in it has more than {MOST_OF_TASK} \
-        events or {MOST_OCTETS} bytes; choose a shorter window"
+        "the window holds more than {MAX_EVENTS} events, or a task in it has more than {MAX_TASK_EVENTS} \
+        events or {MAX_TASK_OCTETS} bytes; choose a shorter window"
     )]
     TooMany,
     /// An appeal's override does not fit the evidence.
@@ -68,10 +68,10 @@ pub struct Collected<S> {
 
 /// Selects the evidence of an agent.
 #[derive(Clone, Copy)]
-pub struct About<'a> {
+pub struct EvidenceScope<'a> {
     pub organization: OrganizationNumber,
     pub agent: AgentNumber,
-    pub asked: &'a Asked,
+    pub request: &'a AssessmentRequest,
     /// If set, events that were recorded later than this are ignored.
     pub known_at: Option<Timestamp>,
 }
@@ -82,13 +82,13 @@ pub struct About<'a> {
 /// [`CollectError`].
 pub async fn collect<S: Send + 'static>(
     store: &Database,
-    about: About<'_>,
+    scope: EvidenceScope<'_>,
     state: S,
     add: Add<S>,
 ) -> Result<Collected<S>, CollectError> {
-    let assessment = &about.asked.assessment;
-    let evidence = EvidenceOf {
-        agent: about.agent,
+    let assessment = &scope.request.assessment;
+    let evidence = EvidenceQuery {
+        agent: scope.agent,
         from: assessment.window_start,
         to: assessment.window_end,
         assessment: assessment.id.as_deref(),
@@ -102,7 +102,7 @@ pub async fn collect<S: Send + 'static>(
     // Events recorded by others, and events recorded by the agent itself or an unknown principal.
     let (mut read, mut own) = (0, 0);
     loop {
-        let organization = about.organization;
+        let organization = scope.organization;
         let page =
             store::events::events_by_task(store, organization, evidence, after.as_ref(), PAGE)
                 .await?;
@@ -113,7 +113,7 @@ pub async fn collect<S: Send + 'static>(
             number: last.number,
         });
         for record in page {
-            let known = about.known_at.is_none_or(|at| record.recorded_at <= at);
+            let known = scope.known_at.is_none_or(|at| record.recorded_at <= at);
             if !known {
                 continue;
             }
@@ -121,17 +121,17 @@ pub async fn collect<S: Send + 'static>(
             if chunk.is_full() && chunk.ends_before(&record) {
                 collected = std::mem::take(&mut chunk).fold(collected, add).await?;
             }
-            let weighs_sources = about.asked.weighs_sources;
+            let weighs_sources = scope.request.weighs_sources;
             if weighs_sources && record.recorder.entitlement() == Entitlement::Activity {
-                if own < MOST && chunk.has_room_for_own(&record) {
+                if own < MAX_EVENTS && chunk.has_room_for_own(&record) {
                     own += 1;
-                    chunk.take(&record, weighs_sources)?;
+                    chunk.push(&record, weighs_sources)?;
                 }
                 continue;
             }
             read += 1;
-            chunk.take(&record, weighs_sources)?;
-            if read > MOST || chunk.is_too_much() {
+            chunk.push(&record, weighs_sources)?;
+            if read > MAX_EVENTS || chunk.exceeds_task_limit() {
                 return Err(CollectError::TooMany);
             }
         }
@@ -155,7 +155,7 @@ struct Chunk {
     events: Vec<Event>,
     octets: usize,
     /// For each event, whether this host produced it.
-    made_here: Vec<bool>,
+    from_host: Vec<bool>,
     /// Events of the last task that others recorded.
     of_last_task: Extent,
     /// Events of the last task that the agent itself recorded.
@@ -184,7 +184,7 @@ impl Extent {
 
 impl Chunk {
     fn is_full(&self) -> bool {
-        self.events.len() >= CHUNK || self.octets >= CHUNK_OCTETS
+        self.events.len() >= CHUNK_EVENTS || self.octets >= CHUNK_OCTETS
     }
 
     fn ends_before(&self, next: &EventRecord) -> bool {
@@ -192,8 +192,8 @@ impl Chunk {
         last.is_some_and(|it| it.task_id != task_of(next))
     }
 
-    fn is_too_much(&self) -> bool {
-        self.of_last_task.exceeds(MOST_OF_TASK, MOST_OCTETS)
+    fn exceeds_task_limit(&self) -> bool {
+        self.of_last_task.exceeds(MAX_TASK_EVENTS, MAX_TASK_OCTETS)
     }
 
     fn has_room_for_own(&self, next: &EventRecord) -> bool {
@@ -202,10 +202,10 @@ impl Chunk {
             false => self.own_of_last_task,
         };
         let with = so_far.with(next.octets);
-        !with.exceeds(MOST_OWN_OF_TASK, MOST_OWN_OCTETS)
+        !with.exceeds(MAX_OWN_TASK_EVENTS, MAX_OWN_TASK_OCTETS)
     }
 
-    fn take(&mut self, record: &EventRecord, weighs_sources: bool) -> Result<(), StoreError> {
+    fn push(&mut self, record: &EventRecord, weighs_sources: bool) -> Result<(), StoreError> {
         let document = json!({"id": record.id, "agent_id": record.agent, "type": record.kind,
             "timestamp": record.occurred_at, "data": record.data});
         let event = Event::read(&document).map_err(|_| StoreError::Inconsistent {
@@ -226,7 +226,7 @@ impl Chunk {
         };
         *extent = extent.with(record.octets);
         self.octets += record.octets;
-        self.made_here.push(record.source == JUDGED_HERE);
+        self.from_host.push(record.source == JUDGED_HERE);
         self.events.push(event);
         Ok(())
     }
@@ -243,7 +243,7 @@ impl Chunk {
             events,
         } = collected;
         let folded = tokio::task::spawn_blocking(move || {
-            self.settle();
+            self.drop_superseded();
             add(&mut state, &self.events).map(|()| state)
         });
         Ok(Collected {
@@ -255,15 +255,15 @@ impl Chunk {
 
     /// Retains only this host's events about tasks that this host has judged, even if others were
     /// recorded first.
-    fn settle(&mut self) {
-        let made_here = std::mem::take(&mut self.made_here);
-        let with_origin = self.events.iter().zip(&made_here);
+    fn drop_superseded(&mut self) {
+        let from_host = std::mem::take(&mut self.from_host);
+        let with_origin = self.events.iter().zip(&from_host);
         let judged: HashSet<String> = with_origin
-            .filter(|(_, made_here)| **made_here)
+            .filter(|(_, from_host)| **from_host)
             .map(|(event, _)| event.task_id.clone())
             .collect();
-        let mut made_here = made_here.into_iter();
+        let mut from_host = from_host.into_iter();
         self.events
-            .retain(|event| made_here.next() == Some(true) || !judged.contains(&event.task_id));
+            .retain(|event| from_host.next() == Some(true) || !judged.contains(&event.task_id));
     }
 }

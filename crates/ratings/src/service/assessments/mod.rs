@@ -13,17 +13,17 @@ use tokio::sync::Semaphore;
 use crate::ports::Position;
 use crate::ports::agents::{AgentNumber, AgentRecord};
 use crate::ports::assessments::{
-    Asked, AssessmentFilter, AssessmentRecord, Finding, Reviewed, Stage,
+    AssessmentFilter, AssessmentOutcome, AssessmentRecord, AssessmentRequest, Reviewed, Stage,
 };
-use crate::ports::badges::{BadgeRecord, BadgeStanding, BadgeState};
+use crate::ports::badges::{BadgeRecord, BadgeState, BadgeSummary};
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::assessment::order::{Order, Review, Verdict};
-use crate::rules::badge::Unissuable;
+use crate::rules::badge::IssueError;
 use crate::rules::badge::validity::Validity;
-use crate::rules::{Assessment, Config, Insufficient, Kind, Scoring, Unscored};
-use crate::service::assessments::collection::{About, CHUNK, CollectError, collect};
-use crate::service::badges::issuer::{Keeps, NotIssued};
-use crate::service::{Aaaf, Member, config, is_id, not_there, stress_tests};
+use crate::rules::{Assessment, Config, Insufficient, Kind, Scoring, ScoringError};
+use crate::service::assessments::collection::{CHUNK_EVENTS, CollectError, EvidenceScope, collect};
+use crate::service::badges::issuer::{BadgeSink, IssuerError};
+use crate::service::{Aaaf, Member, config, is_id, not_found, stress_tests};
 use crate::store;
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
@@ -44,34 +44,34 @@ pub struct Progress {
     pub capability: (usize, usize),
 }
 
-/// How long the progress of an agent with more than [`CHUNK`] events in its window is cached.
-const PROGRESS_KEPT: std::time::Duration = std::time::Duration::from_secs(30);
+/// How long the progress of an agent with more than [`CHUNK_EVENTS`] events in its window is cached.
+const PROGRESS_TTL: std::time::Duration = std::time::Duration::from_secs(30);
 /// Maximum number of agents with cached progress.
-const PROGRESS_OF: u64 = 10_000;
+const MAX_CACHED_PROGRESS: u64 = 10_000;
 /// Maximum number of windows that are counted at the same time.
-const COUNTED_AT_ONCE: usize = 2;
+const MAX_CONCURRENT_COUNTS: usize = 2;
 
-/// Counts progress. Large windows are folded once per [`PROGRESS_KEPT`], and few at the same time.
-pub(super) struct Counting {
+/// Counts progress. Large windows are folded once per [`PROGRESS_TTL`], and few at the same time.
+pub(super) struct ProgressCounter {
     /// By agent and revision of the organization, whose settings define the needed numbers.
     recent: Cache<(AgentNumber, i64), Progress>,
-    places: Semaphore,
+    permits: Semaphore,
 }
 
-impl Default for Counting {
+impl Default for ProgressCounter {
     fn default() -> Self {
         Self {
             recent: Cache::builder()
-                .max_capacity(PROGRESS_OF)
-                .time_to_live(PROGRESS_KEPT)
+                .max_capacity(MAX_CACHED_PROGRESS)
+                .time_to_live(PROGRESS_TTL)
                 .build(),
-            places: Semaphore::new(COUNTED_AT_ONCE),
+            permits: Semaphore::new(MAX_CONCURRENT_COUNTS),
         }
     }
 }
 
 /// Upper bound of the scoring time, for any evidence.
-const SCORING: SignedDuration = SignedDuration::from_mins(2);
+const MAX_SCORING_TIME: SignedDuration = SignedDuration::from_mins(2);
 
 impl Aaaf {
     /// Orders an assessment; a worker claims it.
@@ -88,7 +88,7 @@ impl Aaaf {
         let config = config::of(&member.organization)?;
         let assessment = order.plan(&id, &config, now)?;
         let organization = member.organization.number;
-        self.gather_for(member, &agent, assessment.window_start)
+        self.collect_runs_for(member, &agent, assessment.window_start)
             .await?;
         let stress_test_omitted = order.omits_stress_test(&agent.profile);
         let stress_test = match order.stress_test && stress_test_omitted.is_none() {
@@ -99,7 +99,7 @@ impl Aaaf {
             false => None,
         };
         let snapshot = serde_json::to_value(&config).map_err(|cause| internal(&cause))?;
-        let asked = Asked {
+        let request = AssessmentRequest {
             assessment,
             config: snapshot,
             triggered_by: member.caller.principal.clone(),
@@ -110,8 +110,10 @@ impl Aaaf {
             command: self.runs.command().map(|it| it.name().to_owned()),
         };
         // A stress test may still add the missing evidence.
-        if asked.stress_test.is_none() {
-            let enough = self.enough(&agent, organization, &asked, config).await;
+        if request.stress_test.is_none() {
+            let enough = self
+                .require_evidence(&agent, organization, &request, config)
+                .await;
             enough.map_err(|problem| match stress_test_omitted {
                 Some(why) => problem.with("stress_test_omitted", why),
                 None => problem,
@@ -123,8 +125,8 @@ impl Aaaf {
             agent_number: agent.number,
             agent: agent.id,
             stage: Stage::Pending,
-            asked,
-            finding: None,
+            request,
+            outcome: None,
             badge: None,
             created_at: now,
             started_at: None,
@@ -165,7 +167,7 @@ impl Aaaf {
             let found =
                 store::assessments::assessments(&self.store, other.organization, filter, None, 1);
             let found = found.await.map_err(|cause| internal(&cause))?;
-            let of_command = |it: &AssessmentRecord| it.asked.command.is_some();
+            let of_command = |it: &AssessmentRecord| it.request.command.is_some();
             if let Some(found) = found.into_iter().find(of_command) {
                 command.take_on_assessment(found.id.clone());
                 self.store.notify_work().await;
@@ -176,25 +178,27 @@ impl Aaaf {
     }
 
     /// Rejects an assessment without sufficient evidence.
-    async fn enough(
+    async fn require_evidence(
         &self,
         agent: &AgentRecord,
         organization: OrganizationNumber,
-        asked: &Asked,
+        request: &AssessmentRequest,
         config: Config,
     ) -> Result<(), Problem> {
-        let about = About {
+        let scope = EvidenceScope {
             organization,
             agent: agent.number,
-            asked,
+            request,
             known_at: None,
         };
-        let scoring = Scoring::new(asked.assessment.clone(), config);
-        let collected = collect(self.store.as_ref(), about, scoring, Scoring::add).await;
-        let scoring = collected.map_err(uncollected)?.state;
-        match on_its_own_thread(move || scoring.finish()).await? {
+        let scoring = Scoring::new(request.assessment.clone(), config);
+        let collected = collect(self.store.as_ref(), scope, scoring, Scoring::add).await;
+        let scoring = collected.map_err(collection_problem)?.state;
+        match score_on_thread(move || scoring.finish()).await? {
             Ok(_) => Ok(()),
-            Err(Unscored::Insufficient(insufficient)) => Err(too_little(&insufficient)),
+            Err(ScoringError::Insufficient(insufficient)) => {
+                Err(insufficient_evidence(&insufficient))
+            }
             Err(cause) => Err(internal(&cause)),
         }
     }
@@ -210,8 +214,8 @@ impl Aaaf {
         if let Some(recent) = self.counting.recent.get(&key).await {
             return Ok(recent);
         }
-        let place = self.counting.places.acquire().await;
-        let _place = place.map_err(|cause| internal(&cause))?;
+        let permit = self.counting.permits.acquire().await;
+        let _permit = permit.map_err(|cause| internal(&cause))?;
         // The previous holder of the permit may have counted the same window.
         if let Some(recent) = self.counting.recent.get(&key).await {
             return Ok(recent);
@@ -226,7 +230,7 @@ impl Aaaf {
             window_start: window_end.checked_sub(days).unwrap_or(Timestamp::MIN),
             window_end,
         };
-        let asked = Asked {
+        let request = AssessmentRequest {
             assessment: assessment.clone(),
             config: Value::Null,
             triggered_by: member.caller.principal.clone(),
@@ -236,22 +240,22 @@ impl Aaaf {
             agent_version: None,
             command: None,
         };
-        let about = About {
+        let scope = EvidenceScope {
             organization: member.organization.number,
             agent: agent.number,
-            asked: &asked,
+            request: &request,
             known_at: None,
         };
         let scoring = Scoring::new(assessment.clone(), config);
-        let collected = collect(self.store.as_ref(), about, scoring, Scoring::add).await;
-        let collected = collected.map_err(uncollected)?;
+        let collected = collect(self.store.as_ref(), scope, scoring, Scoring::add).await;
+        let collected = collected.map_err(collection_problem)?;
         let (performance, capability) = collected.state.tasks();
         let progress = Progress {
             window: assessment,
             performance: (performance, rules.minimum_tasks_performance),
             capability: (capability, rules.minimum_tasks_capability),
         };
-        if collected.events > CHUNK {
+        if collected.events > CHUNK_EVENTS {
             self.counting.recent.insert(key, progress.clone()).await;
         }
         Ok(progress)
@@ -263,12 +267,12 @@ impl Aaaf {
     /// `not_found`.
     pub async fn assessment(&self, member: &Member, id: &str) -> Result<AssessmentRecord, Problem> {
         if !is_id(id) {
-            return Err(not_there("assessment"));
+            return Err(not_found("assessment"));
         }
         let found =
             store::assessments::assessment(&self.store, member.organization.number, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
-        found.ok_or_else(|| not_there("assessment"))
+        found.ok_or_else(|| not_found("assessment"))
     }
 
     /// Assessments of the organization in the order of creation; only those of `agent` if it is
@@ -312,7 +316,7 @@ impl Aaaf {
     ) -> Result<AssessmentRecord, Problem> {
         let mut assessment = self.assessment(member, id).await?;
         let principal = &member.caller.principal;
-        if *principal == assessment.asked.triggered_by || self.is_agents_key(member).await? {
+        if *principal == assessment.request.triggered_by || self.is_agents_key(member).await? {
             return Err(Problem::new(
                 ErrorCode::Forbidden,
                 "an assessment must not be reviewed by an agent or by the principal that \
@@ -322,9 +326,9 @@ impl Aaaf {
         if !needs_review(&assessment) {
             return Err(no_review_due());
         }
-        let Some(Finding::Scored {
+        let Some(AssessmentOutcome::Scored {
             review: reviewed, ..
-        }) = &mut assessment.finding
+        }) = &mut assessment.outcome
         else {
             return Err(no_review_due());
         };
@@ -336,7 +340,7 @@ impl Aaaf {
             at: self.clock.now(),
             reason: review.reason,
         });
-        let Some(finding) = &assessment.finding else {
+        let Some(outcome) = &assessment.outcome else {
             return Err(no_review_due());
         };
         let organization = member.organization.number;
@@ -346,28 +350,28 @@ impl Aaaf {
             Verdict::Approve => "assessments:approve",
             Verdict::Reject => "assessments:reject",
         };
-        let mut decision = self.decided(&member.caller, action, id);
+        let mut decision = self.audit_entry(&member.caller, action, id);
         if let Some(auditor) = auditor {
             decision.principal = auditor.external_name();
         }
-        let reviewing = Reviewing {
+        let record = ReviewRecord {
             store: self.store.as_ref(),
             assessment: &assessment,
-            reviewed: finding,
+            reviewed: outcome,
             tenant: &member.organization.tenant,
             decision: &decision,
         };
-        let decided = self.conclude(withheld, review.verdict, &reviewing).await;
+        let decided = self.conclude(withheld, review.verdict, &record).await;
         match decided {
             Ok(badge) => {
-                assessment.badge = badge.map(|it| BadgeStanding {
+                assessment.badge = badge.map(|it| BadgeSummary {
                     id: it.badge.id.to_string(),
                     state: it.state,
                 });
                 Ok(assessment)
             }
-            Err(NotIssued::Store(StoreError::Stale)) => Err(no_review_due()),
-            Err(NotIssued::Unissuable(Unissuable::Validity)) => Err(Problem::new(
+            Err(IssuerError::Store(StoreError::Stale)) => Err(no_review_due()),
+            Err(IssuerError::IssueError(IssueError::Validity)) => Err(Problem::new(
                 ErrorCode::Conflict,
                 "a badge of this assessment would already have expired; request another \
                 assessment",
@@ -381,21 +385,21 @@ impl Aaaf {
         &self,
         withheld: Option<BadgeRecord>,
         verdict: Verdict,
-        reviewing: &Reviewing<'_>,
-    ) -> Result<Option<BadgeRecord>, NotIssued> {
+        record: &ReviewRecord<'_>,
+    ) -> Result<Option<BadgeRecord>, IssuerError> {
         match (withheld, verdict) {
             (Some(draft), Verdict::Approve) => {
-                let issued = self.gallery.issuer.issue(&draft, reviewing).await;
+                let issued = self.badges.issuer.issue(&draft, record).await;
                 issued.map(Some)
             }
             (Some(mut draft), Verdict::Reject) => {
                 draft.state = BadgeState::Rejected;
-                let kept = reviewing.with(Some(&draft)).await;
-                kept.map(|()| Some(draft)).map_err(NotIssued::from)
+                let kept = record.store_with(Some(&draft)).await;
+                kept.map(|()| Some(draft)).map_err(IssuerError::from)
             }
             (None, _) => {
-                let kept = reviewing.with(None).await;
-                kept.map(|()| None).map_err(NotIssued::from)
+                let kept = record.store_with(None).await;
+                kept.map(|()| None).map_err(IssuerError::from)
             }
         }
     }
@@ -409,16 +413,16 @@ fn no_review_due() -> Problem {
 }
 
 /// A review to record.
-struct Reviewing<'a> {
+struct ReviewRecord<'a> {
     store: &'a Database,
     assessment: &'a AssessmentRecord,
-    reviewed: &'a Finding,
+    reviewed: &'a AssessmentOutcome,
     tenant: &'a TenantId,
     decision: &'a Decision,
 }
 
-impl Reviewing<'_> {
-    async fn with(&self, badge: Option<&BadgeRecord>) -> Result<(), StoreError> {
+impl ReviewRecord<'_> {
+    async fn store_with(&self, badge: Option<&BadgeRecord>) -> Result<(), StoreError> {
         store::assessments::review_assessment(
             self.store,
             self.assessment,
@@ -432,18 +436,18 @@ impl Reviewing<'_> {
 }
 
 #[async_trait]
-impl Keeps for Reviewing<'_> {
-    async fn keep(&self, badge: &BadgeRecord) -> Result<(), StoreError> {
-        self.with(Some(badge)).await
+impl BadgeSink for ReviewRecord<'_> {
+    async fn store(&self, badge: &BadgeRecord) -> Result<(), StoreError> {
+        self.store_with(Some(badge)).await
     }
 }
 
 /// The latest time at which an assessment in progress ends, unless hosts are down or other
 /// assessments are queued before it.
 pub fn estimated_completion(assessment: &AssessmentRecord) -> Option<Timestamp> {
-    let takes = match assessment.asked.stress_test {
-        Some(_) => stress_tests::LONGEST,
-        None => SCORING,
+    let takes = match assessment.request.stress_test {
+        Some(_) => stress_tests::MAX_DURATION,
+        None => MAX_SCORING_TIME,
     };
     let ahead = matches!(assessment.stage, Stage::Pending | Stage::InProgress);
     let from = assessment.created_at;
@@ -453,7 +457,7 @@ pub fn estimated_completion(assessment: &AssessmentRecord) -> Option<Timestamp> 
 /// When the badge of an assessment expires, if one is issued.
 pub fn valid_until(assessment: &AssessmentRecord) -> Option<Timestamp> {
     let badge = assessment.badge.as_ref()?;
-    let days = assessment.asked.config.get("validity_period_days")?;
+    let days = assessment.request.config.get("validity_period_days")?;
     let days = u32::try_from(days.as_u64()?).ok()?;
     let validity = Validity::of(assessment.created_at, days)?;
     badge.state.is_public().then_some(validity.valid_until)
@@ -461,8 +465,8 @@ pub fn valid_until(assessment: &AssessmentRecord) -> Option<Timestamp> {
 
 /// Whether an assessment waits for a review before it certifies anything.
 pub fn needs_review(assessment: &AssessmentRecord) -> bool {
-    match &assessment.finding {
-        Some(Finding::Scored {
+    match &assessment.outcome {
+        Some(AssessmentOutcome::Scored {
             calibration: Some(calibration),
             review: None,
             ..
@@ -475,7 +479,7 @@ pub fn needs_review(assessment: &AssessmentRecord) -> bool {
 ///
 /// # Errors
 /// The thread failed.
-pub(super) async fn on_its_own_thread<T: Send + 'static>(
+pub(super) async fn score_on_thread<T: Send + 'static>(
     finish: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
     tokio::task::spawn_blocking(finish)
@@ -484,7 +488,7 @@ pub(super) async fn on_its_own_thread<T: Send + 'static>(
 }
 
 /// The problem for insufficient evidence.
-pub(super) fn too_little(insufficient: &Insufficient) -> Problem {
+pub(super) fn insufficient_evidence(insufficient: &Insufficient) -> Problem {
     let mut problem = Problem::new(ErrorCode::InsufficientEvidence, insufficient.to_string());
     if let Value::Object(details) = json!(insufficient) {
         problem.details = details;
@@ -492,7 +496,7 @@ pub(super) fn too_little(insufficient: &Insufficient) -> Problem {
     problem
 }
 
-pub(super) fn uncollected(cause: CollectError) -> Problem {
+pub(super) fn collection_problem(cause: CollectError) -> Problem {
     match cause {
         CollectError::TooMany => Problem::validation("window_start", cause.to_string()),
         CollectError::Override(fault) => Problem::validation("overrides", fault.to_string()),

@@ -17,9 +17,11 @@ use crate::ports::agents::AgentNumber;
 use crate::ports::assessments::AssessmentRecord;
 use crate::ports::badges::BadgeState;
 use crate::ports::organizations::{OrganizationNumber, OrganizationRecord};
-use crate::ports::upkeep::Looked;
+use crate::ports::upkeep::AgentToCheck;
 use crate::rules::assessment::order::Order;
-use crate::rules::assessment::reassess::{LastBadge, LastRating, RETRY_AFTER, Reason, scheduled};
+use crate::rules::assessment::reassessment::{
+    LastBadge, LastRating, RETRY_AFTER, Reason, scheduled,
+};
 use crate::rules::config::Rules;
 use crate::rules::notice::{Notice, Topic};
 use crate::service::assessments::valid_until;
@@ -69,7 +71,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// The store failed; [`StoreError::Fenced`] if another replica has the job.
-    pub async fn look(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
+    pub async fn run(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
         let Some(turn) = self.replica.begin(JOB).await? else {
             return Ok(());
         };
@@ -134,7 +136,7 @@ impl Scheduler {
     async fn order_for(
         &self,
         of: &Scheduled,
-        agent: &Looked,
+        agent: &AgentToCheck,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let store = &self.aaaf.store;
@@ -164,9 +166,9 @@ impl Scheduler {
             },
             organization: of.organization.clone(),
         };
-        let asked = &last.asked;
-        let with_stress_test = asked.stress_test.is_some();
-        let order = Order::again(&agent.id, asked.assessment.kind, with_stress_test);
+        let request = &last.request;
+        let with_stress_test = request.stress_test.is_some();
+        let order = Order::again(&agent.id, request.assessment.kind, with_stress_test);
         let notice = match self.aaaf.order(&member, &order).await {
             Ok(assessment) => {
                 info!(
@@ -187,8 +189,8 @@ impl Scheduler {
                 failed(&problem, &last, reason, now)
             }
         };
-        let news = store::upkeep::tell(store, of.organization.number, &notice).await?;
-        if news {
+        let is_new = store::upkeep::record_notice(store, of.organization.number, &notice).await?;
+        if is_new {
             store.notify_work().await;
         }
         Ok(true)
@@ -218,7 +220,7 @@ fn ordered(
     reason: Reason,
     now: Timestamp,
 ) -> Notice {
-    let mut data = facts(last, reason);
+    let mut data = notice_data(last, reason);
     data.insert("assessment_id".to_owned(), json!(assessment.id));
     Notice {
         topic: Topic::ReassessmentOrdered,
@@ -231,7 +233,7 @@ fn ordered(
 /// The notice that a due assessment was refused, once for each rating, however often the host
 /// retries.
 fn failed(problem: &Problem, last: &AssessmentRecord, reason: Reason, now: Timestamp) -> Notice {
-    let mut data = facts(last, reason);
+    let mut data = notice_data(last, reason);
     data.insert("code".to_owned(), json!(problem.code.as_str()));
     Notice {
         topic: Topic::ReassessmentFailed,
@@ -241,14 +243,14 @@ fn failed(problem: &Problem, last: &AssessmentRecord, reason: Reason, now: Times
     }
 }
 
-fn facts(last: &AssessmentRecord, reason: Reason) -> Map<String, Value> {
-    let facts = [
+fn notice_data(last: &AssessmentRecord, reason: Reason) -> Map<String, Value> {
+    let notice_data = [
         ("agent_id", json!(last.agent)),
         ("last_assessment_id", json!(last.id)),
         ("last_assessed_at", json!(last.created_at)),
         ("reason", json!(reason.as_str())),
     ];
-    facts
+    notice_data
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect()

@@ -13,8 +13,10 @@ use crate::ports::assessments::AssessmentRecord;
 use crate::ports::badges::{BadgeRecord, BadgeState, Issued, IssuerKeyRecord};
 use crate::ports::organizations::OrganizationRecord;
 use crate::rules::Rating;
-use crate::rules::badge::place::Place;
-use crate::rules::badge::{Badge, Issuance, NoScore, Occasion, Party, Unissuable, Window, issue};
+use crate::rules::badge::host_url::HostUrl;
+use crate::rules::badge::{
+    Badge, BadgeMetadata, Issuance, IssueError, MissingScore, Party, Window, issue,
+};
 use crate::store;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -26,13 +28,13 @@ use touchstone_kit::sealing::owner;
 
 /// Number of bits of a list that are used before the next list starts. Bits are drawn at random, so
 /// a free one is found quickly.
-const ROOM: u32 = status_list::BITS / 2;
+const LIST_CAPACITY: u32 = status_list::BITS / 2;
 /// Maximum number of draws; if all of them fail, something else is wrong.
-const DRAWS: u32 = 32;
+const MAX_DRAWS: u32 = 32;
 
 /// Why no badge was issued.
 #[derive(Debug, thiserror::Error)]
-pub enum NotIssued {
+pub enum IssuerError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The key cannot be encrypted or decrypted.
@@ -43,14 +45,14 @@ pub enum NotIssued {
     OtherKey,
     /// The organization may not sign now.
     #[error("the organization is suspended or archived")]
-    Hindered,
+    OrganizationInactive,
     #[error(transparent)]
-    NoScore(#[from] NoScore),
+    MissingScore(#[from] MissingScore),
     /// Its validity is empty, or an id is not a UUID.
     #[error("the record of the assessment cannot be certified")]
     Unsound,
     #[error(transparent)]
-    Unissuable(#[from] Unissuable),
+    IssueError(#[from] IssueError),
     #[error(transparent)]
     Thread(#[from] tokio::task::JoinError),
     /// Every drawn bit is already taken.
@@ -60,9 +62,9 @@ pub enum NotIssued {
 
 /// Stores a badge together with the records of its transaction.
 #[async_trait]
-pub(crate) trait Keeps: Sync {
+pub(crate) trait BadgeSink: Sync {
     /// Stores the badge; [`StoreError::Exists`] if its status bit is already taken.
-    async fn keep(&self, badge: &BadgeRecord) -> Result<(), StoreError>;
+    async fn store(&self, badge: &BadgeRecord) -> Result<(), StoreError>;
 }
 
 pub struct Issuer {
@@ -70,7 +72,7 @@ pub struct Issuer {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     vault: Arc<Vault>,
-    place: Place,
+    place: HostUrl,
 }
 
 impl Issuer {
@@ -80,7 +82,7 @@ impl Issuer {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         vault: Arc<Vault>,
-        place: Place,
+        place: HostUrl,
     ) -> Self {
         Self {
             store,
@@ -99,24 +101,24 @@ impl Issuer {
     /// The badge that a rating would certify, not issued yet.
     ///
     /// # Errors
-    /// [`NotIssued`].
+    /// [`IssuerError`].
     pub async fn draft(
         &self,
         assessment: &AssessmentRecord,
         rating: &Rating,
         valid_until: Timestamp,
         now: Timestamp,
-    ) -> Result<BadgeRecord, NotIssued> {
+    ) -> Result<BadgeRecord, IssuerError> {
         let (organization, agent) = self.parties(assessment).await?;
-        let (id, asked) = (self.ids.uuid(), &assessment.asked.assessment);
-        let occasion = Occasion {
+        let (id, request) = (self.ids.uuid(), &assessment.request.assessment);
+        let metadata = BadgeMetadata {
             id,
             agent: party(&agent.id, &agent.name)?,
             organization: party(&organization.id, &organization.name)?,
-            assessment_id: assessment.id.parse().map_err(|_| NotIssued::Unsound)?,
+            assessment_id: assessment.id.parse().map_err(|_| IssuerError::Unsound)?,
             window: Some(Window {
-                start: asked.window_start,
-                end: asked.window_end,
+                start: request.window_start,
+                end: request.window_end,
             }),
             certified_at: now,
             valid_until,
@@ -127,7 +129,7 @@ impl Issuer {
             agent: assessment.agent_number,
             revision: 1,
             state: BadgeState::Withheld,
-            badge: Badge::of(rating, occasion)?,
+            badge: Badge::of(rating, metadata)?,
             issued: None,
             revocation: None,
             created_at: now,
@@ -138,29 +140,29 @@ impl Issuer {
     /// another one is drawn.
     ///
     /// # Errors
-    /// [`NotIssued`].
+    /// [`IssuerError`].
     pub(crate) async fn issue(
         &self,
         draft: &BadgeRecord,
-        occasion: &dyn Keeps,
-    ) -> Result<BadgeRecord, NotIssued> {
+        sink: &dyn BadgeSink,
+    ) -> Result<BadgeRecord, IssuerError> {
         let organization = self.organization(draft).await?;
         if organization.status.hinders(true).is_some() {
-            return Err(NotIssued::Hindered);
+            return Err(IssuerError::OrganizationInactive);
         }
         let key = Arc::new(self.key(&organization).await?);
         let signatory = self.place.signatory(&organization.id, &key.public());
-        for _ in 0..DRAWS {
+        for _ in 0..MAX_DRAWS {
             let issued = self
                 .signed(draft, &organization, &signatory, key.clone())
                 .await?;
-            match occasion.keep(&issued).await {
+            match sink.store(&issued).await {
                 Ok(()) => return Ok(issued),
                 Err(StoreError::Exists(_)) => {}
                 Err(cause) => return Err(cause.into()),
             }
         }
-        Err(NotIssued::NoBit)
+        Err(IssuerError::NoBit)
     }
 
     async fn signed(
@@ -169,7 +171,7 @@ impl Issuer {
         organization: &OrganizationRecord,
         signatory: &Signatory,
         key: Arc<SecretKey>,
-    ) -> Result<BadgeRecord, NotIssued> {
+    ) -> Result<BadgeRecord, IssuerError> {
         let now = self.clock.now();
         let base_url = self.place.base_url().to_owned();
         let list = store::badges::open_status_list(
@@ -177,7 +179,7 @@ impl Issuer {
             organization.number,
             &signatory.did,
             &base_url,
-            ROOM,
+            LIST_CAPACITY,
             now,
         )
         .await?;
@@ -187,7 +189,7 @@ impl Issuer {
         issued.badge.certified_at = now;
         issued.badge.verification_url = self.place.verification(draft.badge.id);
         let (badge, signatory) = (issued.badge.clone(), signatory.clone());
-        let (credential_id, index) = (self.ids.uuid(), self.bit());
+        let (credential_id, index) = (self.ids.uuid(), self.random_bit());
         // Canonicalization takes some milliseconds.
         let credential = tokio::task::spawn_blocking(move || {
             let issuance = Issuance {
@@ -209,7 +211,7 @@ impl Issuer {
     }
 
     /// A random bit index.
-    fn bit(&self) -> u32 {
+    fn random_bit(&self) -> u32 {
         let [a, b, c, d, ..] = self.ids.secret();
         // The number of bits is a power of two, so every index is equally likely.
         u32::from_be_bytes([a, b, c, d]) % status_list::BITS
@@ -218,21 +220,21 @@ impl Issuer {
     async fn parties(
         &self,
         assessment: &AssessmentRecord,
-    ) -> Result<(OrganizationRecord, AgentRecord), NotIssued> {
+    ) -> Result<(OrganizationRecord, AgentRecord), IssuerError> {
         let number = assessment.organization;
         let organization = store::organizations::organization_numbered(&self.store, number).await?;
         let agent = store::agents::agent(&self.store, number, &assessment.agent).await?;
-        organization.zip(agent).ok_or(NotIssued::Unsound)
+        organization.zip(agent).ok_or(IssuerError::Unsound)
     }
 
-    async fn organization(&self, badge: &BadgeRecord) -> Result<OrganizationRecord, NotIssued> {
+    async fn organization(&self, badge: &BadgeRecord) -> Result<OrganizationRecord, IssuerError> {
         let found =
             store::organizations::organization_numbered(&self.store, badge.organization).await?;
-        found.ok_or(NotIssued::Unsound)
+        found.ok_or(IssuerError::Unsound)
     }
 
     /// The current key of an organization, created when it is first needed.
-    async fn key(&self, organization: &OrganizationRecord) -> Result<SecretKey, NotIssued> {
+    async fn key(&self, organization: &OrganizationRecord) -> Result<SecretKey, IssuerError> {
         if let Some(key) = self.current(organization).await? {
             return Ok(key);
         }
@@ -243,7 +245,7 @@ impl Issuer {
             Err(cause) => return Err(cause.into()),
         }
         let key = self.current(organization).await?;
-        key.ok_or(NotIssued::OtherKey)
+        key.ok_or(IssuerError::OtherKey)
     }
 
     /// Generates a key.
@@ -253,12 +255,12 @@ impl Issuer {
     pub(crate) fn fresh_key(
         &self,
         organization: &OrganizationRecord,
-    ) -> Result<IssuerKeyRecord, NotIssued> {
+    ) -> Result<IssuerKeyRecord, IssuerError> {
         let octets = self.ids.secret();
         let sealed = self.vault.seal(&owner::issuer(&organization.id), &octets);
         Ok(IssuerKeyRecord {
             public: SecretKey::from_random(octets).public(),
-            sealed: sealed.map_err(NotIssued::Key)?,
+            sealed: sealed.map_err(IssuerError::Key)?,
             created_at: self.clock.now(),
             retired_at: None,
             compromised: false,
@@ -268,31 +270,31 @@ impl Issuer {
     async fn current(
         &self,
         organization: &OrganizationRecord,
-    ) -> Result<Option<SecretKey>, NotIssued> {
+    ) -> Result<Option<SecretKey>, IssuerError> {
         let keys = store::badges::issuer_keys(&self.store, organization.number).await?;
         let current = keys.iter().find(|key| key.retired_at.is_none());
         match current {
-            Some(key) => self.opened(organization, key).map(Some),
+            Some(key) => self.decrypt_key(organization, key).map(Some),
             None => Ok(None),
         }
     }
 
-    fn opened(
+    fn decrypt_key(
         &self,
         organization: &OrganizationRecord,
         key: &IssuerKeyRecord,
-    ) -> Result<SecretKey, NotIssued> {
+    ) -> Result<SecretKey, IssuerError> {
         let owner = owner::issuer(&organization.id);
         let octets = self.vault.open(&owner, &key.sealed);
         let octets: [u8; 32] = octets
-            .map_err(NotIssued::Key)?
+            .map_err(IssuerError::Key)?
             .try_into()
-            .map_err(|_| NotIssued::OtherKey)?;
+            .map_err(|_| IssuerError::OtherKey)?;
         let secret = SecretKey::from_random(octets);
         if secret.public() == key.public {
             Ok(secret)
         } else {
-            Err(NotIssued::OtherKey)
+            Err(IssuerError::OtherKey)
         }
     }
 
@@ -301,12 +303,12 @@ impl Issuer {
     /// for a compromised `did:key`.
     ///
     /// # Errors
-    /// [`NotIssued`].
-    pub(crate) async fn speaking_for(
+    /// [`IssuerError`].
+    pub(crate) async fn key_of_issuer(
         &self,
         organization: &OrganizationRecord,
         issuer: &str,
-    ) -> Result<(SecretKey, Signatory, bool), NotIssued> {
+    ) -> Result<(SecretKey, Signatory, bool), IssuerError> {
         let keys = store::badges::issuer_keys(&self.store, organization.number).await?;
         for key in &keys {
             let by_key = Signatory::by_key(&key.public);
@@ -318,10 +320,10 @@ impl Issuer {
             } else {
                 continue;
             };
-            let secret = self.opened(organization, key)?;
+            let secret = self.decrypt_key(organization, key)?;
             return Ok((secret, signatory, key.compromised));
         }
-        Err(NotIssued::OtherKey)
+        Err(IssuerError::OtherKey)
     }
 
     /// The document of a `did:web` issuer under its current or a former address.
@@ -333,14 +335,17 @@ impl Issuer {
         organization: &OrganizationRecord,
         did: &str,
     ) -> Result<DidDocument, StoreError> {
-        Ok(DidDocument::new(did, &self.believed(organization).await?))
+        Ok(DidDocument::new(
+            did,
+            &self.trusted_keys(organization).await?,
+        ))
     }
 
     /// The trusted keys of an organization, including retired ones.
     ///
     /// # Errors
     /// The store failed.
-    pub(crate) async fn believed(
+    pub(crate) async fn trusted_keys(
         &self,
         organization: &OrganizationRecord,
     ) -> Result<Vec<PublicKey>, StoreError> {
@@ -355,9 +360,9 @@ impl Issuer {
     }
 }
 
-fn party(id: &str, name: &str) -> Result<Party, NotIssued> {
+fn party(id: &str, name: &str) -> Result<Party, IssuerError> {
     Ok(Party {
-        id: id.parse().map_err(|_| NotIssued::Unsound)?,
+        id: id.parse().map_err(|_| IssuerError::Unsound)?,
         name: name.to_owned(),
     })
 }

@@ -5,7 +5,7 @@ use crate::credential::did::multibase;
 use crate::ports::badges::{IssuerKeyRecord, Retirement, Revocation};
 use crate::ports::organizations::OrganizationRecord;
 use crate::rules::badge::RevocationReason;
-use crate::service::{Aaaf, changed_meanwhile, is_operator};
+use crate::service::{Aaaf, changed_concurrently, is_operator};
 use crate::store;
 use touchstone_host::access::Scope;
 use touchstone_host::ports::store::StoreError;
@@ -44,15 +44,15 @@ impl Aaaf {
         &self,
         caller: &Caller,
         id: &str,
-        asked: Rotation,
+        rotation: Rotation,
     ) -> Result<Rotated, Problem> {
         let organization = self.changeable(caller, id).await?;
         let why = "an agent's own key cannot replace the keys that sign badges; use another principal's key";
-        self.refuse_agents(caller, &organization, why).await?;
-        if asked.compromised && !is_operator(caller) {
+        self.reject_agent_keys(caller, &organization, why).await?;
+        if rotation.compromised && !is_operator(caller) {
             authorise(caller, Scope::BadgesRevoke)?;
         }
-        let key = self.named(&organization, asked.key.as_ref()).await?;
+        let key = self.named(&organization, rotation.key.as_ref()).await?;
         let conflict = |message| Err(Problem::new(ErrorCode::Conflict, message));
         if key.compromised {
             return conflict(
@@ -61,12 +61,12 @@ impl Aaaf {
             );
         }
         let current = key.retired_at.is_none();
-        if !current && !asked.compromised {
+        if !current && !rotation.compromised {
             return conflict("this key is already retired; set `compromised` if it was exposed");
         }
         let successor = match current {
             true => {
-                let fresh = self.gallery.issuer.fresh_key(&organization);
+                let fresh = self.badges.issuer.fresh_key(&organization);
                 Some(fresh.map_err(|cause| internal(&cause))?)
             }
             false => None,
@@ -82,20 +82,20 @@ impl Aaaf {
             organization: &organization,
             key: &key.public,
             successor: successor.as_ref(),
-            compromised: asked.compromised.then_some(&revocation),
+            compromised: rotation.compromised.then_some(&revocation),
             at: now,
         };
-        let action = match asked.compromised {
+        let action = match rotation.compromised {
             true => "issuer-keys:compromised",
             false => "issuer-keys:rotate",
         };
-        let mut decision = self.decided(caller, action, &organization.id);
+        let mut decision = self.audit_entry(caller, action, &organization.id);
         decision.reasons.push(multibase(&key.public));
         let revoked =
             match store::badges::retire_issuer_key(&self.store, &retirement, &decision).await {
                 Ok(revoked) => revoked,
                 Err(StoreError::Stale | StoreError::Exists(_)) => {
-                    return Err(changed_meanwhile("key"));
+                    return Err(changed_concurrently("key"));
                 }
                 Err(cause) => return Err(internal(&cause)),
             };

@@ -19,18 +19,18 @@ use crate::credential::status_list;
 use crate::credential::status_list::Bits;
 use crate::credential::{parse, served};
 use crate::ports::agents::AgentNumber;
-use crate::ports::assessments::{AssessmentRecord, Finding};
+use crate::ports::assessments::{AssessmentOutcome, AssessmentRecord};
 use crate::ports::badges::{
     BadgeRecord, BadgeState, Issued, Revocation, StatusListNumber, StatusListRecord,
 };
 use crate::ports::organizations::OrganizationRecord;
 use crate::rules::assessment::order::Verdict;
 use crate::rules::badge::{
-    Inspection, Mark, OnRecord, Reason, RevocationReason, Scale, Shape, Standing, Verification,
-    unsound, verify_at,
+    DocumentShape, Inspection, Mark, Reason, RevocationReason, Scale, StoredBadge, Verification,
+    VerificationContext, check_proof, verify_at,
 };
 use crate::service::badges::issuer::Issuer;
-use crate::service::{Aaaf, Member, is_id, not_there};
+use crate::service::{Aaaf, Member, is_id, not_found};
 use crate::store;
 use touchstone_host::access::Scope;
 use touchstone_host::ports::store::StoreError;
@@ -45,19 +45,19 @@ const LISTS: u64 = 256;
 /// Number of proof results in the cache.
 const PROOFS: u64 = 10_000;
 /// Age at which a status list is signed again; a signed list is valid for a week.
-const SIGNED_ANEW: SignedDuration = SignedDuration::from_hours(24);
+const RESIGN_AFTER: SignedDuration = SignedDuration::from_hours(24);
 /// Maximum number of pictures, proofs and signatures computed at the same time; others wait.
 const AT_ONCE: usize = 2;
 
 /// Renders and verifies badges, with caches.
-pub struct Gallery {
+pub struct BadgeRenderer {
     pub(super) issuer: Arc<Issuer>,
     pictures: Cache<(String, Mark, Scale), Bytes>,
     lists: Cache<StatusListNumber, Arc<SignedList>>,
     /// Reasons why a badge is invalid, by the digest of everything they depend on, so an entry is
     /// never out of date.
     proofs: Cache<[u8; 32], Vec<Reason>>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// Separate permits for deployment gates, so that public requests cannot delay them.
     gates: Arc<Semaphore>,
 }
@@ -69,7 +69,7 @@ struct SignedList {
     text: Bytes,
 }
 
-impl Gallery {
+impl BadgeRenderer {
     pub fn new(issuer: Arc<Issuer>) -> Self {
         let weight = |_: &(String, Mark, Scale), picture: &Bytes| {
             u32::try_from(picture.len()).unwrap_or(u32::MAX)
@@ -82,33 +82,33 @@ impl Gallery {
                 .build(),
             lists: Cache::new(LISTS),
             proofs: Cache::new(PROOFS),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
+            permits: Arc::new(Semaphore::new(AT_ONCE)),
             gates: Arc::new(Semaphore::new(AT_ONCE)),
         }
     }
 
     /// Runs work of some milliseconds on a blocking thread.
-    async fn work<T: Send + 'static>(
+    async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> T + Send + 'static,
+        run: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
-        self.work_for(Asking::Anybody, work).await
+        self.run_for(Requester::Anybody, run).await
     }
 
-    async fn work_for<T: Send + 'static>(
+    async fn run_for<T: Send + 'static>(
         &self,
-        asking: Asking,
-        work: impl FnOnce() -> T + Send + 'static,
+        requester: Requester,
+        run: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
-        let places = match asking {
-            Asking::Anybody => &self.places,
-            Asking::Gate => &self.gates,
+        let permits = match requester {
+            Requester::Anybody => &self.permits,
+            Requester::Gate => &self.gates,
         };
-        let place = places.clone().acquire_owned().await;
-        let place = place.map_err(|cause| internal(&cause))?;
+        let permit = permits.clone().acquire_owned().await;
+        let permit = permit.map_err(|cause| internal(&cause))?;
         let worked = tokio::task::spawn_blocking(move || {
-            let worked = work();
-            drop(place);
+            let worked = run();
+            drop(permit);
             worked
         });
         worked.await.map_err(|cause| internal(&cause))
@@ -117,19 +117,19 @@ impl Gallery {
 
 /// Maximum number of consecutive rejected ratings that are skipped in the search for an earlier
 /// one.
-const MOST_REJECTED: usize = 100;
+const MAX_REJECTED: usize = 100;
 
 /// Changes to an agent since its badge was issued.
 #[derive(Clone, Debug)]
-pub struct Since {
+pub struct ChangesSinceIssue {
     pub newer: Option<AssessmentRecord>,
     /// Whether the agent was archived.
     pub archived: bool,
 }
 
 pub(super) fn is_rejected(assessment: &AssessmentRecord) -> bool {
-    match &assessment.finding {
-        Some(Finding::Scored {
+    match &assessment.outcome {
+        Some(AssessmentOutcome::Scored {
             review: Some(review),
             ..
         }) => review.decision == Verdict::Reject,
@@ -139,7 +139,7 @@ pub(super) fn is_rejected(assessment: &AssessmentRecord) -> bool {
 
 /// Who asks whether a badge is valid.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asking {
+pub(super) enum Requester {
     Anybody,
     Gate,
 }
@@ -147,14 +147,14 @@ pub(super) enum Asking {
 /// A stored badge that differs from what was issued.
 #[derive(Debug, thiserror::Error)]
 #[error("the record of badge {badge} differs from the badge that was issued: {codes}")]
-struct Altered {
+struct AlteredBadge {
     badge: String,
     codes: String,
 }
 
 /// A badge that the viewer may see.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct VisibleBadge {
     pub badge: BadgeRecord,
     pub organization: OrganizationRecord,
     /// The mark across the badge at this time.
@@ -162,7 +162,7 @@ pub struct Seen {
     issued: Issued,
 }
 
-impl Seen {
+impl VisibleBadge {
     pub(super) fn of(
         badge: BadgeRecord,
         organization: OrganizationRecord,
@@ -178,10 +178,10 @@ impl Seen {
     }
 
     /// The member types to use for the id that the request used.
-    pub fn shape(&self, named: &str) -> Shape {
+    pub fn shape(&self, named: &str) -> DocumentShape {
         match self.badge.badge.assessment_id.to_string() == named {
-            true => Shape::Stated,
-            false => Shape::Own,
+            true => DocumentShape::Specification,
+            false => DocumentShape::Host,
         }
     }
 
@@ -205,8 +205,8 @@ impl Aaaf {
     /// # Errors
     /// `not_found`; for members `REVIEW_REQUIRED` while the badge is withheld, and `forbidden`
     /// without the scope.
-    pub async fn badge(&self, viewer: Option<&Member>, id: &str) -> Result<Seen, Problem> {
-        let nothing = || not_there("badge");
+    pub async fn badge(&self, viewer: Option<&Member>, id: &str) -> Result<VisibleBadge, Problem> {
+        let nothing = || not_found("badge");
         if !is_id(id) {
             return Err(nothing());
         }
@@ -232,12 +232,12 @@ impl Aaaf {
             )
             .with("assessmentId", badge.badge.assessment_id.to_string()));
         }
-        Seen::of(badge, organization, self.clock.now()).ok_or_else(nothing)
+        VisibleBadge::of(badge, organization, self.clock.now()).ok_or_else(nothing)
     }
 
     /// The address of the newest badge of an assessment; a suffix selects the format.
     pub fn badge_address(&self, assessment: &str) -> String {
-        let base_url = self.gallery.issuer.base_url();
+        let base_url = self.badges.issuer.base_url();
         format!("{base_url}/api/v1/badges/{assessment}")
     }
 
@@ -245,58 +245,58 @@ impl Aaaf {
     ///
     /// # Errors
     /// The host failed.
-    pub async fn drawn(&self, seen: &Seen) -> Result<Bytes, Problem> {
-        let seen = seen.clone();
-        let drawn = move || {
-            let drawn = crate::render::badge::svg(&seen.badge.badge, seen.mark);
-            svg::bake(&drawn, seen.served())
+    pub async fn badge_svg(&self, visible: &VisibleBadge) -> Result<Bytes, Problem> {
+        let visible = visible.clone();
+        let badge_svg = move || {
+            let badge_svg = crate::render::badge::svg(&visible.badge.badge, visible.mark);
+            svg::bake(&badge_svg, visible.served())
         };
-        let drawn = self.gallery.work(drawn).await?;
-        drawn.map(Bytes::from).map_err(|cause| internal(&cause))
+        let badge_svg = self.badges.run(badge_svg).await?;
+        badge_svg.map(Bytes::from).map_err(|cause| internal(&cause))
     }
 
     /// The badge as PNG, with its credential inside.
     ///
     /// # Errors
     /// The host failed.
-    pub async fn painted(&self, seen: &Seen, scale: Scale) -> Result<Bytes, Problem> {
-        let key = (seen.badge.badge.id.to_string(), seen.mark, scale);
-        if let Some(picture) = self.gallery.pictures.get(&key).await {
+    pub async fn badge_png(&self, visible: &VisibleBadge, scale: Scale) -> Result<Bytes, Problem> {
+        let key = (visible.badge.badge.id.to_string(), visible.mark, scale);
+        if let Some(picture) = self.badges.pictures.get(&key).await {
             return Ok(picture);
         }
-        let seen = seen.clone();
-        let painted = move || {
-            let painted = crate::render::badge::png(&seen.badge.badge, seen.mark, scale);
-            let painted = painted.map_err(|cause| internal(&cause))?;
-            png::bake(&painted, seen.served()).map_err(|cause| internal(&cause))
+        let visible = visible.clone();
+        let badge_png = move || {
+            let badge_png = crate::render::badge::png(&visible.badge.badge, visible.mark, scale);
+            let badge_png = badge_png.map_err(|cause| internal(&cause))?;
+            png::bake(&badge_png, visible.served()).map_err(|cause| internal(&cause))
         };
-        let picture = Bytes::from(self.gallery.work(painted).await??);
-        self.gallery.pictures.insert(key, picture.clone()).await;
+        let picture = Bytes::from(self.badges.run(badge_png).await??);
+        self.badges.pictures.insert(key, picture.clone()).await;
         Ok(picture)
     }
 
-    pub fn written(&self, seen: &Seen) -> String {
-        crate::render::badge::markdown(&seen.badge.badge, seen.mark)
+    pub fn badge_markdown(&self, visible: &VisibleBadge) -> String {
+        crate::render::badge::markdown(&visible.badge.badge, visible.mark)
     }
 
     /// The result of verifying a badge, as an HTML page for people.
     ///
     /// # Errors
     /// The host failed.
-    pub async fn inspected(
+    pub async fn verification_page(
         &self,
-        seen: &Seen,
+        visible: &VisibleBadge,
         verification: Verification,
         notes: Vec<String>,
     ) -> Result<Bytes, Problem> {
         let inspection = Inspection {
-            badge: seen.badge.badge.clone(),
+            badge: visible.badge.badge.clone(),
             verification,
             notes,
             at: self.clock.now(),
         };
         let page = move || crate::render::badge::page(&inspection);
-        let page = self.gallery.work(page).await?;
+        let page = self.badges.run(page).await?;
         page.map(Bytes::from).map_err(|cause| internal(&cause))
     }
 
@@ -304,23 +304,24 @@ impl Aaaf {
     ///
     /// # Errors
     /// The host failed.
-    pub async fn verified(&self, seen: &Seen) -> Result<Verification, Problem> {
-        self.verified_for(seen, Asking::Anybody).await
+    pub async fn verify_badge(&self, visible: &VisibleBadge) -> Result<Verification, Problem> {
+        self.verify_for(visible, Requester::Anybody).await
     }
 
-    pub(super) async fn verified_for(
+    pub(super) async fn verify_for(
         &self,
-        seen: &Seen,
-        asking: Asking,
+        visible: &VisibleBadge,
+        requester: Requester,
     ) -> Result<Verification, Problem> {
-        let reasons = self.unsound(seen, asking).await?;
-        let standing = Standing {
-            revoked: seen.badge.state == BadgeState::Revoked,
-            ..Standing::default()
+        let reasons = self.check_proof(visible, requester).await?;
+        let context = VerificationContext {
+            revoked: visible.badge.state == BadgeState::Revoked,
+            ..VerificationContext::default()
         };
-        let mut verification = verify_at(&seen.credential()?, reasons, &standing, self.clock.now());
+        let mut verification =
+            verify_at(&visible.credential()?, reasons, &context, self.clock.now());
         // The record is available, so the revocation is known.
-        verification.revoked = Some(standing.revoked);
+        verification.revoked = Some(context.revoked);
         Ok(verification)
     }
 
@@ -330,35 +331,39 @@ impl Aaaf {
     ///
     /// # Errors
     /// The record was altered.
-    pub async fn hold_to_proof(&self, seen: &Seen) -> Result<(), Problem> {
-        let reasons = self.unsound(seen, Asking::Anybody).await?;
-        if reasons.is_empty() || seen.badge.state == BadgeState::Revoked {
+    pub async fn require_proof(&self, visible: &VisibleBadge) -> Result<(), Problem> {
+        let reasons = self.check_proof(visible, Requester::Anybody).await?;
+        if reasons.is_empty() || visible.badge.state == BadgeState::Revoked {
             return Ok(());
         }
         let codes: Vec<&str> = reasons.iter().map(|it| it.code).collect();
-        Err(internal(&Altered {
-            badge: seen.badge.badge.id.to_string(),
+        Err(internal(&AlteredBadge {
+            badge: visible.badge.badge.id.to_string(),
             codes: codes.join(", "),
         }))
     }
 
     /// The reasons that make a badge invalid at any time.
-    async fn unsound(&self, seen: &Seen, asking: Asking) -> Result<Vec<Reason>, Problem> {
-        let keys = self.gallery.issuer.believed(&seen.organization).await;
+    async fn check_proof(
+        &self,
+        visible: &VisibleBadge,
+        requester: Requester,
+    ) -> Result<Vec<Reason>, Problem> {
+        let keys = self.badges.issuer.trusted_keys(&visible.organization).await;
         let keys = keys.map_err(|cause| internal(&cause))?;
         let on = json!([
-            seen.issued.credential,
-            seen.issued.status_list.0,
-            seen.issued.status_index,
-            seen.badge.badge,
-            seen.organization.id,
+            visible.issued.credential,
+            visible.issued.status_list.0,
+            visible.issued.status_index,
+            visible.badge.badge,
+            visible.organization.id,
             keys.iter().map(multibase).collect::<Vec<_>>(),
         ]);
         let digest = Sha256::digest(on.to_string()).into();
-        if let Some(known) = self.gallery.proofs.get(&digest).await {
+        if let Some(known) = self.badges.proofs.get(&digest).await {
             return Ok(known);
         }
-        let (credential, seen) = (seen.credential()?, seen.clone());
+        let (credential, visible) = (visible.credential()?, visible.clone());
         let checked = move || {
             let did = issuer(&credential);
             let documents: Vec<DidDocument> = did
@@ -366,22 +371,22 @@ impl Aaaf {
                 .map(|did| DidDocument::new(did, &keys))
                 .into_iter()
                 .collect();
-            let recorded = OnRecord {
-                badge: &seen.badge.badge,
-                organization: &seen.organization.id,
+            let recorded = StoredBadge {
+                badge: &visible.badge.badge,
+                organization: &visible.organization.id,
                 keys: &keys,
-                status_list: seen.issued.status_list.0,
-                status_index: seen.issued.status_index,
+                status_list: visible.issued.status_list.0,
+                status_index: visible.issued.status_index,
             };
-            let standing = Standing {
+            let context = VerificationContext {
                 recorded: Some(recorded),
                 documents: &documents,
-                ..Standing::default()
+                ..VerificationContext::default()
             };
-            unsound(&credential, &standing)
+            check_proof(&credential, &context)
         };
-        let reasons = self.gallery.work_for(asking, checked).await?;
-        self.gallery.proofs.insert(digest, reasons.clone()).await;
+        let reasons = self.badges.run_for(requester, checked).await?;
+        self.badges.proofs.insert(digest, reasons.clone()).await;
         Ok(reasons)
     }
 
@@ -389,8 +394,8 @@ impl Aaaf {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn is_appealed(&self, seen: &Seen) -> Result<bool, Problem> {
-        let assessment = seen.badge.badge.assessment_id.to_string();
+    pub async fn is_appealed(&self, visible: &VisibleBadge) -> Result<bool, Problem> {
+        let assessment = visible.badge.badge.assessment_id.to_string();
         let appealed = store::appeals::is_appealed(&self.store, &assessment).await;
         appealed.map_err(|cause| internal(&cause))
     }
@@ -400,27 +405,30 @@ impl Aaaf {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn since(&self, seen: &Seen) -> Result<Since, Problem> {
-        let found = self.looked_up(seen).await;
+    pub async fn changes_since(
+        &self,
+        visible: &VisibleBadge,
+    ) -> Result<ChangesSinceIssue, Problem> {
+        let found = self.looked_up(visible).await;
         found.map_err(|cause| internal(&cause))
     }
 
-    async fn looked_up(&self, seen: &Seen) -> Result<Since, StoreError> {
-        let (badge, organization) = (&seen.badge, seen.badge.organization);
+    async fn looked_up(&self, visible: &VisibleBadge) -> Result<ChangesSinceIssue, StoreError> {
+        let (badge, organization) = (&visible.badge, visible.badge.organization);
         let id = badge.badge.agent.id.to_string();
         let agent = store::agents::agent(&self.store, organization, &id).await?;
-        let mut since = Since {
+        let mut changes_since = ChangesSinceIssue {
             newer: None,
             archived: agent.is_some_and(|it| it.archived),
         };
         let own = badge.badge.assessment_id.to_string();
         let Some(own) = store::assessments::assessment(&self.store, organization, &own).await?
         else {
-            return Ok(since);
+            return Ok(changes_since);
         };
         let last = self.standing_rating(badge.agent).await?;
-        since.newer = last.filter(|it| it.id != own.id && it.created_at >= own.created_at);
-        Ok(since)
+        changes_since.newer = last.filter(|it| it.id != own.id && it.created_at >= own.created_at);
+        Ok(changes_since)
     }
 
     /// The last rating of an agent that no reviewer rejected.
@@ -429,7 +437,7 @@ impl Aaaf {
         agent: AgentNumber,
     ) -> Result<Option<AssessmentRecord>, StoreError> {
         let mut before = Timestamp::MAX;
-        for _ in 0..MOST_REJECTED {
+        for _ in 0..MAX_REJECTED {
             match store::assessments::last_rating(&self.store, agent, before).await? {
                 Some(rejected) if is_rejected(&rejected) => before = rejected.created_at,
                 last => return Ok(last),
@@ -449,14 +457,10 @@ impl Aaaf {
         id: &str,
         reason: RevocationReason,
         note: Option<String>,
-    ) -> Result<Seen, Problem> {
+    ) -> Result<VisibleBadge, Problem> {
         let (mut badge, organization) = self.own_badge(member, id).await?;
-        if self.is_agents_key(member).await? {
-            return Err(Problem::new(
-                ErrorCode::Forbidden,
-                "an agent's own key cannot revoke badges; use another principal's key",
-            ));
-        }
+        let message = "an agent's own key cannot revoke badges; use another principal's key";
+        self.reject_agent_key(member, message).await?;
         let taken = || {
             Problem::new(
                 ErrorCode::Conflict,
@@ -473,7 +477,7 @@ impl Aaaf {
             by: member.caller.principal.clone(),
             at: now,
         };
-        let mut decision = self.decided(&member.caller, "badges:revoke", id);
+        let mut decision = self.audit_entry(&member.caller, "badges:revoke", id);
         decision.reasons.push(reason.as_str().to_owned());
         let revoked =
             store::badges::revoke_badge(&self.store, &badge, &revocation, &organization, &decision)
@@ -485,7 +489,7 @@ impl Aaaf {
         }
         badge.state = BadgeState::Revoked;
         badge.revocation = Some(revocation);
-        Seen::of(badge, organization, now).ok_or_else(taken)
+        VisibleBadge::of(badge, organization, now).ok_or_else(taken)
     }
 
     /// A badge of the organization in any state.
@@ -497,7 +501,7 @@ impl Aaaf {
         member: &Member,
         id: &str,
     ) -> Result<(BadgeRecord, OrganizationRecord), Problem> {
-        let nothing = || not_there("badge");
+        let nothing = || not_found("badge");
         if !is_id(id) {
             return Err(nothing());
         }
@@ -521,15 +525,15 @@ impl Aaaf {
             return Ok(None);
         };
         let now = self.clock.now();
-        if let Some(signed) = self.gallery.lists.get(&number).await
+        if let Some(signed) = self.badges.lists.get(&number).await
             && signed.changes == list.changes
-            && now.duration_since(signed.at) < SIGNED_ANEW
+            && now.duration_since(signed.at) < RESIGN_AFTER
         {
             return Ok(Some(signed.text.clone()));
         }
         let signed = Arc::new(self.signed(&list, now).await?);
         let text = signed.text.clone();
-        self.gallery.lists.insert(number, signed).await;
+        self.badges.lists.insert(number, signed).await;
         Ok(Some(text))
     }
 
@@ -538,10 +542,10 @@ impl Aaaf {
             store::organizations::organization_numbered(&self.store, list.organization).await;
         let owner = owner
             .map_err(|cause| internal(&cause))?
-            .ok_or_else(|| not_there("status list"))?;
-        let issuer = &self.gallery.issuer;
+            .ok_or_else(|| not_found("status list"))?;
+        let issuer = &self.badges.issuer;
         let (key, signatory, disowned) = issuer
-            .speaking_for(&owner, &list.issuer)
+            .key_of_issuer(&owner, &list.issuer)
             .await
             .map_err(|cause| internal(&cause))?;
         // Read the bits after the number of changes: a revocation in between is then included, at
@@ -561,7 +565,7 @@ impl Aaaf {
             }
             status_list::sign(&bits, &url, &signatory, &key, now).map_err(|cause| internal(&cause))
         };
-        let signed = self.gallery.work(signed).await??;
+        let signed = self.badges.run(signed).await??;
         Ok(SignedList {
             changes: list.changes,
             at: now,
@@ -574,7 +578,7 @@ impl Aaaf {
     /// # Errors
     /// `not_found` if there is no such organization, or the host has no public name.
     pub async fn did_document(&self, organization: &str) -> Result<DidDocument, Problem> {
-        let nothing = || not_there("DID document");
+        let nothing = || not_found("DID document");
         if !is_id(organization) {
             return Err(nothing());
         }
@@ -582,7 +586,7 @@ impl Aaaf {
         let organization = found
             .map_err(|cause| internal(&cause))?
             .ok_or_else(nothing)?;
-        let issuer = &self.gallery.issuer;
+        let issuer = &self.badges.issuer;
         let did = issuer.did(&organization).ok_or_else(nothing)?;
         let document = issuer.document(&organization, &did).await;
         let document = document.map_err(|cause| internal(&cause))?;

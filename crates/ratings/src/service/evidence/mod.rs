@@ -1,7 +1,7 @@
 //! Evidence: validated, recorded once, read in pages.
 
-pub mod gathering;
-pub mod projected;
+pub mod eval_runs;
+pub mod run_projection;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -9,12 +9,13 @@ use serde_json::Value;
 
 use uuid::{Uuid, Version};
 
-use crate::ports::agents::Known;
+use crate::ports::agents::KnownAgent;
 use crate::ports::events::{
     EventFilter, EventPosition, EventRecord, NewEvent, Origin, PROJECTED as JUDGED_HERE,
 };
 use crate::rules::evidence::{
-    Batch, Bounds, Data, Event, EventType, RETENTION_DAYS, Recorder, Refusal, Sound, judge,
+    Batch, Data, Event, EventType, RETENTION_DAYS, Recorder, RejectedEvent, ValidEvent,
+    ValidationContext, validate,
 };
 use crate::service::{Aaaf, Member, is_id};
 use crate::store;
@@ -25,7 +26,7 @@ use touchstone_runs::rules::eval::rubric::calibration::{MIN_AGREEMENT, doubt};
 use touchstone_runs::store as run_store;
 
 /// Maximum number of events in a batch.
-pub const MOST: usize = 1000;
+pub const MAX_BATCH: usize = 1000;
 /// Statements that an agent must not make about itself (AAAF S14).
 const GROUND_TRUTH: &str = "Ground truth must not come from the agent itself";
 const OWN_TEST: &str = "Stress test results must not come from the agent itself";
@@ -53,18 +54,18 @@ pub struct Ingested {
     /// Number of accepted events that are new.
     pub new: usize,
     /// The rejected events, by their place in the batch.
-    pub errors: Vec<Refusal>,
+    pub errors: Vec<RejectedEvent>,
 }
 
 /// Validated events and the kind of principal that records them.
-struct Judged {
+struct ValidatedBatch {
     batch: Batch,
-    agents: HashMap<String, Known>,
+    agents: HashMap<String, KnownAgent>,
     recorder: Recorder,
 }
 
 /// The result of recording a valid event.
-enum Fate {
+enum RecordOutcome {
     New,
     Known,
     /// Its id belongs to another event.
@@ -72,10 +73,10 @@ enum Fate {
 }
 
 /// A valid event with its id, given or generated.
-struct Kept {
+struct StoredEvent {
     index: usize,
     id: String,
-    fate: Fate,
+    outcome: RecordOutcome,
 }
 
 /// The result of recording one event.
@@ -100,14 +101,18 @@ impl Aaaf {
         names: Option<Uuid>,
     ) -> Result<Ingested, Problem> {
         let judged = self.judged(member, documents).await?;
-        let kept = self.record(member, &judged, names).await?;
-        let Judged { mut batch, .. } = judged;
-        let new = kept.iter().filter(|it| matches!(it.fate, Fate::New));
+        let stored = self.record(member, &judged, names).await?;
+        let ValidatedBatch { mut batch, .. } = judged;
+        let new = stored
+            .iter()
+            .filter(|it| matches!(it.outcome, RecordOutcome::New));
         let (new, mut conflicts) = (new.count(), 0);
-        for Kept { index, id, fate } in &kept {
-            let Fate::Conflict(why) = fate else { continue };
+        for StoredEvent { index, id, outcome } in &stored {
+            let RecordOutcome::Conflict(why) = outcome else {
+                continue;
+            };
             conflicts += 1;
-            batch.errors.push(Refusal::conflict(*index, why));
+            batch.errors.push(RejectedEvent::conflict(*index, why));
             // The same event again in the same batch.
             let is_same = |place: &usize| {
                 let named = documents.get(*place).and_then(|it| it.get("id"));
@@ -115,7 +120,7 @@ impl Aaaf {
             };
             let (same, others) = batch.duplicates.into_iter().partition(is_same);
             batch.duplicates = others;
-            let refused = |place: usize| Refusal::conflict(place, why);
+            let refused = |place: usize| RejectedEvent::conflict(place, why);
             batch.errors.extend(Vec::into_iter(same).map(refused));
         }
         batch.errors.sort_by_key(|refusal| refusal.index);
@@ -138,7 +143,7 @@ impl Aaaf {
     ) -> Result<Recorded, Problem> {
         let named = document.get("type").and_then(Value::as_str);
         if named.is_some_and(|named| EventType::from_name(named).is_none()) {
-            return Err(no_such_type());
+            return Err(unknown_type());
         }
         let documents = [document];
         let judged = self.judged(member, &documents).await?;
@@ -148,16 +153,16 @@ impl Aaaf {
                 refusal.error.clone(),
             ));
         }
-        let kept = self.record(member, &judged, names).await?;
-        let Kept { id, fate, .. } = kept.first().ok_or_else(nothing_recorded)?;
-        if let Fate::Conflict(why) = fate {
+        let stored = self.record(member, &judged, names).await?;
+        let StoredEvent { id, outcome, .. } = stored.first().ok_or_else(nothing_recorded)?;
+        if let RecordOutcome::Conflict(why) = outcome {
             return Err(Problem::new(ErrorCode::Conflict, *why).with("id", id.as_str()));
         }
         let event = store::events::event(&self.store, member.organization.number, id).await;
         let event = event.map_err(|cause| internal(&cause))?;
         Ok(Recorded {
             event: event.ok_or_else(nothing_recorded)?,
-            new: matches!(fate, Fate::New),
+            new: matches!(outcome, RecordOutcome::New),
         })
     }
 
@@ -177,7 +182,7 @@ impl Aaaf {
         if let Some(kind) = &filter.kind
             && EventType::from_name(kind).is_none()
         {
-            return Err(no_such_type());
+            return Err(unknown_type());
         }
         if let Some(id) = agent {
             // An unknown agent, or an agent of another organization, has nothing to list.
@@ -190,7 +195,11 @@ impl Aaaf {
         events.await.map_err(|cause| internal(&cause))
     }
 
-    async fn judged(&self, member: &Member, documents: &[Value]) -> Result<Judged, Problem> {
+    async fn judged(
+        &self,
+        member: &Member,
+        documents: &[Value],
+    ) -> Result<ValidatedBatch, Problem> {
         let recorder = self.recorder(member).await?;
         let named = documents
             .iter()
@@ -202,9 +211,9 @@ impl Aaaf {
         let known = known.map_err(|cause| internal(&cause))?;
         let is_known = |id: &str| known.contains_key(id);
         let is_closed = |id: &str| known.get(id).is_some_and(|agent| agent.closed);
-        let mut batch = judge(
+        let mut batch = validate(
             documents,
-            &Bounds {
+            &ValidationContext {
                 now: self.clock.now(),
                 retention_days: RETENTION_DAYS,
                 is_known: &is_known,
@@ -212,13 +221,13 @@ impl Aaaf {
             },
         );
         if recorder == Recorder::Agent {
-            refuse(&mut batch, tells_ground_truth, GROUND_TRUTH);
-            refuse(&mut batch, |it| it.assessment_id.is_some(), OWN_TEST);
-            refuse(&mut batch, is_named_like_projected, OWN_NAME);
+            reject(&mut batch, states_ground_truth, GROUND_TRUTH);
+            reject(&mut batch, |it| it.assessment_id.is_some(), OWN_TEST);
+            reject(&mut batch, is_named_like_projected, OWN_NAME);
         }
-        self.refuse_settled(member, &mut batch, &known).await?;
-        self.refuse_stray(member, &mut batch, &known).await?;
-        Ok(Judged {
+        self.reject_settled(member, &mut batch, &known).await?;
+        self.reject_stray(member, &mut batch, &known).await?;
+        Ok(ValidatedBatch {
             batch,
             agents: known,
             recorder,
@@ -243,8 +252,8 @@ impl Aaaf {
             });
         }
         let is_operator = caller.key_id.as_str() == LOCAL;
-        let names_somebody = principal != caller.key_id.as_str();
-        Ok(match is_operator || names_somebody {
+        let names_person = principal != caller.key_id.as_str();
+        Ok(match is_operator || names_person {
             true => Recorder::Person,
             false => Recorder::Organization,
         })
@@ -258,16 +267,28 @@ impl Aaaf {
         found.await.map_err(|cause| internal(&cause))
     }
 
+    /// Rejects a member's key that belongs to an agent of the organization.
+    pub(super) async fn reject_agent_key(
+        &self,
+        member: &Member,
+        message: &'static str,
+    ) -> Result<(), Problem> {
+        match self.is_agents_key(member).await? {
+            true => Err(Problem::new(ErrorCode::Forbidden, message)),
+            false => Ok(()),
+        }
+    }
+
     /// Rejects events about tasks that the host itself has judged: no statement competes with the
     /// host's judgment.
-    async fn refuse_settled(
+    async fn reject_settled(
         &self,
         member: &Member,
         batch: &mut Batch,
-        agents: &HashMap<String, Known>,
+        agents: &HashMap<String, KnownAgent>,
     ) -> Result<(), Problem> {
         let mut tasks: HashMap<&str, BTreeSet<&str>> = HashMap::new();
-        for Sound { event, .. } in &batch.events {
+        for ValidEvent { event, .. } in &batch.events {
             if !is_projected_name(&event.task_id) {
                 continue;
             }
@@ -287,18 +308,18 @@ impl Aaaf {
         if !settled.is_empty() {
             let is_settled =
                 |it: &Event| settled.contains(&(it.agent_id.clone(), it.task_id.clone()));
-            refuse(batch, is_settled, SETTLED);
+            reject(batch, is_settled, SETTLED);
         }
         Ok(())
     }
 
     /// Rejects events that name an assessment that is not in progress or belongs to another agent.
     /// Otherwise they would count when an appeal scores that assessment again.
-    async fn refuse_stray(
+    async fn reject_stray(
         &self,
         member: &Member,
         batch: &mut Batch,
-        agents: &HashMap<String, Known>,
+        agents: &HashMap<String, KnownAgent>,
     ) -> Result<(), Problem> {
         let named = batch.events.iter();
         let named: BTreeSet<&str> = named
@@ -319,7 +340,7 @@ impl Aaaf {
                 agent.is_none() || under_way.get(id).copied() != agent
             }
         };
-        refuse(batch, is_stray, STRAY);
+        reject(batch, is_stray, STRAY);
         Ok(())
     }
 
@@ -327,12 +348,12 @@ impl Aaaf {
     async fn record(
         &self,
         member: &Member,
-        judged: &Judged,
+        judged: &ValidatedBatch,
         names: Option<Uuid>,
-    ) -> Result<Vec<Kept>, Problem> {
-        let Judged { batch, agents, .. } = judged;
+    ) -> Result<Vec<StoredEvent>, Problem> {
+        let ValidatedBatch { batch, agents, .. } = judged;
         let mut events = Vec::with_capacity(batch.events.len());
-        for Sound { index, event, data } in &batch.events {
+        for ValidEvent { index, event, data } in &batch.events {
             let agent = agents.get(&event.agent_id).ok_or_else(nothing_recorded)?;
             let fresh = || match names {
                 Some(names) => Uuid::new_v5(&names, index.to_string().as_bytes()).to_string(),
@@ -361,30 +382,30 @@ impl Aaaf {
         let recorded =
             store::events::record_events(&self.store, organization, &events, origin, now);
         let recorded = recorded.await.map_err(|cause| internal(&cause))?;
-        let there = events.iter().zip(&recorded).filter(|(_, new)| !**new);
-        let there: Vec<&str> = there.map(|(event, _)| event.id.as_str()).collect();
+        let existing = events.iter().zip(&recorded).filter(|(_, new)| !**new);
+        let existing: Vec<&str> = existing.map(|(event, _)| event.id.as_str()).collect();
         let mut earlier = HashMap::new();
-        if !there.is_empty() {
-            let found = store::events::events_named(&self.store, organization, &there).await;
+        if !existing.is_empty() {
+            let found = store::events::events_named(&self.store, organization, &existing).await;
             let found = found.map_err(|cause| internal(&cause))?;
             earlier.extend(found.into_iter().map(|it| (it.id.clone(), it)));
         }
         let sent = batch.events.iter().zip(events).zip(recorded);
-        let kept = sent.map(|((sound, event), new)| {
+        let stored = sent.map(|((sound, event), new)| {
             let conflict = earlier
                 .get(&event.id)
                 .and_then(|it| conflict(it, &event, &sound.event, judged.recorder));
-            Kept {
+            StoredEvent {
                 index: sound.index,
-                fate: match conflict {
-                    _ if new => Fate::New,
-                    None => Fate::Known,
-                    Some(why) => Fate::Conflict(why),
+                outcome: match conflict {
+                    _ if new => RecordOutcome::New,
+                    None => RecordOutcome::Known,
+                    Some(why) => RecordOutcome::Conflict(why),
                 },
                 id: event.id,
             }
         });
-        Ok(kept.collect())
+        Ok(stored.collect())
     }
 }
 
@@ -417,7 +438,7 @@ fn nothing_recorded() -> Problem {
     )
 }
 
-fn no_such_type() -> Problem {
+fn unknown_type() -> Problem {
     let known = EventType::ALL.map(EventType::as_str).join(", ");
     Problem::new(
         ErrorCode::InvalidEventType,
@@ -427,12 +448,12 @@ fn no_such_type() -> Problem {
 }
 
 /// Rejects the events that match, for this reason.
-fn refuse(batch: &mut Batch, is_refused: impl Fn(&Event) -> bool, why: &str) {
+fn reject(batch: &mut Batch, is_refused: impl Fn(&Event) -> bool, why: &str) {
     let errors = &mut batch.errors;
     batch.events.retain(|it| {
         let refused = is_refused(&it.event);
         if refused {
-            errors.push(Refusal::unsound(it.index, why.to_owned()));
+            errors.push(RejectedEvent::unsound(it.index, why.to_owned()));
         }
         !refused
     });
@@ -449,7 +470,7 @@ fn is_projected_name(name: &str) -> bool {
 }
 
 /// Whether the event states ground truth about delegations.
-fn tells_ground_truth(event: &Event) -> bool {
+fn states_ground_truth(event: &Event) -> bool {
     let decisions = match &event.data {
         Data::DelegationDecision(decision) => std::slice::from_ref(decision.as_ref()),
         Data::TaskCompleted(completed) => completed.delegation_decisions.as_slice(),

@@ -1,6 +1,6 @@
 //! Ratings as a condition of promotions.
 
-pub mod standing;
+pub mod rating_status;
 
 use std::sync::Arc;
 
@@ -55,8 +55,8 @@ impl Condition for RatingGate {
         let policy: RatingPolicy = read(value)?;
         let version = question.version.to_string();
         let (tenant, agent) = (question.tenant, question.agent.as_str());
-        let standing = self.ratings.standing(tenant, agent, &version).await?;
-        let unmet = unmet(&policy, &version, &standing, now).into_iter();
+        let rating_status = self.ratings.rating_status(tenant, agent, &version).await?;
+        let unmet = unmet(&policy, &version, &rating_status, now).into_iter();
         let named =
             unmet.map(|it| Requirement::new(self.kind(), it.condition.as_str(), it.message));
         Ok(named.collect())

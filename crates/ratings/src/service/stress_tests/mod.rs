@@ -16,17 +16,17 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::ports::agents::AgentRecord;
-use crate::ports::assessments::{AssessmentRecord, Finding, StressTest};
+use crate::ports::assessments::{AssessmentOutcome, AssessmentRecord, StressTest};
 use crate::ports::events::NewEvent;
-use crate::ports::profiles::{Gathered, LeftOut};
-use crate::ports::stress_tests::{Outcome, StressResult};
+use crate::ports::profiles::{CollectedRun, ExclusionReason};
+use crate::ports::stress_tests::{StressOutcome, StressResult};
 use crate::rules::agent::{OpenwopAgent, Profile};
-use crate::rules::stress_test::elsewhere;
 use crate::rules::stress_test::library;
-use crate::rules::stress_test::library::{LeftOut as NotRun, Prepared, Subject, Test};
+use crate::rules::stress_test::library::{Prepared, SkippedTest, Subject, Test};
+use crate::rules::stress_test::stand_in;
 use crate::rules::{Config, Dimension};
-use crate::service::evidence::gathering::{is_taken, keep};
-use crate::service::evidence::projected::projected;
+use crate::service::evidence::eval_runs::{are_ids_taken, record_events};
+use crate::service::evidence::run_projection::project_run;
 use crate::service::{Aaaf, Member};
 use crate::store;
 use touchstone_host::ports::clock::Clock;
@@ -45,16 +45,16 @@ use touchstone_runs::service::runs::plan::Elsewhere;
 use touchstone_runs::store as run_store;
 
 /// Maximum total duration of the runs of an assessment.
-pub(super) const LONGEST: SignedDuration = SignedDuration::from_hours(2);
+pub(super) const MAX_DURATION: SignedDuration = SignedDuration::from_hours(2);
 /// Maximum duration of one run.
-const LONGEST_RUN: Duration = Duration::from_secs(3600);
+const MAX_RUN_DURATION: Duration = Duration::from_secs(3600);
 
 /// Why an agent that brings its own tools skips tests that depend on the host's tools.
-const REMOTE: &str =
+const NEEDS_HOST_TOOLS: &str =
     "the agent runs outside this host and cannot use the tools and workers of this test";
 
 /// The agent that answers in the runs of a stress test.
-struct Answering {
+struct TestedAgent {
     /// The agent that the runs name, with its version pinned.
     agent: OpenwopAgent,
     /// The installed agent; `None` for an agent outside this host.
@@ -64,16 +64,16 @@ struct Answering {
 }
 
 /// State of the runs of an assessment.
-pub enum Standing {
+pub enum StressTestState {
     Running,
     /// All runs have ended, and their evidence is recorded.
     Done,
     /// The stress test failed with this finding.
-    Failed(Box<Finding>),
+    Failed(Box<AssessmentOutcome>),
 }
 
 /// The dependencies for running stress tests.
-pub struct Bench {
+pub struct StressTestRunner {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     runs: Arc<Runs>,
@@ -99,15 +99,15 @@ impl Aaaf {
         only: Option<Dimension>,
     ) -> Result<StressTest, Problem> {
         let tenant = member.organization.tenant.clone();
-        let answering = self.answering(&tenant, &agent.profile).await?;
+        let tested_agent = self.tested_agent(&tenant, &agent.profile).await?;
         let own = self.all_own_tasks(member).await?;
         let registered = agent.profile.tools.iter();
         let subject = Subject {
-            agent: answering.agent,
+            agent: tested_agent.agent,
             reached_by: agent.profile.reached_by.clone(),
             domain: agent.profile.domains.first().cloned(),
             tools: registered
-                .filter(|tool| match &answering.installed {
+                .filter(|tool| match &tested_agent.installed {
                     Some(installed) => installed.definition.tool_allowlist.contains(tool),
                     None => true,
                 })
@@ -117,37 +117,37 @@ impl Aaaf {
             own: own.into_iter().map(|it| it.task).collect(),
         };
         let mut plan = library::plan(subject, only);
-        let out_of_reach = |test: &Test| answering.is_remote && test.needs_tools();
+        let out_of_reach = |test: &Test| tested_agent.is_remote && test.needs_tools();
         for it in &mut plan.left_out {
             if out_of_reach(&it.test) {
-                REMOTE.clone_into(&mut it.reason);
+                NEEDS_HOST_TOOLS.clone_into(&mut it.reason);
             }
         }
-        let hindrance = |test: &Test| {
+        let skip_reason = |test: &Test| {
             if out_of_reach(test) {
-                return Some(REMOTE);
+                return Some(NEEDS_HOST_TOOLS);
             }
             // For example, an agent whose schema accepts only tickets does not get arithmetic
             // tasks.
             let prepared = library::prepare(*test, &plan.subject);
-            let accepts = |input: &Value| match &answering.installed {
+            let accepts = |input: &Value| match &tested_agent.installed {
                 Some(installed) => installed.accepts(input),
                 None => true,
             };
             let accepted = prepared.is_some_and(|it| inputs(&it.suite).all(accepts));
             (!accepted).then_some("the agent's task schema does not accept the tasks of this test")
         };
-        let strange = plan.tests.iter().filter_map(|test| {
-            Some(NotRun {
+        let rejected = plan.tests.iter().filter_map(|test| {
+            Some(SkippedTest {
                 test: *test,
                 dimension: test.dimension(),
-                reason: hindrance(test)?.to_owned(),
+                reason: skip_reason(test)?.to_owned(),
             })
         });
-        let strange: Vec<NotRun> = strange.collect();
+        let rejected: Vec<SkippedTest> = rejected.collect();
         plan.tests
-            .retain(|test| strange.iter().all(|it| it.test != *test));
-        plan.left_out.extend(strange);
+            .retain(|test| rejected.iter().all(|it| it.test != *test));
+        plan.left_out.extend(rejected);
         if plan.tests.is_empty() {
             let reason = plan.left_out.first().map(|it| it.reason.as_str());
             let reason = reason.unwrap_or("no stress test covers this dimension alone");
@@ -157,12 +157,16 @@ impl Aaaf {
     }
 
     /// The agent that answers in the stress test of an enrolled agent.
-    async fn answering(&self, tenant: &TenantId, profile: &Profile) -> Result<Answering, Problem> {
+    async fn tested_agent(
+        &self,
+        tenant: &TenantId,
+        profile: &Profile,
+    ) -> Result<TestedAgent, Problem> {
         let refuse = |message: &str| Err(Problem::validation("include_stress_test", message));
         if let Some(way) = &profile.reached_by {
             return match self.runs.reach(tenant, way) {
-                Ok(_) => Ok(Answering {
-                    agent: elsewhere::agent(),
+                Ok(_) => Ok(TestedAgent {
+                    agent: stand_in::agent(),
                     installed: None,
                     is_remote: way.is_remote(),
                 }),
@@ -184,7 +188,7 @@ impl Aaaf {
         };
         let mut agent = stands_for.clone();
         agent.version = Some(installed.version.clone());
-        Ok(Answering {
+        Ok(TestedAgent {
             agent,
             is_remote: self.runs.answered_remotely(&installed),
             installed: Some(installed),
@@ -217,7 +221,7 @@ fn inputs(suite: &Value) -> impl Iterator<Item = &Value> {
         .filter_map(|task| task.get("input"))
 }
 
-impl Bench {
+impl StressTestRunner {
     pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>, runs: Arc<Runs>) -> Self {
         Self { store, clock, runs }
     }
@@ -235,7 +239,7 @@ impl Bench {
         &self,
         assessment: &AssessmentRecord,
         stress: &StressTest,
-    ) -> Result<Standing, StoreError> {
+    ) -> Result<StressTestState, StoreError> {
         let (mut under_way, mut ended) = (false, Vec::new());
         for &test in &stress.plan.tests {
             let run = run_of(&assessment.id, test);
@@ -243,42 +247,46 @@ impl Bench {
                 Some(head) if head.ended => ended.push((test, run, head)),
                 Some(_) => {
                     under_way = true;
-                    self.carry_on(stress, &run).await?;
+                    self.resume(stress, &run).await?;
                 }
-                None => match self.begin(assessment, stress, test, &run).await? {
+                None => match self.start_run(assessment, stress, test, &run).await? {
                     Ok(()) => under_way = true,
                     Err(problem) => {
-                        let said = format!("{} cannot be run: {}", test.as_str(), problem.message);
-                        return self.give_up(assessment, stress, &said).await;
+                        let reason =
+                            format!("{} cannot be run: {}", test.as_str(), problem.message);
+                        return self.fail(assessment, stress, &reason).await;
                     }
                 },
             }
         }
         for (test, run, head) in &ended {
             if let Some(how) = self.broken(run, *head).await? {
-                let said = format!("the run of {} {how}", test.as_str());
-                return self.give_up(assessment, stress, &said).await;
+                let reason = format!("the run of {} {how}", test.as_str());
+                return self.fail(assessment, stress, &reason).await;
             }
         }
         if under_way {
             let since = assessment.started_at.unwrap_or(assessment.created_at);
             let since = self.clock.now().duration_since(since);
-            if since > LONGEST {
-                let said = format!("its runs took longer than {} hours", LONGEST.as_hours());
-                return self.give_up(assessment, stress, &said).await;
+            if since > MAX_DURATION {
+                let reason = format!(
+                    "its runs took longer than {} hours",
+                    MAX_DURATION.as_hours()
+                );
+                return self.fail(assessment, stress, &reason).await;
             }
-            return Ok(Standing::Running);
+            return Ok(StressTestState::Running);
         }
         for (test, run, _) in &ended {
             if let Err(reason) = self.record(assessment, stress, *test, run).await? {
-                let said = format!("the run of {} is not evidence: {reason}", test.as_str());
-                return self.give_up(assessment, stress, &said).await;
+                let reason = format!("the run of {} is not evidence: {reason}", test.as_str());
+                return self.fail(assessment, stress, &reason).await;
             }
         }
-        Ok(Standing::Done)
+        Ok(StressTestState::Done)
     }
 
-    async fn begin(
+    async fn start_run(
         &self,
         assessment: &AssessmentRecord,
         stress: &StressTest,
@@ -293,14 +301,14 @@ impl Bench {
         };
         // Mark the run before creating it, so that it is never collected as evidence of other
         // assessments.
-        let kept_apart = Gathered {
+        let kept_apart = CollectedRun {
             run: run.clone(),
             agent: assessment.agent_number,
             suite: profile.suite(),
             events: 0,
-            left_out: Some(LeftOut::StressTest),
+            left_out: Some(ExclusionReason::StressTest),
         };
-        store::profiles::gathered(
+        store::profiles::record_collected_run(
             &self.store,
             assessment.organization,
             &kept_apart,
@@ -309,7 +317,7 @@ impl Bench {
         .await?;
         let agent = &stress.plan.subject.agent;
         let mut configurable = json!({"evalModes": ["golden"], "agentVersion": agent.version,
-            "runTimeoutMs": LONGEST_RUN.as_millis()});
+            "runTimeoutMs": MAX_RUN_DURATION.as_millis()});
         if test.is_ordered()
             && let Some(members) = configurable.as_object_mut()
         {
@@ -323,14 +331,14 @@ impl Bench {
             None => None,
             Some(way) => {
                 let tools: &[String] = if way.is_remote() { &[] } else { &subject.tools };
-                match elsewhere::pack(tools) {
+                match stand_in::pack(tools) {
                     Ok(pack) => Some((way, pack)),
                     Err(refusal) => return Ok(Err(Problem::validation("", refusal.to_string()))),
                 }
             }
         };
         let elsewhere = stand_in.as_ref().map(|(way, pack)| Elsewhere { way, pack });
-        let principal = &assessment.asked.triggered_by;
+        let principal = &assessment.request.triggered_by;
         let tenant = &stress.tenant;
         let made = self
             .runs
@@ -340,14 +348,15 @@ impl Bench {
 
     /// Takes over a run that another command was executing, unless a process still holds it: hosts
     /// do not execute runs of commands.
-    async fn carry_on(&self, stress: &StressTest, run: &RunId) -> Result<(), StoreError> {
+    async fn resume(&self, stress: &StressTest, run: &RunId) -> Result<(), StoreError> {
         let Some(command) = self.command() else {
             return Ok(());
         };
         let record = run_store::runs::run(&self.store, &stress.tenant, run).await?;
         let eval = record.as_ref().and_then(|record| record.spec.eval());
-        let asked = eval.and_then(|eval| eval.execution.command.as_deref());
-        if asked.is_some_and(|asked| asked != command.name()) && !command.runs().contains(run) {
+        let request = eval.and_then(|eval| eval.execution.command.as_deref());
+        if request.is_some_and(|request| request != command.name()) && !command.runs().contains(run)
+        {
             // If the takeover fails, the next check tries again.
             let _ = self.runs.take_over(&stress.tenant, run).await;
         }
@@ -385,23 +394,23 @@ impl Bench {
         let octets = prepared.suite.to_string();
         let of_library =
             read_suite(self.runs.library.kinds, octets.as_bytes()).map(|it| it.digest());
-        let asked = record.spec.eval().map(|eval| eval.suite_digest.as_str());
-        if asked.is_none() || asked != of_library.as_deref().ok() {
+        let request = record.spec.eval().map(|eval| eval.suite_digest.as_str());
+        if request.is_none() || request != of_library.as_deref().ok() {
             return Ok(Err("its suite differs from the library's suite"));
         }
         let id = Some(assessment.id.as_str());
         // The library's tasks are scored by code only, so no judge is involved.
         let doubted = HashSet::new();
-        let made = projected(store, &agent, &record, prepared.profile, id, &doubted).await?;
+        let made = project_run(store, &agent, &record, prepared.profile, id, &doubted).await?;
         let events = match made {
             Ok(made) => made.events,
             Err(reason) => return Ok(Err(reason.as_str())),
         };
-        if is_taken(store, organization, &events).await? {
-            return Ok(Err(LeftOut::IdTaken.as_str()));
+        if are_ids_taken(store, organization, &events).await? {
+            return Ok(Err(ExclusionReason::IdTaken.as_str()));
         }
         let now = self.clock.now();
-        keep(store, organization, &events, now).await?;
+        record_events(store, organization, &events, now).await?;
         let results = results(test, run, &events);
         store::stress_tests::record_stress_results(
             store,
@@ -415,14 +424,14 @@ impl Bench {
     }
 
     /// Cancels unfinished runs.
-    async fn give_up(
+    async fn fail(
         &self,
         assessment: &AssessmentRecord,
         stress: &StressTest,
-        said: &str,
-    ) -> Result<Standing, StoreError> {
+        reason: &str,
+    ) -> Result<StressTestState, StoreError> {
         let request = CancelRequest {
-            cancelled_by: assessment.asked.triggered_by.clone(),
+            cancelled_by: assessment.request.triggered_by.clone(),
             reason: Some("the assessment of this stress test has failed".to_owned()),
         };
         for &test in &stress.plan.tests {
@@ -430,11 +439,13 @@ impl Bench {
                 .await?;
         }
         self.store.notify_work().await;
-        Ok(Standing::Failed(Box::new(Finding::Failed {
-            code: "INTERNAL_ERROR".to_owned(),
-            message: format!("the stress test failed: {said}"),
-            details: json!({"step": "stress_test"}),
-        })))
+        Ok(StressTestState::Failed(Box::new(
+            AssessmentOutcome::Failed {
+                code: "INTERNAL_ERROR".to_owned(),
+                message: format!("the stress test failed: {reason}"),
+                details: json!({"step": "stress_test"}),
+            },
+        )))
     }
 }
 
@@ -452,14 +463,14 @@ fn results(test: Test, run: &RunId, events: &[NewEvent]) -> Vec<StressResult> {
             continue;
         };
         let outcome = match status {
-            "accepted" => Outcome::Pass,
-            "partial" => Outcome::Partial,
-            _ => Outcome::Fail,
+            "accepted" => StressOutcome::Pass,
+            "partial" => StressOutcome::Partial,
+            _ => StressOutcome::Fail,
         };
         let score = data.get("quality_score").and_then(Value::as_f64);
         found.push((event.task.as_str(), outcome, score.unwrap_or_default()));
     }
-    let result = |(task, outcome, score): (&str, Outcome, f64)| StressResult {
+    let result = |(task, outcome, score): (&str, StressOutcome, f64)| StressResult {
         test: test.as_str().to_owned(),
         task: names.get(task).cloned().unwrap_or_else(|| task.to_owned()),
         run_id: run.clone(),

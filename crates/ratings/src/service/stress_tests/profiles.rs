@@ -8,15 +8,15 @@ use serde_json::Value;
 use crate::ports::Position;
 use crate::ports::profiles::ProfileRecord;
 use crate::rules::projection::Profile;
-use crate::service::{Aaaf, Member, not_there};
+use crate::service::{Aaaf, Member, not_found};
 use crate::store;
 use touchstone_host::service::fault::internal;
-use touchstone_kit::error::{ErrorCode, Problem};
+use touchstone_kit::error::Problem;
 use touchstone_packs::store as pack_store;
 use touchstone_runs::rules::eval::suite_rules::{SuiteRef, read_suite};
 
 /// Maximum size of a profile, in bytes.
-const MOST: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 
 impl Aaaf {
     /// Sets the profile of a suite version and returns whether it is new. Events recorded
@@ -31,21 +31,17 @@ impl Aaaf {
         suite: &str,
         document: &Value,
     ) -> Result<(ProfileRecord, bool), Problem> {
-        if self.is_agents_key(member).await? {
-            return Err(Problem::new(
-                ErrorCode::Forbidden,
-                "a profile contains ground truth, which an agent must not set for itself; use \
-                another principal's key",
-            ));
-        }
+        let message = "a profile contains ground truth, which an agent must not set for itself; use \
+            another principal's key";
+        self.reject_agent_key(member, message).await?;
         let suite: SuiteRef = suite.parse().map_err(|_| {
             Problem::validation(
                 "suiteVersion",
                 "the path must name a suite and an exact version of three numbers",
             )
         })?;
-        if document.to_string().len() > MOST {
-            let message = format!("a profile must be at most {MOST} bytes; use `defaults`");
+        if document.to_string().len() > MAX_BYTES {
+            let message = format!("a profile must be at most {MAX_BYTES} bytes; use `defaults`");
             return Err(Problem::validation("", message));
         }
         let mut profile = Profile::read(document).map_err(|fault| {
@@ -121,12 +117,12 @@ impl Aaaf {
     /// # Errors
     /// `not_found`.
     pub async fn profile(&self, member: &Member, suite: &str) -> Result<ProfileRecord, Problem> {
-        let suite: SuiteRef = suite.parse().map_err(|_| not_there("profile"))?;
+        let suite: SuiteRef = suite.parse().map_err(|_| not_found("profile"))?;
         let found =
             store::profiles::profile(&self.store, member.organization.number, &suite.to_string())
                 .await;
         let found = found.map_err(|cause| internal(&cause))?;
-        found.ok_or_else(|| not_there("profile"))
+        found.ok_or_else(|| not_found("profile"))
     }
 
     /// Profiles of the organization, in the order in which they were first set.
@@ -149,14 +145,10 @@ impl Aaaf {
     /// # Errors
     /// `forbidden` for an agent's own key; `not_found`.
     pub async fn remove_profile(&self, member: &Member, suite: &str) -> Result<(), Problem> {
-        if self.is_agents_key(member).await? {
-            return Err(Problem::new(
-                ErrorCode::Forbidden,
-                "a profile decides which eval runs are evidence, which an agent must not decide \
-                for itself; use another principal's key",
-            ));
-        }
-        let suite: SuiteRef = suite.parse().map_err(|_| not_there("profile"))?;
+        let message = "a profile decides which eval runs are evidence, which an agent must not decide \
+            for itself; use another principal's key";
+        self.reject_agent_key(member, message).await?;
+        let suite: SuiteRef = suite.parse().map_err(|_| not_found("profile"))?;
         let removed = store::profiles::remove_profile(
             &self.store,
             member.organization.number,
@@ -165,7 +157,7 @@ impl Aaaf {
         .await;
         match removed.map_err(|cause| internal(&cause))? {
             true => Ok(()),
-            false => Err(not_there("profile")),
+            false => Err(not_found("profile")),
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::ports::notices::{Attempted, DueDelivery, NoticeClaim, NoticeWebhook};
-use crate::rules::notice::schedule::{Outcome, next};
+use crate::rules::notice::schedule::{DeliveryOutcome, next};
 use crate::store;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -30,14 +30,14 @@ use touchstone_kit::webhook::{Secret, Secrets, standard_headers};
 use touchstone_runs::ports::webhooks::Undelivered;
 
 /// Maximum number of simultaneous attempts at one endpoint.
-const TOGETHER: u32 = 8;
+const MAX_CONCURRENT: u32 = 8;
 /// Duration of a lease: much longer than any attempt. Recording outcomes extends it.
 const LEASE: Duration = Duration::from_secs(60);
 /// How long a webhook is served before others get their turn.
 const TURN: Duration = Duration::from_secs(10);
 
 /// The dependencies of a [`Deliverer`].
-pub struct Means {
+pub struct DelivererDeps {
     pub store: Arc<Database>,
     pub clock: Arc<dyn Clock>,
     /// Random numbers for the wait between attempts.
@@ -50,7 +50,7 @@ pub struct Means {
 
 /// The worker that makes deliveries for one replica.
 pub struct Deliverer {
-    means: Means,
+    deps: DelivererDeps,
     owner: String,
     poll: Duration,
 }
@@ -64,7 +64,7 @@ impl Leased for Deliverer {
     type Claim = NoticeClaim;
 
     fn store(&self) -> &Database {
-        &self.means.store
+        &self.deps.store
     }
 
     fn poll(&self) -> Duration {
@@ -72,7 +72,7 @@ impl Leased for Deliverer {
     }
 
     async fn claim(&self) -> Result<Option<NoticeClaim>, StoreError> {
-        let Means { store, clock, .. } = &self.means;
+        let DelivererDeps { store, clock, .. } = &self.deps;
         store::notices::claim_notice_webhook(store, &self.owner, LEASE, clock.now()).await
     }
 
@@ -86,7 +86,7 @@ impl Leased for Deliverer {
         shutdown: &CancellationToken,
     ) -> Result<(), Failure> {
         self.serve(&claim, shutdown).await?;
-        store::notices::release_notice_webhook(&self.means.store, &claim).await?;
+        store::notices::release_notice_webhook(&self.deps.store, &claim).await?;
         Ok(())
     }
 }
@@ -94,8 +94,8 @@ impl Leased for Deliverer {
 impl Deliverer {
     /// Creates a worker that checks for due deliveries at least every `poll`; `owner` must be
     /// unique among all replicas and starts.
-    pub fn new(means: Means, owner: String, poll: Duration) -> Arc<Self> {
-        Arc::new(Self { means, owner, poll })
+    pub fn new(deps: DelivererDeps, owner: String, poll: Duration) -> Arc<Self> {
+        Arc::new(Self { deps, owner, poll })
     }
 
     /// Makes attempts until none is due, the endpoint is disabled or the turn is over.
@@ -104,15 +104,15 @@ impl Deliverer {
         claim: &NoticeClaim,
         shutdown: &CancellationToken,
     ) -> Result<(), Failure> {
-        let store = &self.means.store;
+        let store = &self.deps.store;
         let secrets = self.secrets(&claim.webhook)?;
         let mut health = claim.webhook.health;
         // After the machine was suspended, the turn is over, so no attempt is made under an expired
         // lease.
-        let ends = self.means.clock.uptime() + TURN;
+        let ends = self.deps.clock.uptime() + TURN;
         loop {
-            let now = self.means.clock.now();
-            let due = store::notices::due_deliveries(store, claim, now, TOGETHER).await?;
+            let now = self.deps.clock.now();
+            let due = store::notices::due_deliveries(store, claim, now, MAX_CONCURRENT).await?;
             if due.is_empty() {
                 // The due deliveries may have been deleted. Recording no attempts updates the
                 // webhook's due time.
@@ -136,7 +136,7 @@ impl Deliverer {
                 );
                 return Ok(());
             }
-            if shutdown.is_cancelled() || self.means.clock.uptime() >= ends {
+            if shutdown.is_cancelled() || self.deps.clock.uptime() >= ends {
                 return Ok(());
             }
         }
@@ -147,36 +147,37 @@ impl Deliverer {
         webhook: &NoticeWebhook,
         delivery: &DueDelivery,
         secrets: &Secrets,
-    ) -> (Attempted, Outcome) {
-        let (clock, body) = (&self.means.clock, delivery.body.as_bytes());
+    ) -> (Attempted, DeliveryOutcome) {
+        let (clock, body) = (&self.deps.clock, delivery.body.as_bytes());
         let mut headers = vec![("content-type", "application/json".to_owned())];
         let signed = standard_headers(&delivery.message, secrets, body, clock.now());
         headers.extend(signed);
         let body = Bytes::from(delivery.body.clone());
         let answer = self
-            .means
+            .deps
             .notifier
             .notify(&webhook.url, &headers, body)
             .await;
         let at = clock.now();
         let (outcome, label) = match answer {
             Ok(answer) => {
-                let asked = answer.retry_after.as_deref();
-                let asked = asked.and_then(|value| retry_after(value, at));
-                let asked = asked.and_then(|wait| SignedDuration::try_from(wait).ok());
-                let outcome = Outcome::of(answer.status, asked);
+                let header = answer.retry_after.as_deref();
+                let wait = header.and_then(|value| retry_after(value, at));
+                let wait = wait.and_then(|wait| SignedDuration::try_from(wait).ok());
+                let outcome = DeliveryOutcome::of(answer.status, wait);
                 (outcome, format!("status_{}", answer.status))
             }
-            Err(Undelivered::Failed(label)) => (Outcome::Refused(None), label),
-            Err(Undelivered::Refused(_)) => {
-                (Outcome::Refused(None), "address_not_allowed".to_owned())
-            }
+            Err(Undelivered::Failed(label)) => (DeliveryOutcome::Rejected(None), label),
+            Err(Undelivered::Refused(_)) => (
+                DeliveryOutcome::Rejected(None),
+                "address_not_allowed".to_owned(),
+            ),
         };
-        let taken = outcome == Outcome::Taken;
-        let label_of = if taken { "taken" } else { "not_taken" };
+        let accepted = outcome == DeliveryOutcome::Accepted;
+        let label_of = if accepted { "taken" } else { "not_taken" };
         metrics::counter!(names::WEBHOOK_DELIVERIES, "outcome" => label_of).increment(1);
         let attempts = delivery.attempts.saturating_add(1);
-        if !taken {
+        if !accepted {
             info!(
                 webhook_id = webhook.id,
                 delivery_id = delivery.id,
@@ -189,31 +190,31 @@ impl Deliverer {
             id: delivery.id.clone(),
             at,
             outcome: label,
-            next: next(outcome, attempts, at, self.chance()),
+            next: next(outcome, attempts, at, self.random()),
         };
         (attempted, outcome)
     }
 
     /// A random number from 0 to 1.
-    fn chance(&self) -> f64 {
-        let [a, b, ..] = self.means.ids.secret();
+    fn random(&self) -> f64 {
+        let [a, b, ..] = self.deps.ids.secret();
         f64::from(u16::from_be_bytes([a, b])) / f64::from(u16::MAX)
     }
 
     fn secrets(&self, webhook: &NoticeWebhook) -> Result<Secrets, Failure> {
-        let current = self.opened(webhook, &webhook.secrets.current)?;
+        let current = self.decrypt(webhook, &webhook.secrets.current)?;
         let previous = match &webhook.secrets.previous {
-            Some((sealed, until)) if self.means.clock.now() < *until => {
-                Some((self.opened(webhook, sealed)?, *until))
+            Some((sealed, until)) if self.deps.clock.now() < *until => {
+                Some((self.decrypt(webhook, sealed)?, *until))
             }
             _ => None,
         };
         Ok(Secrets { current, previous })
     }
 
-    fn opened(&self, webhook: &NoticeWebhook, sealed: &str) -> Result<Secret, Failure> {
+    fn decrypt(&self, webhook: &NoticeWebhook, sealed: &str) -> Result<Secret, Failure> {
         let owner = owner::notice_webhook(&webhook.id);
-        let octets = self.means.vault.open(&owner, sealed)?;
+        let octets = self.deps.vault.open(&owner, sealed)?;
         let text = String::from_utf8(octets).map_err(|_| "the stored webhook secret is corrupt")?;
         Ok(Secret::kept(text))
     }

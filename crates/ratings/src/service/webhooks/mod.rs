@@ -9,8 +9,8 @@ use tracing::info;
 use crate::ports::Position;
 use crate::ports::notices::{DeliveryRecord, NoticeWebhook, Redelivery, SealedSecrets};
 use crate::rules::notice::Registration;
-use crate::rules::notice::schedule::Health;
-use crate::service::{Aaaf, Member, changed_meanwhile, is_id, not_there};
+use crate::rules::notice::schedule::EndpointHealth;
+use crate::service::{Aaaf, Member, changed_concurrently, is_id, not_found};
 use crate::store;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::fault::internal;
@@ -21,11 +21,11 @@ use touchstone_runs::ports::webhooks::Undelivered;
 use touchstone_runs::service::webhooks::OVERLAP;
 
 /// Maximum number of webhooks of an organization.
-const MOST: u32 = 50;
+const MAX_WEBHOOKS: u32 = 50;
 
 /// A webhook with a new secret, which is shown only now.
 #[derive(Debug)]
-pub struct Keyed {
+pub struct WebhookWithSecret {
     pub webhook: NoticeWebhook,
     pub secret: Secret,
 }
@@ -35,43 +35,50 @@ impl Aaaf {
     ///
     /// # Errors
     /// `webhook_url_rejected`; `conflict` at the organization's limit of webhooks.
-    pub async fn subscribe(&self, member: &Member, asked: Registration) -> Result<Keyed, Problem> {
-        self.notifier.admit(&asked.url).await.map_err(|cause| {
-            let reason = match cause {
-                Undelivered::Refused(reason) => reason,
-                Undelivered::Failed(_) => "the URL cannot receive deliveries",
-            };
-            Problem::new(ErrorCode::WebhookUrlRejected, reason).with("field", "url")
-        })?;
+    pub async fn create_webhook(
+        &self,
+        member: &Member,
+        registration: Registration,
+    ) -> Result<WebhookWithSecret, Problem> {
+        self.notifier
+            .admit(&registration.url)
+            .await
+            .map_err(|cause| {
+                let reason = match cause {
+                    Undelivered::Refused(reason) => reason,
+                    Undelivered::Failed(_) => "the URL cannot receive deliveries",
+                };
+                Problem::new(ErrorCode::WebhookUrlRejected, reason).with("field", "url")
+            })?;
         let id = self.fresh_id();
         let (secret, current) = self.fresh_secret(&id)?;
         let webhook = NoticeWebhook {
             organization: member.organization.number,
             id,
-            url: asked.url,
-            events: asked.events,
+            url: registration.url,
+            events: registration.events,
             secrets: SealedSecrets {
                 current,
                 fingerprint: secret.fingerprint(),
                 previous: None,
             },
             created_at: self.clock.now(),
-            health: Health::default(),
+            health: EndpointHealth::default(),
         };
-        let added = store::notices::add_notice_webhook(&self.store, &webhook, MOST).await;
+        let added = store::notices::add_notice_webhook(&self.store, &webhook, MAX_WEBHOOKS).await;
         if !added.map_err(|cause| internal(&cause))? {
             let message = format!(
-                "the organization already has {MOST} webhooks; remove one \
+                "the organization already has {MAX_WEBHOOKS} webhooks; remove one \
                 first"
             );
-            return Err(Problem::new(ErrorCode::Conflict, message).with("limit", MOST));
+            return Err(Problem::new(ErrorCode::Conflict, message).with("limit", MAX_WEBHOOKS));
         }
         info!(
             webhook_id = webhook.id,
             secret = webhook.secrets.fingerprint,
             "a webhook of an organization was created"
         );
-        Ok(Keyed { webhook, secret })
+        Ok(WebhookWithSecret { webhook, secret })
     }
 
     /// A webhook of the organization.
@@ -80,12 +87,12 @@ impl Aaaf {
     /// `not_found`.
     pub async fn webhook(&self, member: &Member, id: &str) -> Result<NoticeWebhook, Problem> {
         if !is_id(id) {
-            return Err(not_there("webhook"));
+            return Err(not_found("webhook"));
         }
         let organization = member.organization.number;
         let found = store::notices::notice_webhook(&self.store, organization, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
-        found.ok_or_else(|| not_there("webhook"))
+        found.ok_or_else(|| not_found("webhook"))
     }
 
     /// Webhooks of the organization, in the order of creation.
@@ -113,7 +120,7 @@ impl Aaaf {
             store::notices::remove_notice_webhook(&self.store, webhook.organization, id).await;
         match removed.map_err(|cause| internal(&cause))? {
             true => Ok(()),
-            false => Err(not_there("webhook")),
+            false => Err(not_found("webhook")),
         }
     }
 
@@ -122,7 +129,11 @@ impl Aaaf {
     ///
     /// # Errors
     /// `not_found`; `conflict` if it was rotated concurrently.
-    pub async fn rotate_webhook(&self, member: &Member, id: &str) -> Result<Keyed, Problem> {
+    pub async fn rotate_webhook(
+        &self,
+        member: &Member,
+        id: &str,
+    ) -> Result<WebhookWithSecret, Problem> {
         let mut webhook = self.webhook(member, id).await?;
         let (secret, current) = self.fresh_secret(id)?;
         let until = self.clock.now().checked_add(OVERLAP);
@@ -134,7 +145,7 @@ impl Aaaf {
         };
         match store::notices::rotate_notice_webhook(&self.store, &webhook, &secrets).await {
             Ok(()) => {}
-            Err(StoreError::Stale) => return Err(changed_meanwhile("webhook")),
+            Err(StoreError::Stale) => return Err(changed_concurrently("webhook")),
             Err(cause) => return Err(internal(&cause)),
         }
         info!(
@@ -143,7 +154,7 @@ impl Aaaf {
             "the secret of a webhook was rotated"
         );
         webhook.secrets = secrets;
-        Ok(Keyed { webhook, secret })
+        Ok(WebhookWithSecret { webhook, secret })
     }
 
     /// Enables a disabled webhook.
@@ -160,7 +171,7 @@ impl Aaaf {
             store::notices::enable_notice_webhook(&self.store, webhook.organization, id).await;
         match enabled.map_err(|cause| internal(&cause))? {
             true => self.webhook(member, id).await,
-            false => Err(not_there("webhook")),
+            false => Err(not_found("webhook")),
         }
     }
 
@@ -192,7 +203,7 @@ impl Aaaf {
     ) -> Result<DeliveryRecord, Problem> {
         let organization = self.webhook(member, id).await?.organization;
         if !is_id(delivery) {
-            return Err(not_there("delivery"));
+            return Err(not_found("delivery"));
         }
         let now = self.clock.now();
         let again = store::notices::redeliver(&self.store, organization, id, delivery, now).await;
@@ -201,7 +212,7 @@ impl Aaaf {
                 self.store.notify_work().await;
                 Ok(delivery)
             }
-            Redelivery::Unknown => Err(not_there("delivery")),
+            Redelivery::Unknown => Err(not_found("delivery")),
             Redelivery::Disabled => Err(Problem::new(
                 ErrorCode::Conflict,
                 "this webhook is disabled; enable it first with `POST \

@@ -3,8 +3,8 @@
 //! A transaction that changes deliveries of a webhook locks the webhook first, so that its `due_at`
 //! is never later than theirs.
 
+pub mod record_notice;
 pub mod rows;
-pub mod tell;
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::ports::notices::{
     SealedSecrets,
 };
 use crate::ports::organizations::OrganizationNumber;
-use crate::rules::notice::schedule::{Health, Next};
+use crate::rules::notice::schedule::{EndpointHealth, NextStep};
 use crate::store::notices::rows::{DeliveryRow, Row, at, claim_of, delivery_of, due_of, record_of};
 use crate::store::organizations::active;
 use crate::store::page_start;
@@ -358,7 +358,7 @@ pub async fn attempted(
     database: &Database,
     claim: &NoticeClaim,
     attempts: &[Attempted],
-    health: &Health,
+    health: &EndpointHealth,
     ttl: Duration,
 ) -> Result<(), StoreError> {
     let micros_of = |time: Timestamp| time.as_microsecond();
@@ -376,9 +376,9 @@ pub async fn attempted(
     let number = number.ok_or(StoreError::Fenced)?;
     for attempt in attempts {
         let (state, due_at) = match attempt.next {
-            Next::Delivered => (DeliveryState::Delivered, None),
-            Next::Again(then) => (DeliveryState::Pending, Some(then)),
-            Next::Never => (DeliveryState::Failed, None),
+            NextStep::Delivered => (DeliveryState::Delivered, None),
+            NextStep::RetryAt(then) => (DeliveryState::Pending, Some(then)),
+            NextStep::GiveUp => (DeliveryState::Failed, None),
         };
         query(ATTEMPTED)
             .bind(number)

@@ -7,7 +7,7 @@ use crate::rules::config::Config;
 use crate::rules::scoring::composite::combine;
 use crate::rules::scoring::mean::{count, meets};
 use crate::rules::scoring::measure::{Details, Measure};
-use crate::rules::scoring::performance::{self, Weighed};
+use crate::rules::scoring::performance::{self, WeightedTasks};
 use crate::rules::scoring::task::TaskRecord;
 
 pub fn measure(tasks: &[&TaskRecord], config: &Config) -> Measure {
@@ -39,7 +39,7 @@ pub fn measure(tasks: &[&TaskRecord], config: &Config) -> Measure {
 /// Whether the performance in a domain alone, with all tasks weighted equally, is competent.
 fn qualifies(tasks: &[&TaskRecord], config: &Config) -> bool {
     let rules = &config.rules;
-    let performance = || performance::measure(Weighed::alike(tasks), rules);
+    let performance = || performance::measure(WeightedTasks::alike(tasks), rules);
     enough(tasks, rules)
         && combine(&performance(), &config.performance_weights)
             .0

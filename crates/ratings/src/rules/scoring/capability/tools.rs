@@ -27,20 +27,24 @@ pub struct ToolCalls {
 }
 
 /// Pairs of a task and a tool that is reported in it.
-type Told<'a> = HashSet<(&'a str, &'a str)>;
+type ReportedCalls<'a> = HashSet<(&'a str, &'a str)>;
 
 impl ToolCalls {
     /// Adds all events of some tasks. `activity`, which the agent itself recorded, counts only for
     /// tools of a task that `events`, which others recorded, do not mention.
     pub fn add(&mut self, events: &[Selected<'_>], activity: &[Selected<'_>]) {
-        let told = self.count(events, &Told::new());
+        let told = self.count(events, &ReportedCalls::new());
         self.count(activity, &told);
     }
 
     /// Counts calls from events, for tools without an earlier report in the same task, and returns
     /// the reported pairs. Single calls replace a total.
-    fn count<'a>(&mut self, events: &[Selected<'a>], before: &Told<'_>) -> Told<'a> {
-        let mut one_by_one = Told::new();
+    fn count<'a>(
+        &mut self,
+        events: &[Selected<'a>],
+        before: &ReportedCalls<'_>,
+    ) -> ReportedCalls<'a> {
+        let mut one_by_one = ReportedCalls::new();
         for it in events {
             let Data::ToolInvoked(call) = &it.event.data else {
                 continue;
@@ -56,7 +60,7 @@ impl ToolCalls {
             calls.unnecessary += u64::from(call.unnecessary);
             calls.recovered += u64::from(!call.success && call.error_recovered == Some(true));
         }
-        let mut summed = Told::new();
+        let mut summed = ReportedCalls::new();
         for it in events {
             let Data::TaskCompleted(done) = &it.event.data else {
                 continue;

@@ -1,7 +1,7 @@
 //! Accuracy: how few revisions and errors there were. Failed tasks count, so that failing a task
 //! can never raise it.
 
-use super::Weighed;
+use super::WeightedTasks;
 use crate::rules::config::Rules;
 use crate::rules::scoring::mean::clamped;
 use crate::rules::scoring::measure::{Details, Measure};
@@ -11,7 +11,7 @@ pub fn blend(from_revisions: f64, from_errors: f64) -> f64 {
     0.6 * from_revisions + 0.4 * from_errors
 }
 
-pub fn measure(tasks: Weighed<'_>, rules: &Rules) -> Measure {
+pub fn measure(tasks: WeightedTasks<'_>, rules: &Rules) -> Measure {
     let (revisions, n) = tasks.mean(|task| Some(task.quality?.revisions));
     let (errors, _) = tasks.mean(|task| Some(task.quality?.errors));
     let (Some(revisions), Some(errors)) = (revisions, errors) else {

@@ -16,12 +16,12 @@ use crate::rules::scoring::task::TaskRecord;
 
 /// Task records with their weights.
 #[derive(Clone, Copy)]
-pub struct Weighed<'a> {
+pub struct WeightedTasks<'a> {
     tasks: &'a [&'a TaskRecord],
     by_age: bool,
 }
 
-impl<'a> Weighed<'a> {
+impl<'a> WeightedTasks<'a> {
     /// Recent tasks weigh more.
     pub fn by_age(tasks: &'a [&'a TaskRecord]) -> Self {
         Self {
@@ -55,7 +55,7 @@ impl<'a> Weighed<'a> {
 }
 
 /// All five dimensions, in order.
-pub fn measure(tasks: Weighed<'_>, rules: &Rules) -> Vec<(Dimension, Measure)> {
+pub fn measure(tasks: WeightedTasks<'_>, rules: &Rules) -> Vec<(Dimension, Measure)> {
     vec![
         (Dimension::TaskCompletionRate, completion::measure(tasks)),
         (Dimension::Accuracy, accuracy::measure(tasks, rules)),

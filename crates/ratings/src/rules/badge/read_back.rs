@@ -5,7 +5,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::credential::{ASSESSMENT, RECORDED_BY, achievement_id, coverage_key};
-use super::{Axis, AxisResult, Badge, Party, Shown};
+use super::{Axis, AxisResult, Badge, DisplayScore, Party};
 use crate::rules::evidence::{Recorder, Sources};
 
 const VERIFY: &str = "/verify";
@@ -14,7 +14,7 @@ const ACHIEVEMENT: &str = "/credentialSubject/achievement/id";
 
 /// Reads the badge; `None` for a credential of another kind, whose picture this program does not
 /// render.
-pub fn pictured(credential: &Value) -> Option<Badge> {
+pub fn badge_from_credential(credential: &Value) -> Option<Badge> {
     let text = |pointer: &str| credential.pointer(pointer).and_then(Value::as_str);
     let url = text("/evidence/0/id")?;
     let (base_url, id) = url.strip_suffix(VERIFY)?.rsplit_once(BADGES)?;
@@ -28,7 +28,7 @@ pub fn pictured(credential: &Value) -> Option<Badge> {
             tier: result(&format!("{}_tier", axis.as_str()))?.parse().ok()?,
             coverage: match result(&coverage_key(axis)) {
                 Some(coverage) => coverage.parse().ok()?,
-                None => Shown::hundredths(100)?,
+                None => DisplayScore::hundredths(100)?,
             },
         })
     };

@@ -12,11 +12,11 @@ use serde::Serialize;
 use crate::ports::agents::AgentRecord;
 use crate::ports::events::{NewEvent, Origin, PROJECTED};
 use crate::ports::organizations::OrganizationNumber;
-use crate::ports::profiles::{Gathered, LeftOut, RunsOf};
+use crate::ports::profiles::{CollectedRun, ExclusionReason, RunQuery};
 use crate::rules::agent::{OpenwopAgent, Status};
 use crate::rules::assessment::order::Collection;
 use crate::rules::evidence::{RETENTION_DAYS, Recorder};
-use crate::service::evidence::projected::projected;
+use crate::service::evidence::run_projection::project_run;
 use crate::service::{Aaaf, Member};
 use crate::store;
 use touchstone_host::ports::store::StoreError;
@@ -32,13 +32,13 @@ use touchstone_runs::rules::run::record::EvalSpec;
 use touchstone_runs::store as run_store;
 
 /// Maximum number of runs processed per request, so that one caller cannot occupy a host.
-const MOST_RUNS: usize = 500;
+const MAX_RUNS: usize = 500;
 /// Number of runs read at once.
 const PAGE: u32 = 100;
 /// Number of events recorded in one transaction.
 const BATCH: usize = 1000;
 /// Maximum number of runs without evidence that an answer lists.
-const MOST_NAMED: u32 = 100;
+const MAX_LISTED: u32 = 100;
 /// Number of agents read at once.
 const AGENTS: u32 = 200;
 /// A run created this long before a window may still have ended within it.
@@ -52,7 +52,7 @@ const ORIGIN: Origin<'static> = Origin {
 
 /// The result of collecting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct CollectionSummary {
     /// Number of runs processed for the first time.
     pub runs: usize,
     /// Number of new events.
@@ -60,11 +60,11 @@ pub struct Tally {
     /// Whether there are more runs to process.
     pub more: bool,
     /// Runs that produced no evidence, newest first.
-    pub skipped: Vec<LeftOutRun>,
+    pub skipped: Vec<SkippedRun>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LeftOutRun {
+pub struct SkippedRun {
     run_id: RunId,
     reason: &'static str,
 }
@@ -84,12 +84,16 @@ impl Aaaf {
     /// # Errors
     /// `not_found` for an unknown agent; `validation_error` for an agent that represents no OpenWOP
     /// agent; `conflict` for an archived or suspended agent.
-    pub async fn gather(&self, member: &Member, asked: &Collection) -> Result<Tally, Problem> {
-        let mut tally = Tally::default();
-        let since = self.oldest(asked.from);
-        let Some(id) = &asked.agent else {
-            self.gather_all(member, since, &mut tally).await?;
-            return Ok(tally);
+    pub async fn collect_runs(
+        &self,
+        member: &Member,
+        request: &Collection,
+    ) -> Result<CollectionSummary, Problem> {
+        let mut summary = CollectionSummary::default();
+        let since = self.oldest(request.from);
+        let Some(id) = &request.agent else {
+            self.collect_all(member, since, &mut summary).await?;
+            return Ok(summary);
         };
         let agent = self.agent(member, id).await?;
         if let Some(hindrance) = agent.status().hinders() {
@@ -100,8 +104,9 @@ impl Aaaf {
                 `openwop_agent` first";
             return Err(Problem::validation("agent_id", message));
         }
-        self.gather_of(member, &agent, since, &mut tally).await?;
-        Ok(tally)
+        self.collect_of_agent(member, &agent, since, &mut summary)
+            .await?;
+        Ok(summary)
     }
 
     /// Collects the eval runs of an assessment's window before scoring, so that the assessment uses
@@ -109,21 +114,21 @@ impl Aaaf {
     ///
     /// # Errors
     /// `conflict` if there are more runs than one request processes.
-    pub(crate) async fn gather_for(
+    pub(crate) async fn collect_runs_for(
         &self,
         member: &Member,
         agent: &AgentRecord,
         window_start: Timestamp,
     ) -> Result<(), Problem> {
         let since = window_start.checked_sub(BEFORE_WINDOW).ok();
-        let mut tally = Tally::default();
-        self.gather_of(member, agent, self.oldest(since), &mut tally)
+        let mut summary = CollectionSummary::default();
+        self.collect_of_agent(member, agent, self.oldest(since), &mut summary)
             .await?;
-        if tally.more {
+        if summary.more {
             return Err(Problem::new(
                 ErrorCode::Conflict,
                 format!(
-                    "more than {MOST_RUNS} eval runs of this agent wait to be collected as \
+                    "more than {MAX_RUNS} eval runs of this agent wait to be collected as \
                     evidence; send POST events/collect until `more` is false"
                 ),
             ));
@@ -139,11 +144,11 @@ impl Aaaf {
         from.map_or(kept, |from| from.max(kept))
     }
 
-    async fn gather_all(
+    async fn collect_all(
         &self,
         member: &Member,
         since: Timestamp,
-        tally: &mut Tally,
+        summary: &mut CollectionSummary,
     ) -> Result<(), Problem> {
         let organization = member.organization.number;
         let mut after = None;
@@ -161,20 +166,20 @@ impl Aaaf {
             };
             after = Some(last.position());
             for agent in &page {
-                self.gather_of(member, agent, since, tally).await?;
-                if tally.more {
+                self.collect_of_agent(member, agent, since, summary).await?;
+                if summary.more {
                     return Ok(());
                 }
             }
         }
     }
 
-    async fn gather_of(
+    async fn collect_of_agent(
         &self,
         member: &Member,
         agent: &AgentRecord,
         since: Timestamp,
-        tally: &mut Tally,
+        summary: &mut CollectionSummary,
     ) -> Result<(), Problem> {
         let Some(stands_for) = &agent.profile.openwop_agent else {
             return Ok(());
@@ -185,18 +190,18 @@ impl Aaaf {
             agent,
             stands_for,
         };
-        self.gather_runs(subject, since, tally)
+        self.collect_run_pages(subject, since, summary)
             .await
             .map_err(|cause| internal(&cause))
     }
 
-    async fn gather_runs(
+    async fn collect_run_pages(
         &self,
         subject: Subject<'_>,
         since: Timestamp,
-        tally: &mut Tally,
+        summary: &mut CollectionSummary,
     ) -> Result<(), StoreError> {
-        let which = RunsOf {
+        let which = RunQuery {
             tenant: subject.tenant,
             agent: subject.stands_for,
             since,
@@ -204,36 +209,37 @@ impl Aaaf {
         let (organization, mut after) = (subject.organization, 0);
         loop {
             let page =
-                store::profiles::runs_to_gather(&self.store, organization, which, after, PAGE)
+                store::profiles::runs_to_collect(&self.store, organization, which, after, PAGE)
                     .await?;
             let Some(last) = page.last() else { break };
             after = last.number;
             for ended in &page {
-                if tally.runs == MOST_RUNS {
-                    tally.more = true;
+                if summary.runs == MAX_RUNS {
+                    summary.more = true;
                     return Ok(());
                 }
-                tally.runs += 1;
-                tally.events += self.gather_run(subject, &ended.run).await?;
+                summary.runs += 1;
+                summary.events += self.collect_run(subject, &ended.run).await?;
             }
         }
         let room =
-            MOST_NAMED.saturating_sub(u32::try_from(tally.skipped.len()).unwrap_or(u32::MAX));
+            MAX_LISTED.saturating_sub(u32::try_from(summary.skipped.len()).unwrap_or(u32::MAX));
         let left_out =
             store::profiles::left_out(&self.store, organization, subject.agent.number, room)
                 .await?;
-        let named = left_out.into_iter().map(|(run_id, reason)| LeftOutRun {
+        let named = left_out.into_iter().map(|(run_id, reason)| SkippedRun {
             run_id,
             reason: reason.as_str(),
         });
-        tally.skipped.extend(named);
+        summary.skipped.extend(named);
         Ok(())
     }
 
     /// Records the events of a run and returns how many are new.
-    async fn gather_run(&self, subject: Subject<'_>, run: &RunId) -> Result<usize, StoreError> {
+    async fn collect_run(&self, subject: Subject<'_>, run: &RunId) -> Result<usize, StoreError> {
         let store = self.store.as_ref();
-        let Some(record) = store::profiles::run_to_gather(store, subject.tenant, run).await? else {
+        let Some(record) = store::profiles::run_to_collect(store, subject.tenant, run).await?
+        else {
             return Ok(0);
         };
         let Some(eval) = record.spec.eval() else {
@@ -241,36 +247,60 @@ impl Aaaf {
         };
         let suite = format!("{}@{}", eval.suite_id, eval.suite_version);
         let profile = store::profiles::profile(store, subject.organization, &suite).await?;
-        let doubted = self.doubted(subject.tenant, eval).await?;
-        let made = match (profile, doubted) {
-            (None, _) => Err(LeftOut::NoProfile),
-            (_, None) => Err(LeftOut::Unsound),
+        let uncalibrated = self.uncalibrated(subject.tenant, eval).await?;
+        let projected_run = match (profile, uncalibrated) {
+            (None, _) => Err(ExclusionReason::NoProfile),
+            (_, None) => Err(ExclusionReason::Unsound),
             (Some(kept), _) if kept.profile.is_of_other_suite(&eval.suite_digest) => {
-                Err(LeftOut::SuiteChanged)
+                Err(ExclusionReason::SuiteChanged)
             }
-            (Some(kept), Some(doubted)) => {
-                projected(store, subject.agent, &record, kept.profile, None, &doubted).await?
+            (Some(kept), Some(uncalibrated)) => {
+                project_run(
+                    store,
+                    subject.agent,
+                    &record,
+                    kept.profile,
+                    None,
+                    &uncalibrated,
+                )
+                .await?
             }
         };
-        let made = match made {
-            Ok(made) if is_taken(store, subject.organization, &made.events).await? => {
-                Err(LeftOut::IdTaken)
+        let projected_run = match projected_run {
+            Ok(projected_run)
+                if are_ids_taken(store, subject.organization, &projected_run.events).await? =>
+            {
+                Err(ExclusionReason::IdTaken)
             }
-            made => made,
+            projected_run => projected_run,
         };
         let mut new = 0;
-        if let Ok(made) = &made {
-            new = keep(store, subject.organization, &made.events, self.clock.now()).await?;
+        if let Ok(projected_run) = &projected_run {
+            new = record_events(
+                store,
+                subject.organization,
+                &projected_run.events,
+                self.clock.now(),
+            )
+            .await?;
         }
-        let gathered = Gathered {
+        let gathered = CollectedRun {
             run: run.clone(),
             agent: subject.agent.number,
             suite,
-            events: made.as_ref().map_or(0, |made| made.events.len()),
-            left_out: made.map_or_else(Some, |made| made.left_out),
+            events: projected_run
+                .as_ref()
+                .map_or(0, |projected_run| projected_run.events.len()),
+            left_out: projected_run.map_or_else(Some, |projected_run| projected_run.left_out),
         };
         // Mark the run last: lost work is then repeated, and repeating it changes nothing.
-        store::profiles::gathered(store, subject.organization, &gathered, self.clock.now()).await?;
+        store::profiles::record_collected_run(
+            store,
+            subject.organization,
+            &gathered,
+            self.clock.now(),
+        )
+        .await?;
         Ok(new)
     }
 }
@@ -278,7 +308,7 @@ impl Aaaf {
 impl Aaaf {
     /// Tasks scored by a judge without a current calibration against people (AAAF S11). `None` if
     /// the suite cannot be read and the tasks are unknown.
-    async fn doubted(
+    async fn uncalibrated(
         &self,
         tenant: &TenantId,
         eval: &EvalSpec,
@@ -303,14 +333,14 @@ impl Aaaf {
 
 /// Whether the ids of these events belong to events of another source. Then the run cannot be
 /// recorded.
-pub(crate) async fn is_taken(
+pub(crate) async fn are_ids_taken(
     store: &Database,
     organization: OrganizationNumber,
     events: &[NewEvent],
 ) -> Result<bool, StoreError> {
     for batch in events.chunks(BATCH) {
         let ids: Vec<&str> = batch.iter().map(|event| event.id.as_str()).collect();
-        if store::events::is_taken(store, organization, PROJECTED, &ids).await? {
+        if store::events::are_ids_taken(store, organization, PROJECTED, &ids).await? {
             return Ok(true);
         }
     }
@@ -318,7 +348,7 @@ pub(crate) async fn is_taken(
 }
 
 /// Records the events of a run and returns how many are new.
-pub(crate) async fn keep(
+pub(crate) async fn record_events(
     store: &Database,
     organization: OrganizationNumber,
     events: &[NewEvent],

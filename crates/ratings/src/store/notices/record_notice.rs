@@ -23,7 +23,7 @@ fn delivery_id(notice: &Uuid, webhook: &str) -> String {
 }
 
 /// Records a notice and its deliveries within a transaction; `false` if the notice exists already.
-pub async fn tell(
+pub async fn record_notice(
     transaction: &mut Transaction,
     organization: OrganizationNumber,
     notice: &Notice,

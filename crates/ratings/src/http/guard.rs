@@ -22,13 +22,13 @@ const API_KEY: &str = "x-api-key";
 
 /// The identity that a request acts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Name {
+pub enum RequestIdentity {
     /// The caller's organization.
     Organization,
     /// The caller itself, which may have no organization or ask about other ones.
     Caller,
     /// Anonymous, unless the request has a key; the use case decides what is shown.
-    Anybody,
+    Anonymous,
 }
 
 /// The reader of a public resource: the member whose key was sent, if any.
@@ -37,11 +37,11 @@ pub struct Viewer(pub Option<Member>);
 
 /// The access rules of a guarded route.
 #[derive(Clone)]
-pub struct Door {
+pub struct RouteGuard {
     pub api: Arc<RatingsApi>,
     /// The required scope; `None` if the use case decides.
     pub scope: Option<Scope>,
-    pub name: Name,
+    pub identity: RequestIdentity,
     /// Whether the request may change anything.
     pub writes: bool,
 }
@@ -53,14 +53,14 @@ pub struct Door {
 /// In this order: `503` if too many requests are in progress, `401` for a missing or invalid
 /// credential, `429` for a caller over its rate limit, `403` for a missing scope or organization.
 pub async fn guard(
-    State(door): State<Door>,
+    State(route): State<RouteGuard>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
-    let limits = &door.api.host.limits;
+    let limits = &route.api.host.limits;
     let _place = limits.enter()?;
     let peer = request.extensions().get::<Peer>().copied();
-    if door.name == Name::Anybody && !presents_a_key(request.headers()) {
+    if route.identity == RequestIdentity::Anonymous && !presents_a_key(request.headers()) {
         request.extensions_mut().insert(Viewer(None));
         let response = next.run(request).await;
         // Repeated requests for badges that do not exist are guesses, so they count against the
@@ -75,20 +75,20 @@ pub async fn guard(
         }
         return Ok(response);
     }
-    let caller = recognise(&door.api.host, credential(request.headers()), peer).await?;
+    let caller = recognise(&route.api.host, credential(request.headers()), peer).await?;
     limits.admit(&caller)?;
-    door.api.allowances.request(&caller.key_id)?;
+    route.api.allowances.request(&caller.key_id)?;
     let _held = limits.hold(&caller.tenant, request.body(), false)?;
-    if let Some(scope) = door.scope {
+    if let Some(scope) = route.scope {
         authorise(&caller, scope).inspect_err(refused)?;
     }
-    match door.name {
-        Name::Organization => {
-            let member = door.api.aaaf.member(caller.clone(), door.writes).await?;
+    match route.identity {
+        RequestIdentity::Organization => {
+            let member = route.api.aaaf.member(caller.clone(), route.writes).await?;
             request.extensions_mut().insert(member);
         }
-        Name::Anybody => {
-            let member = door.api.aaaf.member(caller.clone(), door.writes).await;
+        RequestIdentity::Anonymous => {
+            let member = route.api.aaaf.member(caller.clone(), route.writes).await;
             let viewer = match member {
                 Ok(member) => Viewer(Some(member)),
                 // A key without an organization, or of one that may not read, sees only what is
@@ -98,7 +98,7 @@ pub async fn guard(
             };
             request.extensions_mut().insert(viewer);
         }
-        Name::Caller => {}
+        RequestIdentity::Caller => {}
     }
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)

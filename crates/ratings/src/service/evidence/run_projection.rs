@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::ports::agents::AgentRecord;
 use crate::ports::events::NewEvent;
-use crate::ports::profiles::LeftOut;
+use crate::ports::profiles::ExclusionReason;
 use crate::rules::Event;
 use crate::rules::projection::{
-    Finding, FindingSeverity, Profile, Run, RunEvent, Skipped, project,
+    Finding, FindingSeverity, Profile, Run, RunEvent, SkipReason, project,
 };
 use touchstone_host::ports::run_log::reaches_end;
 use touchstone_host::ports::store::StoreError;
@@ -20,7 +20,7 @@ use touchstone_runs::rules::run::record::{COMMAND_PROVIDER, RunRecord};
 use touchstone_runs::store as run_store;
 
 /// Maximum number of events read from one log.
-const MOST: usize = 200_000;
+const MAX_EVENTS: usize = 200_000;
 const PAGE: u32 = 500;
 /// Prefix of a task's node id in the projection.
 const NODE: &str = "eval:";
@@ -29,49 +29,49 @@ const NODE: &str = "eval:";
 struct Log {
     events: Vec<RunEvent>,
     /// Whether tasks scored by an uncalibrated judge were skipped.
-    doubted: bool,
+    uncalibrated: bool,
     findings: BTreeMap<String, Vec<Finding>>,
 }
 
 /// The projection of a run.
-pub struct Made {
+pub struct RunEvidence {
     pub events: Vec<NewEvent>,
     /// Why the run produced no events, or only some.
-    pub left_out: Option<LeftOut>,
+    pub left_out: Option<ExclusionReason>,
 }
 
 /// The events of an ended run about an agent, or about an assessment's stress test if one is named.
-/// `doubted` tasks are skipped whatever their result: skipping only those that the judge scored
+/// `uncalibrated` tasks are skipped whatever their result: skipping only those that the judge scored
 /// would leave the agent's failures.
 ///
 /// # Errors
 /// The store failed.
-pub async fn projected(
+pub async fn project_run(
     store: &Database,
     agent: &AgentRecord,
     record: &RunRecord,
     profile: Profile,
     assessment: Option<&str>,
-    doubted: &HashSet<TaskId>,
-) -> Result<Result<Made, LeftOut>, StoreError> {
+    uncalibrated: &HashSet<TaskId>,
+) -> Result<Result<RunEvidence, ExclusionReason>, StoreError> {
     // Copied tasks are evidence of the run they were executed in.
     let (Some(eval), None) = (record.spec.eval(), &record.fork) else {
-        return Ok(Err(LeftOut::Fork));
+        return Ok(Err(ExclusionReason::Fork));
     };
     // The replayed answers come from a cassette and say nothing about the agent.
     if record.is_replay() {
-        return Ok(Err(LeftOut::Replay));
+        return Ok(Err(ExclusionReason::Replay));
     }
     match (&eval.execution.reached_by, assessment) {
         // Only stress tests use `reached_by`, so this run is a retry of one.
-        (Some(_), None) => return Ok(Err(LeftOut::StressTest)),
+        (Some(_), None) => return Ok(Err(ExclusionReason::StressTest)),
         (Some(_), Some(_)) => {}
         (None, _) if eval.model.provider == COMMAND_PROVIDER => {
-            return Ok(Err(LeftOut::AgentCommand));
+            return Ok(Err(ExclusionReason::AgentCommand));
         }
         (None, _) => {}
     }
-    let log = match read(store, record, doubted).await? {
+    let log = match read(store, record, uncalibrated).await? {
         Ok(log) => log,
         Err(reason) => return Ok(Err(reason)),
     };
@@ -81,15 +81,16 @@ pub async fn projected(
         assessment_id: assessment.map(str::to_owned),
     };
     let about = agent.clone();
-    let made = tokio::task::spawn_blocking(move || events_of(&about, &run, &profile, &log)).await;
-    Ok(made.unwrap_or(Err(LeftOut::Unsound)))
+    let evidence =
+        tokio::task::spawn_blocking(move || events_of(&about, &run, &profile, &log)).await;
+    Ok(evidence.unwrap_or(Err(ExclusionReason::Unsound)))
 }
 
 async fn read(
     store: &Database,
     record: &RunRecord,
-    doubted: &HashSet<TaskId>,
-) -> Result<Result<Log, LeftOut>, StoreError> {
+    uncalibrated: &HashSet<TaskId>,
+) -> Result<Result<Log, ExclusionReason>, StoreError> {
     let mut state = RunState::default();
     let mut events: Vec<RunEvent> = Vec::new();
     loop {
@@ -99,14 +100,14 @@ async fn read(
             let document: Option<RunEvent> = serde_json::from_slice(&event.body).ok();
             state.apply_stored(event.sequence, &event.body);
             let (Some(mut document), 0) = (document, state.eval.unreadable) else {
-                return Ok(Err(LeftOut::Unsound));
+                return Ok(Err(ExclusionReason::Unsound));
             };
             // Log events name only the task, and parallel tasks are interleaved in the log.
             document.node_id = document.node_id.map(|task| format!("{NODE}{task}"));
             events.push(document.trimmed());
         }
-        if events.len() > MOST {
-            return Ok(Err(LeftOut::TooLong));
+        if events.len() > MAX_EVENTS {
+            return Ok(Err(ExclusionReason::TooLong));
         }
         if last {
             break;
@@ -119,7 +120,7 @@ async fn read(
         .tasks
         .iter()
         .filter(|(task, facts)| {
-            facts.reused_from.is_some() || facts.unjudged.is_some() || doubted.contains(*task)
+            facts.reused_from.is_some() || facts.unjudged.is_some() || uncalibrated.contains(*task)
         })
         .map(|(task, _)| format!("{NODE}{task}"))
         .collect();
@@ -137,7 +138,7 @@ async fn read(
     });
     Ok(Ok(Log {
         events,
-        doubted: !doubted.is_empty(),
+        uncalibrated: !uncalibrated.is_empty(),
         findings: findings.collect(),
     }))
 }
@@ -156,28 +157,32 @@ fn events_of(
     run: &Run,
     profile: &Profile,
     log: &Log,
-) -> Result<Made, LeftOut> {
-    let left_out = log.doubted.then_some(LeftOut::UncalibratedJudge);
-    let made = project(&agent.id, run, Some(profile), &log.events, &log.findings)
-        .map_err(|_| LeftOut::Unsound)?;
-    match made.skipped {
-        Some(Skipped::NoProfile | Skipped::ProfileMismatch) => return Err(LeftOut::NoProfile),
-        Some(Skipped::NoEval) => return Err(LeftOut::NothingJudged),
-        None if made.events.is_empty() => {
-            return Err(left_out.unwrap_or(LeftOut::NothingJudged));
+) -> Result<RunEvidence, ExclusionReason> {
+    let left_out = log
+        .uncalibrated
+        .then_some(ExclusionReason::UncalibratedJudge);
+    let evidence = project(&agent.id, run, Some(profile), &log.events, &log.findings)
+        .map_err(|_| ExclusionReason::Unsound)?;
+    match evidence.skipped {
+        Some(SkipReason::NoProfile | SkipReason::ProfileMismatch) => {
+            return Err(ExclusionReason::NoProfile);
+        }
+        Some(SkipReason::NoEval) => return Err(ExclusionReason::NothingJudged),
+        None if evidence.events.is_empty() => {
+            return Err(left_out.unwrap_or(ExclusionReason::NothingJudged));
         }
         None => {}
     }
-    let events: Result<Vec<NewEvent>, LeftOut> = made
+    let events: Result<Vec<NewEvent>, ExclusionReason> = evidence
         .events
         .into_iter()
         .map(|document| {
             // The same validation as for events that arrive over the API.
-            let event = Event::read(&document).map_err(|_| LeftOut::Unsound)?;
+            let event = Event::read(&document).map_err(|_| ExclusionReason::Unsound)?;
             let data = document.get("data").map(ToString::to_string);
             Ok(NewEvent {
                 kind: event.event_type().as_str(),
-                id: event.id.ok_or(LeftOut::Unsound)?,
+                id: event.id.ok_or(ExclusionReason::Unsound)?,
                 agent: agent.number,
                 occurred_at: event.timestamp,
                 task: event.task_id,
@@ -186,7 +191,7 @@ fn events_of(
             })
         })
         .collect();
-    Ok(Made {
+    Ok(RunEvidence {
         events: events?,
         left_out,
     })

@@ -15,7 +15,7 @@ const OLD_AFTER: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 /// State of an agent since its last assessment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct ReassessmentState {
     /// Number of tasks completed since.
     pub completed_since: u64,
     /// The validity of its badge, if it has one that was not revoked.
@@ -24,19 +24,24 @@ pub struct Standing {
 
 /// The notices that are due now, without those already sent. An expired badge gets no notice that
 /// it will expire.
-pub fn due(standing: &Standing, threshold: u64, now: Timestamp, said: &[Topic]) -> Vec<Topic> {
+pub fn due(
+    state: &ReassessmentState,
+    threshold: u64,
+    now: Timestamp,
+    sent: &[Topic],
+) -> Vec<Topic> {
     let mut due = Vec::new();
-    if standing.completed_since >= threshold {
+    if state.completed_since >= threshold {
         due.push(Topic::EvidenceThresholdReached);
     }
-    if let Some(validity) = standing.validity {
+    if let Some(validity) = state.validity {
         if validity.is_expired(now) {
             due.push(Topic::BadgeExpired);
         } else if validity.is_expiring(now) {
             due.push(Topic::BadgeExpiring);
         }
     }
-    due.retain(|topic| !said.contains(topic));
+    due.retain(|topic| !sent.contains(topic));
     due
 }
 

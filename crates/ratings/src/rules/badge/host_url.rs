@@ -8,7 +8,7 @@ use touchstone_kit::keys::PublicKey;
 
 /// The address of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct HostUrl {
     base_url: String,
     /// `host` or `host:port` under which DID documents are served over HTTPS, if the host has a
     /// public name.
@@ -21,9 +21,9 @@ pub struct Place {
     "must be an http or https address such as https://assess.example.org, without path, query \
     or user"
 )]
-pub struct NoPlace;
+pub struct InvalidHostUrl;
 
-impl Place {
+impl HostUrl {
     /// A host that is known only by its listen address.
     pub fn listening(address: &str) -> Self {
         Self {
@@ -35,16 +35,16 @@ impl Place {
     /// A host with a public address.
     ///
     /// # Errors
-    /// [`NoPlace`].
-    pub fn public(address: &str) -> Result<Self, NoPlace> {
-        let url: Url = address.parse().map_err(|_| NoPlace)?;
+    /// [`InvalidHostUrl`].
+    pub fn public(address: &str) -> Result<Self, InvalidHostUrl> {
+        let url: Url = address.parse().map_err(|_| InvalidHostUrl)?;
         let bare = matches!(url.scheme(), "http" | "https")
             && url.path() == "/"
             && url.query().is_none()
             && url.fragment().is_none()
             && url.username().is_empty()
             && url.password().is_none();
-        let host = url.host_str().filter(|_| bare).ok_or(NoPlace)?;
+        let host = url.host_str().filter(|_| bare).ok_or(InvalidHostUrl)?;
         let authority = match url.port() {
             Some(port) => format!("{host}:{port}"),
             None => host.to_owned(),
@@ -122,7 +122,7 @@ mod tests {
         #[case] base_url: &str,
         #[case] did: Option<&str>,
     ) {
-        let place = Place::public(address).unwrap();
+        let place = HostUrl::public(address).unwrap();
         assert_eq!(
             (place.base_url(), place.did("o").as_deref()),
             (base_url, did)
@@ -136,6 +136,6 @@ mod tests {
     #[case("https://assess.example.org?x")]
     #[case("https://u:p@assess.example.org")]
     fn what_badges_cannot_name_is_refused(#[case] address: &str) {
-        assert_eq!(Place::public(address), Err(NoPlace));
+        assert_eq!(HostUrl::public(address), Err(InvalidHostUrl));
     }
 }
