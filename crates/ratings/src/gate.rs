@@ -91,8 +91,27 @@ impl RatingPolicy {
         }
     }
 
+    /// Why a rating of this time is too old.
+    fn age_fault(&self, at: Timestamp, now: Timestamp) -> Option<String> {
+        let limit = SignedDuration::from_hours(24 * i64::from(self.max_age_days?));
+        let oldest = now.checked_sub(limit).ok()?;
+        (at < oldest).then(|| format!("its rating of {at} is too old"))
+    }
+
+    /// Why the tier of an axis is not high enough.
+    fn tier_fault(&self, axis: Axis, reached: Option<Tier>) -> Option<String> {
+        let least = self.minimum(axis)?;
+        match reached {
+            Some(tier) if tier.axis() == axis && tier.rank() >= least.rank() => None,
+            Some(tier) => Some(format!(
+                "its {axis} is {tier}, but at least {least} is required"
+            )),
+            None => Some(format!("its {axis} has no rating")),
+        }
+    }
+
     /// Why the evidence from these sources is not enough.
-    fn insufficient(&self, sources: &Sources) -> Option<String> {
+    fn evidence_fault(&self, sources: &Sources) -> Option<String> {
         let asked = self.evidence_sources.as_ref()?;
         let total: usize = sources.values().sum();
         let counted = sources.iter().filter(|(it, _)| asked.contains(it));
@@ -144,6 +163,21 @@ pub struct CurrentRating {
     pub sources: Sources,
 }
 
+impl CurrentRating {
+    /// Why it is not a rating of this version.
+    fn version_fault(&self, version: &str) -> Option<String> {
+        match &self.version {
+            Some(of) if of == version => None,
+            Some(of) => Some(format!("its rating is for version {of}")),
+            None => Some(
+                "its rating is for all versions; enroll the agent with `openwop_agent` as \
+                agent@version and have it assessed"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
 /// The review state of a rating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewState {
@@ -153,6 +187,17 @@ pub enum ReviewState {
     Pending,
     /// A reviewer rejected it.
     Rejected,
+}
+
+impl ReviewState {
+    fn fault(self) -> Option<String> {
+        let fault = match self {
+            Self::Clear => return None,
+            Self::Pending => "its rating is waiting for a review",
+            Self::Rejected => "its rating was rejected by a reviewer",
+        };
+        Some(fault.to_owned())
+    }
 }
 
 /// The state of a badge.
@@ -165,6 +210,19 @@ pub enum BadgeStatus {
     Expired,
     /// The badge's proof is invalid.
     Unproven,
+}
+
+impl BadgeStatus {
+    fn fault(self) -> Option<String> {
+        let fault = match self {
+            Self::Valid => return None,
+            Self::None => "no badge was issued for its rating",
+            Self::Revoked => "its badge was revoked",
+            Self::Expired => "its badge has expired; have it assessed again",
+            Self::Unproven => "the proof of its badge is not valid",
+        };
+        Some(fault.to_owned())
+    }
 }
 
 /// An unmet condition of the rating.
@@ -222,100 +280,42 @@ pub fn unmet(
     status: &RatingStatus,
     now: Timestamp,
 ) -> Vec<UnmetCondition> {
-    let mut unmet = Vec::new();
-    let mut refuse = |condition, message: String| unmet.push(UnmetCondition { condition, message });
-    let rated = match status {
+    let unmet = |condition, message| UnmetCondition { condition, message };
+    let rating = match status {
         RatingStatus::NotEnrolled => {
-            refuse(
-                Condition::RatingEnrolled,
-                "no enrolled agent corresponds to this version; enroll it with `openwop_agent`"
-                    .to_owned(),
-            );
-            return unmet;
+            let message =
+                "no enrolled agent corresponds to this version; enroll it with `openwop_agent`";
+            return vec![unmet(Condition::RatingEnrolled, message.to_owned())];
         }
         RatingStatus::NotRated => {
-            refuse(
-                Condition::Rating,
-                "it has no rating; have it assessed".to_owned(),
-            );
-            return unmet;
+            let message = "it has no rating; have it assessed";
+            return vec![unmet(Condition::Rating, message.to_owned())];
         }
-        RatingStatus::Rated(rated) => rated,
+        RatingStatus::Rated(rating) => rating,
     };
-    match &rated.version {
-        Some(of) if of == version => {}
-        Some(of) => refuse(
-            Condition::RatingVersion,
-            format!("its rating is for version {of}"),
-        ),
-        None => refuse(
-            Condition::RatingVersion,
-            "its rating is for all versions; enroll the agent with `openwop_agent` as \
-            agent@version and have it assessed"
-                .to_owned(),
-        ),
-    }
-    match rated.review {
-        ReviewState::Clear => {}
-        ReviewState::Pending => refuse(
-            Condition::RatingReview,
-            "its rating is waiting for a review".to_owned(),
-        ),
-        ReviewState::Rejected => refuse(
-            Condition::RatingReview,
-            "its rating was rejected by a reviewer".to_owned(),
-        ),
-    }
-    let oldest = policy.max_age_days.and_then(|days| {
-        now.checked_sub(SignedDuration::from_hours(24 * i64::from(days)))
-            .ok()
-    });
-    if oldest.is_some_and(|oldest| rated.at < oldest) {
-        refuse(
-            Condition::RatingAge,
-            format!("its rating of {} is too old", rated.at),
-        );
-    }
-    for (axis, reached, condition) in [
+    let badge = rating.badge.fault().filter(|_| policy.valid_badge);
+    let faults = [
+        (Condition::RatingVersion, rating.version_fault(version)),
+        (Condition::RatingReview, rating.review.fault()),
+        (Condition::RatingAge, policy.age_fault(rating.at, now)),
         (
-            Axis::Performance,
-            rated.performance,
             Condition::PerformanceTier,
+            policy.tier_fault(Axis::Performance, rating.performance),
         ),
         (
-            Axis::Capability,
-            rated.capability,
             Condition::CapabilityTier,
+            policy.tier_fault(Axis::Capability, rating.capability),
         ),
-    ] {
-        let Some(least) = policy.minimum(axis) else {
-            continue;
-        };
-        match reached {
-            Some(tier) if tier.axis() == axis && tier.rank() >= least.rank() => {}
-            Some(tier) => refuse(
-                condition,
-                format!("its {axis} is {tier}, but at least {least} is required"),
-            ),
-            None => refuse(condition, format!("its {axis} has no rating")),
-        }
-    }
-    if let Some(why) = policy.insufficient(&rated.sources) {
-        refuse(Condition::RatingEvidence, why);
-    }
-    if policy.valid_badge {
-        let why = match rated.badge {
-            BadgeStatus::Valid => None,
-            BadgeStatus::None => Some("no badge was issued for its rating"),
-            BadgeStatus::Revoked => Some("its badge was revoked"),
-            BadgeStatus::Expired => Some("its badge has expired; have it assessed again"),
-            BadgeStatus::Unproven => Some("the proof of its badge is not valid"),
-        };
-        if let Some(why) = why {
-            refuse(Condition::Badge, why.to_owned());
-        }
-    }
-    unmet
+        (
+            Condition::RatingEvidence,
+            policy.evidence_fault(&rating.sources),
+        ),
+        (Condition::Badge, badge),
+    ];
+    let faults = faults.into_iter();
+    faults
+        .filter_map(|(condition, fault)| Some(unmet(condition, fault?)))
+        .collect()
 }
 
 #[cfg(test)]
