@@ -93,13 +93,8 @@ mod tests {
         for kind in EventType::ALL {
             for required in kind.required() {
                 // Required of producers, but never scored.
-                let scored = (kind, required.name) != (EventType::TaskRevised, "changes");
-                assert_eq!(
-                    kind.reads(required.name),
-                    scored,
-                    "{kind}.{}",
-                    required.name
-                );
+                let scored = (kind, *required) != (EventType::TaskRevised, "changes");
+                assert_eq!(kind.reads(required), scored, "{kind}.{required}");
             }
             assert!(kind.reads("assessment_id"));
             assert!(!kind.reads("completion_stats"));
