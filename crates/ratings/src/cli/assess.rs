@@ -203,7 +203,7 @@ async fn assess_all(
         });
         let name = plain(&agent.name);
         let mut listed = json!({"agent_id": agent.id, "name": agent.name});
-        let (line, what, document) = match outcome {
+        let (line, member, document) = match outcome {
             Ok((document, assessed)) => (result_line(&assessed), "assessment", document),
             Err(failure) => {
                 let failure = with_remedy(context, failure);
@@ -213,7 +213,7 @@ async fn assess_all(
             }
         };
         if let Value::Object(members) = &mut listed {
-            members.insert(what.to_owned(), document);
+            members.insert(member.to_owned(), document);
         }
         if terminal.json() {
             documents.push(listed);
@@ -247,10 +247,10 @@ fn worse(one: Exit, other: Exit) -> Exit {
 /// Requests an assessment. First waits for one that an earlier command left unfinished.
 pub(super) async fn request_assessment(
     client: &Client,
-    what: &str,
+    endpoint: &str,
     order: &Value,
 ) -> Result<Value, Failure> {
-    let ordered = request_once(client, what, order).await;
+    let ordered = request_once(client, endpoint, order).await;
     let Err(failure) = &ordered else {
         return ordered;
     };
@@ -260,13 +260,13 @@ pub(super) async fn request_assessment(
     let path = format!("{API}/assessments/{id}");
     let earlier: Value = persistently(|| client.get(&path)).await?;
     follow(client, &earlier, |_| {}).await?;
-    request_once(client, what, order).await
+    request_once(client, endpoint, order).await
 }
 
 /// Requests an assessment, once even if the answer is lost.
-async fn request_once(client: &Client, what: &str, order: &Value) -> Result<Value, Failure> {
+async fn request_once(client: &Client, endpoint: &str, order: &Value) -> Result<Value, Failure> {
     let key = Uuid::now_v7().to_string();
-    let path = format!("{API}/{what}");
+    let path = format!("{API}/{endpoint}");
     let ordered = persistently(|| {
         let call = Call::new(Method::POST, &path).header("idempotency-key", &key);
         client.call(call.json(order))

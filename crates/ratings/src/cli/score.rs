@@ -219,17 +219,17 @@ fn assessment(
     config: &Config,
     events: &[Event],
 ) -> Result<Assessment, Failure> {
-    let told = options.assessment.as_ref();
-    let (mut kind, mut dimension) = match told.map(|it| it.kind) {
+    let recorded = options.assessment.as_ref();
+    let (mut kind, mut dimension) = match recorded.map(|it| it.kind) {
         Some(kind) => (kind.as_str(), kind.dimension()),
         None => ("full", None),
     };
     if let Some(only) = arguments.dimension {
         (kind, dimension) = ("single_dimension", Some(only));
-    } else if let Some(told) = arguments.kind {
-        (kind, dimension) = (told.as_str(), None);
+    } else if let Some(requested) = arguments.kind {
+        (kind, dimension) = (requested.as_str(), None);
     }
-    let end = arguments.until.or(told.map(|it| it.window_end));
+    let end = arguments.until.or(recorded.map(|it| it.window_end));
     let end = match end.or_else(|| midnight_after(events)) {
         Some(end) => end,
         None => {
@@ -240,12 +240,12 @@ fn assessment(
         }
     };
     let days = i64::from(config.rules.assessment_window_days);
-    let start = arguments.since.or(told.map(|it| it.window_start));
+    let start = arguments.since.or(recorded.map(|it| it.window_start));
     let start = start.or_else(|| end.checked_sub(SignedDuration::from_hours(24 * days)).ok());
     let id = arguments
         .assessment
         .clone()
-        .or(told.and_then(|it| it.id.clone()));
+        .or(recorded.and_then(|it| it.id.clone()));
     Assessment::new(id, kind, dimension, start.unwrap_or(Timestamp::MIN), end)
         .map_err(|fault| unusable(&arguments.file, &fault))
 }

@@ -112,18 +112,21 @@ pub fn verify(signed: &Value, documents: &[DidDocument]) -> Result<(), ProofErro
     let Some(Value::String(value)) = proof.remove("proofValue") else {
         return Err(ProofError::Signature);
     };
-    let said = |name: &str| proof.get(name).and_then(Value::as_str);
-    if (said("type"), said("cryptosuite"), said("proofPurpose"))
-        != (Some(TYPE), Some(SUITE), Some(PURPOSE))
+    let member = |name: &str| proof.get(name).and_then(Value::as_str);
+    if (
+        member("type"),
+        member("cryptosuite"),
+        member("proofPurpose"),
+    ) != (Some(TYPE), Some(SUITE), Some(PURPOSE))
     {
         return Err(ProofError::Kind);
     }
-    let created = said("created").map(str::parse::<Timestamp>);
+    let created = member("created").map(str::parse::<Timestamp>);
     if !matches!(created, Some(Ok(_))) {
         return Err(ProofError::Created);
     }
     let message = to_sign(&document, &proof)?;
-    let method = said("verificationMethod").ok_or(ProofError::Issuer)?;
+    let method = member("verificationMethod").ok_or(ProofError::Issuer)?;
     if issuer(signed) != Some(did::controller(method)) {
         return Err(ProofError::Issuer);
     }

@@ -189,8 +189,8 @@ fn what_a_signature_would_not_see_is_named(
 ) {
     let mut document = issued(&badge());
     at(&mut document, place)[name] = value;
-    let said = fault_of(&document);
-    assert!(said.starts_with(expected), "{said}");
+    let fault = fault_of(&document);
+    assert!(fault.starts_with(expected), "{fault}");
 }
 
 #[test]
@@ -213,8 +213,8 @@ fn documents_that_take_for_ever_to_canonicalize_are_refused() {
     ] {
         let mut document = issued(&badge());
         document["alignment"] = alignment;
-        let said = fault_of(&document);
-        assert!(said.contains(expected), "{said}");
+        let fault = fault_of(&document);
+        assert!(fault.contains(expected), "{fault}");
     }
 }
 

@@ -199,7 +199,7 @@ fn dimensions(text: &mut String, axis: Axis, rating: &AxisView, config: &Config,
             None => [
                 name,
                 right("–".to_owned()),
-                Cell::new(plain(measure.why_not())),
+                Cell::new(plain(measure.unassessed_reason())),
                 weight,
                 right(String::new()),
                 right(String::new()),
@@ -221,7 +221,7 @@ fn numbers(measure: &MeasureView) -> String {
             measure.sample_size,
             measure.evidence_count
         ),
-        None => format!("not assessed: {}", plain(measure.why_not())),
+        None => format!("not assessed: {}", plain(measure.unassessed_reason())),
     }
 }
 

@@ -152,7 +152,7 @@ pub struct MeasureView {
 
 impl MeasureView {
     /// Why the dimension is not assessed; never empty.
-    pub fn why_not(&self) -> &str {
+    pub fn unassessed_reason(&self) -> &str {
         self.reason.as_deref().unwrap_or("no reason given")
     }
 }

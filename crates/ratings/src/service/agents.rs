@@ -89,7 +89,7 @@ impl Aaaf {
         if !member.caller.has(Scope::AssessmentsRead) {
             return Ok(None);
         }
-        let rating = self.standing_rating(agent.number).await;
+        let rating = self.accepted_rating(agent.number).await;
         rating.map_err(|cause| internal(&cause))
     }
 

@@ -64,7 +64,7 @@ impl Aaaf {
     }
 
     async fn rated_agent(&self, agent: &AgentRecord) -> Result<Option<RatedAgent>, Problem> {
-        let rating = self.standing_rating(agent.number).await;
+        let rating = self.accepted_rating(agent.number).await;
         let rating = rating.map_err(|cause| internal(&cause))?;
         Ok(rating.and_then(|it| match it.outcome {
             Some(AssessmentOutcome::Scored {

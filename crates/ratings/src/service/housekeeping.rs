@@ -139,7 +139,7 @@ impl Housekeeper {
                     }),
                 };
                 for topic in due(&state, u64::MAX, now, &[]) {
-                    let notice = ending(badge, topic, now);
+                    let notice = expiry_notice(badge, topic, now);
                     let is_new = store::upkeep::record_notice(
                         &self.replica.store,
                         badge.organization,
@@ -189,7 +189,7 @@ impl Housekeeper {
             return Ok(false);
         }
         let reason = if enough { "completed_tasks" } else { "age" };
-        let notice = reassessment(&last, reason, completed, now);
+        let notice = reassessment_notice(&last, reason, completed, now);
         store::upkeep::record_notice(&self.replica.store, organization, &notice).await
     }
 
@@ -272,7 +272,7 @@ fn before(now: Timestamp, span: SignedDuration) -> Timestamp {
 
 /// The notice that a badge expires or has expired, once for each assessment and for any revision of
 /// its badge.
-fn ending(badge: &ExpiringBadge, topic: Topic, now: Timestamp) -> Notice {
+fn expiry_notice(badge: &ExpiringBadge, topic: Topic, now: Timestamp) -> Notice {
     let data = json!({
         "badge_id": badge.badge,
         "agent_id": badge.agent,
@@ -283,7 +283,12 @@ fn ending(badge: &ExpiringBadge, topic: Topic, now: Timestamp) -> Notice {
 }
 
 /// The notice that an agent has enough new evidence or an old rating, once for each rating.
-fn reassessment(last: &AssessmentRecord, reason: &str, completed: u32, now: Timestamp) -> Notice {
+fn reassessment_notice(
+    last: &AssessmentRecord,
+    reason: &str,
+    completed: u32,
+    now: Timestamp,
+) -> Notice {
     let data = json!({
         "agent_id": last.agent,
         "last_assessment_id": last.id,

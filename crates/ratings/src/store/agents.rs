@@ -4,7 +4,7 @@ use crate::ports::Position;
 use crate::ports::agents::{AgentNumber, AgentRecord, KnownAgent};
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::agent::Status;
-use crate::store::{page_start, taken};
+use crate::store::{map_unique_violation, page_start};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, column};
 use touchstone_host::store::database::Database;
@@ -151,7 +151,7 @@ pub async fn add_agent(
         .bind(agent.revision)
         .fetch_one(&mut transaction)
         .await
-        .map_err(|cause| taken(cause, NAME))?;
+        .map_err(|cause| map_unique_violation(cause, NAME))?;
     replace_principals(&mut transaction, organization, number, agent).await?;
     transaction.commit().await
 }
@@ -264,7 +264,7 @@ pub async fn change_agent(
         .bind(agent.updated_at.as_microsecond())
         .execute(&mut transaction)
         .await
-        .map_err(|cause| taken(cause, NAME))?;
+        .map_err(|cause| map_unique_violation(cause, NAME))?;
     if changed == 0 {
         return Err(StoreError::Stale);
     }

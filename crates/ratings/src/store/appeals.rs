@@ -8,7 +8,7 @@ use crate::ports::organizations::OrganizationNumber;
 use crate::rules::appeal::filing::Filing;
 use crate::store::badges::{add_badge, revoke_within};
 use crate::store::notices::record_notice::record_notice;
-use crate::store::{page_start, taken};
+use crate::store::{map_unique_violation, page_start};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::audit::record;
@@ -155,7 +155,9 @@ pub async fn file_appeal(
             .bind(number)
             .execute(&mut transaction)
             .await
-            .map_err(|cause| taken(cause, "an open appeal against this dimension"))?;
+            .map_err(|cause| {
+                map_unique_violation(cause, "an open appeal against this dimension")
+            })?;
     }
     record_notice(&mut transaction, appeal.organization, &appeal.notice()).await?;
     record(&mut transaction, tenant, decision).await?;
@@ -240,11 +242,13 @@ pub async fn handle_appeal(
         .bind(amended.map(|it| i64::from(it.place)))
         .execute(&mut transaction)
         .await
-        .map_err(|cause| match taken(cause, "an appeal at this position") {
-            // Another appeal against the assessment was accepted in the meantime.
-            StoreError::Exists(_) => StoreError::Stale,
-            cause => cause,
-        })?;
+        .map_err(
+            |cause| match map_unique_violation(cause, "an appeal at this position") {
+                // Another appeal against the assessment was accepted in the meantime.
+                StoreError::Exists(_) => StoreError::Stale,
+                cause => cause,
+            },
+        )?;
     if handled == 0 {
         return Err(StoreError::Stale);
     }

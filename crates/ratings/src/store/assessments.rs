@@ -16,7 +16,7 @@ use crate::rules::Kind;
 use crate::store::badges::{add_badge, decide_badge};
 use crate::store::notices::record_notice::record_notice;
 use crate::store::organizations::active;
-use crate::store::{page_start, taken};
+use crate::store::{map_unique_violation, page_start};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::run_log::Fence;
 use touchstone_host::ports::store::StoreError;
@@ -179,7 +179,7 @@ pub async fn add_assessment(
         .bind(database.lease_clock())
         .execute(database.writer()?)
         .await
-        .map_err(|cause| taken(cause, "an unfinished assessment of this agent"))?;
+        .map_err(|cause| map_unique_violation(cause, "an unfinished assessment of this agent"))?;
     Ok(())
 }
 

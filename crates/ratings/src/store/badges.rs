@@ -9,8 +9,8 @@ use crate::ports::badges::{
     StatusListRecord,
 };
 use crate::ports::organizations::{OrganizationNumber, OrganizationRecord};
+use crate::store::map_unique_violation;
 use crate::store::organizations::organization_numbered;
-use crate::store::taken;
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::audit::record;
@@ -66,7 +66,8 @@ const ADD: &str = "INSERT INTO aaaf_badge
 const DECIDE: &str = "UPDATE aaaf_badge
     SET state = $2, badge = $3, credential = $4, status_list = $5, status_index = $6
     WHERE id = $1 AND state = 'withheld'";
-const GIVE_OUT: &str = "UPDATE aaaf_status_list SET given_out = given_out + 1 WHERE number = $1";
+const COUNT_STATUS_BIT: &str =
+    "UPDATE aaaf_status_list SET given_out = given_out + 1 WHERE number = $1";
 
 type Row = (
     i64,
@@ -149,7 +150,7 @@ async fn add_key(
         .bind(key.compromised)
         .execute(on)
         .await
-        .map_err(|cause| taken(cause, "a current key for this organization"))?;
+        .map_err(|cause| map_unique_violation(cause, "a current key for this organization"))?;
     Ok(())
 }
 
@@ -173,8 +174,8 @@ pub(super) async fn add_badge(
         .bind(badge.created_at.as_microsecond())
         .execute(&mut *transaction)
         .await
-        .map_err(|cause| taken(cause, "a badge with this status bit or revision"))?;
-    give_out(transaction, issued).await
+        .map_err(|cause| map_unique_violation(cause, "a badge with this status bit or revision"))?;
+    count_status_bit(transaction, issued).await
 }
 
 /// Records the decision about a withheld badge, within a transaction.
@@ -192,20 +193,20 @@ pub(super) async fn decide_badge(
         .bind(issued.map(|it| i64::from(it.status_index)))
         .execute(&mut *transaction)
         .await
-        .map_err(|cause| taken(cause, "a badge with this status bit"))?;
+        .map_err(|cause| map_unique_violation(cause, "a badge with this status bit"))?;
     if decided == 0 {
         return Err(StoreError::Stale);
     }
-    give_out(transaction, issued).await
+    count_status_bit(transaction, issued).await
 }
 
 /// Counts a status bit that was assigned, if one was.
-async fn give_out(
+async fn count_status_bit(
     transaction: &mut Transaction,
     issued: Option<&Issued>,
 ) -> Result<(), StoreError> {
     if let Some(issued) = issued {
-        query(GIVE_OUT)
+        query(COUNT_STATUS_BIT)
             .bind(issued.status_list.0)
             .execute(&mut *transaction)
             .await?;

@@ -29,7 +29,7 @@ fn page_start(after: Option<&Position>) -> (i64, &str) {
 }
 
 /// Turns a violated unique constraint into [`StoreError::Exists`].
-fn taken(cause: StoreError, what: &'static str) -> StoreError {
+fn map_unique_violation(cause: StoreError, what: &'static str) -> StoreError {
     let refusal = match &cause {
         StoreError::Backend(cause) => cause.downcast_ref::<sqlx::Error>(),
         _ => None,

@@ -1,6 +1,6 @@
 use crate::ports::organizations::{OrganizationNumber, OrganizationRecord};
 use crate::rules::organization::Status;
-use crate::store::taken;
+use crate::store::map_unique_violation;
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::keys::KeyRecord;
 use touchstone_host::ports::store::StoreError;
@@ -114,7 +114,7 @@ pub async fn add_organization(
         .bind(at("auditors").text(&organization.auditors)?)
         .execute(&mut transaction)
         .await
-        .map_err(|cause| taken(cause, "an organization for this tenant"))?;
+        .map_err(|cause| map_unique_violation(cause, "an organization for this tenant"))?;
     add_key(&mut transaction, key).await?;
     record(&mut transaction, &organization.tenant, decision).await?;
     transaction.commit().await

@@ -45,7 +45,7 @@ pub async fn add_own_task(
         .bind(record.created_at.as_microsecond())
         .execute(&mut transaction)
         .await
-        .map_err(|cause| crate::store::taken(cause, "a stress task with this id"))?;
+        .map_err(|cause| crate::store::map_unique_violation(cause, "a stress task with this id"))?;
     audit::record(&mut transaction, &organization.tenant, decision).await?;
     transaction.commit().await
 }

@@ -90,7 +90,9 @@ pub async fn set_profile(
             .bind(record.created_at.as_microsecond())
             .execute(&mut transaction)
             .await
-            .map_err(|cause| crate::store::taken(cause, "a profile for this suite"))?;
+            .map_err(|cause| {
+                crate::store::map_unique_violation(cause, "a profile for this suite")
+            })?;
     }
     query(LOOK_AGAIN)
         .bind(organization.0)

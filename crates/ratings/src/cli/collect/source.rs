@@ -316,8 +316,8 @@ mod tests {
         let found = all(text).unwrap();
         let events: Vec<_> = found.iter().map(|it| it.event.clone().unwrap()).collect();
         assert_eq!(events, [json!({"a": 1}), json!({"a": 2})]);
-        let told: Vec<usize> = found.iter().map(|it| it.line).collect();
-        assert_eq!(told, lines);
+        let found_lines: Vec<usize> = found.iter().map(|it| it.line).collect();
+        assert_eq!(found_lines, lines);
     }
 
     #[test]
@@ -334,17 +334,18 @@ mod tests {
             "x".repeat(1 << 20)
         );
         let found = all(long.as_bytes()).unwrap();
-        let told: Vec<(usize, bool)> = found.iter().map(|it| (it.line, it.event.is_ok())).collect();
-        assert_eq!(told, [(1, true), (2, false), (3, false), (4, true)]);
+        let found_lines: Vec<(usize, bool)> =
+            found.iter().map(|it| (it.line, it.event.is_ok())).collect();
+        assert_eq!(found_lines, [(1, true), (2, false), (3, false), (4, true)]);
     }
 
     #[rstest]
     #[case::nothing(b"", "no events")]
     #[case::words(b"\nhello", "line 2: expected events")]
     #[case::cut_off(b"[{\"a\": 1},\n{", "line 2")]
-    fn what_holds_no_events_is_refused(#[case] text: &[u8], #[case] told: &str) {
+    fn what_holds_no_events_is_refused(#[case] text: &[u8], #[case] expected: &str) {
         let failure = all(text).unwrap_err();
-        assert!(failure.message.contains(told), "{failure}");
+        assert!(failure.message.contains(expected), "{failure}");
         assert_eq!(failure.exit, Exit::BadInput);
     }
 }

@@ -48,7 +48,7 @@ const ASSIGNMENT: [&str; 6] = [
 pub fn open(file: Option<&Path>) -> Result<Source, Failure> {
     let files = match file {
         Some(file) => vec![file.to_owned()],
-        None => usual(),
+        None => default_files(),
     };
     if files.is_empty() {
         let message = "no task_logs.jsonl, task_logs.csv or task_logs/ with such files found";
@@ -63,7 +63,7 @@ pub fn open(file: Option<&Path>) -> Result<Source, Failure> {
     Ok(Source::of(name, logs))
 }
 
-fn usual() -> Vec<PathBuf> {
+fn default_files() -> Vec<PathBuf> {
     let is_log = |file: &PathBuf| {
         let extension = file.extension().and_then(|it| it.to_str());
         matches!(extension, Some("jsonl" | "csv")) && file.is_file()
@@ -335,8 +335,8 @@ pub fn events(row: &Map<String, Value>) -> Result<Vec<Value>, String> {
 }
 
 /// The errors of a task: a list as in events, or their number.
-fn errors(said: Option<&Value>) -> Result<Value, String> {
-    match said {
+fn errors(value: Option<&Value>) -> Result<Value, String> {
+    match value {
         None => Ok(json!([])),
         Some(Value::Array(errors)) => Ok(json!(errors)),
         Some(other) => {
@@ -403,18 +403,27 @@ mod tests {
     fn what_a_row_lacks_is_said_with_its_line() {
         let found =
             all(b"\ntask_id,completed_at\nt1,2026-04-16T12:05:00Z\nt2,yesterday\nt3,\nt4\n");
-        let told: Vec<(usize, String)> = found
+        let errors_by_line: Vec<(usize, String)> = found
             .unwrap()
             .into_iter()
             .map(|it| (it.line, it.event.unwrap_err()))
             .collect();
         assert_eq!(
-            told.iter().map(|it| it.0).collect::<Vec<usize>>(),
+            errors_by_line.iter().map(|it| it.0).collect::<Vec<usize>>(),
             [3, 4, 5, 6]
         );
-        assert!(told[0].1.contains("`completion_status`"), "{told:?}");
-        assert!(told[1].1.contains("`completed_at` must be"), "{told:?}");
-        assert!(told[2].1.contains("`assigned_at`"), "{told:?}");
+        assert!(
+            errors_by_line[0].1.contains("`completion_status`"),
+            "{errors_by_line:?}"
+        );
+        assert!(
+            errors_by_line[1].1.contains("`completed_at` must be"),
+            "{errors_by_line:?}"
+        );
+        assert!(
+            errors_by_line[2].1.contains("`assigned_at`"),
+            "{errors_by_line:?}"
+        );
     }
 
     #[test]

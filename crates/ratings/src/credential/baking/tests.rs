@@ -135,8 +135,8 @@ fn pictures_that_take_long_to_read_are_not_read() {
         Err(BakingFault::Nothing)
     );
     // Characters inside a credential do not count as attributes.
-    let said = format!("{{\"a\":\"{}\"}}", "=".repeat(5_000));
-    assert_eq!(extract(&baked_svg(&said)).unwrap(), said.as_bytes());
+    let content = format!("{{\"a\":\"{}\"}}", "=".repeat(5_000));
+    assert_eq!(extract(&baked_svg(&content)).unwrap(), content.as_bytes());
 }
 
 proptest! {

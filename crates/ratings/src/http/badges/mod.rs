@@ -264,7 +264,7 @@ fn plain(visible: &VisibleBadge, shape: DocumentShape) -> Result<Value, Problem>
 fn record(visible: &VisibleBadge, shape: DocumentShape) -> Result<Value, Problem> {
     let mut record = plain(visible, shape)?;
     let revocation = visible.badge.revocation.as_ref();
-    let standing = json!({
+    let state = json!({
         "revision": visible.badge.revision,
         "state": visible.badge.state,
         "expired": visible.mark == Mark::Expired,
@@ -272,8 +272,8 @@ fn record(visible: &VisibleBadge, shape: DocumentShape) -> Result<Value, Problem
         "revoke_reason": revocation.map(|it| it.reason),
         "revoked_at": revocation.map(|it| it.at),
     });
-    if let (Some(record), Value::Object(standing)) = (record.as_object_mut(), standing) {
-        record.extend(standing);
+    if let (Some(record), Value::Object(state)) = (record.as_object_mut(), state) {
+        record.extend(state);
     }
     Ok(record)
 }

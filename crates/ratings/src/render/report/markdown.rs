@@ -71,7 +71,7 @@ pub fn report(report: &Report) -> String {
             row.clause
         );
     }
-    foot(&mut text, &report.made_at.to_string());
+    footer(&mut text, &report.made_at.to_string());
     text
 }
 
@@ -211,7 +211,7 @@ pub fn summary(summary: &Summary) -> String {
     }
     task_progress(&mut text, summary);
     dimension_sections(&mut text, summary);
-    foot(&mut text, &summary.made_at.to_string());
+    footer(&mut text, &summary.made_at.to_string());
     text
 }
 
@@ -260,7 +260,7 @@ fn dimension_sections(text: &mut String, summary: &Summary) {
     }
 }
 
-fn foot(text: &mut String, made_at: &str) {
+fn footer(text: &mut String, made_at: &str) {
     let version = env!("CARGO_PKG_VERSION");
     let _ = writeln!(
         text,

@@ -108,7 +108,7 @@ pub fn rows(assessed: &AssessmentView, axis: Axis) -> Vec<Row> {
         let interval = assessed.intervals.get(dimension);
         let weight = config.as_ref().map(|it| it.weights(axis).share(*dimension));
         let note = match (&measured.score, &measured.appeal_id) {
-            (None, _) => format!("not assessed: {}", plain(measured.why_not())),
+            (None, _) => format!("not assessed: {}", plain(measured.unassessed_reason())),
             (Some(_), Some(_)) => "changed by an appeal".to_owned(),
             (Some(_), None) => compared(interval),
         };

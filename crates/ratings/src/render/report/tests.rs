@@ -102,19 +102,19 @@ fn the_chart_says_in_words_what_it_shows_and_is_reached_by_keyboard() {
         .filter(|it| it.attribute("role") == Some("img"))
         .collect();
     assert_eq!(points.len(), 1 + report.history.len());
-    let reached: Vec<_> = points
+    let focusable: Vec<_> = points
         .iter()
         .filter(|it| it.attribute("tabindex") == Some("0"))
         .collect();
-    let said = format!(
+    let label = format!(
         "now: performance {} {}, capability {} {}",
         report.now.performance.display,
         report.now.performance.tier,
         report.now.capability.display,
         report.now.capability.tier
     );
-    assert_eq!(reached.len(), 1);
-    assert_eq!(reached[0].attribute("aria-label"), Some(said.as_str()));
+    assert_eq!(focusable.len(), 1);
+    assert_eq!(focusable[0].attribute("aria-label"), Some(label.as_str()));
     // One row per dimension; unassessed ones show the reason.
     let rows = document.descendants().filter(|it| it.has_tag_name("tr"));
     let rows: Vec<String> = rows.map(text).collect();
@@ -153,21 +153,21 @@ fn points_lie_where_the_scores_are() {
 #[test]
 fn a_badge_that_does_not_hold_is_never_said_to() {
     let mut report = sample::report();
-    let mut said = |change: fn(&mut Badge)| {
+    let mut rendered = |change: fn(&mut Badge)| {
         let mut badge = sample::report().badge.unwrap();
         change(&mut badge);
         report.badge = Some(badge);
         report.write(Format::Markdown).unwrap()
     };
-    assert!(said(|_| {}).contains("Valid until 2026-07-15"));
-    let revoked = said(|it| {
+    assert!(rendered(|_| {}).contains("Valid until 2026-07-15"));
+    let revoked = rendered(|it| {
         (it.valid, it.revoked) = (false, true);
         it.revoke_reason = Some("evidence_invalid".to_owned());
     });
     assert!(revoked.contains("Revoked: evidence invalid"), "{revoked}");
-    let expired = said(|it| (it.valid, it.expired) = (false, true));
+    let expired = rendered(|it| (it.valid, it.expired) = (false, true));
     assert!(expired.contains("Expired on 2026-07-15"), "{expired}");
-    let broken = said(|it| it.valid = false);
+    let broken = rendered(|it| it.valid = false);
     assert!(broken.contains("Not valid"), "{broken}");
     report.badge = None;
     report.assessment.badge_state = Some("withheld".to_owned());

@@ -117,7 +117,7 @@ pub struct Calibration {
 impl Calibration {
     /// The result under an organization's review policy, which can require a review in any case.
     #[must_use]
-    pub fn under(self, policy: ReviewPolicy) -> Self {
+    pub fn under_policy(self, policy: ReviewPolicy) -> Self {
         match policy {
             ReviewPolicy::Anomalies => self,
             ReviewPolicy::Always => Self {

@@ -103,7 +103,7 @@ pub fn issue(badge: &Badge, issuance: &Issuance<'_>) -> Result<Value, IssueError
 }
 
 /// Whether a credential states the content of this badge, with this bit of this status list.
-pub(super) fn states(
+pub(super) fn states_badge(
     credential: &Value,
     badge: &Badge,
     base_url: &str,

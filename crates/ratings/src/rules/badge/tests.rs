@@ -363,11 +363,14 @@ fn the_credential_states_the_window_of_the_assessment() {
         codes(&credential, &VerificationContext::default(), GOOD),
         [""; 0]
     );
-    let states = |badge: &Badge, credential: &Value| {
-        credential::states(credential, badge, sample::BASE, sample::LIST, INDEX)
+    let states_badge = |badge: &Badge, credential: &Value| {
+        credential::states_badge(credential, badge, sample::BASE, sample::LIST, INDEX)
     };
-    assert!(states(&badge, &credential));
-    assert!(!states(&badge, &bare), "the recorded badge was not signed");
+    assert!(states_badge(&badge, &credential));
+    assert!(
+        !states_badge(&badge, &bare),
+        "the recorded badge was not signed"
+    );
     let stated = document(&badge, &credential, DocumentShape::Specification);
     assert_eq!(
         (
@@ -384,7 +387,7 @@ fn the_credential_states_the_window_of_the_assessment() {
         start: at("2026-03-18T00:00:00Z"),
         end: at("2026-04-16T00:00:00Z"),
     });
-    assert!(!states(&other, &credential));
+    assert!(!states_badge(&other, &credential));
 }
 
 #[test]

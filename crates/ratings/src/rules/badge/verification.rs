@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Badge;
-use super::credential::states;
+use super::credential::states_badge;
 use crate::credential::did::{DidDocument, Signatory};
 use crate::credential::proof::{self, issuer};
 use crate::credential::status_list::{self, has_type};
@@ -40,7 +40,7 @@ impl StoredBadge<'_> {
     fn agrees(&self, credential: &Value) -> bool {
         self.base_url().is_some_and(|base_url| {
             let list = status_list::address(base_url, self.status_list);
-            states(credential, self.badge, base_url, &list, self.status_index)
+            states_badge(credential, self.badge, base_url, &list, self.status_index)
         })
     }
 

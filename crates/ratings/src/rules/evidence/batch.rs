@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::extent::kept;
+use super::extent::stored_document;
 use super::read::{Envelope, Event, Fault};
 
 /// How far ahead of the host's clock a timestamp may be.
@@ -64,7 +64,7 @@ impl RejectedEvent {
         "Another event of this batch has the same id; give each event its own";
 
     /// Rejects an invalid event.
-    pub const fn unsound(index: usize, error: String) -> Self {
+    pub const fn invalid(index: usize, error: String) -> Self {
         Self {
             index,
             error,
@@ -102,7 +102,7 @@ pub fn validate(documents: &[Value], bounds: &ValidationContext<'_>) -> Batch {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (index, document) in documents.iter().enumerate() {
         match bounds.admit(document) {
-            Err(error) => batch.errors.push(RejectedEvent::unsound(index, error)),
+            Err(error) => batch.errors.push(RejectedEvent::invalid(index, error)),
             Ok((event, data)) => {
                 let place = batch.events.len();
                 let earlier = event.id.as_ref().and_then(|id| seen.get(id));
@@ -137,7 +137,8 @@ impl ValidationContext<'_> {
             "This agent is archived or suspended"
         } else {
             let event = envelope.open().map_err(|fault| fault.to_string())?;
-            let data = kept(&event).map_err(|member| Fault::Invalid(member).to_string())?;
+            let data =
+                stored_document(&event).map_err(|member| Fault::Invalid(member).to_string())?;
             return Ok((event, data));
         };
         Err(refused.to_owned())

@@ -23,13 +23,13 @@ impl EvidenceDigest {
         let counted = counted.map(|it| it.event);
         let tasks: BTreeSet<&str> = counted.clone().map(|it| it.task_id.as_str()).collect();
         let assignments = selection.assignments.iter();
-        let said = assignments
+        let used_assignments = assignments
             .filter(|(task, _)| tasks.contains(*task))
             .map(|(_, (event, _))| *event);
         let mut known: BTreeSet<String> = BTreeSet::new();
         // An assignment may also be among the counted events.
         let counts = counted.map(|event| (event, false));
-        for (event, is_assignment) in counts.chain(said.map(|event| (event, true))) {
+        for (event, is_assignment) in counts.chain(used_assignments.map(|event| (event, true))) {
             let name = name(event);
             if is_assignment && known.contains(&name) {
                 continue;
@@ -63,7 +63,7 @@ impl EvidenceDigest {
 /// The event's id, or a hash of its content if it has none.
 fn name(event: &Event) -> String {
     event.id.clone().unwrap_or_else(|| {
-        let said = event.document().to_string();
-        format!("sha256:{}", hex(&Sha256::digest(said.as_bytes())))
+        let content = event.document().to_string();
+        format!("sha256:{}", hex(&Sha256::digest(content.as_bytes())))
     })
 }

@@ -88,7 +88,7 @@ enum Fold {
 
 /// The known facts about a task: the assigner's statements, then the agent's last ones.
 #[derive(Clone, Copy)]
-struct Known<'a> {
+struct TaskFacts<'a> {
     assigned: Option<&'a TaskAssigned>,
     done: Option<&'a TaskCompleted>,
 }
@@ -123,7 +123,7 @@ fn fold(
         }
         (None, None) => return Fold::Traces,
     };
-    let known = Known {
+    let known = TaskFacts {
         assigned: selection.assignments.get(id).map(|(_, assigned)| *assigned),
         done,
     };
@@ -144,21 +144,22 @@ fn fold(
     }))
 }
 
-impl<'a> Known<'a> {
+impl<'a> TaskFacts<'a> {
     fn level(self) -> Option<u8> {
-        let told = self.assigned.map(|it| it.complexity_level);
-        told.or(self.done.and_then(|it| it.complexity_level))
+        let stated = self.assigned.map(|it| it.complexity_level);
+        stated
+            .or(self.done.and_then(|it| it.complexity_level))
             .map(|it| it.get())
     }
 
     fn domain(self) -> Option<&'a str> {
-        let told = self.assigned.map(|it| it.domain.as_str());
-        told.or(self.done.and_then(|it| it.domain.as_deref()))
+        let stated = self.assigned.map(|it| it.domain.as_str());
+        stated.or(self.done.and_then(|it| it.domain.as_deref()))
     }
 
     fn group(self) -> Option<String> {
-        let told = self.assigned.and_then(|it| it.task_group.as_deref());
-        let named = told.or(self.done.and_then(|it| it.task_group.as_deref()));
+        let stated = self.assigned.and_then(|it| it.task_group.as_deref());
+        let named = stated.or(self.done.and_then(|it| it.task_group.as_deref()));
         named.map(str::to_owned).or_else(|| {
             let domain = self.domain().filter(|it| !it.is_empty())?;
             Some(format!("{domain}/L{}", self.level()?))
@@ -166,14 +167,16 @@ impl<'a> Known<'a> {
     }
 
     fn autonomy(self) -> Option<u8> {
-        let told = self.done.and_then(|it| it.autonomy_level);
-        told.or(self.assigned.and_then(|it| it.autonomy_level))
+        let stated = self.done.and_then(|it| it.autonomy_level);
+        stated
+            .or(self.assigned.and_then(|it| it.autonomy_level))
             .map(|it| it.get())
     }
 
     fn learning_eligible(self) -> bool {
-        let told = self.done.and_then(|it| it.learning_eligible);
-        told.or(self.assigned.and_then(|it| it.learning_eligible))
+        let stated = self.done.and_then(|it| it.learning_eligible);
+        stated
+            .or(self.assigned.and_then(|it| it.learning_eligible))
             .unwrap_or(true)
     }
 
@@ -278,7 +281,7 @@ fn severity_sum(
 fn review(done: &TaskCompleted, rules: &Rules) -> Option<f64> {
     let submitted = done.review_checklist.as_ref()?;
     let (mut passed, mut applicable) = (0, 0);
-    let mut look = |item: Option<&Option<bool>>| match item {
+    let mut count_item = |item: Option<&Option<bool>>| match item {
         // The item is not applicable.
         Some(None) => {}
         found => {
@@ -287,11 +290,11 @@ fn review(done: &TaskCompleted, rules: &Rules) -> Option<f64> {
         }
     };
     if rules.review_checklist_items.is_empty() {
-        submitted.values().for_each(|item| look(Some(item)));
+        submitted.values().for_each(|item| count_item(Some(item)));
     } else {
         // A missing item fails.
         let asked = rules.review_checklist_items.iter();
-        asked.for_each(|name| look(submitted.get(name)));
+        asked.for_each(|name| count_item(submitted.get(name)));
     }
     (applicable > 0).then(|| count(passed) / count(applicable))
 }

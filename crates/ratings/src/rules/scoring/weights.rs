@@ -75,9 +75,9 @@ impl Weights {
                 .get(key)
                 .ok_or_else(|| keys(format!("`{key}` is missing")))?;
             let whole = (weight * f64::from(WHOLE)).round();
-            let beside = (weight - whole / f64::from(WHOLE)).abs();
+            let deviation = (weight - whole / f64::from(WHOLE)).abs();
             // The margin covers numbers within rounding error of the tolerance.
-            if !(0.0..=1.0).contains(weight) || beside > TOLERANCE + 1e-12 {
+            if !(0.0..=1.0).contains(weight) || deviation > TOLERANCE + 1e-12 {
                 let key = key.to_owned();
                 return Err(WeightFault::Value { axis, key });
             }

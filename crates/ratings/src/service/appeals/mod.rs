@@ -188,13 +188,13 @@ impl Aaaf {
         let handled = match ruling {
             Ruling::Review => {
                 appeal.state = AppealState::UnderReview;
-                appeal.handling = Some(handling(by, None));
+                appeal.handling = Some(decided(by, None));
                 self.handle(member, &appeal, "appeals:review").await
             }
             Ruling::Reject { reason } => {
                 appeal.state = AppealState::Rejected;
                 appeal.resolved_at = Some(now);
-                appeal.handling = Some(handling(by, Some(reason)));
+                appeal.handling = Some(decided(by, Some(reason)));
                 self.handle(member, &appeal, "appeals:reject").await
             }
             Ruling::Accept { overrides, reason } => {
@@ -214,7 +214,7 @@ impl Aaaf {
                 }
                 appeal.state = AppealState::Accepted;
                 appeal.resolved_at = Some(now);
-                let mut handling = handling(by, reason);
+                let mut handling = decided(by, reason);
                 handling.amendment = Some(Amendment {
                     overrides,
                     changed: Vec::new(),
@@ -261,7 +261,7 @@ impl Aaaf {
             .filter_map(resolution_of)
             .collect();
         let place = u32::try_from(resolutions.len()).unwrap_or(u32::MAX);
-        let rating = self.rated(assessment, resolutions).await?;
+        let rating = self.rerate(assessment, resolutions).await?;
         let old = scored_result(assessment).ok_or_else(already_resolved)?;
         let differs = is_of_other_evidence(old, &rating);
         let old: Scores = serde_json::from_value(old.clone()).map_err(|cause| internal(&cause))?;
@@ -269,9 +269,9 @@ impl Aaaf {
         let changed = old.changed(&new);
         let result = serde_json::to_value(&rating).map_err(|cause| internal(&cause))?;
         let outcome = amended(assessment, &new, result).ok_or_else(already_resolved)?;
-        let stands = store::badges::badge_of(&self.store, number, &assessment.id).await;
-        let stands = stands.map_err(|cause| internal(&cause))?;
-        let revoked = stands.filter(|it| it.state == BadgeState::Issued && !changed.is_empty());
+        let badge = store::badges::badge_of(&self.store, number, &assessment.id).await;
+        let badge = badge.map_err(|cause| internal(&cause))?;
+        let revoked = badge.filter(|it| it.state == BadgeState::Issued && !changed.is_empty());
         let now = self.clock.now();
         // An expired badge gets no successor.
         let successor = match revoked.as_ref().filter(|old| old.badge.valid_until > now) {
@@ -313,7 +313,7 @@ impl Aaaf {
         }
     }
 
-    async fn rated(
+    async fn rerate(
         &self,
         assessment: &AssessmentRecord,
         resolutions: Vec<Resolution>,
@@ -408,7 +408,7 @@ fn already_resolved() -> Problem {
     )
 }
 
-const fn handling(by: String, reason: Option<String>) -> AppealDecision {
+const fn decided(by: String, reason: Option<String>) -> AppealDecision {
     AppealDecision {
         by,
         reason,

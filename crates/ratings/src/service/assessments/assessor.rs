@@ -193,7 +193,7 @@ impl Assessor {
             match state {
                 StressTestState::Running => {
                     // A later check continues with it; other assessments proceed in the meantime.
-                    let wait = self.settings.poll * waits(claim);
+                    let wait = self.settings.poll * polls_to_wait(claim);
                     store::assessments::park_assessment(&self.store, &record.id, fence, wait)
                         .await?;
                     return Ok(WorkState::Waiting);
@@ -302,9 +302,9 @@ impl Assessor {
                 record.created_at,
             )
             .await?;
-            let settled = self.settled(before.clone()).await?;
-            let compared = calibrated(record, settled.as_ref(), rating, &config)?;
-            calibration = Some(compared.under(config.rules.review_policy));
+            let previous = self.accepted_before(before.clone()).await?;
+            let compared = calibrated(record, previous.as_ref(), rating, &config)?;
+            calibration = Some(compared.under_policy(config.rules.review_policy));
             if let Some(AssessmentOutcome::Scored {
                 intervals: then, ..
             }) = before.as_ref().and_then(|it| it.outcome.as_ref())
@@ -337,7 +337,7 @@ impl Assessor {
     ///
     /// Compared with a rating that waits for a review or was rejected, the same scores would be
     /// certified by assessing once more.
-    async fn settled(
+    async fn accepted_before(
         &self,
         mut last: Option<AssessmentRecord>,
     ) -> Result<Option<AssessmentRecord>, StoreError> {
@@ -431,7 +431,7 @@ fn calibrated(
 
 /// Number of polls to wait, which grows: a stress test takes minutes, and other assessments proceed
 /// in the meantime.
-fn waits(claim: &AssessmentClaim) -> u32 {
+fn polls_to_wait(claim: &AssessmentClaim) -> u32 {
     let parked = claim.fence.0 - claim.attempts;
     u32::try_from(parked).map_or(1, |it| it.clamp(1, MAX_WAIT_POLLS))
 }

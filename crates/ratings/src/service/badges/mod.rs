@@ -409,11 +409,11 @@ impl Aaaf {
         &self,
         visible: &VisibleBadge,
     ) -> Result<ChangesSinceIssue, Problem> {
-        let found = self.looked_up(visible).await;
+        let found = self.find_changes(visible).await;
         found.map_err(|cause| internal(&cause))
     }
 
-    async fn looked_up(&self, visible: &VisibleBadge) -> Result<ChangesSinceIssue, StoreError> {
+    async fn find_changes(&self, visible: &VisibleBadge) -> Result<ChangesSinceIssue, StoreError> {
         let (badge, organization) = (&visible.badge, visible.badge.organization);
         let id = badge.badge.agent.id.to_string();
         let agent = store::agents::agent(&self.store, organization, &id).await?;
@@ -426,13 +426,13 @@ impl Aaaf {
         else {
             return Ok(changes_since);
         };
-        let last = self.standing_rating(badge.agent).await?;
+        let last = self.accepted_rating(badge.agent).await?;
         changes_since.newer = last.filter(|it| it.id != own.id && it.created_at >= own.created_at);
         Ok(changes_since)
     }
 
     /// The last rating of an agent that no reviewer rejected.
-    pub(super) async fn standing_rating(
+    pub(super) async fn accepted_rating(
         &self,
         agent: AgentNumber,
     ) -> Result<Option<AssessmentRecord>, StoreError> {

@@ -75,7 +75,7 @@ struct Subject<'a> {
     organization: OrganizationNumber,
     tenant: &'a TenantId,
     agent: &'a AgentRecord,
-    stands_for: &'a OpenwopAgent,
+    openwop_agent: &'a OpenwopAgent,
 }
 
 impl Aaaf {
@@ -181,14 +181,14 @@ impl Aaaf {
         since: Timestamp,
         summary: &mut CollectionSummary,
     ) -> Result<(), Problem> {
-        let Some(stands_for) = &agent.profile.openwop_agent else {
+        let Some(openwop_agent) = &agent.profile.openwop_agent else {
             return Ok(());
         };
         let subject = Subject {
             organization: member.organization.number,
             tenant: &member.organization.tenant,
             agent,
-            stands_for,
+            openwop_agent,
         };
         self.collect_run_pages(subject, since, summary)
             .await
@@ -203,7 +203,7 @@ impl Aaaf {
     ) -> Result<(), StoreError> {
         let which = RunQuery {
             tenant: subject.tenant,
-            agent: subject.stands_for,
+            agent: subject.openwop_agent,
             since,
         };
         let (organization, mut after) = (subject.organization, 0);

@@ -100,9 +100,9 @@ impl Aaaf {
         documents: &[Value],
         names: Option<Uuid>,
     ) -> Result<Ingested, Problem> {
-        let judged = self.judged(member, documents).await?;
-        let stored = self.record(member, &judged, names).await?;
-        let ValidatedBatch { mut batch, .. } = judged;
+        let validated = self.validate(member, documents).await?;
+        let stored = self.record(member, &validated, names).await?;
+        let ValidatedBatch { mut batch, .. } = validated;
         let new = stored
             .iter()
             .filter(|it| matches!(it.outcome, RecordOutcome::New));
@@ -146,14 +146,14 @@ impl Aaaf {
             return Err(unknown_type());
         }
         let documents = [document];
-        let judged = self.judged(member, &documents).await?;
-        if let Some(refusal) = judged.batch.errors.first() {
+        let validated = self.validate(member, &documents).await?;
+        if let Some(refusal) = validated.batch.errors.first() {
             return Err(Problem::new(
                 ErrorCode::ValidationError,
                 refusal.error.clone(),
             ));
         }
-        let stored = self.record(member, &judged, names).await?;
+        let stored = self.record(member, &validated, names).await?;
         let StoredEvent { id, outcome, .. } = stored.first().ok_or_else(nothing_recorded)?;
         if let RecordOutcome::Conflict(why) = outcome {
             return Err(Problem::new(ErrorCode::Conflict, *why).with("id", id.as_str()));
@@ -195,7 +195,7 @@ impl Aaaf {
         events.await.map_err(|cause| internal(&cause))
     }
 
-    async fn judged(
+    async fn validate(
         &self,
         member: &Member,
         documents: &[Value],
@@ -348,10 +348,10 @@ impl Aaaf {
     async fn record(
         &self,
         member: &Member,
-        judged: &ValidatedBatch,
+        validated: &ValidatedBatch,
         names: Option<Uuid>,
     ) -> Result<Vec<StoredEvent>, Problem> {
-        let ValidatedBatch { batch, agents, .. } = judged;
+        let ValidatedBatch { batch, agents, .. } = validated;
         let mut events = Vec::with_capacity(batch.events.len());
         for ValidEvent { index, event, data } in &batch.events {
             let agent = agents.get(&event.agent_id).ok_or_else(nothing_recorded)?;
@@ -376,7 +376,7 @@ impl Aaaf {
         let organization = member.organization.number;
         let origin = Origin {
             source: SOURCE,
-            recorder: judged.recorder,
+            recorder: validated.recorder,
             principal: &member.caller.principal,
         };
         let recorded =
@@ -394,7 +394,7 @@ impl Aaaf {
         let stored = sent.map(|((sound, event), new)| {
             let conflict = earlier
                 .get(&event.id)
-                .and_then(|it| conflict(it, &event, &sound.event, judged.recorder));
+                .and_then(|it| conflict(it, &event, &sound.event, validated.recorder));
             StoredEvent {
                 index: sound.index,
                 outcome: match conflict {
@@ -453,7 +453,7 @@ fn reject(batch: &mut Batch, is_refused: impl Fn(&Event) -> bool, why: &str) {
     batch.events.retain(|it| {
         let refused = is_refused(&it.event);
         if refused {
-            errors.push(RejectedEvent::unsound(it.index, why.to_owned()));
+            errors.push(RejectedEvent::invalid(it.index, why.to_owned()));
         }
         !refused
     });

@@ -173,20 +173,20 @@ impl Aaaf {
                 Err(refusal) => refuse(&refusal.message),
             };
         }
-        let Some(stands_for) = &profile.openwop_agent else {
+        let Some(openwop_agent) = &profile.openwop_agent else {
             return refuse(
                 "a stress test runs the agent: set its `openwop_agent` or `reached_by` first, \
                 or use passive_only, or full with `include_stress_test: false`",
             );
         };
         let (id, version) = (
-            AgentId::from(stands_for.id.as_str()),
-            stands_for.version.as_deref(),
+            AgentId::from(openwop_agent.id.as_str()),
+            openwop_agent.version.as_deref(),
         );
         let Some(installed) = self.runs.installed(tenant, &id, version).await? else {
             return refuse("the agent's `openwop_agent` is not installed on this host");
         };
-        let mut agent = stands_for.clone();
+        let mut agent = openwop_agent.clone();
         agent.version = Some(installed.version.clone());
         Ok(TestedAgent {
             agent,

@@ -39,7 +39,7 @@ pub fn measure(tasks: &[&TaskRecord], config: &Config) -> Measure {
 /// Whether the performance in a domain alone, with all tasks weighted equally, is competent.
 fn qualifies(tasks: &[&TaskRecord], config: &Config) -> bool {
     let rules = &config.rules;
-    let performance = || performance::measure(WeightedTasks::alike(tasks), rules);
+    let performance = || performance::measure(WeightedTasks::unweighted(tasks), rules);
     enough(tasks, rules)
         && combine(&performance(), &config.performance_weights)
             .0

@@ -41,7 +41,7 @@ impl Delegations {
             .extend(events.iter().filter_map(|it| match &it.event.data {
                 Data::DelegationOutcome(found) => {
                     let share = if found.revision_needed { 0.5 } else { 1.0 };
-                    Some((share * worth(found.outcome), it.weight))
+                    Some((share * outcome_score(found.outcome), it.weight))
                 }
                 _ => None,
             }));
@@ -110,7 +110,7 @@ fn selection(decision: &DelegationDecision, rules: &Rules) -> Option<f64> {
     )))
 }
 
-const fn worth(outcome: Outcome) -> f64 {
+const fn outcome_score(outcome: Outcome) -> f64 {
     match outcome {
         Outcome::Success => 1.0,
         Outcome::Partial => 0.5,

@@ -10,7 +10,7 @@ use crate::rules::scoring::measure::{Details, Measure};
 use crate::rules::scoring::task::TaskRecord;
 
 pub fn complexity(tasks: &[&TaskRecord], rules: &Rules) -> Measure {
-    climb(
+    highest_passed(
         tasks,
         rules,
         |task| task.level,
@@ -20,7 +20,7 @@ pub fn complexity(tasks: &[&TaskRecord], rules: &Rules) -> Measure {
 }
 
 pub fn autonomy(tasks: &[&TaskRecord], rules: &Rules) -> Measure {
-    climb(
+    highest_passed(
         tasks,
         rules,
         |task| task.autonomy,
@@ -29,7 +29,7 @@ pub fn autonomy(tasks: &[&TaskRecord], rules: &Rules) -> Measure {
     )
 }
 
-fn climb(
+fn highest_passed(
     tasks: &[&TaskRecord],
     rules: &Rules,
     step: impl Fn(&TaskRecord) -> Option<u8>,

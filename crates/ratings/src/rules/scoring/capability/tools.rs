@@ -33,8 +33,8 @@ impl ToolCalls {
     /// Adds all events of some tasks. `activity`, which the agent itself recorded, counts only for
     /// tools of a task that `events`, which others recorded, do not mention.
     pub fn add(&mut self, events: &[Selected<'_>], activity: &[Selected<'_>]) {
-        let told = self.count(events, &ReportedCalls::new());
-        self.count(activity, &told);
+        let reported = self.count(events, &ReportedCalls::new());
+        self.count(activity, &reported);
     }
 
     /// Counts calls from events, for tools without an earlier report in the same task, and returns

@@ -14,8 +14,8 @@ pub fn measure(tasks: &[&TaskRecord], rules: &Rules) -> Measure {
     let mut groups: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     for task in tasks {
         if let (Some(group), Some(quality)) = (&task.group, task.quality) {
-            let alike = groups.entry(group.as_str()).or_default();
-            alike.push((quality.accuracy, task.credit));
+            let task_values = groups.entry(group.as_str()).or_default();
+            task_values.push((quality.accuracy, task.credit));
         }
     }
     groups.retain(|_, tasks| tasks.len() >= rules.consistency_min_group_size);

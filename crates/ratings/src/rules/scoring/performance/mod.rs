@@ -31,7 +31,7 @@ impl<'a> WeightedTasks<'a> {
     }
 
     /// All tasks weigh the same.
-    pub fn alike(tasks: &'a [&'a TaskRecord]) -> Self {
+    pub fn unweighted(tasks: &'a [&'a TaskRecord]) -> Self {
         Self {
             tasks,
             by_age: false,
