@@ -4,7 +4,7 @@ use crate::ports::Position;
 use crate::ports::agents::{AgentNumber, AgentRecord, KnownAgent};
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::agent::Status;
-use crate::store::{map_unique_violation, page_start};
+use crate::store::{fetch_record, fetch_records, map_unique_violation, page_start};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, column};
 use touchstone_host::store::database::Database;
@@ -161,12 +161,8 @@ pub async fn agent(
     organization: OrganizationNumber,
     id: &str,
 ) -> Result<Option<AgentRecord>, StoreError> {
-    let row = query(ONE)
-        .bind(organization.0)
-        .bind(id)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(ONE).bind(organization.0).bind(id);
+    fetch_record(database, found, record_of).await
 }
 
 /// Agents after a position, in order of enrollment. `Status::Active` includes agents without any
@@ -179,15 +175,13 @@ pub async fn agents(
     limit: u32,
 ) -> Result<Vec<AgentRecord>, StoreError> {
     let (created_at, id) = page_start(after);
-    let rows: Vec<Row> = query(LISTED)
+    let listed = query(LISTED)
         .bind(organization.0)
         .bind(created_at)
         .bind(id)
         .bind(status.map(Status::as_str))
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+        .bind(i64::from(limit));
+    fetch_records(database, listed, record_of).await
 }
 
 /// The existing agents among these ids, by id.
@@ -237,12 +231,8 @@ pub async fn agents_representing(
     organization: OrganizationNumber,
     openwop_agent: &str,
 ) -> Result<Vec<AgentRecord>, StoreError> {
-    let rows: Vec<Row> = query(REPRESENTING)
-        .bind(organization.0)
-        .bind(openwop_agent)
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+    let listed = query(REPRESENTING).bind(organization.0).bind(openwop_agent);
+    fetch_records(database, listed, record_of).await
 }
 
 /// Updates an agent. `revision` is that of the record that was read: [`StoreError::Stale`] if

@@ -8,7 +8,7 @@ use crate::ports::organizations::OrganizationNumber;
 use crate::rules::appeal::filing::Filing;
 use crate::store::badges::{add_badge, revoke_within};
 use crate::store::notices::record_notice::record_notice;
-use crate::store::{map_unique_violation, page_start};
+use crate::store::{fetch_page, fetch_record, fetch_records, map_unique_violation};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::audit::record;
@@ -170,13 +170,8 @@ pub async fn appeal(
     assessment: &str,
     id: &str,
 ) -> Result<Option<AppealRecord>, StoreError> {
-    let row: Option<Row> = query(ONE)
-        .bind(organization.0)
-        .bind(assessment)
-        .bind(id)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(ONE).bind(organization.0).bind(assessment).bind(id);
+    fetch_record(database, found, record_of).await
 }
 
 /// Appeals of an assessment after a position, in the order of filing.
@@ -187,16 +182,8 @@ pub async fn appeals(
     after: Option<&Position>,
     limit: u32,
 ) -> Result<Vec<AppealRecord>, StoreError> {
-    let (created_at, id) = page_start(after);
-    let rows: Vec<Row> = query(LISTED)
-        .bind(organization.0)
-        .bind(assessment)
-        .bind(created_at)
-        .bind(id)
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+    let listed = query(LISTED).bind(organization.0).bind(assessment);
+    fetch_page(database, listed, after, limit, record_of).await
 }
 
 /// The accepted appeals of an assessment, in the order of acceptance.
@@ -205,12 +192,8 @@ pub async fn accepted_appeals(
     organization: OrganizationNumber,
     assessment: &str,
 ) -> Result<Vec<AppealRecord>, StoreError> {
-    let rows: Vec<Row> = query(ACCEPTED)
-        .bind(organization.0)
-        .bind(assessment)
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+    let listed = query(ACCEPTED).bind(organization.0).bind(assessment);
+    fetch_records(database, listed, record_of).await
 }
 
 pub async fn is_appealed(database: &Database, assessment: &str) -> Result<bool, StoreError> {

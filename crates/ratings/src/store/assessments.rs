@@ -16,7 +16,7 @@ use crate::rules::Kind;
 use crate::store::badges::{add_badge, decide_badge};
 use crate::store::notices::record_notice::record_notice;
 use crate::store::organizations::active;
-use crate::store::{map_unique_violation, page_start};
+use crate::store::{fetch_record, fetch_records, map_unique_violation, page_start};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::run_log::Fence;
 use touchstone_host::ports::store::StoreError;
@@ -188,12 +188,8 @@ pub async fn assessment(
     organization: OrganizationNumber,
     id: &str,
 ) -> Result<Option<AssessmentRecord>, StoreError> {
-    let row = query(ONE)
-        .bind(organization.0)
-        .bind(id)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(ONE).bind(organization.0).bind(id);
+    fetch_record(database, found, record_of).await
 }
 
 /// The agents of those assessments among these ids that have not ended, by assessment id.
@@ -220,16 +216,14 @@ pub async fn assessments(
     limit: u32,
 ) -> Result<Vec<AssessmentRecord>, StoreError> {
     let (created_at, id) = page_start(after);
-    let rows: Vec<Row> = query(LISTED)
+    let listed = query(LISTED)
         .bind(organization.0)
         .bind(created_at)
         .bind(id)
         .bind(filter.agent.map(|agent| agent.0))
         .bind(filter.stage.map(Stage::as_str))
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+        .bind(i64::from(limit));
+    fetch_records(database, listed, record_of).await
 }
 
 /// The newest assessment of an agent with both axes that was requested before `before`.
@@ -238,12 +232,10 @@ pub async fn last_rating(
     agent: AgentNumber,
     before: Timestamp,
 ) -> Result<Option<AssessmentRecord>, StoreError> {
-    let row = query(LAST_RATING)
+    let found = query(LAST_RATING)
         .bind(agent.0)
-        .bind(before.as_microsecond())
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+        .bind(before.as_microsecond());
+    fetch_record(database, found, record_of).await
 }
 
 /// Claims the oldest assessment that is unclaimed or whose lease has expired by the store's

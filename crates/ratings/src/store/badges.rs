@@ -9,8 +9,8 @@ use crate::ports::badges::{
     StatusListRecord,
 };
 use crate::ports::organizations::{OrganizationNumber, OrganizationRecord};
-use crate::store::map_unique_violation;
 use crate::store::organizations::organization_numbered;
+use crate::store::{fetch_record, fetch_records, map_unique_violation};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::audit::record;
@@ -258,11 +258,8 @@ pub async fn issuer_keys(
     database: &Database,
     organization: OrganizationNumber,
 ) -> Result<Vec<IssuerKeyRecord>, StoreError> {
-    let rows: Vec<KeyRow> = query(KEYS)
-        .bind(organization.0)
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(key_of).collect()
+    let listed = query(KEYS).bind(organization.0);
+    fetch_records(database, listed, key_of).await
 }
 
 /// Adds the current key; [`StoreError::Exists`] if there is one.
@@ -394,12 +391,8 @@ pub async fn badge_of(
     organization: OrganizationNumber,
     assessment: &str,
 ) -> Result<Option<BadgeRecord>, StoreError> {
-    let row: Option<Row> = query(OF)
-        .bind(organization.0)
-        .bind(assessment)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(OF).bind(organization.0).bind(assessment);
+    fetch_record(database, found, record_of).await
 }
 
 /// Revokes an issued badge and writes the audit entry; [`StoreError::Stale`] if the badge is

@@ -6,7 +6,7 @@ use crate::ports::Position;
 use crate::ports::agents::AgentNumber;
 use crate::ports::organizations::OrganizationNumber;
 use crate::ports::profiles::{CollectedRun, EndedRun, ExclusionReason, ProfileRecord, RunQuery};
-use crate::store::page_start;
+use crate::store::{fetch_page, fetch_record};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, column};
 use touchstone_host::store::database::Database;
@@ -109,12 +109,8 @@ pub async fn profile(
     organization: OrganizationNumber,
     suite: &str,
 ) -> Result<Option<ProfileRecord>, StoreError> {
-    let row = query(ONE)
-        .bind(organization.0)
-        .bind(suite)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(ONE).bind(organization.0).bind(suite);
+    fetch_record(database, found, record_of).await
 }
 
 /// Profiles after a position, in the order in which they were first set.
@@ -124,15 +120,8 @@ pub async fn profiles(
     after: Option<&Position>,
     limit: u32,
 ) -> Result<Vec<ProfileRecord>, StoreError> {
-    let (created_at, id) = page_start(after);
-    let rows: Vec<(String, i64, i64)> = query(LISTED)
-        .bind(organization.0)
-        .bind(created_at)
-        .bind(id)
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+    let listed = query(LISTED).bind(organization.0);
+    fetch_page(database, listed, after, limit, record_of).await
 }
 
 /// Deletes a profile; `false` if it does not exist.

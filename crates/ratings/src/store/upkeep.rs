@@ -6,6 +6,7 @@ use crate::ports::agents::AgentNumber;
 use crate::ports::organizations::OrganizationNumber;
 use crate::ports::upkeep::{AgentToCheck, ExpiringBadge};
 use crate::rules::notice::Notice;
+use crate::store::fetch_records;
 use crate::store::notices::record_notice::record_notice as record_notice_within;
 use crate::store::organizations::active;
 use touchstone_host::ports::store::StoreError;
@@ -108,14 +109,12 @@ pub async fn ending_badges(
     until: Timestamp,
     limit: u32,
 ) -> Result<Vec<ExpiringBadge>, StoreError> {
-    let rows: Vec<EndingRow> = query(ENDING)
+    let listed = query(ENDING)
         .bind(after.0.as_microsecond())
         .bind(after.1)
         .bind(until.as_microsecond())
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(ending_of).collect()
+        .bind(i64::from(limit));
+    fetch_records(database, listed, ending_of).await
 }
 
 /// The latest expiry among an agent's issued badges, past or future; revoked badges do not count.

@@ -15,9 +15,9 @@ use crate::ports::notices::{
 };
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::notice::schedule::{EndpointHealth, NextStep};
-use crate::store::notices::rows::{DeliveryRow, Row, at, claim_of, delivery_of, due_of, record_of};
+use crate::store::notices::rows::{at, claim_of, delivery_of, due_of, record_of};
 use crate::store::organizations::active;
-use crate::store::page_start;
+use crate::store::{fetch_page, fetch_record, fetch_records};
 use jiff::Timestamp;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::micros;
@@ -166,12 +166,8 @@ pub async fn notice_webhook(
     organization: OrganizationNumber,
     id: &str,
 ) -> Result<Option<NoticeWebhook>, StoreError> {
-    let row = query(ONE)
-        .bind(organization.0)
-        .bind(id)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(ONE).bind(organization.0).bind(id);
+    fetch_record(database, found, record_of).await
 }
 
 /// Webhooks after a position, in the order of creation.
@@ -181,15 +177,8 @@ pub async fn notice_webhooks(
     position: Option<&Position>,
     limit: u32,
 ) -> Result<Vec<NoticeWebhook>, StoreError> {
-    let (created_at, id) = page_start(position);
-    let rows: Vec<Row> = query(LISTED)
-        .bind(organization.0)
-        .bind(created_at)
-        .bind(id)
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+    let listed = query(LISTED).bind(organization.0);
+    fetch_page(database, listed, position, limit, record_of).await
 }
 
 /// Deletes a webhook with its deliveries; `false` if it does not exist.
@@ -258,16 +247,8 @@ pub async fn deliveries(
     position: Option<&Position>,
     limit: u32,
 ) -> Result<Vec<DeliveryRecord>, StoreError> {
-    let (created_at, id) = page_start(position);
-    let rows: Vec<DeliveryRow> = query(DELIVERIES)
-        .bind(organization.0)
-        .bind(webhook)
-        .bind(created_at)
-        .bind(id)
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(delivery_of).collect()
+    let listed = query(DELIVERIES).bind(organization.0).bind(webhook);
+    fetch_page(database, listed, position, limit, delivery_of).await
 }
 
 /// Makes a delivery due again now, whatever its state.
@@ -342,13 +323,11 @@ pub async fn due_deliveries(
     now: Timestamp,
     limit: u32,
 ) -> Result<Vec<DueDelivery>, StoreError> {
-    let rows: Vec<(String, String, String, i64)> = query(DUE)
+    let listed = query(DUE)
         .bind(&claim.webhook.id)
         .bind(now.as_microsecond())
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(due_of).collect()
+        .bind(i64::from(limit));
+    fetch_records(database, listed, due_of).await
 }
 
 /// Records attempts and the resulting health of the webhook, and extends the lease to `ttl`
