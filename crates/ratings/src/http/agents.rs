@@ -67,10 +67,9 @@ pub async fn list(
     } else {
         Vec::new()
     };
-    let answer = page.answer(agents, AgentRecord::position, |agent| {
+    page.answer(agents, AgentRecord::position, |agent| {
         to_json(agent, &member)
-    });
-    json(StatusCode::OK, &answer)
+    })
 }
 
 /// `GET /api/v1/agents/{agentId}`.

@@ -17,7 +17,7 @@ use crate::rules::assessment::order::Collection;
 use crate::rules::evidence::RejectedEvent;
 use crate::service::Member;
 use crate::service::evidence::MAX_BATCH;
-use touchstone_host::http::answer::{Answer, json};
+use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, Query};
 use touchstone_host::http::idempotency::{Done, once};
 use touchstone_host::ports::idempotency::IdempotencyClaim;
@@ -152,8 +152,7 @@ pub async fn list(
     let events = state
         .aaaf
         .events(&member, agent, filter, page.after, page.fetch_limit());
-    let answer = page.answer(events.await?, EventRecord::position, to_json);
-    json(StatusCode::OK, &answer)
+    page.answer(events.await?, EventRecord::position, to_json)
 }
 
 /// A parameter that is a timestamp, or a day, which stands for its first moment in UTC.

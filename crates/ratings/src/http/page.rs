@@ -1,5 +1,6 @@
 //! Pagination (AAAF S14): `limit`, an opaque `cursor`, and `{data, next_cursor}`.
 
+use axum::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use crate::ports::Position;
 use crate::ports::agents::AgentNumber;
 use crate::ports::events::EventPosition;
+use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::Query;
 use touchstone_kit::error::Problem;
 
@@ -64,13 +66,13 @@ impl<P: Cursor> Page<P> {
         mut records: Vec<T>,
         position: impl Fn(&T) -> P,
         to_json: impl Fn(&T) -> Value,
-    ) -> Value {
+    ) -> Answer {
         let more = records.len() > self.limit;
         records.truncate(self.limit);
         let next = records.last().filter(|_| more);
         let next = next.map(|last| URL_SAFE_NO_PAD.encode(position(last).encode()));
         let data: Vec<Value> = records.iter().map(to_json).collect();
-        json!({"data": data, "next_cursor": next})
+        json(StatusCode::OK, &json!({"data": data, "next_cursor": next}))
     }
 }
 

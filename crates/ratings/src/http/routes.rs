@@ -11,6 +11,7 @@ use crate::http::RatingsApi;
 use crate::http::assessments::{self, appeals, audits};
 use crate::http::badges::{self, issuer_keys, public};
 use crate::http::guard::{RequestIdentity, RouteGuard, guard};
+use crate::http::organizations::config::{Taxonomy, Weights};
 use crate::http::organizations::{self, config};
 use crate::http::stress_tests::{self, profiles};
 use crate::http::{agents, dimensions, events, webhooks};
@@ -162,27 +163,43 @@ fn config_routes(routes: GuardedRoutes) -> GuardedRoutes {
         .get(
             "/api/v1/organizations/{organizationId}/config/weights",
             Access::AUTHENTICATED,
-            config::organization_weights,
+            config::organization_section::<Weights>,
         )
         .put(
             "/api/v1/organizations/{organizationId}/config/weights",
             Access::AUTHENTICATED,
-            config::set_organization_weights,
+            config::set_organization_section::<Weights>,
         )
         .get(
             "/api/v1/organizations/{organizationId}/config/taxonomy",
             Access::AUTHENTICATED,
-            config::organization_taxonomy,
+            config::organization_section::<Taxonomy>,
         )
         .put(
             "/api/v1/organizations/{organizationId}/config/taxonomy",
             Access::AUTHENTICATED,
-            config::set_organization_taxonomy,
+            config::set_organization_section::<Taxonomy>,
         )
-        .get("/api/v1/config/weights", read, config::weights)
-        .put("/api/v1/config/weights", write, config::set_weights)
-        .get("/api/v1/config/taxonomy", read, config::taxonomy)
-        .put("/api/v1/config/taxonomy", write, config::set_taxonomy)
+        .get(
+            "/api/v1/config/weights",
+            read,
+            config::own_section::<Weights>,
+        )
+        .put(
+            "/api/v1/config/weights",
+            write,
+            config::set_own_section::<Weights>,
+        )
+        .get(
+            "/api/v1/config/taxonomy",
+            read,
+            config::own_section::<Taxonomy>,
+        )
+        .put(
+            "/api/v1/config/taxonomy",
+            write,
+            config::set_own_section::<Taxonomy>,
+        )
         .get("/api/v1/standards", read, config::standards)
 }
 

@@ -53,8 +53,7 @@ pub async fn list(
     let page = Page::<Position>::of(&query)?;
     let (after, fetch_limit) = (page.after.as_ref(), page.fetch_limit());
     let found = state.aaaf.webhooks(&member, after, fetch_limit).await?;
-    let answer = page.answer(found, NoticeWebhook::position, |it| to_json(it, &member));
-    json(StatusCode::OK, &answer)
+    page.answer(found, NoticeWebhook::position, |it| to_json(it, &member))
 }
 
 /// `GET /api/v1/webhooks/{webhookId}`.
@@ -136,8 +135,7 @@ pub async fn deliveries(
         .aaaf
         .deliveries(&member, id, after, fetch_limit)
         .await?;
-    let answer = page.answer(found, DeliveryRecord::position, delivery_to_json);
-    json(StatusCode::OK, &answer)
+    page.answer(found, DeliveryRecord::position, delivery_to_json)
 }
 
 /// `POST /api/v1/webhooks/{webhookId}/deliveries/{deliveryId}/redeliver`.

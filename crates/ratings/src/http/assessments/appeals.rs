@@ -50,8 +50,7 @@ pub async fn list(
     let page = Page::<Position>::of(&query)?;
     let (after, fetch_limit) = (page.after.as_ref(), page.fetch_limit());
     let appeals = state.aaaf.appeals(&member, id, after, fetch_limit).await?;
-    let answer = page.answer(appeals, AppealRecord::position, to_json);
-    json(StatusCode::OK, &answer)
+    page.answer(appeals, AppealRecord::position, to_json)
 }
 
 /// `GET /api/v1/assessments/{assessmentId}/appeals/{appealId}`.

@@ -127,10 +127,9 @@ pub async fn list(
         .aaaf
         .assessments(&member, agent, stage, after, fetch_limit)
         .await?;
-    let answer = page.answer(assessments, AssessmentRecord::position, |it| {
+    page.answer(assessments, AssessmentRecord::position, |it| {
         to_json(it, &member, &state.aaaf)
-    });
-    json(StatusCode::OK, &answer)
+    })
 }
 
 /// `GET /api/v1/assessments/{assessmentId}`.

@@ -15,7 +15,7 @@ use crate::http::page::Page;
 use crate::ports::Position;
 use crate::ports::own_tasks::OwnTaskRecord;
 use crate::service::Member;
-use touchstone_host::http::answer::{Answer, json};
+use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters, Query};
 use touchstone_host::http::idempotency::{Done, once};
 
@@ -45,10 +45,9 @@ pub async fn list(
     let tasks = state
         .aaaf
         .own_tasks(&member, page.after.as_ref(), page.fetch_limit());
-    let answer = page.answer(tasks.await?, OwnTaskRecord::position, |record| {
+    page.answer(tasks.await?, OwnTaskRecord::position, |record| {
         to_json(record, &member)
-    });
-    json(StatusCode::OK, &answer)
+    })
 }
 
 /// `DELETE /api/v1/stress-tests/{stressTestId}`.

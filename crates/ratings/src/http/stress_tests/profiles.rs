@@ -26,10 +26,9 @@ pub async fn list(
     let profiles = state
         .aaaf
         .profiles(&member, page.after.as_ref(), page.fetch_limit());
-    let answer = page.answer(profiles.await?, ProfileRecord::position, |record| {
+    page.answer(profiles.await?, ProfileRecord::position, |record| {
         facts(record, "tasks_described", json!(record.profile.tasks.len()))
-    });
-    json(StatusCode::OK, &answer)
+    })
 }
 
 /// `GET /api/v1/profiles/{suiteId}/{suiteVersion}`.
