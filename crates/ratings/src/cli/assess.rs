@@ -1,12 +1,12 @@
 //! `touchstone rating assess`: assess an agent from its evidence, and wait for the rating.
 
 use axum::http::Method;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::cli::{API, Agent, agent, agents, moment, with_remedy};
+use crate::cli::{API, Agent, AssessmentType, agent, agents, moment, with_remedy};
 use crate::render as rating;
 use crate::render::RatingDisplay;
 use crate::render::view::AssessmentView;
@@ -46,7 +46,7 @@ pub struct Arguments {
     all: bool,
     /// Evidence to count [default: passive_only]
     #[arg(long = "type", value_name = "TYPE")]
-    kind: Option<Type>,
+    kind: Option<AssessmentType>,
     /// With --type full: rate from recorded evidence without running stress tests
     #[arg(long, requires = "kind")]
     no_stress_test: bool,
@@ -65,14 +65,6 @@ pub struct Arguments {
     no_wait: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum Type {
-    Full,
-    PassiveOnly,
-    StressTestOnly,
-}
-
 impl Arguments {
     fn order(&self, agent: &Agent) -> Value {
         let mut order = json!({"agent_id": agent.id});
@@ -86,14 +78,13 @@ impl Arguments {
                 add("type", json!("single_dimension"));
                 add("dimension", json!(dimension));
             }
-            (None, Some(Type::Full)) => {
-                add("type", json!("full"));
-                if self.no_stress_test {
+            (None, kind) => {
+                let kind = kind.unwrap_or(AssessmentType::PassiveOnly);
+                add("type", json!(kind.as_str()));
+                if self.no_stress_test && matches!(kind, AssessmentType::Full) {
                     add("include_stress_test", json!(false));
                 }
             }
-            (None, Some(Type::StressTestOnly)) => add("type", json!("stress_test_only")),
-            (None, Some(Type::PassiveOnly) | None) => add("type", json!("passive_only")),
         }
         for (name, moment) in [("window_start", self.since), ("window_end", self.until)] {
             if let Some(moment) = moment {
@@ -114,7 +105,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         None => assess_all(context, session.client(), arguments).await,
     };
     session.close().await;
-    outcome.map_err(|failure| with_remedy(context, failure))
+    outcome
 }
 
 async fn assess_one(

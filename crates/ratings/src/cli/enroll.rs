@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::cli::{API, agent, with_remedy};
+use crate::cli::{API, agent, with_ok};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
@@ -159,11 +159,10 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     }
     let session = context.look().await?;
     let enrolled = enroll(context, session.client(), arguments).await;
-    let mut agent = enrolled.map_err(|failure| with_remedy(context, failure))?;
+    let agent = enrolled?;
     let terminal = context.terminal();
     if terminal.json() {
-        agent.insert("ok".to_owned(), json!(true));
-        terminal.document(&agent);
+        terminal.document(&with_ok(agent, true));
         return Ok(Exit::Good);
     }
     let text = |name: &str| plain(agent.get(name).and_then(Value::as_str).unwrap_or("?"));

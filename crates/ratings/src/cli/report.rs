@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::{API, Agent, Pages, active, agent, progress, unrated, with_remedy};
+use crate::cli::{Agent, Pages, active, agent, get, progress, unrated, with_ok, write};
 use crate::render::dimensions::Dimensions;
 use crate::render::report::{
     AgentInfo, AgentSummary, Badge, Format, HISTORY, RatingSnapshot, RenderError, Report, Summary,
@@ -18,7 +18,6 @@ use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::files;
-use touchstone_host::cli::patience::persistently;
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::ports::clock::Clock as _;
 use touchstone_host::system::SystemClock;
@@ -135,8 +134,8 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
             Ok((text, json!(summary)))
         }),
     };
-    let (text, facts) = written.map_err(|failure| with_remedy(context, failure))?;
-    deliver(terminal, arguments, &text, facts).map_err(|failure| with_remedy(context, failure))?;
+    let (text, facts) = written?;
+    deliver(terminal, arguments, &text, facts)?;
     Ok(Exit::Good)
 }
 
@@ -149,43 +148,36 @@ async fn into_folder(context: &Context<'_>, arguments: &Arguments) -> Result<Exi
         Some(Form::Markdown) => vec![(Format::Markdown, "md")],
         None => vec![(Format::Markdown, "md"), (Format::Html, "html")],
     };
-    let written = async {
-        let mut texts = Vec::new();
-        let (name, mut facts) = match &arguments.agent {
-            Some(named) => {
-                let report = report(client, named).await?;
-                for (form, extension) in forms {
-                    texts.push((extension, report.write(form).map_err(no_page)?));
-                }
-                (file_name(&report.agent.name), json!(report))
+    let mut texts = Vec::new();
+    let (name, mut facts) = match &arguments.agent {
+        Some(named) => {
+            let report = report(client, named).await?;
+            for (form, extension) in forms {
+                texts.push((extension, report.write(form).map_err(no_page)?));
             }
-            None => {
-                let summary = summary(client, arguments.sort).await?;
-                for (form, extension) in forms {
-                    texts.push((extension, summary.write(form).map_err(no_page)?));
-                }
-                ("summary".to_owned(), json!(summary))
+            (file_name(&report.agent.name), json!(report))
+        }
+        None => {
+            let summary = summary(client, arguments.sort).await?;
+            for (form, extension) in forms {
+                texts.push((extension, summary.write(form).map_err(no_page)?));
             }
-        };
-        let folder = files::folder(&arguments.output)?;
-        let mut outputs = Vec::new();
-        for (extension, text) in texts {
-            let file = folder.join(format!("{name}.{extension}"));
-            write(&file, &text)?;
-            outputs.push(file);
+            ("summary".to_owned(), json!(summary))
         }
-        if let Value::Object(members) = &mut facts {
-            members.insert("outputs".to_owned(), json!(outputs));
-            members.insert("ok".to_owned(), json!(true));
-        }
-        Ok::<_, Failure>((facts, outputs))
     };
-    let (facts, outputs) = written
-        .await
-        .map_err(|failure| with_remedy(context, failure))?;
+    let folder = files::folder(&arguments.output)?;
+    let mut outputs = Vec::new();
+    for (extension, text) in texts {
+        let file = folder.join(format!("{name}.{extension}"));
+        write(&file, text.as_bytes())?;
+        outputs.push(file);
+    }
     let terminal = context.terminal();
     if terminal.json() {
-        terminal.document(&facts);
+        if let Value::Object(members) = &mut facts {
+            members.insert("outputs".to_owned(), json!(outputs));
+        }
+        terminal.document(&with_ok(facts, true));
     } else {
         for file in outputs {
             terminal.note(&format!("written to {}", file.display()));
@@ -208,16 +200,6 @@ fn file_name(name: &str) -> String {
     }
 }
 
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(file, text).map_err(|cause| {
-        Failure::not_done(
-            "file_not_written",
-            format!("could not write {}: {cause}", file.display()),
-        )
-        .or_try("choose another file with --output")
-    })
-}
-
 fn no_page(fault: RenderError) -> Failure {
     Failure::not_done("report_failed", fault.to_string())
 }
@@ -226,20 +208,17 @@ fn deliver(
     terminal: &Terminal,
     arguments: &Arguments,
     text: &str,
-    mut facts: Value,
+    facts: Value,
 ) -> Result<(), Failure> {
     let file = &arguments.output;
     if !arguments.is_stdout() {
         if let Some(parent) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
             files::folder(parent)?;
         }
-        write(file, text)?;
+        write(file, text.as_bytes())?;
     }
     if terminal.json() {
-        if let Value::Object(members) = &mut facts {
-            members.insert("ok".to_owned(), json!(true));
-        }
-        terminal.document(&facts);
+        terminal.document(&with_ok(facts, true));
     } else if arguments.is_stdout() {
         terminal.print(text);
     } else {
@@ -383,9 +362,4 @@ async fn organization(client: &Client, agent: &Value) -> Result<Option<String>, 
         Err(failure) if failure.code == "FORBIDDEN" => Ok(None),
         Err(failure) => Err(failure),
     }
-}
-
-async fn get<T: serde::de::DeserializeOwned>(client: &Client, what: &str) -> Result<T, Failure> {
-    let path = format!("{API}/{what}");
-    persistently(|| client.get(&path)).await
 }

@@ -3,12 +3,12 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::dimension;
+use crate::cli::{AssessmentType, dimension};
 use crate::render as rating;
 use crate::render::view::ResultView;
 use crate::rules::assessment::calibration::{Calibration, Scores, calibrate};
@@ -54,7 +54,7 @@ pub struct Arguments {
     config: Option<PathBuf>,
     /// Evidence to count [default: full]
     #[arg(long = "type", value_name = "TYPE")]
-    kind: Option<Type>,
+    kind: Option<AssessmentType>,
     /// Score only this dimension; the minimum number of tasks does not
     /// apply, and there is no tier
     #[arg(long, value_name = "DIMENSION", value_parser = dimension, conflicts_with = "kind")]
@@ -72,24 +72,6 @@ pub struct Arguments {
     /// Id of the assessment whose stress test counts
     #[arg(long, value_name = "ID")]
     assessment: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum Type {
-    Full,
-    PassiveOnly,
-    StressTestOnly,
-}
-
-impl Type {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::PassiveOnly => "passive_only",
-            Self::StressTestOnly => "stress_test_only",
-        }
-    }
 }
 
 /// Optional members of a document besides its events.

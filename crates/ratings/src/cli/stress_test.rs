@@ -4,8 +4,8 @@
 use clap::Args;
 use serde_json::json;
 
+use crate::cli::agent;
 use crate::cli::assess::{request_assessment, show_requested, wait_for_result};
-use crate::cli::{agent, with_remedy};
 use crate::rules::Dimension;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
@@ -46,7 +46,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     let session = context.assess().await?;
     let outcome = test(context, session.client(), arguments).await;
     session.close().await;
-    outcome.map_err(|failure| with_remedy(context, failure))
+    outcome
 }
 
 async fn test(

@@ -139,22 +139,12 @@ fn headline(text: &mut String, axis: Axis, rating: &AxisView, style: Style) {
     let (Some(score), Some(tier)) = (&rating.display, rating.tier) else {
         return;
     };
-    let mut notes = Vec::new();
-    if rating.weight_coverage < 1.0 {
-        notes.push(format!(
-            "{:.0} % of weights assessed",
-            rating.weight_coverage * 100.0
-        ));
-    }
-    if rating.tier_capped {
-        notes.push("the top tier requires all".to_owned());
-    }
     let bar = match rating.composite_score {
         Some(score) if style.table => format!("  {}", bar(score.as_f64(), BAR)),
         _ => String::new(),
     };
     let tier = ink.strong(&format!("{score} {tier}"));
-    let notes = match notes.as_slice() {
+    let notes = match rating.coverage_notes().as_slice() {
         [] => String::new(),
         notes => format!("  {}", ink.doubtful(&notes.join("; "))),
     };

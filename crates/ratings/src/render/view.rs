@@ -150,6 +150,18 @@ pub struct MeasureView {
     pub appeal_id: Option<String>,
 }
 
+impl AxisView {
+    /// Notes on a rating that does not rest on all weights.
+    pub fn coverage_notes(&self) -> Vec<String> {
+        let coverage = (self.weight_coverage < 1.0)
+            .then(|| format!("{:.0} % of weights assessed", self.weight_coverage * 100.0));
+        let cap = self
+            .tier_capped
+            .then(|| "the top tier requires all".to_owned());
+        coverage.into_iter().chain(cap).collect()
+    }
+}
+
 impl MeasureView {
     /// Why the dimension is not assessed; never empty.
     pub fn unassessed_reason(&self) -> &str {

@@ -57,9 +57,7 @@ impl Format {
             Self::Credential => "/credential",
         }
     }
-}
 
-impl Format {
     const fn extension(self) -> &'static str {
         match self {
             Self::Credential => ".credential.json",
@@ -108,8 +106,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     let session = context.look().await?;
     let named = arguments.of.as_deref().unwrap_or_default();
     let exported = export(session.client(), named, &[format]).await;
-    let ExportedBadge { badge, files, .. } =
-        exported.map_err(|failure| rating::with_remedy(context, failure))?;
+    let ExportedBadge { badge, files, .. } = exported?;
     let octets = files.into_iter().next().unwrap_or_default();
     if arguments.is_stdout() {
         terminal.octets(&octets);
@@ -119,7 +116,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         return Ok(Exit::Good);
     }
     let file = &arguments.output;
-    write(file, &octets).map_err(|failure| rating::with_remedy(context, failure))?;
+    rating::write(file, &octets)?;
     if terminal.json() {
         terminal.document(&json!({"ok": true, "badge_id": badge, "output": file}));
     } else {
@@ -128,26 +125,16 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     Ok(Exit::Good)
 }
 
-fn write(file: &Path, octets: &[u8]) -> Result<(), Failure> {
-    std::fs::write(file, octets).map_err(|cause| {
-        let text = format!("could not write {}: {cause}", file.display());
-        Failure::not_done("file_not_written", text)
-    })
-}
-
 /// Writes a badge in several formats, one file each.
 async fn export_several(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let named = arguments.of.as_deref().unwrap_or_default();
-    let exported = export(session.client(), named, &arguments.format).await;
-    let exported = exported.map_err(|failure| rating::with_remedy(context, failure))?;
+    let exported = export(session.client(), named, &arguments.format).await?;
     let output = &arguments.output;
     let stem = if arguments.is_stdout() {
         PathBuf::from(&exported.assessment)
     } else if output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        touchstone_host::cli::files::folder(output)
-            .map_err(|failure| rating::with_remedy(context, failure))?
-            .join(&exported.assessment)
+        touchstone_host::cli::files::folder(output)?.join(&exported.assessment)
     } else {
         output.clone()
     };
@@ -158,7 +145,7 @@ async fn export_several(context: &Context<'_>, arguments: &Arguments) -> Result<
         let mut file = stem.clone().into_os_string();
         file.push(format.extension());
         let file = PathBuf::from(file);
-        write(&file, octets).map_err(|failure| rating::with_remedy(context, failure))?;
+        rating::write(&file, octets)?;
         if !terminal.json() {
             terminal.note(&format!("written to {}", file.display()));
         }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cli::collect::source::{Source, SourceEvent};
-use crate::cli::{API, agents, moment, with_remedy};
+use crate::cli::{API, agents, moment, with_ok, with_remedy};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
@@ -366,11 +366,7 @@ async fn send(client: &Client, batch: Batch, collected: &mut Collected) -> Resul
 
 fn show(terminal: &Terminal, collected: &Collected) {
     if terminal.json() {
-        let mut document = json!(collected);
-        if let Value::Object(members) = &mut document {
-            members.insert("ok".to_owned(), json!(collected.rejected == 0));
-        }
-        terminal.document(&document);
+        terminal.document(&with_ok(collected, collected.rejected == 0));
         return;
     }
     for refused in collected.errors.iter().take(MAX_PRINTED) {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::cli::collect::{Arguments, MAX_PRINTED};
-use crate::cli::{API, agent, with_remedy};
+use crate::cli::{API, agent, with_ok, with_remedy};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
@@ -39,11 +39,7 @@ pub async fn collect(context: &Context<'_>, arguments: &Arguments) -> Result<Exi
     let summary = gathered.map_err(|failure| with_remedy(context, failure))?;
     let terminal = context.terminal();
     if terminal.json() {
-        let mut document = json!(summary);
-        if let Value::Object(members) = &mut document {
-            members.insert("ok".to_owned(), json!(true));
-        }
-        terminal.document(&document);
+        terminal.document(&with_ok(summary, true));
     } else {
         show(terminal, &summary);
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::render::bar;
 use crate::render::report::rows;
 use crate::render::report::rows::{CLAIM, Field};
 use crate::render::report::{AxisSnapshot, RatingSnapshot, Report, Summary, chart};
@@ -32,7 +33,7 @@ pub fn report(report: &Report) -> String {
             it.axis,
             it.tier,
             escaped(&it.score),
-            bar(it.share),
+            bar(it.share, BAR),
             escaped(&it.notes.join("; "))
         );
     }
@@ -83,12 +84,6 @@ fn facts(text: &mut String, facts: &[Field]) {
     text.push('\n');
 }
 
-fn bar(share: f64) -> String {
-    // 0..=BAR, because the share is clamped to 0..=1.
-    let filled = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
-    format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled))
-}
-
 fn plane_of_one(text: &mut String, report: &Report) {
     let plane = chart::text_grid(|performance, capability| {
         let here = |it: &RatingSnapshot| {
@@ -126,7 +121,7 @@ fn dimensions(text: &mut String, report: &Report, axis: Axis) {
                     "" => String::new(),
                     interval => format!(" ({interval})"),
                 },
-                bar(row.share),
+                bar(row.share, BAR),
                 escaped(&row.note),
                 row.weight,
                 row.sample,
@@ -227,9 +222,9 @@ fn task_progress(text: &mut String, summary: &Summary) {
             text,
             "| {} | `{}` | {} | `{}` | {} |",
             escaped(&it.name),
-            bar(it.performance.share),
+            bar(it.performance.share, BAR),
             it.performance.count,
-            bar(it.capability.share),
+            bar(it.capability.share, BAR),
             it.capability.count
         );
     }

@@ -74,23 +74,13 @@ pub fn headlines(report: &Report) -> Vec<Headline> {
     let headline = |axis: Axis| {
         let snapshot = report.now.axis(axis);
         let found = report.assessment.rated()?.axis(axis);
-        let mut notes = Vec::new();
-        if found.weight_coverage < 1.0 {
-            notes.push(format!(
-                "{:.0} % of weights assessed",
-                found.weight_coverage * 100.0
-            ));
-        }
-        if found.tier_capped {
-            notes.push("the top tier requires all".to_owned());
-        }
         Some(Headline {
             axis: axis_name(axis),
             tier: snapshot.tier.name(),
             rank: snapshot.tier.rank(),
             score: plain(&snapshot.display),
             share: snapshot.score.as_f64(),
-            notes,
+            notes: found.coverage_notes(),
         })
     };
     Axis::ALL.into_iter().filter_map(headline).collect()
