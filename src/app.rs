@@ -191,7 +191,7 @@ impl App {
         let keys = Arc::new(keys);
         let vault = Arc::new(Vault::new(host_keys, ids.clone()));
         let notifier: Arc<dyn Notifier> = Arc::new(WebhookClient::new(config.webhooks.targets()?)?);
-        let place = config.aaaf.place(&config.listen);
+        let host_url = config.aaaf.host_url(&config.listen);
         let services = Services::new(Parts {
             store: store.clone(),
             clock: clock.clone(),
@@ -204,7 +204,7 @@ impl App {
             evaluator: config.oasis.evaluator.clone(),
             notifier: notifier.clone(),
             cards: config.agent_cards.cards()?,
-            place: place
+            host_url: host_url
                 .map_err(|fault| config::Error::Unusable(format!("`aaaf.public_url` {fault}")))?,
             attester: attester(&config)?,
             audit_key: audit_key.public(),

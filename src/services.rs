@@ -91,7 +91,7 @@ pub struct Parts {
     /// Fetches and scores agent cards.
     pub cards: Cards,
     /// The public address of badges.
-    pub place: HostUrl,
+    pub host_url: HostUrl,
     /// Signs verdicts.
     pub attester: Attester,
     /// Verifies checkpoints of the audit log.
@@ -225,7 +225,7 @@ impl Services {
             clock.clone(),
             ids.clone(),
             parts.vault.clone(),
-            parts.place,
+            parts.host_url,
         ));
         let aaaf = Arc::new(Aaaf::new(AaafDeps {
             store: store.clone(),

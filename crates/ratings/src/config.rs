@@ -86,11 +86,11 @@ impl AaafSettings {
         }
     }
 
-    /// The public place of a host that listens on `listen`, for badge verification.
+    /// The public URL of a host that listens on `listen`, for badge verification.
     ///
     /// # Errors
     /// `public_url` is not an address that badges can name.
-    pub fn place(&self, listen: &str) -> Result<HostUrl, InvalidHostUrl> {
+    pub fn host_url(&self, listen: &str) -> Result<HostUrl, InvalidHostUrl> {
         match &self.public_url {
             Some(address) => HostUrl::public(address),
             None => Ok(HostUrl::listening(listen)),

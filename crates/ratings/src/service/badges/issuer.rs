@@ -72,30 +72,30 @@ pub struct Issuer {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     vault: Arc<Vault>,
-    place: HostUrl,
+    host_url: HostUrl,
 }
 
 impl Issuer {
-    /// Creates an issuer for the host at `place`.
+    /// Creates an issuer for the host at `host_url`.
     pub fn new(
         store: Arc<Database>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         vault: Arc<Vault>,
-        place: HostUrl,
+        host_url: HostUrl,
     ) -> Self {
         Self {
             store,
             clock,
             ids,
             vault,
-            place,
+            host_url,
         }
     }
 
     /// The base URL of the host.
     pub(crate) fn base_url(&self) -> &str {
-        self.place.base_url()
+        self.host_url.base_url()
     }
 
     /// The badge that a rating would certify, not issued yet.
@@ -122,7 +122,7 @@ impl Issuer {
             }),
             certified_at: now,
             valid_until,
-            verification_url: self.place.verification(id),
+            verification_url: self.host_url.verification(id),
         };
         Ok(BadgeRecord {
             organization: assessment.organization,
@@ -151,7 +151,7 @@ impl Issuer {
             return Err(IssuerError::OrganizationInactive);
         }
         let key = Arc::new(self.key(&organization).await?);
-        let signatory = self.place.signatory(&organization.id, &key.public());
+        let signatory = self.host_url.signatory(&organization.id, &key.public());
         for _ in 0..MAX_DRAWS {
             let issued = self
                 .signed(draft, &organization, &signatory, key.clone())
@@ -173,7 +173,7 @@ impl Issuer {
         key: Arc<SecretKey>,
     ) -> Result<BadgeRecord, IssuerError> {
         let now = self.clock.now();
-        let base_url = self.place.base_url().to_owned();
+        let base_url = self.host_url.base_url().to_owned();
         let list = store::badges::open_status_list(
             &self.store,
             organization.number,
@@ -187,7 +187,7 @@ impl Issuer {
         let mut issued = draft.clone();
         issued.state = BadgeState::Issued;
         issued.badge.certified_at = now;
-        issued.badge.verification_url = self.place.verification(draft.badge.id);
+        issued.badge.verification_url = self.host_url.verification(draft.badge.id);
         let (badge, signatory) = (issued.badge.clone(), signatory.clone());
         let (credential_id, index) = (self.ids.uuid(), self.random_bit());
         // Canonicalization takes some milliseconds.
@@ -356,7 +356,7 @@ impl Issuer {
 
     /// The DID of an organization under the host's public name; `None` without one.
     pub(crate) fn did(&self, organization: &OrganizationRecord) -> Option<String> {
-        self.place.did(&organization.id)
+        self.host_url.did(&organization.id)
     }
 }
 
