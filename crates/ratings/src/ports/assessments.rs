@@ -151,10 +151,7 @@ pub struct AssessmentRecord {
 impl AssessmentRecord {
     /// The position of this record in a list.
     pub fn position(&self) -> Position {
-        Position {
-            created_at: self.created_at,
-            id: self.id.clone(),
-        }
+        Position::new(self.created_at, self.id.clone())
     }
 }
 

@@ -20,3 +20,9 @@ pub struct Position {
     pub created_at: Timestamp,
     pub id: String,
 }
+
+impl Position {
+    pub fn new(created_at: Timestamp, id: String) -> Self {
+        Self { created_at, id }
+    }
+}

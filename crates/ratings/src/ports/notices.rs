@@ -44,10 +44,7 @@ pub struct SealedSecrets {
 impl NoticeWebhook {
     /// The position of this record in a list.
     pub fn position(&self) -> Position {
-        Position {
-            created_at: self.created_at,
-            id: self.id.clone(),
-        }
+        Position::new(self.created_at, self.id.clone())
     }
 }
 
@@ -97,10 +94,7 @@ pub struct DeliveryRecord {
 impl DeliveryRecord {
     /// The position of this record in a list.
     pub fn position(&self) -> Position {
-        Position {
-            created_at: self.created_at,
-            id: self.id.clone(),
-        }
+        Position::new(self.created_at, self.id.clone())
     }
 }
 

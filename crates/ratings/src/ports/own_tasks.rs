@@ -14,9 +14,6 @@ pub struct OwnTaskRecord {
 impl OwnTaskRecord {
     /// The position of this record in a list.
     pub fn position(&self) -> Position {
-        Position {
-            created_at: self.created_at,
-            id: self.task.id.clone(),
-        }
+        Position::new(self.created_at, self.task.id.clone())
     }
 }

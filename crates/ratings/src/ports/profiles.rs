@@ -20,10 +20,7 @@ pub struct ProfileRecord {
 impl ProfileRecord {
     /// The position of this record in a list.
     pub fn position(&self) -> Position {
-        Position {
-            created_at: self.created_at,
-            id: self.profile.suite(),
-        }
+        Position::new(self.created_at, self.profile.suite())
     }
 }
 
