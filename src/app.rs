@@ -50,11 +50,11 @@ use touchstone_oasis::net::HttpProviders;
 use touchstone_oasis::ports::providers::Providers;
 use touchstone_packs::http::PackRules;
 use touchstone_packs::service::packs::Packs;
-use touchstone_ratings::service::assessor::{Assessor, AssessorSettings};
-use touchstone_ratings::service::deliveries::{Deliverer, Means};
+use touchstone_ratings::service::assessments::assessor::{Assessor, AssessorSettings};
+use touchstone_ratings::service::assessments::schedule::Scheduler;
 use touchstone_ratings::service::housekeeping::Housekeeper;
-use touchstone_ratings::service::schedule::Scheduler;
-use touchstone_ratings::service::stress_tests::Bench;
+use touchstone_ratings::service::stress_tests::StressTestRunner;
+use touchstone_ratings::service::webhooks::deliveries::{Deliverer, DelivererDeps};
 use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
 use touchstone_runs::service::command::Command;
@@ -187,7 +187,7 @@ impl App {
         let keys = Arc::new(keys);
         let vault = Arc::new(Vault::new(host_keys, ids.clone()));
         let notifier: Arc<dyn Notifier> = Arc::new(WebhookClient::new(config.webhooks.targets()?)?);
-        let place = config.aaaf.place(&config.listen);
+        let host_url = config.aaaf.host_url(&config.listen);
         let services = Services::new(Parts {
             store: store.clone(),
             clock: clock.clone(),
@@ -200,7 +200,7 @@ impl App {
             evaluator: config.oasis.evaluator.clone(),
             notifier: notifier.clone(),
             cards: config.agent_cards.cards()?,
-            place: place
+            host_url: host_url
                 .map_err(|fault| config::Error::Unusable(format!("`aaaf.public_url` {fault}")))?,
             attester: attester(&config)?,
             audit_key: audit_key.public(),
@@ -238,7 +238,7 @@ impl App {
             owner: ids.mint("replica"),
         };
         let deliverer = Deliverer::new(
-            Means {
+            DelivererDeps {
                 store: store.clone(),
                 clock: clock.clone(),
                 ids: ids.clone(),
@@ -254,7 +254,7 @@ impl App {
             services.issuer.clone(),
             ids.mint("replica"),
             AssessorSettings::default(),
-            Bench::new(store.clone(), clock.clone(), services.runs.clone()),
+            StressTestRunner::new(store.clone(), clock.clone(), services.runs.clone()),
         );
         let streams = CancellationToken::new();
         let router = services.router(http_settings(&config), config.aaaf.rates(), streams.clone());
@@ -361,13 +361,14 @@ impl App {
             // A command only assesses what its arguments name.
             if self.command.is_none() {
                 let job = after(minute, "schedule");
-                job.run(store, shutdown, || self.scheduler.look(shutdown))
+                job.run(store, shutdown, || self.scheduler.run(shutdown))
                     .await;
             }
         };
         tokio::join!(
             schedule,
-            after(minute, "notices").run(store, shutdown, || self.housekeeper.look(shutdown)),
+            after(minute, "notices")
+                .run(store, shutdown, || self.housekeeper.send_notices(shutdown)),
             after(minute, "deletion").run(store, shutdown, || self.housekeeper.delete(shutdown)),
             after(minute, "agent_cards")
                 .run(store, shutdown, || self.rescorer.look_again(shutdown)),

@@ -325,7 +325,7 @@ impl Config {
         if self.attest.host_id.as_deref() == Some("") {
             return bad("attest.host_id", "must not be empty; leave it out");
         }
-        if let Err(fault) = self.aaaf.place(&self.listen) {
+        if let Err(fault) = self.aaaf.host_url(&self.listen) {
             return bad("aaaf.public_url", &fault.to_string());
         }
         self.oasis.check()?;

@@ -47,9 +47,9 @@ use touchstone_packs::service::packs::Packs;
 use touchstone_packs::service::publications::Publications;
 use touchstone_ratings::http::RatingsApi;
 use touchstone_ratings::http::rates::{AaafRates, Allowances};
-use touchstone_ratings::rules::place::Place;
-use touchstone_ratings::service::badges::Gallery;
-use touchstone_ratings::service::issuer::Issuer;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
+use touchstone_ratings::service::badges::BadgeRenderer;
+use touchstone_ratings::service::badges::issuer::Issuer;
 use touchstone_ratings::service::{Aaaf, AaafDeps, RatingGate};
 use touchstone_runs::http::RunsApi;
 use touchstone_runs::ports::channels::Channels;
@@ -91,7 +91,7 @@ pub struct Parts {
     /// Fetches and scores agent cards.
     pub cards: Cards,
     /// The public address of badges.
-    pub place: Place,
+    pub host_url: HostUrl,
     /// Signs verdicts.
     pub attester: Attester,
     /// Verifies checkpoints of the audit log.
@@ -225,7 +225,7 @@ impl Services {
             clock.clone(),
             ids.clone(),
             parts.vault.clone(),
-            parts.place,
+            parts.host_url,
         ));
         let aaaf = Arc::new(Aaaf::new(AaafDeps {
             store: store.clone(),
@@ -233,7 +233,7 @@ impl Services {
             ids: ids.clone(),
             keys: parts.keys.clone(),
             vault: parts.vault,
-            gallery: Gallery::new(issuer.clone()),
+            badges: BadgeRenderer::new(issuer.clone()),
             notifier: parts.notifier,
             runs: runs.clone(),
         }));

@@ -6,7 +6,7 @@
 use libfuzzer_sys::{Corpus, fuzz_target};
 use touchstone_fuzz::now;
 use touchstone_ratings::credential::{MAX_OCTETS, baking, parse};
-use touchstone_ratings::rules::badge::{Standing, verify};
+use touchstone_ratings::rules::badge::{VerificationContext, verify};
 
 fuzz_target!(|data: &[u8]| -> Corpus {
     let Some((kind, rest)) = data.split_first() else {
@@ -41,9 +41,9 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     {
         let checked = verify(
             &credential,
-            &Standing {
+            &VerificationContext {
                 status_list: Some(&credential),
-                ..Standing::default()
+                ..VerificationContext::default()
             },
             now(),
         );

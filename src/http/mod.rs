@@ -84,5 +84,5 @@ pub fn operations() -> Vec<Operation> {
 
 /// Every operation of the rating API (AAAF S14).
 pub fn rating_operations() -> Vec<Operation> {
-    ratings::routes::members(Table::new(None)).operations()
+    ratings::routes::api(Table::new(None)).operations()
 }

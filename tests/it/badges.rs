@@ -15,7 +15,7 @@ use touchstone_ratings::credential::did::{DidDocument, Signatory};
 use touchstone_ratings::credential::{
     CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS, parse, proof, rdf, served,
 };
-use touchstone_ratings::rules::badge::{Standing, verify};
+use touchstone_ratings::rules::badge::{VerificationContext, verify};
 
 use crate::support::badges::cases;
 use crate::support::reference::shared;
@@ -51,9 +51,9 @@ fn hold(vector: &Value) {
     let document: DidDocument =
         serde_json::from_value(vector["did_web"]["did_document"].clone()).unwrap();
     let documents = [document];
-    let standing = Standing {
+    let standing = VerificationContext {
         documents: &documents,
-        ..Standing::default()
+        ..VerificationContext::default()
     };
     let key = secret(vector);
     for (part, by_web) in [(vector, false), (&vector["did_web"], true)] {
@@ -76,7 +76,7 @@ fn hold(vector: &Value) {
         assert!(checked.valid, "{:?}", checked.reasons);
     }
     for (list, expected) in [("not_revoked", false), ("revoked", true)] {
-        let standing = Standing {
+        let standing = VerificationContext {
             status_list: Some(&vector["status_lists"][list]),
             ..standing
         };

@@ -10,7 +10,7 @@ use touchstone_host::store::database::Database;
 use touchstone_host::store::migrations::Schema;
 use touchstone_host::store::sql::query;
 use touchstone_kit::ids::TenantId;
-use touchstone_ratings::store::notices::tell::tell;
+use touchstone_ratings::store::notices::record_notice::record_notice;
 
 pub const SCHEMA: Schema = Schema {
     feature: "agent_cards",
@@ -77,7 +77,7 @@ pub async fn keep_card_look(
             .map(|it| LOOK.document(it))
             .collect::<Result<_, _>>()?;
         for notice in notices(&earlier) {
-            told |= tell(&mut transaction, organization, &notice).await?;
+            told |= record_notice(&mut transaction, organization, &notice).await?;
         }
     }
     let scores = look.scores.as_ref();

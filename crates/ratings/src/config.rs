@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 
 use crate::http::rates::AaafRates;
-use crate::rules::place::{NoPlace, Place};
+use crate::rules::badge::host_url::{HostUrl, InvalidHostUrl};
 use touchstone_agents::model::reached::{Credential, NamedCommand, ReachSettings};
 use touchstone_agents::rules::reached_by::place;
 use touchstone_host::config::Error;
@@ -86,14 +86,14 @@ impl AaafSettings {
         }
     }
 
-    /// The public place of a host that listens on `listen`, for badge verification.
+    /// The public URL of a host that listens on `listen`, for badge verification.
     ///
     /// # Errors
     /// `public_url` is not an address that badges can name.
-    pub fn place(&self, listen: &str) -> Result<Place, NoPlace> {
+    pub fn host_url(&self, listen: &str) -> Result<HostUrl, InvalidHostUrl> {
         match &self.public_url {
-            Some(address) => Place::public(address),
-            None => Ok(Place::listening(listen)),
+            Some(address) => HostUrl::public(address),
+            None => Ok(HostUrl::listening(listen)),
         }
     }
 }
@@ -159,7 +159,7 @@ fn tenants(names: &[String]) -> Vec<TenantId> {
 fn distinct<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     for (index, name) in names.enumerate() {
-        if !(1..=LONGEST_NAME).contains(&name.chars().count()) {
+        if !(1..=MAX_NAME).contains(&name.chars().count()) {
             return Err(wrong(list, index, "name", "must be 1 to 64 characters"));
         }
         if !seen.insert(name) {
@@ -179,4 +179,4 @@ fn wrong(list: &str, index: usize, field: &str, rule: &str) -> Error {
 }
 
 /// Maximum characters of a name.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME: usize = 64;

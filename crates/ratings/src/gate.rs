@@ -41,7 +41,7 @@ impl Default for RatingPolicy {
 
 /// A policy that is contradictory or can never be met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Senseless {
+pub enum PolicyError {
     /// Evidence sources that cannot be met, or a minimum share without sources.
     #[error(
         "`rating.evidenceSources` must name at least one source; `rating.minimumEvidencePercent` \
@@ -57,13 +57,13 @@ pub enum Senseless {
 
 impl RatingPolicy {
     /// # Errors
-    /// [`Senseless`].
-    pub fn check(&self) -> Result<(), Senseless> {
+    /// [`PolicyError`].
+    pub fn check(&self) -> Result<(), PolicyError> {
         if let Some(field) = self.misplaced() {
-            return Err(Senseless::Tier(field));
+            return Err(PolicyError::Tier(field));
         }
-        if !self.names_sources_soundly() {
-            return Err(Senseless::EvidenceSources);
+        if !self.are_sources_consistent() {
+            return Err(PolicyError::EvidenceSources);
         }
         Ok(())
     }
@@ -82,7 +82,7 @@ impl RatingPolicy {
     }
 
     /// Whether the source settings are consistent and can be met.
-    fn names_sources_soundly(&self) -> bool {
+    fn are_sources_consistent(&self) -> bool {
         match (&self.evidence_sources, self.minimum_evidence_percent) {
             (Some(sources), percent) => {
                 !sources.is_empty() && percent.is_none_or(|it| (1..=100).contains(&it))
@@ -91,8 +91,27 @@ impl RatingPolicy {
         }
     }
 
+    /// Why a rating of this time is too old.
+    fn age_fault(&self, at: Timestamp, now: Timestamp) -> Option<String> {
+        let limit = SignedDuration::from_hours(24 * i64::from(self.max_age_days?));
+        let oldest = now.checked_sub(limit).ok()?;
+        (at < oldest).then(|| format!("its rating of {at} is too old"))
+    }
+
+    /// Why the tier of an axis is not high enough.
+    fn tier_fault(&self, axis: Axis, reached: Option<Tier>) -> Option<String> {
+        let least = self.minimum(axis)?;
+        match reached {
+            Some(tier) if tier.axis() == axis && tier.rank() >= least.rank() => None,
+            Some(tier) => Some(format!(
+                "its {axis} is {tier}, but at least {least} is required"
+            )),
+            None => Some(format!("its {axis} has no rating")),
+        }
+    }
+
     /// Why the evidence from these sources is not enough.
-    fn insufficient(&self, sources: &Sources) -> Option<String> {
+    fn evidence_fault(&self, sources: &Sources) -> Option<String> {
         let asked = self.evidence_sources.as_ref()?;
         let total: usize = sources.values().sum();
         let counted = sources.iter().filter(|(it, _)| asked.contains(it));
@@ -123,42 +142,68 @@ impl RatingPolicy {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub enum RatingStatus {
     /// No enrolled agent corresponds to the version.
     NotEnrolled,
     /// An enrolled agent corresponds to it, but has no rating.
     NotRated,
-    Rated(Rated),
+    Rated(CurrentRating),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rated {
+pub struct CurrentRating {
     /// The rated version; `None` if the rating names none.
     pub version: Option<String>,
     pub performance: Option<Tier>,
     pub capability: Option<Tier>,
     pub at: Timestamp,
-    pub review: Review,
-    pub badge: Badge,
+    pub review: ReviewState,
+    pub badge: BadgeStatus,
     /// The recorders of its evidence; empty if unknown.
     pub sources: Sources,
 }
 
+impl CurrentRating {
+    /// Why it is not a rating of this version.
+    fn version_fault(&self, version: &str) -> Option<String> {
+        match &self.version {
+            Some(of) if of == version => None,
+            Some(of) => Some(format!("its rating is for version {of}")),
+            None => Some(
+                "its rating is for all versions; enroll the agent with `openwop_agent` as \
+                agent@version and have it assessed"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
 /// The review state of a rating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Review {
+pub enum ReviewState {
     /// No review was requested, or a reviewer approved.
-    Stands,
+    Clear,
     /// A review is pending.
-    Awaited,
+    Pending,
     /// A reviewer rejected it.
     Rejected,
 }
 
+impl ReviewState {
+    fn fault(self) -> Option<String> {
+        let fault = match self {
+            Self::Clear => return None,
+            Self::Pending => "its rating is waiting for a review",
+            Self::Rejected => "its rating was rejected by a reviewer",
+        };
+        Some(fault.to_owned())
+    }
+}
+
 /// The state of a badge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Badge {
-    Holds,
+pub enum BadgeStatus {
+    Valid,
     /// No badge was issued.
     None,
     Revoked,
@@ -167,9 +212,22 @@ pub enum Badge {
     Unproven,
 }
 
+impl BadgeStatus {
+    fn fault(self) -> Option<String> {
+        let fault = match self {
+            Self::Valid => return None,
+            Self::None => "no badge was issued for its rating",
+            Self::Revoked => "its badge was revoked",
+            Self::Expired => "its badge has expired; have it assessed again",
+            Self::Unproven => "the proof of its badge is not valid",
+        };
+        Some(fault.to_owned())
+    }
+}
+
 /// An unmet condition of the rating.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unrated {
+pub struct UnmetCondition {
     /// The condition's stable name.
     pub condition: Condition,
     pub message: String,
@@ -219,103 +277,45 @@ impl Condition {
 pub fn unmet(
     policy: &RatingPolicy,
     version: &str,
-    standing: &Standing,
+    status: &RatingStatus,
     now: Timestamp,
-) -> Vec<Unrated> {
-    let mut unmet = Vec::new();
-    let mut refuse = |condition, message: String| unmet.push(Unrated { condition, message });
-    let rated = match standing {
-        Standing::NotEnrolled => {
-            refuse(
-                Condition::RatingEnrolled,
-                "no enrolled agent corresponds to this version; enroll it with `openwop_agent`"
-                    .to_owned(),
-            );
-            return unmet;
+) -> Vec<UnmetCondition> {
+    let unmet = |condition, message| UnmetCondition { condition, message };
+    let rating = match status {
+        RatingStatus::NotEnrolled => {
+            let message =
+                "no enrolled agent corresponds to this version; enroll it with `openwop_agent`";
+            return vec![unmet(Condition::RatingEnrolled, message.to_owned())];
         }
-        Standing::NotRated => {
-            refuse(
-                Condition::Rating,
-                "it has no rating; have it assessed".to_owned(),
-            );
-            return unmet;
+        RatingStatus::NotRated => {
+            let message = "it has no rating; have it assessed";
+            return vec![unmet(Condition::Rating, message.to_owned())];
         }
-        Standing::Rated(rated) => rated,
+        RatingStatus::Rated(rating) => rating,
     };
-    match &rated.version {
-        Some(of) if of == version => {}
-        Some(of) => refuse(
-            Condition::RatingVersion,
-            format!("its rating is for version {of}"),
-        ),
-        None => refuse(
-            Condition::RatingVersion,
-            "its rating is for all versions; enroll the agent with `openwop_agent` as \
-            agent@version and have it assessed"
-                .to_owned(),
-        ),
-    }
-    match rated.review {
-        Review::Stands => {}
-        Review::Awaited => refuse(
-            Condition::RatingReview,
-            "its rating is waiting for a review".to_owned(),
-        ),
-        Review::Rejected => refuse(
-            Condition::RatingReview,
-            "its rating was rejected by a reviewer".to_owned(),
-        ),
-    }
-    let oldest = policy.max_age_days.and_then(|days| {
-        now.checked_sub(SignedDuration::from_hours(24 * i64::from(days)))
-            .ok()
-    });
-    if oldest.is_some_and(|oldest| rated.at < oldest) {
-        refuse(
-            Condition::RatingAge,
-            format!("its rating of {} is too old", rated.at),
-        );
-    }
-    for (axis, reached, condition) in [
+    let badge = rating.badge.fault().filter(|_| policy.valid_badge);
+    let faults = [
+        (Condition::RatingVersion, rating.version_fault(version)),
+        (Condition::RatingReview, rating.review.fault()),
+        (Condition::RatingAge, policy.age_fault(rating.at, now)),
         (
-            Axis::Performance,
-            rated.performance,
             Condition::PerformanceTier,
+            policy.tier_fault(Axis::Performance, rating.performance),
         ),
         (
-            Axis::Capability,
-            rated.capability,
             Condition::CapabilityTier,
+            policy.tier_fault(Axis::Capability, rating.capability),
         ),
-    ] {
-        let Some(least) = policy.minimum(axis) else {
-            continue;
-        };
-        match reached {
-            Some(tier) if tier.axis() == axis && tier.rank() >= least.rank() => {}
-            Some(tier) => refuse(
-                condition,
-                format!("its {axis} is {tier}, but at least {least} is required"),
-            ),
-            None => refuse(condition, format!("its {axis} has no rating")),
-        }
-    }
-    if let Some(why) = policy.insufficient(&rated.sources) {
-        refuse(Condition::RatingEvidence, why);
-    }
-    if policy.valid_badge {
-        let why = match rated.badge {
-            Badge::Holds => None,
-            Badge::None => Some("no badge was issued for its rating"),
-            Badge::Revoked => Some("its badge was revoked"),
-            Badge::Expired => Some("its badge has expired; have it assessed again"),
-            Badge::Unproven => Some("the proof of its badge is not valid"),
-        };
-        if let Some(why) = why {
-            refuse(Condition::Badge, why.to_owned());
-        }
-    }
-    unmet
+        (
+            Condition::RatingEvidence,
+            policy.evidence_fault(&rating.sources),
+        ),
+        (Condition::Badge, badge),
+    ];
+    let faults = faults.into_iter();
+    faults
+        .filter_map(|(condition, fault)| Some(unmet(condition, fault?)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -327,20 +327,20 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::constant(1_776_000_000, 0);
 
-    fn rated() -> Rated {
-        Rated {
+    fn rated() -> CurrentRating {
+        CurrentRating {
             version: Some("1.2.0".to_owned()),
             performance: Some("Expert".parse().unwrap()),
             capability: Some("Versatile".parse().unwrap()),
             at: NOW - SignedDuration::from_hours(24 * 10),
-            review: Review::Stands,
-            badge: Badge::Holds,
+            review: ReviewState::Clear,
+            badge: BadgeStatus::Valid,
             sources: Sources::from([(Recorder::Host, 80), (Recorder::Organization, 20)]),
         }
     }
 
-    fn names(policy: &RatingPolicy, standing: &Standing) -> Vec<&'static str> {
-        let unmet = unmet(policy, "1.2.0", standing, NOW);
+    fn names(policy: &RatingPolicy, status: &RatingStatus) -> Vec<&'static str> {
+        let unmet = unmet(policy, "1.2.0", status, NOW);
         unmet.iter().map(|it| it.condition.as_str()).collect()
     }
 
@@ -354,34 +354,34 @@ mod tests {
 
     #[test]
     fn what_meets_everything_is_met_and_more_is_no_harm() {
-        assert_eq!(names(&strict(), &Standing::Rated(rated())), [""; 0]);
+        assert_eq!(names(&strict(), &RatingStatus::Rated(rated())), [""; 0]);
         let mut better = rated();
         better.performance = Some("Elite".parse().unwrap());
-        assert_eq!(names(&strict(), &Standing::Rated(better)), [""; 0]);
+        assert_eq!(names(&strict(), &RatingStatus::Rated(better)), [""; 0]);
     }
 
     #[rstest]
-    #[case::another_version(|it: &mut Rated| it.version = Some("1.1.0".to_owned()), &["rating-version"])]
-    #[case::no_version(|it: &mut Rated| it.version = None, &["rating-version"])]
-    #[case::awaited(|it: &mut Rated| it.review = Review::Awaited, &["rating-review"])]
-    #[case::rejected(|it: &mut Rated| it.review = Review::Rejected, &["rating-review"])]
-    #[case::old(|it: &mut Rated| it.at -= SignedDuration::from_secs(1), &["rating-age"])]
-    #[case::low(|it: &mut Rated| it.performance = Some("Proficient".parse().unwrap()), &["performance-tier"])]
-    #[case::narrow(|it: &mut Rated| it.capability = Some("Narrow".parse().unwrap()), &["capability-tier"])]
-    #[case::unrated(|it: &mut Rated| it.capability = None, &["capability-tier"])]
-    #[case::mixed_up(|it: &mut Rated| it.capability = Some("Elite".parse().unwrap()), &["capability-tier"])]
-    #[case::no_badge(|it: &mut Rated| it.badge = Badge::None, &["badge"])]
-    #[case::revoked(|it: &mut Rated| it.badge = Badge::Revoked, &["badge"])]
-    #[case::expired(|it: &mut Rated| it.badge = Badge::Expired, &["badge"])]
-    #[case::unproven(|it: &mut Rated| it.badge = Badge::Unproven, &["badge"])]
-    #[case::several(|it: &mut Rated| { it.version = None; it.badge = Badge::None; }, &["rating-version", "badge"])]
+    #[case::another_version(|it: &mut CurrentRating| it.version = Some("1.1.0".to_owned()), &["rating-version"])]
+    #[case::no_version(|it: &mut CurrentRating| it.version = None, &["rating-version"])]
+    #[case::awaited(|it: &mut CurrentRating| it.review = ReviewState::Pending, &["rating-review"])]
+    #[case::rejected(|it: &mut CurrentRating| it.review = ReviewState::Rejected, &["rating-review"])]
+    #[case::old(|it: &mut CurrentRating| it.at -= SignedDuration::from_secs(1), &["rating-age"])]
+    #[case::low(|it: &mut CurrentRating| it.performance = Some("Proficient".parse().unwrap()), &["performance-tier"])]
+    #[case::narrow(|it: &mut CurrentRating| it.capability = Some("Narrow".parse().unwrap()), &["capability-tier"])]
+    #[case::unrated(|it: &mut CurrentRating| it.capability = None, &["capability-tier"])]
+    #[case::mixed_up(|it: &mut CurrentRating| it.capability = Some("Elite".parse().unwrap()), &["capability-tier"])]
+    #[case::no_badge(|it: &mut CurrentRating| it.badge = BadgeStatus::None, &["badge"])]
+    #[case::revoked(|it: &mut CurrentRating| it.badge = BadgeStatus::Revoked, &["badge"])]
+    #[case::expired(|it: &mut CurrentRating| it.badge = BadgeStatus::Expired, &["badge"])]
+    #[case::unproven(|it: &mut CurrentRating| it.badge = BadgeStatus::Unproven, &["badge"])]
+    #[case::several(|it: &mut CurrentRating| { it.version = None; it.badge = BadgeStatus::None; }, &["rating-version", "badge"])]
     fn what_is_not_met_is_named_one_by_one(
-        #[case] change: fn(&mut Rated),
+        #[case] change: fn(&mut CurrentRating),
         #[case] expected: &[&str],
     ) {
         let mut rated = rated();
         change(&mut rated);
-        assert_eq!(names(&strict(), &Standing::Rated(rated)), expected);
+        assert_eq!(names(&strict(), &RatingStatus::Rated(rated)), expected);
     }
 
     #[rstest]
@@ -396,11 +396,11 @@ mod tests {
     ) {
         let policy: RatingPolicy = serde_json::from_value(policy).unwrap();
         assert_eq!(policy.check(), Ok(()));
-        assert_eq!(names(&policy, &Standing::Rated(rated())), expected);
+        assert_eq!(names(&policy, &RatingStatus::Rated(rated())), expected);
         let mut unknown = rated();
         unknown.sources.clear();
         assert_eq!(
-            names(&policy, &Standing::Rated(unknown)),
+            names(&policy, &RatingStatus::Rated(unknown)),
             ["rating-evidence"]
         );
     }
@@ -412,17 +412,20 @@ mod tests {
     #[case(json!({"evidenceSources": ["host"], "minimumEvidencePercent": 101}))]
     fn sources_that_say_nothing_are_refused(#[case] policy: serde_json::Value) {
         let policy: RatingPolicy = serde_json::from_value(policy).unwrap();
-        assert_eq!(policy.check(), Err(Senseless::EvidenceSources));
+        assert_eq!(policy.check(), Err(PolicyError::EvidenceSources));
     }
 
     #[test]
     fn nothing_known_is_nothing_met() {
         let least: RatingPolicy = serde_json::from_value(json!({"validBadge": false})).unwrap();
-        assert_eq!(names(&least, &Standing::NotEnrolled), ["rating-enrolled"]);
-        assert_eq!(names(&least, &Standing::NotRated), ["rating"]);
+        assert_eq!(
+            names(&least, &RatingStatus::NotEnrolled),
+            ["rating-enrolled"]
+        );
+        assert_eq!(names(&least, &RatingStatus::NotRated), ["rating"]);
         let mut bare = rated();
-        bare.badge = Badge::None;
-        assert_eq!(names(&least, &Standing::Rated(bare)), [""; 0]);
+        bare.badge = BadgeStatus::None;
+        assert_eq!(names(&least, &RatingStatus::Rated(bare)), [""; 0]);
     }
 
     #[rstest]
@@ -435,7 +438,7 @@ mod tests {
     ) {
         let policy: RatingPolicy = serde_json::from_value(policy).unwrap();
         assert!(policy.valid_badge);
-        let expected = expected.map_or(Ok(()), |field| Err(Senseless::Tier(field)));
+        let expected = expected.map_or(Ok(()), |field| Err(PolicyError::Tier(field)));
         assert_eq!(policy.check(), expected);
     }
 

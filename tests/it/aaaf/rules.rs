@@ -7,13 +7,13 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_ratings::rules::appeal;
 use touchstone_ratings::rules::appeal::Resolution;
+use touchstone_ratings::rules::assessment::reassessment::{ReassessmentState, due};
+use touchstone_ratings::rules::badge::validity::Validity;
 use touchstone_ratings::rules::notice::Topic;
 use touchstone_ratings::rules::projection::{Profile, Run, RunEvent, project};
-use touchstone_ratings::rules::reassess::{Standing, due};
-use touchstone_ratings::rules::validity::Validity;
-use touchstone_ratings::rules::weights::Weights;
+use touchstone_ratings::rules::scoring::weights::Weights;
 use touchstone_ratings::rules::{
-    Assessment, Axis, Config, Dimension, Event, Override, Scored, Tier, Unscored, score,
+    Assessment, Axis, Config, Dimension, Event, Override, Scored, ScoringError, Tier, score,
 };
 
 fn from<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -190,7 +190,7 @@ fn an_override_that_makes_an_event_none_is_named() {
         panic!("not scored")
     };
     assert_eq!(found.result.raw, Some(0.8));
-    let Err(Unscored::Override(fault)) = set(json!(5)) else {
+    let Err(ScoringError::Override(fault)) = set(json!(5)) else {
         panic!("taken")
     };
     assert!(
@@ -213,14 +213,14 @@ fn each_notice_is_given_once(
     #[case] said: &[Topic],
     #[case] told: &[Topic],
 ) {
-    let standing = Standing {
+    let state = ReassessmentState {
         completed_since,
         validity: Validity::of(time("2026-05-02T00:00:00Z"), 90),
     };
-    assert_eq!(due(&standing, 50, time(now), said), told);
-    let without = Standing {
+    assert_eq!(due(&state, 50, time(now), said), told);
+    let without = ReassessmentState {
         validity: None,
-        ..standing
+        ..state
     };
     assert!(
         due(&without, 50, time(now), said)

@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 use touchstone_kit::webhook::{Secret, Secrets, standard_headers};
 use touchstone_ratings::rules::appeal;
 use touchstone_ratings::rules::appeal::Resolution;
-use touchstone_ratings::rules::calibration::{Scores, calibrate};
-use touchstone_ratings::rules::evidence::{Bounds, RETENTION_DAYS, judge};
-use touchstone_ratings::rules::grader;
+use touchstone_ratings::rules::assessment::calibration::{Scores, calibrate};
+use touchstone_ratings::rules::assessment::grader;
+use touchstone_ratings::rules::badge::validity::Validity;
+use touchstone_ratings::rules::evidence::{RETENTION_DAYS, ValidationContext, validate};
 use touchstone_ratings::rules::projection::{Finding, Profile, Run, RunEvent, project};
-use touchstone_ratings::rules::validity::Validity;
-use touchstone_ratings::rules::weights::{WeightFault, Weights};
+use touchstone_ratings::rules::scoring::weights::{WeightFault, Weights};
 use touchstone_ratings::rules::{
     Assessment, Axis, AxisRating, Config, ConfigFault, Dimension, Event, Measure, Override, Rating,
-    Score, Scored, Tier, Unscored, score,
+    Score, Scored, ScoringError, Tier, score,
 };
 
 /// `None` for any other kind.
@@ -110,7 +110,7 @@ fn assessment(input: &Value) -> Value {
     };
     let assessment: Assessment = from(&input["assessment"]);
     match score(&events(input), &assessment, &config, &overrides(input)) {
-        Err(Unscored::Insufficient(details)) => json!({"status": "failed",
+        Err(ScoringError::Insufficient(details)) => json!({"status": "failed",
             "error": {"code": "INSUFFICIENT_EVIDENCE", "details": details}}),
         Err(fault) => panic!("{fault}"),
         Ok(Scored::Single(found)) => json!({"status": "completed", "dimension": found.dimension,
@@ -248,13 +248,13 @@ fn webhook(input: &Value) -> Value {
 
 fn ingest(input: &Value) -> Value {
     let known: Vec<String> = from(&input["known_agents"]);
-    let bounds = Bounds {
+    let bounds = ValidationContext {
         now: time(&input["now"]),
         retention_days: RETENTION_DAYS,
         is_known: &|agent| known.iter().any(|it| it == agent),
         is_closed: &|_| false,
     };
-    let batch = judge(list(&input["events"]), &bounds);
+    let batch = validate(list(&input["events"]), &bounds);
     let status = if batch.accepted() > 0 { 201 } else { 400 };
     json!({"http_status": status, "accepted": batch.accepted(), "rejected": batch.rejected(),
         "duplicates": batch.duplicates.len(), "errors": batch.errors})

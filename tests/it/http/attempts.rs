@@ -20,7 +20,7 @@ use touchstone_kit::ids::RunId;
 use touchstone_kit::keys::SecretKey;
 use touchstone_kit::money::TokenPrice;
 use touchstone_openwop::in_toto::Envelope;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_runs::rules::eval::gate::{Condition, GatePolicy};
 
 use super::deployments::{audit, moved, path, refused};
@@ -88,7 +88,7 @@ impl Lucky {
             agent: Some(Arc::new(agent)),
             ..Lab::default()
         };
-        let place = Place::public("https://assess.example.org").unwrap();
+        let place = HostUrl::public("https://assess.example.org").unwrap();
         let host = TestHost::lab(store, HttpSettings::default(), place, lab).await;
         host.equip(&says(&["a"; TASKS])).await;
         host.work();

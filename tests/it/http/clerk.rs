@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, TokenUsage, ToolCall};
-use touchstone_ratings::rules::library::{Subject, Test, prepare};
+use touchstone_ratings::rules::stress_test::library::{Subject, Test, prepare};
 
 pub const CLERK: &str = "community.bench.clerk.default";
 /// Tools that the agent may call.

@@ -55,12 +55,12 @@ use touchstone_packs::http::PackRules;
 use touchstone_packs::rules::publication::Publication;
 use touchstone_packs::rules::verify::{Trust, TrustMode};
 use touchstone_ratings::http::rates::AaafRates;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_ratings::service::Aaaf;
-use touchstone_ratings::service::assessor::{Assessor, AssessorSettings};
-use touchstone_ratings::service::deliveries::{Deliverer, Means};
-use touchstone_ratings::service::issuer::Issuer;
-use touchstone_ratings::service::stress_tests::Bench;
+use touchstone_ratings::service::assessments::assessor::{Assessor, AssessorSettings};
+use touchstone_ratings::service::badges::issuer::Issuer;
+use touchstone_ratings::service::stress_tests::StressTestRunner;
+use touchstone_ratings::service::webhooks::deliveries::{Deliverer, DelivererDeps};
 use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::rules::run::record::RunRecord;
 use touchstone_runs::rules::run::request::{HostLimits, scored_modes};
@@ -269,8 +269,8 @@ pub const UNLIMITED: AaafRates = AaafRates {
 };
 
 /// The public address of a host, unless a test names one.
-pub fn public_place() -> Place {
-    Place::public("https://assess.example.org").unwrap()
+pub fn public_place() -> HostUrl {
+    HostUrl::public("https://assess.example.org").unwrap()
 }
 
 impl Default for Lab {
@@ -343,12 +343,17 @@ impl TestHost {
     }
 
     /// The same, at the public address under which verifiers of its badges reach it.
-    pub async fn at(store: Arc<Database>, settings: HttpSettings, place: Place) -> Self {
+    pub async fn at(store: Arc<Database>, settings: HttpSettings, place: HostUrl) -> Self {
         Self::lab(store, settings, place, Lab::default()).await
     }
 
     /// The same, with another agent and environment providers.
-    pub async fn lab(store: Arc<Database>, settings: HttpSettings, place: Place, lab: Lab) -> Self {
+    pub async fn lab(
+        store: Arc<Database>,
+        settings: HttpSettings,
+        place: HostUrl,
+        lab: Lab,
+    ) -> Self {
         let (clock, ids) = (Arc::new(TestClock::default()), Arc::new(SystemIds));
         let release_manager = ["deploy:promote".to_owned(), "runs:read".to_owned()];
         let roles = Roles::new([("release-manager", release_manager.as_slice())]).unwrap();
@@ -484,7 +489,7 @@ impl TestHost {
             ..AssessorSettings::default()
         };
         let clock = self.clock.clone();
-        let bench = Bench::new(self.store.clone(), clock.clone(), self.runs.clone());
+        let bench = StressTestRunner::new(self.store.clone(), clock.clone(), self.runs.clone());
         let assessor = Assessor::new(
             self.store.clone(),
             clock,
@@ -500,14 +505,14 @@ impl TestHost {
 
     /// Starts to deliver the events of organizations, by this clock.
     pub fn tell(&self, clock: Arc<dyn Clock>) {
-        let means = Means {
+        let deps = DelivererDeps {
             store: self.store.clone(),
             clock,
             ids: Arc::new(SystemIds),
             notifier: self.notifier.clone(),
             vault: self.vault.clone(),
         };
-        let deliverer = Deliverer::new(means, "test".to_owned(), Duration::from_millis(20));
+        let deliverer = Deliverer::new(deps, "test".to_owned(), Duration::from_millis(20));
         tokio::spawn(jobs::perform(deliverer, self.shutdown.clone()));
     }
 

@@ -29,7 +29,7 @@ use touchstone_packs::rules::publication::Publication;
 use touchstone_packs::rules::template::new_pack;
 use touchstone_packs::rules::verify::{Policy, SigningMethod, Trust, TrustMode};
 use touchstone_packs::service::publications::Publications;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
 use url::Url;
 
 use super::host::{Lab, Reply, TestHost};
@@ -108,7 +108,7 @@ async fn host(store: Arc<Database>, trust: Trust, publishes: bool) -> TestHost {
         trust,
         ..Lab::default()
     };
-    let place = Place::public("https://assess.example.org").unwrap();
+    let place = HostUrl::public("https://assess.example.org").unwrap();
     TestHost::lab(store, HttpSettings::default(), place, lab).await
 }
 

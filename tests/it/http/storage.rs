@@ -10,7 +10,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
 use touchstone_kit::ids::RunId;
 use touchstone_packs::store as pack_store;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_runs::storage::{Quotas, Retention};
 use touchstone_runs::store as run_store;
 
@@ -29,7 +29,7 @@ async fn host(dir: &tempfile::TempDir, quotas: Quotas, retention: Retention) -> 
         retention,
         ..Lab::default()
     };
-    let place = Place::public("https://assess.example.org").unwrap();
+    let place = HostUrl::public("https://assess.example.org").unwrap();
     TestHost::lab(store, HttpSettings::default(), place, lab).await
 }
 

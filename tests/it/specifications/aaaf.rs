@@ -8,7 +8,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
 
 use super::{assert_as_printed, document, printed, text, with_ids};
 use crate::http::host::{Lab, Reply, TestHost, UNLIMITED};
@@ -34,7 +34,7 @@ impl Witness {
     /// database.
     async fn registered(engine: Engine) -> Option<Self> {
         let database = engine.database().await?;
-        let place = Place::public("https://assess.example.com").unwrap();
+        let place = HostUrl::public("https://assess.example.com").unwrap();
         let host = TestHost::lab(
             database.open().await,
             HttpSettings::default(),

@@ -10,7 +10,7 @@ use touchstone_host::ports::keys::KeyRecord;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
 use touchstone_ratings::ports::Position;
-use touchstone_ratings::ports::agents::{AgentNumber, AgentRecord, Known};
+use touchstone_ratings::ports::agents::{AgentNumber, AgentRecord, KnownAgent};
 use touchstone_ratings::ports::events::{EventFilter, NewEvent, Origin, PROJECTED};
 use touchstone_ratings::ports::organizations::{OrganizationNumber, OrganizationRecord};
 use touchstone_ratings::rules::agent::{Profile, Status};
@@ -252,7 +252,7 @@ async fn agents_are_their_organizations_own(#[values(Sqlite, Postgres)] engine: 
         rating_store::agents::known_agents(&store, ours, &["agent-a", "agent-b", "agent-x"])
             .await
             .unwrap();
-    let expected = Known {
+    let expected = KnownAgent {
         number: agent_a,
         closed: false,
     };

@@ -20,7 +20,7 @@ use touchstone_kit::sealing::{Sealed, SealingKey, owner};
 use touchstone_kit::webhook::Secret;
 use touchstone_ratings::ports::badges::IssuerKeyRecord;
 use touchstone_ratings::ports::notices::{NoticeWebhook, SealedSecrets};
-use touchstone_ratings::rules::notice::schedule::Health;
+use touchstone_ratings::rules::notice::schedule::EndpointHealth;
 use touchstone_ratings::store as rating_store;
 use touchstone_runs::store as run_store;
 
@@ -388,7 +388,7 @@ async fn a_key_in_the_database_is_given_up(#[values(Sqlite, Postgres)] engine: E
             )),
         },
         created_at: at(0),
-        health: Health::default(),
+        health: EndpointHealth::default(),
     };
     assert!(
         rating_store::notices::add_notice_webhook(&store, &subscription, 9)

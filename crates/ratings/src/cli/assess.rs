@@ -1,15 +1,15 @@
 //! `touchstone rating assess`: assess an agent from its evidence, and wait for the rating.
 
 use axum::http::Method;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::cli::{API, Agent, agent, agents, moment, told};
+use crate::cli::{API, Agent, AssessmentType, agent, agents, moment, with_remedy};
 use crate::render as rating;
-use crate::render::Shown;
-use crate::render::view::Assessed;
+use crate::render::RatingDisplay;
+use crate::render::view::AssessmentView;
 use crate::rules::{Config, Dimension, Insufficient};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
@@ -46,7 +46,7 @@ pub struct Arguments {
     all: bool,
     /// Evidence to count [default: passive_only]
     #[arg(long = "type", value_name = "TYPE")]
-    kind: Option<Type>,
+    kind: Option<AssessmentType>,
     /// With --type full: rate from recorded evidence without running stress tests
     #[arg(long, requires = "kind")]
     no_stress_test: bool,
@@ -65,14 +65,6 @@ pub struct Arguments {
     no_wait: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum Type {
-    Full,
-    PassiveOnly,
-    StressTestOnly,
-}
-
 impl Arguments {
     fn order(&self, agent: &Agent) -> Value {
         let mut order = json!({"agent_id": agent.id});
@@ -86,14 +78,13 @@ impl Arguments {
                 add("type", json!("single_dimension"));
                 add("dimension", json!(dimension));
             }
-            (None, Some(Type::Full)) => {
-                add("type", json!("full"));
-                if self.no_stress_test {
+            (None, kind) => {
+                let kind = kind.unwrap_or(AssessmentType::PassiveOnly);
+                add("type", json!(kind.as_str()));
+                if self.no_stress_test && matches!(kind, AssessmentType::Full) {
                     add("include_stress_test", json!(false));
                 }
             }
-            (None, Some(Type::StressTestOnly)) => add("type", json!("stress_test_only")),
-            (None, Some(Type::PassiveOnly) | None) => add("type", json!("passive_only")),
         }
         for (name, moment) in [("window_start", self.since), ("window_end", self.until)] {
             if let Some(moment) = moment {
@@ -106,33 +97,33 @@ impl Arguments {
 
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.no_wait && context.is_embedded() {
-        return Err(crate::cli::nobody_else());
+        return Err(crate::cli::no_wait_needs_host());
     }
     let session = context.assess().await?;
     let outcome = match &arguments.agent {
-        Some(named) => one(context, session.client(), arguments, named).await,
-        None => every(context, session.client(), arguments).await,
+        Some(named) => assess_one(context, session.client(), arguments, named).await,
+        None => assess_all(context, session.client(), arguments).await,
     };
     session.close().await;
-    outcome.map_err(|failure| told(context, failure))
+    outcome
 }
 
-async fn one(
+async fn assess_one(
     context: &Context<'_>,
     client: &Client,
     arguments: &Arguments,
     named: &str,
 ) -> Result<Exit, Failure> {
     let agent = agent(client, named).await?;
-    let ordered = asked(client, "assessments", &arguments.order(&agent)).await?;
+    let ordered = request_assessment(client, "assessments", &arguments.order(&agent)).await?;
     if arguments.no_wait {
-        return show_ordered(context.terminal(), &ordered);
+        return show_requested(context.terminal(), &ordered);
     }
-    waited_for(context.terminal(), client, &agent, &ordered).await
+    wait_for_result(context.terminal(), client, &agent, &ordered).await
 }
 
 /// Waits until an assessment has ended, and prints its result.
-pub(super) async fn waited_for(
+pub(super) async fn wait_for_result(
     terminal: &Terminal,
     client: &Client,
     agent: &Agent,
@@ -154,7 +145,7 @@ pub(super) async fn waited_for(
     if terminal.json() {
         terminal.document(&document);
     } else {
-        terminal.print(&shown(agent, &assessed, terminal)?);
+        terminal.print(&display(agent, &assessed, terminal)?);
         if assessed.review_required {
             terminal.note("the rating waits for a review by a principal other than the requester: `touchstone rating review` or POST /api/v1/assessments/ID/review");
         }
@@ -162,7 +153,7 @@ pub(super) async fn waited_for(
     Ok(Exit::Good)
 }
 
-pub(super) fn show_ordered(terminal: &Terminal, ordered: &Value) -> Result<Exit, Failure> {
+pub(super) fn show_requested(terminal: &Terminal, ordered: &Value) -> Result<Exit, Failure> {
     if terminal.json() {
         terminal.document(ordered);
     } else {
@@ -177,7 +168,7 @@ pub(super) fn show_ordered(terminal: &Terminal, ordered: &Value) -> Result<Exit,
 }
 
 /// Assesses all agents one by one: a host limits concurrent assessments.
-async fn every(
+async fn assess_all(
     context: &Context<'_>,
     client: &Client,
     arguments: &Arguments,
@@ -192,7 +183,8 @@ async fn every(
     let (mut worst, mut documents) = (Exit::Good, Vec::new());
     for (done, agent) in (0..).zip(&agents) {
         bar.reach(done, plain(&agent.name));
-        let outcome = match asked(client, "assessments", &arguments.order(agent)).await {
+        let outcome = match request_assessment(client, "assessments", &arguments.order(agent)).await
+        {
             Ok(ordered) => follow(client, &ordered, |_| {}).await,
             Err(failure) => Err(failure),
         };
@@ -202,17 +194,17 @@ async fn every(
         });
         let name = plain(&agent.name);
         let mut listed = json!({"agent_id": agent.id, "name": agent.name});
-        let (line, what, document) = match outcome {
-            Ok((document, assessed)) => (summary(&assessed), "assessment", document),
+        let (line, member, document) = match outcome {
+            Ok((document, assessed)) => (result_line(&assessed), "assessment", document),
             Err(failure) => {
-                let failure = told(context, failure);
+                let failure = with_remedy(context, failure);
                 worst = worse(worst, failure.exit);
-                let said = json!({"code": failure.code, "message": failure.message, "details": failure.details});
-                (plain(&failure.message), "error", said)
+                let error = json!({"code": failure.code, "message": failure.message, "details": failure.details});
+                (plain(&failure.message), "error", error)
             }
         };
         if let Value::Object(members) = &mut listed {
-            members.insert(what.to_owned(), document);
+            members.insert(member.to_owned(), document);
         }
         if terminal.json() {
             documents.push(listed);
@@ -244,8 +236,12 @@ fn worse(one: Exit, other: Exit) -> Exit {
 }
 
 /// Requests an assessment. First waits for one that an earlier command left unfinished.
-pub(super) async fn asked(client: &Client, what: &str, order: &Value) -> Result<Value, Failure> {
-    let ordered = asked_once(client, what, order).await;
+pub(super) async fn request_assessment(
+    client: &Client,
+    endpoint: &str,
+    order: &Value,
+) -> Result<Value, Failure> {
+    let ordered = request_once(client, endpoint, order).await;
     let Err(failure) = &ordered else {
         return ordered;
     };
@@ -255,13 +251,13 @@ pub(super) async fn asked(client: &Client, what: &str, order: &Value) -> Result<
     let path = format!("{API}/assessments/{id}");
     let earlier: Value = persistently(|| client.get(&path)).await?;
     follow(client, &earlier, |_| {}).await?;
-    asked_once(client, what, order).await
+    request_once(client, endpoint, order).await
 }
 
 /// Requests an assessment, once even if the answer is lost.
-async fn asked_once(client: &Client, what: &str, order: &Value) -> Result<Value, Failure> {
+async fn request_once(client: &Client, endpoint: &str, order: &Value) -> Result<Value, Failure> {
     let key = Uuid::now_v7().to_string();
-    let path = format!("{API}/{what}");
+    let path = format!("{API}/{endpoint}");
     let ordered = persistently(|| {
         let call = Call::new(Method::POST, &path).header("idempotency-key", &key);
         client.call(call.json(order))
@@ -281,8 +277,8 @@ async fn asked_once(client: &Client, what: &str, order: &Value) -> Result<Value,
 async fn follow(
     client: &Client,
     ordered: &Value,
-    mut seen: impl FnMut(&Assessed),
-) -> Result<(Value, Assessed), Failure> {
+    mut seen: impl FnMut(&AssessmentView),
+) -> Result<(Value, AssessmentView), Failure> {
     let (mut document, mut assessed) = (ordered.clone(), read(ordered)?);
     let path = format!("{API}/assessments/{}", assessed.id);
     let mut pause = LOOK_FIRST;
@@ -296,11 +292,11 @@ async fn follow(
     Ok((document, assessed))
 }
 
-fn read(document: &Value) -> Result<Assessed, Failure> {
+fn read(document: &Value) -> Result<AssessmentView, Failure> {
     serde_json::from_value(document.clone()).map_err(|fault| Failure::unexpected(&fault))
 }
 
-fn failed(fault: rating::view::Fault) -> Failure {
+fn failed(fault: rating::view::AssessmentError) -> Failure {
     let exit = of_code(&fault.code, Exit::NotDone);
     Failure {
         details: fault.details,
@@ -308,7 +304,11 @@ fn failed(fault: rating::view::Fault) -> Failure {
     }
 }
 
-fn shown(agent: &Agent, assessed: &Assessed, terminal: &Terminal) -> Result<String, Failure> {
+fn display(
+    agent: &Agent,
+    assessed: &AssessmentView,
+    terminal: &Terminal,
+) -> Result<String, Failure> {
     let config = Config::read(&assessed.config_snapshot).map_err(|fault| {
         Failure::not_done("unexpected_answer", format!("config_snapshot: {fault}"))
             .or_try("check that host and command have the same version")
@@ -319,7 +319,7 @@ fn shown(agent: &Agent, assessed: &Assessed, terminal: &Terminal) -> Result<Stri
             "the completed assessment has no result",
         ));
     };
-    let shown = Shown {
+    let display = RatingDisplay {
         agent: &agent.name,
         kind: &assessed.kind,
         window: [assessed.window_start, assessed.window_end],
@@ -331,17 +331,17 @@ fn shown(agent: &Agent, assessed: &Assessed, terminal: &Terminal) -> Result<Stri
     let id = ink.faint(&plain(&assessed.id));
     Ok(format!(
         "{}{}assessment   {id}\n",
-        rating::rating(&shown, terminal.style()),
-        rating::beside(assessed, ink)
+        rating::rating(&display, terminal.style()),
+        rating::intervals_and_improvements(assessed, ink)
     ))
 }
 
 /// The result in one line.
-fn summary(assessed: &Assessed) -> String {
+fn result_line(assessed: &AssessmentView) -> String {
     let Some(found) = &assessed.result else {
         return plain(&assessed.status);
     };
-    let mut line = rating::line(found);
+    let mut line = rating::one_line(found);
     if assessed.review_required {
         line.push_str("; waits for a review");
     }

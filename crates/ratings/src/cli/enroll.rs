@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::cli::{API, agent, told};
+use crate::cli::{API, agent, with_ok};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
@@ -95,15 +95,15 @@ pub struct Arguments {
 
 impl Arguments {
     /// The request's members; missing ones leave the agent unchanged.
-    fn said(&self) -> Map<String, Value> {
-        let mut said = Map::new();
+    fn body(&self) -> Map<String, Value> {
+        let mut body = Map::new();
         let lists = [
             ("domains", &self.domains),
             ("tools", &self.tools),
             ("keys", &self.agent_keys),
         ];
         for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
-            said.insert(name.to_owned(), json!(list));
+            body.insert(name.to_owned(), json!(list));
         }
         let texts = [
             ("openwop_agent", &self.openwop_agent),
@@ -112,26 +112,26 @@ impl Arguments {
         ];
         for (name, text) in texts {
             if let Some(text) = text {
-                said.insert(name.to_owned(), json!(text));
+                body.insert(name.to_owned(), json!(text));
             }
         }
         // An agent runs on this host or elsewhere: setting one clears the other.
         match self.reached_by() {
-            Some(way) => {
-                said.insert("reached_by".to_owned(), way);
-                said.insert("openwop_agent".to_owned(), json!(""));
+            Some(reached_by) => {
+                body.insert("reached_by".to_owned(), reached_by);
+                body.insert("openwop_agent".to_owned(), json!(""));
             }
             None if self.openwop_agent.is_some() => {
-                said.insert("reached_by".to_owned(), Value::Null);
+                body.insert("reached_by".to_owned(), Value::Null);
             }
             None => {}
         }
-        said
+        body
     }
 
     /// How to reach an agent that runs elsewhere.
     fn reached_by(&self) -> Option<Value> {
-        let mut way = match (&self.a2a, &self.openwop_host, &self.command) {
+        let mut reached_by = match (&self.a2a, &self.openwop_host, &self.command) {
             (Some(url), ..) => json!({"transport": "a2a", "url": url}),
             (_, Some(url), _) => {
                 json!({"transport": "openwop", "url": url, "workflow": self.workflow})
@@ -139,10 +139,10 @@ impl Arguments {
             (_, _, Some(command)) => json!({"transport": "command", "command": command}),
             _ => return None,
         };
-        if let (Some(members), Some(credential)) = (way.as_object_mut(), &self.credential) {
+        if let (Some(members), Some(credential)) = (reached_by.as_object_mut(), &self.credential) {
             members.insert("credential".to_owned(), json!(credential));
         }
-        Some(way)
+        Some(reached_by)
     }
 }
 
@@ -159,11 +159,10 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     }
     let session = context.look().await?;
     let enrolled = enroll(context, session.client(), arguments).await;
-    let mut agent = enrolled.map_err(|failure| told(context, failure))?;
+    let agent = enrolled?;
     let terminal = context.terminal();
     if terminal.json() {
-        agent.insert("ok".to_owned(), json!(true));
-        terminal.document(&agent);
+        terminal.document(&with_ok(agent, true));
         return Ok(Exit::Good);
     }
     let text = |name: &str| plain(agent.get(name).and_then(Value::as_str).unwrap_or("?"));
@@ -184,7 +183,7 @@ async fn enroll(
     client: &Client,
     arguments: &Arguments,
 ) -> Result<Map<String, Value>, Failure> {
-    let mut body = arguments.said();
+    let mut body = arguments.body();
     body.insert("name".to_owned(), json!(arguments.name));
     let body = Value::Object(body);
     let mut answer = add(client, &body).await;
@@ -221,9 +220,9 @@ async fn change(
     if !arguments.update {
         return Err(refused.or_try("use another name, or --update to update the agent"));
     }
-    let there = agent(client, &arguments.name).await?;
-    let call = Call::new(Method::PATCH, &format!("{API}/agents/{}", there.id));
+    let existing = agent(client, &arguments.name).await?;
+    let call = Call::new(Method::PATCH, &format!("{API}/agents/{}", existing.id));
     client
-        .call(call.json(&Value::Object(arguments.said())))
+        .call(call.json(&Value::Object(arguments.body())))
         .await
 }

@@ -10,14 +10,17 @@ pub mod report;
 pub mod score;
 pub mod stress_test;
 
-use clap::Subcommand;
+use std::path::Path;
+
+use clap::{Subcommand, ValueEnum};
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::render::progress::CollectionProgress;
-use crate::render::view::Assessed;
+use crate::render::view::AssessmentView;
 use crate::rules::{Dimension, Insufficient};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
@@ -30,7 +33,7 @@ const API: &str = "/api/v1";
 /// Records per page.
 const PAGE: u8 = 200;
 /// Number of existing names listed in the error for an unknown name.
-const NAMES_TOLD: usize = 8;
+const MAX_NAMES: usize = 8;
 
 /// Rate agents from evidence of their work: enroll, assess, report, badges, reviews, appeals
 #[derive(Debug, Subcommand)]
@@ -110,15 +113,34 @@ impl From<Alias> for Command {
 }
 
 pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failure> {
-    match command {
+    let exit = match command {
         Command::Enroll(arguments) => enroll::run(context, &arguments).await,
-        Command::Collect(arguments) => collect::run(context, &arguments).await,
         Command::Assess(arguments) => assess::run(context, &arguments).await,
         Command::StressTest(arguments) => stress_test::run(context, &arguments).await,
         Command::Report(arguments) => report::run(context, &arguments).await,
         Command::Badge(arguments) => badge::run(context, &arguments).await,
-        Command::Score(arguments) => score::run(context, &arguments),
-        Command::Manage(command) => manage::run(context, command).await,
+        Command::Collect(arguments) => return collect::run(context, &arguments).await,
+        Command::Score(arguments) => return score::run(context, &arguments),
+        Command::Manage(command) => return manage::run(context, command).await,
+    };
+    exit.map_err(|failure| with_remedy(context, failure))
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum AssessmentType {
+    Full,
+    PassiveOnly,
+    StressTestOnly,
+}
+
+impl AssessmentType {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::PassiveOnly => "passive_only",
+            Self::StressTestOnly => "stress_test_only",
+        }
     }
 }
 
@@ -189,8 +211,7 @@ async fn agents(client: &Client) -> Result<Vec<Agent>, Failure> {
 /// Finds an agent by name or id.
 async fn agent(client: &Client, named: &str) -> Result<Agent, Failure> {
     if Uuid::try_parse(named).is_ok() {
-        let path = format!("{API}/agents/{named}");
-        match persistently(|| client.get(&path)).await {
+        match get(client, &format!("agents/{named}")).await {
             // The text may also be a name that looks like an id.
             Err(failure) if failure.code == "NOT_FOUND" => {}
             found => return found,
@@ -202,7 +223,7 @@ async fn agent(client: &Client, named: &str) -> Result<Agent, Failure> {
             if agent.name == named {
                 return Ok(agent);
             }
-            if others.len() < NAMES_TOLD {
+            if others.len() < MAX_NAMES {
                 others.push(plain(&agent.name));
             }
         }
@@ -221,26 +242,46 @@ async fn agent(client: &Client, named: &str) -> Result<Agent, Failure> {
 }
 
 /// The assessment with this id, or the latest rating of the agent with this name or id.
-async fn assessment(client: &Client, named: &str) -> Result<Assessed, Failure> {
+async fn assessment(client: &Client, named: &str) -> Result<AssessmentView, Failure> {
     if Uuid::try_parse(named).is_ok() {
-        let path = format!("{API}/assessments/{named}");
-        match persistently(|| client.get(&path)).await {
+        match get(client, &format!("assessments/{named}")).await {
             Err(failure) if failure.code == "NOT_FOUND" => {}
             found => return found,
         }
     }
     let agent = agent(client, named).await?;
-    let past = report::Past::of(client, &agent).await?;
-    past.last.ok_or_else(|| unrated(&agent))
+    let history = report::RatingHistory::of(client, &agent).await?;
+    history.last.ok_or_else(|| unrated(&agent))
 }
 
 /// How much evidence is collected towards a rating.
 async fn progress(client: &Client, agent: &str) -> Result<CollectionProgress, Failure> {
-    let path = format!("{API}/agents/{agent}/progress");
+    get(client, &format!("agents/{agent}/progress")).await
+}
+
+/// Loads a document of the API by its path below the version.
+async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Failure> {
+    let path = format!("{API}/{path}");
     persistently(|| client.get(&path)).await
 }
 
-fn nobody_else() -> Failure {
+/// A document with the member `ok`.
+fn with_ok(document: impl Serialize, ok: bool) -> Value {
+    let mut document = json!(document);
+    if let Value::Object(members) = &mut document {
+        members.insert("ok".to_owned(), json!(ok));
+    }
+    document
+}
+
+fn write(file: &Path, octets: &[u8]) -> Result<(), Failure> {
+    std::fs::write(file, octets).map_err(|cause| {
+        let message = format!("could not write {}: {cause}", file.display());
+        Failure::not_done("file_not_written", message).or_try("choose another file with --output")
+    })
+}
+
+fn no_wait_needs_host() -> Failure {
     Failure::usage("--no-wait needs a separate host: this process would end before the assessment")
         .or_try("omit it, or use a host with --server")
 }
@@ -252,7 +293,7 @@ fn unrated(agent: &Agent) -> Failure {
 }
 
 /// Adds the remedy for a data folder that has no organization yet.
-fn told(context: &Context<'_>, mut failure: Failure) -> Failure {
+fn with_remedy(context: &Context<'_>, mut failure: Failure) -> Failure {
     if failure.code == "FORBIDDEN" && context.is_embedded() {
         // The owner of a data folder may do everything once there is an organization.
         failure.remedy = Some("enroll an agent with touchstone rating enroll NAME".to_owned());

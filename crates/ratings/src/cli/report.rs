@@ -7,18 +7,17 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::{API, Agent, Pages, active, agent, progress, told, unrated};
+use crate::cli::{Agent, Pages, active, agent, get, progress, unrated, with_ok, write};
 use crate::render::dimensions::Dimensions;
 use crate::render::report::{
-    Badge, Format, HISTORY, Line, Moment, NoPage, Report, Subject, Summary,
+    AgentInfo, AgentSummary, Badge, Format, HISTORY, RatingSnapshot, RenderError, Report, Summary,
 };
-use crate::render::view::Assessed;
+use crate::render::view::AssessmentView;
 use crate::rules::Axis;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::files;
-use touchstone_host::cli::patience::persistently;
 use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::ports::clock::Clock as _;
 use touchstone_host::system::SystemClock;
@@ -76,9 +75,9 @@ enum Sort {
 
 impl Sort {
     /// Sorts agents; those without a rating are last.
-    fn apply(self, agents: &mut [Line]) {
+    fn apply(self, agents: &mut [AgentSummary]) {
         let best = |axis: Axis| {
-            move |line: &Line| {
+            move |line: &AgentSummary| {
                 let score = line.now.as_ref().map(|now| now.axis(axis).score);
                 std::cmp::Reverse(score)
             }
@@ -135,8 +134,8 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
             Ok((text, json!(summary)))
         }),
     };
-    let (text, facts) = written.map_err(|failure| told(context, failure))?;
-    deliver(terminal, arguments, &text, facts).map_err(|failure| told(context, failure))?;
+    let (text, facts) = written?;
+    deliver(terminal, arguments, &text, facts)?;
     Ok(Exit::Good)
 }
 
@@ -149,41 +148,36 @@ async fn into_folder(context: &Context<'_>, arguments: &Arguments) -> Result<Exi
         Some(Form::Markdown) => vec![(Format::Markdown, "md")],
         None => vec![(Format::Markdown, "md"), (Format::Html, "html")],
     };
-    let written = async {
-        let mut texts = Vec::new();
-        let (name, mut facts) = match &arguments.agent {
-            Some(named) => {
-                let report = report(client, named).await?;
-                for (form, extension) in forms {
-                    texts.push((extension, report.write(form).map_err(no_page)?));
-                }
-                (file_name(&report.agent.name), json!(report))
+    let mut texts = Vec::new();
+    let (name, mut facts) = match &arguments.agent {
+        Some(named) => {
+            let report = report(client, named).await?;
+            for (form, extension) in forms {
+                texts.push((extension, report.write(form).map_err(no_page)?));
             }
-            None => {
-                let summary = summary(client, arguments.sort).await?;
-                for (form, extension) in forms {
-                    texts.push((extension, summary.write(form).map_err(no_page)?));
-                }
-                ("summary".to_owned(), json!(summary))
+            (file_name(&report.agent.name), json!(report))
+        }
+        None => {
+            let summary = summary(client, arguments.sort).await?;
+            for (form, extension) in forms {
+                texts.push((extension, summary.write(form).map_err(no_page)?));
             }
-        };
-        let folder = files::folder(&arguments.output)?;
-        let mut outputs = Vec::new();
-        for (extension, text) in texts {
-            let file = folder.join(format!("{name}.{extension}"));
-            write(&file, &text)?;
-            outputs.push(file);
+            ("summary".to_owned(), json!(summary))
         }
-        if let Value::Object(members) = &mut facts {
-            members.insert("outputs".to_owned(), json!(outputs));
-            members.insert("ok".to_owned(), json!(true));
-        }
-        Ok::<_, Failure>((facts, outputs))
     };
-    let (facts, outputs) = written.await.map_err(|failure| told(context, failure))?;
+    let folder = files::folder(&arguments.output)?;
+    let mut outputs = Vec::new();
+    for (extension, text) in texts {
+        let file = folder.join(format!("{name}.{extension}"));
+        write(&file, text.as_bytes())?;
+        outputs.push(file);
+    }
     let terminal = context.terminal();
     if terminal.json() {
-        terminal.document(&facts);
+        if let Value::Object(members) = &mut facts {
+            members.insert("outputs".to_owned(), json!(outputs));
+        }
+        terminal.document(&with_ok(facts, true));
     } else {
         for file in outputs {
             terminal.note(&format!("written to {}", file.display()));
@@ -194,29 +188,19 @@ async fn into_folder(context: &Context<'_>, arguments: &Arguments) -> Result<Exi
 
 /// The agent's name as a safe file name, without path separators.
 fn file_name(name: &str) -> String {
-    const LONGEST: usize = 100;
+    const MAX_CHARS: usize = 100;
     let plain = |c: char| {
         let keeps = c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
         if keeps { c } else { '-' }
     };
-    let name: String = name.chars().take(LONGEST).map(plain).collect();
+    let name: String = name.chars().take(MAX_CHARS).map(plain).collect();
     match name.trim_start_matches('.') {
         "" => "agent".to_owned(),
         name => name.to_owned(),
     }
 }
 
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(file, text).map_err(|cause| {
-        Failure::not_done(
-            "file_not_written",
-            format!("could not write {}: {cause}", file.display()),
-        )
-        .or_try("choose another file with --output")
-    })
-}
-
-fn no_page(fault: NoPage) -> Failure {
+fn no_page(fault: RenderError) -> Failure {
     Failure::not_done("report_failed", fault.to_string())
 }
 
@@ -224,20 +208,17 @@ fn deliver(
     terminal: &Terminal,
     arguments: &Arguments,
     text: &str,
-    mut facts: Value,
+    facts: Value,
 ) -> Result<(), Failure> {
     let file = &arguments.output;
     if !arguments.is_stdout() {
         if let Some(parent) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
             files::folder(parent)?;
         }
-        write(file, text)?;
+        write(file, text.as_bytes())?;
     }
     if terminal.json() {
-        if let Value::Object(members) = &mut facts {
-            members.insert("ok".to_owned(), json!(true));
-        }
-        terminal.document(&facts);
+        terminal.document(&with_ok(facts, true));
     } else if arguments.is_stdout() {
         terminal.print(text);
     } else {
@@ -248,37 +229,37 @@ fn deliver(
 
 /// Earlier assessments of an agent.
 #[derive(Default)]
-pub(super) struct Past {
+pub(super) struct RatingHistory {
     /// The latest rating.
-    pub last: Option<Assessed>,
+    pub last: Option<AssessmentView>,
     /// Earlier ratings, up to the list's limit.
-    before: Vec<Moment>,
+    before: Vec<RatingSnapshot>,
     /// The latest failed assessment since.
-    failed: Option<Assessed>,
+    failed: Option<AssessmentView>,
 }
 
-impl Past {
+impl RatingHistory {
     pub async fn of(client: &Client, agent: &Agent) -> Result<Self, Failure> {
-        let mut past = Self::default();
+        let mut history = Self::default();
         let mut pages = Pages::new(client, "assessments", &[format!("agent_id={}", agent.id)]);
-        while let Some(page) = pages.next::<Assessed>().await? {
-            page.into_iter().for_each(|it| past.take(it, true));
+        while let Some(page) = pages.next::<AssessmentView>().await? {
+            page.into_iter().for_each(|it| history.take(it, true));
         }
-        Ok(past)
+        Ok(history)
     }
 
     /// Adds an assessment of the agent; call in the order of requests.
-    fn take(&mut self, assessed: Assessed, with_history: bool) {
+    fn take(&mut self, assessed: AssessmentView, with_history: bool) {
         if assessed.error.is_some() {
             self.failed = Some(assessed);
             return;
         }
-        if Moment::of(&assessed).is_none() {
+        if RatingSnapshot::of(&assessed).is_none() {
             return;
         }
         self.failed = None;
         let before = self.last.replace(assessed);
-        if with_history && let Some(before) = before.as_ref().and_then(Moment::of) {
+        if with_history && let Some(before) = before.as_ref().and_then(RatingSnapshot::of) {
             if self.before.len() == HISTORY {
                 self.before.remove(0);
             }
@@ -291,11 +272,11 @@ async fn report(client: &Client, named: &str) -> Result<Report, Failure> {
     let agent = agent(client, named).await?;
     let document: Value = get(client, &format!("agents/{}", agent.id)).await?;
     let organization = organization(client, &document).await?;
-    let subject: Subject =
+    let subject: AgentInfo =
         serde_json::from_value(document).map_err(|fault| Failure::unexpected(&fault))?;
-    let past = Past::of(client, &agent).await?;
-    let assessment = past.last.ok_or_else(|| unrated(&agent))?;
-    let now = Moment::of(&assessment).ok_or_else(|| unrated(&agent))?;
+    let history = RatingHistory::of(client, &agent).await?;
+    let assessment = history.last.ok_or_else(|| unrated(&agent))?;
+    let now = RatingSnapshot::of(&assessment).ok_or_else(|| unrated(&agent))?;
     let badge = match &assessment.badge_id {
         Some(badge) => Some(get::<Badge>(client, &format!("badges/{badge}/verify")).await?),
         None => None,
@@ -307,8 +288,8 @@ async fn report(client: &Client, named: &str) -> Result<Report, Failure> {
         assessment,
         now,
         badge,
-        history: past.before,
-        failed_since: past.failed,
+        history: history.before,
+        failed_since: history.failed,
     })
 }
 
@@ -320,7 +301,7 @@ async fn summary(client: &Client, sort: Option<Sort>) -> Result<Summary, Failure
             if agents.is_empty() {
                 organization_name = organization(client, &document).await?;
             }
-            let subject: Subject =
+            let subject: AgentInfo =
                 serde_json::from_value(document).map_err(|fault| Failure::unexpected(&fault))?;
             agents.push(subject);
         }
@@ -329,27 +310,27 @@ async fn summary(client: &Client, sort: Option<Sort>) -> Result<Summary, Failure
         return Err(Failure::bad_input("NOT_FOUND", "no agents are enrolled")
             .or_try("enroll one with touchstone rating enroll NAME"));
     }
-    let mut pasts: HashMap<String, Past> = HashMap::new();
+    let mut pasts: HashMap<String, RatingHistory> = HashMap::new();
     let mut pages = Pages::new(client, "assessments", &[]);
-    while let Some(page) = pages.next::<Assessed>().await? {
+    while let Some(page) = pages.next::<AssessmentView>().await? {
         for assessed in page {
-            let past = pasts.entry(assessed.agent_id.clone()).or_default();
-            past.take(assessed, false);
+            let history = pasts.entry(assessed.agent_id.clone()).or_default();
+            history.take(assessed, false);
         }
     }
     let mut lines = Vec::new();
     for agent in agents {
-        let past = pasts.remove(&agent.id).unwrap_or_default();
-        let failed = past.failed.and_then(|it| it.error);
+        let history = pasts.remove(&agent.id).unwrap_or_default();
+        let failed = history.failed.and_then(|it| it.error);
         let progress = match progress(client, &agent.id).await {
             Ok(progress) => Some(progress),
             // The key lacks the scope, or there is more evidence than a host counts.
             Err(failure) if matches!(&*failure.code, "FORBIDDEN" | "INVALID_REQUEST") => None,
             Err(failure) => return Err(failure),
         };
-        lines.push(Line {
-            now: past.last.as_ref().and_then(Moment::of),
-            review_required: past.last.is_some_and(|it| it.review_required),
+        lines.push(AgentSummary {
+            now: history.last.as_ref().and_then(RatingSnapshot::of),
+            review_required: history.last.is_some_and(|it| it.review_required),
             failed_since: failed.map(|fault| fault.message),
             progress,
             agent,
@@ -381,9 +362,4 @@ async fn organization(client: &Client, agent: &Value) -> Result<Option<String>, 
         Err(failure) if failure.code == "FORBIDDEN" => Ok(None),
         Err(failure) => Err(failure),
     }
-}
-
-async fn get<T: serde::de::DeserializeOwned>(client: &Client, what: &str) -> Result<T, Failure> {
-    let path = format!("{API}/{what}");
-    persistently(|| client.get(&path)).await
 }

@@ -3,19 +3,19 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::dimension;
+use crate::cli::{AssessmentType, dimension};
 use crate::render as rating;
-use crate::render::view::Found;
-use crate::rules::calibration::{Calibration, Scores, calibrate};
+use crate::render::view::ResultView;
+use crate::rules::assessment::calibration::{Calibration, Scores, calibrate};
 use crate::rules::evidence;
 use crate::rules::evidence::Listed;
 use crate::rules::{
-    Assessment, Config, Dimension, Event, Insufficient, Override, Scored, Unscored, score,
+    Assessment, Config, Dimension, Event, Insufficient, Override, Scored, ScoringError, score,
 };
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -54,7 +54,7 @@ pub struct Arguments {
     config: Option<PathBuf>,
     /// Evidence to count [default: full]
     #[arg(long = "type", value_name = "TYPE")]
-    kind: Option<Type>,
+    kind: Option<AssessmentType>,
     /// Score only this dimension; the minimum number of tasks does not
     /// apply, and there is no tier
     #[arg(long, value_name = "DIMENSION", value_parser = dimension, conflicts_with = "kind")]
@@ -74,28 +74,10 @@ pub struct Arguments {
     assessment: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum Type {
-    Full,
-    PassiveOnly,
-    StressTestOnly,
-}
-
-impl Type {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::PassiveOnly => "passive_only",
-            Self::StressTestOnly => "stress_test_only",
-        }
-    }
-}
-
 /// Optional members of a document besides its events.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Beside {
+struct ScoringOptions {
     assessment: Option<Assessment>,
     config: Option<Value>,
     #[serde(default)]
@@ -105,17 +87,17 @@ struct Beside {
 
 pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let file = &arguments.file;
-    let Listed { events, beside } = evidence::list(&text(file)?).map_err(|fault| {
+    let Listed { events, options } = evidence::list(&text(file)?).map_err(|fault| {
         unusable(file, &fault).or_try("see docs/aaaf.md for what an event looks like")
     })?;
-    let beside: Beside = serde_path_to_error::deserialize(Value::Object(beside))
+    let options: ScoringOptions = serde_path_to_error::deserialize(Value::Object(options))
         .map_err(|fault| unusable(file, &fault))?;
-    let config = config(arguments, &beside)?;
+    let config = config(arguments, &options)?;
     let (agent, events) = of_agent(arguments, events)?;
-    let assessment = assessment(arguments, &beside, &config, &events)?;
-    let scored = score(&events, &assessment, &config, &beside.overrides)
+    let assessment = assessment(arguments, &options, &config, &events)?;
+    let scored = score(&events, &assessment, &config, &options.overrides)
         .map_err(|unscored| not_scored(file, unscored))?;
-    let calibration = calibration(&beside, &scored, &config);
+    let calibration = calibration(&options, &scored, &config);
     let terminal = context.terminal();
     if terminal.json() {
         let mut document = json!(scored);
@@ -133,9 +115,9 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
     } else {
         // Parsed back from its document, so that file and host results are displayed by the same
         // code.
-        let found: Found =
+        let found: ResultView =
             serde_json::from_value(json!(scored)).map_err(|fault| Failure::unexpected(&fault))?;
-        let shown = rating::Shown {
+        let shown = rating::RatingDisplay {
             agent: &agent,
             kind: assessment.kind.as_str(),
             window: [assessment.window_start, assessment.window_end],
@@ -177,8 +159,8 @@ fn text(file: &Path) -> Result<String, Failure> {
     String::from_utf8(octets).map_err(|fault| unusable(file, &format!("is not UTF-8: {fault}")))
 }
 
-fn config(arguments: &Arguments, beside: &Beside) -> Result<Config, Failure> {
-    let (file, document) = match (&arguments.config, &beside.config) {
+fn config(arguments: &Arguments, options: &ScoringOptions) -> Result<Config, Failure> {
+    let (file, document) = match (&arguments.config, &options.config) {
         (Some(file), _) => {
             let document = serde_json::from_str(&text(file)?);
             (file, document.map_err(|fault| unusable(file, &fault))?)
@@ -215,21 +197,21 @@ fn of_agent(
 
 fn assessment(
     arguments: &Arguments,
-    beside: &Beside,
+    options: &ScoringOptions,
     config: &Config,
     events: &[Event],
 ) -> Result<Assessment, Failure> {
-    let told = beside.assessment.as_ref();
-    let (mut kind, mut dimension) = match told.map(|it| it.kind) {
+    let recorded = options.assessment.as_ref();
+    let (mut kind, mut dimension) = match recorded.map(|it| it.kind) {
         Some(kind) => (kind.as_str(), kind.dimension()),
         None => ("full", None),
     };
     if let Some(only) = arguments.dimension {
         (kind, dimension) = ("single_dimension", Some(only));
-    } else if let Some(told) = arguments.kind {
-        (kind, dimension) = (told.as_str(), None);
+    } else if let Some(requested) = arguments.kind {
+        (kind, dimension) = (requested.as_str(), None);
     }
-    let end = arguments.until.or(told.map(|it| it.window_end));
+    let end = arguments.until.or(recorded.map(|it| it.window_end));
     let end = match end.or_else(|| midnight_after(events)) {
         Some(end) => end,
         None => {
@@ -240,12 +222,12 @@ fn assessment(
         }
     };
     let days = i64::from(config.rules.assessment_window_days);
-    let start = arguments.since.or(told.map(|it| it.window_start));
+    let start = arguments.since.or(recorded.map(|it| it.window_start));
     let start = start.or_else(|| end.checked_sub(SignedDuration::from_hours(24 * days)).ok());
     let id = arguments
         .assessment
         .clone()
-        .or(told.and_then(|it| it.id.clone()));
+        .or(recorded.and_then(|it| it.id.clone()));
     Assessment::new(id, kind, dimension, start.unwrap_or(Timestamp::MIN), end)
         .map_err(|fault| unusable(&arguments.file, &fault))
 }
@@ -262,19 +244,24 @@ fn stress_tests_left_out(events: &[Event], assessment: &Assessment) -> usize {
     events.iter().filter(others).count()
 }
 
-fn calibration(beside: &Beside, scored: &Scored, config: &Config) -> Option<Calibration> {
+fn calibration(options: &ScoringOptions, scored: &Scored, config: &Config) -> Option<Calibration> {
     let Scored::Rating(rating) = scored else {
         return None;
     };
     let current = Scores::from(rating.as_ref());
     let delta = config.rules.calibration_delta;
-    Some(calibrate(beside.previous.as_ref()?, &current, delta, false))
+    Some(calibrate(
+        options.previous.as_ref()?,
+        &current,
+        delta,
+        false,
+    ))
 }
 
-fn not_scored(file: &Path, unscored: Unscored) -> Failure {
+fn not_scored(file: &Path, unscored: ScoringError) -> Failure {
     match unscored {
-        Unscored::Override(fault) => unusable(file, &fault),
-        Unscored::Insufficient(insufficient) => {
+        ScoringError::Override(fault) => unusable(file, &fault),
+        ScoringError::Insufficient(insufficient) => {
             let message = format!("{}: {insufficient}", file.display());
             let mut failure = Failure::inconclusive(Insufficient::CODE, message);
             if let Value::Object(details) = value_of(&insufficient) {

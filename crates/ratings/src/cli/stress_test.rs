@@ -4,8 +4,8 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::cli::assess::{asked, show_ordered, waited_for};
-use crate::cli::{agent, told};
+use crate::cli::agent;
+use crate::cli::assess::{request_assessment, show_requested, wait_for_result};
 use crate::rules::Dimension;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::context::Context;
@@ -41,12 +41,12 @@ pub struct Arguments {
 
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.no_wait && context.is_embedded() {
-        return Err(crate::cli::nobody_else());
+        return Err(crate::cli::no_wait_needs_host());
     }
     let session = context.assess().await?;
     let outcome = test(context, session.client(), arguments).await;
     session.close().await;
-    outcome.map_err(|failure| told(context, failure))
+    outcome
 }
 
 async fn test(
@@ -59,9 +59,10 @@ async fn test(
         Some(dimension) => json!({"dimension": dimension}),
         None => json!({}),
     };
-    let ordered = asked(client, &format!("agents/{}/stress-test", agent.id), &order).await?;
+    let ordered =
+        request_assessment(client, &format!("agents/{}/stress-test", agent.id), &order).await?;
     if arguments.no_wait {
-        return show_ordered(context.terminal(), &ordered);
+        return show_requested(context.terminal(), &ordered);
     }
-    waited_for(context.terminal(), client, &agent, &ordered).await
+    wait_for_result(context.terminal(), client, &agent, &ordered).await
 }

@@ -215,7 +215,7 @@ impl Walk {
                     Value::Object(inner) => {
                         inner.get("id").map_or_else(String::new, Value::to_string)
                     }
-                    said => said.to_string(),
+                    scalar => scalar.to_string(),
                 })
                 .collect();
             values.sort_unstable();

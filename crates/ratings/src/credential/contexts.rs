@@ -36,13 +36,13 @@ fn aliases() -> Map<String, Value> {
 }
 
 fn definition(term: &Term) -> (String, Value) {
-    let mut said = Map::new();
-    said.insert(
+    let mut definition = Map::new();
+    definition.insert(
         "@id".to_owned(),
         Value::String(format!("{}{}", term.prefix, term.rest)),
     );
     let (key, value) = match term.kind {
-        Kind::Text | Kind::Node => return (term.name.to_owned(), Value::Object(said)),
+        Kind::Text | Kind::Node => return (term.name.to_owned(), Value::Object(definition)),
         Kind::Typed(iri) => ("@type", json!(iri)),
         Kind::Boolean => ("@type", json!("https://www.w3.org/2001/XMLSchema#boolean")),
         Kind::TextList => ("@container", json!("@list")),
@@ -52,10 +52,10 @@ fn definition(term: &Term) -> (String, Value) {
                 .iter()
                 .map(|(name, iri)| ((*name).to_owned(), json!(iri)))
                 .collect();
-            said.insert("@context".to_owned(), Value::Object(names));
+            definition.insert("@context".to_owned(), Value::Object(names));
             ("@type", json!("@vocab"))
         }
     };
-    said.insert(key.to_owned(), value);
-    (term.name.to_owned(), Value::Object(said))
+    definition.insert(key.to_owned(), value);
+    (term.name.to_owned(), Value::Object(definition))
 }

@@ -143,7 +143,7 @@ impl DidDocument {
 
 /// Why the verification key is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoKey {
+pub enum KeyError {
     /// The document of a `did:web` was not given.
     #[error("the DID document of {0} is needed to find its keys")]
     DocumentNeeded(String),
@@ -159,22 +159,22 @@ pub enum NoKey {
 /// documents.
 ///
 /// # Errors
-/// [`NoKey`].
-pub fn resolve(method: &str, documents: &[DidDocument]) -> Result<PublicKey, NoKey> {
+/// [`KeyError`].
+pub fn resolve(method: &str, documents: &[DidDocument]) -> Result<PublicKey, KeyError> {
     let did = controller(method);
     if let Some(name) = did.strip_prefix("did:key:") {
         return parse_multibase(name)
             .filter(|_| method == format!("{did}#{name}"))
-            .ok_or_else(|| NoKey::Method(did.to_owned()));
+            .ok_or_else(|| KeyError::Method(did.to_owned()));
     }
     if !did.starts_with("did:web:") {
-        return Err(NoKey::Method(did.to_owned()));
+        return Err(KeyError::Method(did.to_owned()));
     }
     let document = documents
         .iter()
         .find(|document| document.id == did)
-        .ok_or_else(|| NoKey::DocumentNeeded(did.to_owned()))?;
+        .ok_or_else(|| KeyError::DocumentNeeded(did.to_owned()))?;
     document
         .key(method)
-        .ok_or_else(|| NoKey::NotListed(did.to_owned()))
+        .ok_or_else(|| KeyError::NotListed(did.to_owned()))
 }

@@ -28,7 +28,7 @@ pub const MAX_OCTETS: usize = 256 * 1024;
 
 /// Why a file cannot be read as a credential.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum ParseError {
     /// More than [`MAX_OCTETS`].
     #[error("has {0} bytes; the limit is {MAX_OCTETS}")]
     TooLarge(usize),
@@ -44,16 +44,16 @@ pub enum Unreadable {
 /// the same.
 ///
 /// # Errors
-/// [`Unreadable`].
-pub fn parse(octets: &[u8]) -> Result<Value, Unreadable> {
+/// [`ParseError`].
+pub fn parse(octets: &[u8]) -> Result<Value, ParseError> {
     if octets.len() > MAX_OCTETS {
-        return Err(Unreadable::TooLarge(octets.len()));
+        return Err(ParseError::TooLarge(octets.len()));
     }
     let document = json::parse_foreign(octets)?;
     if document.is_object() {
         Ok(document)
     } else {
-        Err(Unreadable::NoObject)
+        Err(ParseError::NoObject)
     }
 }
 

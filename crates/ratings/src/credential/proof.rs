@@ -4,8 +4,8 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::did::{self, DidDocument, NoKey, Signatory};
-use super::rdf::{self, Unspeakable};
+use super::did::{self, DidDocument, KeyError, Signatory};
+use super::rdf::{self, RdfError};
 use touchstone_kit::keys::SecretKey;
 
 const TYPE: &str = "DataIntegrityProof";
@@ -14,10 +14,10 @@ const PURPOSE: &str = "assertionMethod";
 
 /// Why a document cannot be signed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsignable {
+pub enum SignError {
     /// A signature would not cover the whole document.
     #[error(transparent)]
-    Content(#[from] Unspeakable),
+    Content(#[from] RdfError),
     /// The document already has a proof.
     #[error("the document already has a proof")]
     Signed,
@@ -28,10 +28,10 @@ pub enum Unsignable {
 
 /// Why a proof is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unproven {
+pub enum ProofError {
     /// A signature does not cover the whole document, or there is nothing to cover.
     #[error(transparent)]
-    Content(#[from] Unspeakable),
+    Content(#[from] RdfError),
     /// The document has no proof, or several.
     #[error("/proof must be exactly one proof object")]
     NoProof,
@@ -47,7 +47,7 @@ pub enum Unproven {
     #[error("/proof/verificationMethod is not a key of the issuer")]
     Issuer,
     #[error(transparent)]
-    NoKey(#[from] NoKey),
+    KeyError(#[from] KeyError),
     /// The document was changed, or signed with another key.
     #[error(
         "/proof/proofValue does not verify: the document was changed, or signed with \
@@ -65,21 +65,21 @@ pub fn issuer(credential: &Value) -> Option<&str> {
 /// Signs a document.
 ///
 /// # Errors
-/// [`Unsignable`].
+/// [`SignError`].
 pub fn sign(
     document: Value,
     signatory: &Signatory,
     key: &SecretKey,
     created: Timestamp,
-) -> Result<Value, Unsignable> {
+) -> Result<Value, SignError> {
     if issuer(&document) != Some(signatory.did.as_str()) {
-        return Err(Unsignable::Issuer);
+        return Err(SignError::Issuer);
     }
     let Value::Object(mut document) = document else {
-        return Err(Unsignable::Issuer);
+        return Err(SignError::Issuer);
     };
     if document.contains_key("proof") {
-        return Err(Unsignable::Signed);
+        return Err(SignError::Signed);
     }
     let mut proof = Map::from_iter(
         [
@@ -103,44 +103,44 @@ pub fn sign(
 /// Verifies that the issuer signed the whole document. `documents` are those of `did:web` issuers.
 ///
 /// # Errors
-/// [`Unproven`].
-pub fn verify(signed: &Value, documents: &[DidDocument]) -> Result<(), Unproven> {
-    let mut document = signed.as_object().cloned().ok_or(Unproven::NoProof)?;
+/// [`ProofError`].
+pub fn verify(signed: &Value, documents: &[DidDocument]) -> Result<(), ProofError> {
+    let mut document = signed.as_object().cloned().ok_or(ProofError::NoProof)?;
     let Some(Value::Object(mut proof)) = document.remove("proof") else {
-        return Err(Unproven::NoProof);
+        return Err(ProofError::NoProof);
     };
     let Some(Value::String(value)) = proof.remove("proofValue") else {
-        return Err(Unproven::Signature);
+        return Err(ProofError::Signature);
     };
-    let said = |name: &str| proof.get(name).and_then(Value::as_str);
-    if (said("type"), said("cryptosuite"), said("proofPurpose"))
-        != (Some(TYPE), Some(SUITE), Some(PURPOSE))
+    let member = |name: &str| proof.get(name).and_then(Value::as_str);
+    if (
+        member("type"),
+        member("cryptosuite"),
+        member("proofPurpose"),
+    ) != (Some(TYPE), Some(SUITE), Some(PURPOSE))
     {
-        return Err(Unproven::Kind);
+        return Err(ProofError::Kind);
     }
-    let created = said("created").map(str::parse::<Timestamp>);
+    let created = member("created").map(str::parse::<Timestamp>);
     if !matches!(created, Some(Ok(_))) {
-        return Err(Unproven::Created);
+        return Err(ProofError::Created);
     }
     let message = to_sign(&document, &proof)?;
-    let method = said("verificationMethod").ok_or(Unproven::Issuer)?;
+    let method = member("verificationMethod").ok_or(ProofError::Issuer)?;
     if issuer(signed) != Some(did::controller(method)) {
-        return Err(Unproven::Issuer);
+        return Err(ProofError::Issuer);
     }
     let key = did::resolve(method, documents)?;
-    let signature = did::decode_base58(&value).ok_or(Unproven::Signature)?;
+    let signature = did::decode_base58(&value).ok_or(ProofError::Signature)?;
     if key.verifies(&message, &signature) {
         Ok(())
     } else {
-        Err(Unproven::Signature)
+        Err(ProofError::Signature)
     }
 }
 
 /// The bytes to sign: the digest of the proof options, then that of the document.
-fn to_sign(
-    document: &Map<String, Value>,
-    proof: &Map<String, Value>,
-) -> Result<Vec<u8>, Unspeakable> {
+fn to_sign(document: &Map<String, Value>, proof: &Map<String, Value>) -> Result<Vec<u8>, RdfError> {
     let mut configuration = proof.clone();
     if let Some(context) = document.get("@context") {
         configuration.insert("@context".to_owned(), context.clone());

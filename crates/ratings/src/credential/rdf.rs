@@ -12,7 +12,7 @@ use super::contexts::context;
 
 /// Why a document has no N-Quads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unspeakable {
+pub enum RdfError {
     /// A signature would not cover the whole document.
     #[error(transparent)]
     Open(#[from] Fault),
@@ -23,8 +23,8 @@ pub enum Unspeakable {
 /// The canonical N-Quads of a document without its proof.
 ///
 /// # Errors
-/// [`Unspeakable`].
-pub fn canonical(document: &Map<String, Value>) -> Result<String, Unspeakable> {
+/// [`RdfError`].
+pub fn canonical(document: &Map<String, Value>) -> Result<String, RdfError> {
     closed::check(document)?;
     let text = serde_json::to_vec(document).map_err(no_json_ld)?;
     let quads = JsonLdParser::new()
@@ -48,11 +48,11 @@ pub fn canonical(document: &Map<String, Value>) -> Result<String, Unspeakable> {
 /// SHA-256 of [`canonical`].
 ///
 /// # Errors
-/// [`Unspeakable`].
-pub fn digest(document: &Map<String, Value>) -> Result<[u8; 32], Unspeakable> {
+/// [`RdfError`].
+pub fn digest(document: &Map<String, Value>) -> Result<[u8; 32], RdfError> {
     canonical(document).map(|text| Sha256::digest(text).into())
 }
 
-fn no_json_ld(fault: impl std::fmt::Display) -> Unspeakable {
-    Unspeakable::JsonLd(fault.to_string())
+fn no_json_ld(fault: impl std::fmt::Display) -> RdfError {
+    RdfError::JsonLd(fault.to_string())
 }

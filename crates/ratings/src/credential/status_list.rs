@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::did::{DidDocument, Signatory};
-use super::proof::{self, Unproven, Unsignable, issuer, moment};
+use super::proof::{self, ProofError, SignError, issuer, moment};
 use super::terms::CREDENTIALS_V2;
 use touchstone_kit::keys::SecretKey;
 
@@ -149,14 +149,14 @@ pub fn entry(list: &str, index: u32) -> Value {
 /// The list at `url` as a signed credential, valid for [`VALIDITY`] from `now`.
 ///
 /// # Errors
-/// [`Unsignable`].
+/// [`SignError`].
 pub fn sign(
     bits: &Bits,
     url: &str,
     signatory: &Signatory,
     key: &SecretKey,
     now: Timestamp,
-) -> Result<Value, Unsignable> {
+) -> Result<Value, SignError> {
     let until = now.saturating_add(VALIDITY).unwrap_or(Timestamp::MAX);
     let document = json!({
         "@context": [CREDENTIALS_V2],
@@ -193,7 +193,7 @@ pub enum Unknown {
     NoList,
     /// The list's proof is not accepted.
     #[error("the status list cannot be trusted: {0}")]
-    Unproven(#[from] Unproven),
+    ProofError(#[from] ProofError),
     /// The list has expired or is not valid yet.
     #[error("the status list is valid from {from} until {until}; a current one is needed")]
     NotCurrent {

@@ -3,8 +3,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::proof::{self, Unproven};
-use super::rdf::Unspeakable;
+use super::proof::{self, ProofError};
+use super::rdf::RdfError;
 use super::status_list::{BITS, Bits, BitsFault};
 use super::*;
 use crate::rules::badge::sample::{badge, issued, list};
@@ -44,7 +44,7 @@ fn places_of(value: &Value) -> Vec<String> {
 
 fn fault_of(document: &Value) -> String {
     match proof::verify(document, &[]) {
-        Err(Unproven::Content(Unspeakable::Open(fault))) => fault.to_string(),
+        Err(ProofError::Content(RdfError::Open(fault))) => fault.to_string(),
         other => panic!("{other:?}"),
     }
 }
@@ -189,8 +189,8 @@ fn what_a_signature_would_not_see_is_named(
 ) {
     let mut document = issued(&badge());
     at(&mut document, place)[name] = value;
-    let said = fault_of(&document);
-    assert!(said.starts_with(expected), "{said}");
+    let fault = fault_of(&document);
+    assert!(fault.starts_with(expected), "{fault}");
 }
 
 #[test]
@@ -213,8 +213,8 @@ fn documents_that_take_for_ever_to_canonicalize_are_refused() {
     ] {
         let mut document = issued(&badge());
         document["alignment"] = alignment;
-        let said = fault_of(&document);
-        assert!(said.contains(expected), "{said}");
+        let fault = fault_of(&document);
+        assert!(fault.contains(expected), "{fault}");
     }
 }
 
@@ -225,7 +225,7 @@ fn documents_that_take_for_ever_to_canonicalize_are_refused() {
 fn proofs_of_other_kinds_are_refused(#[case] place: &str, #[case] value: Value) {
     let mut document = issued(&badge());
     *at(&mut document, place) = value;
-    assert_eq!(proof::verify(&document, &[]), Err(Unproven::Kind));
+    assert_eq!(proof::verify(&document, &[]), Err(ProofError::Kind));
 }
 
 #[test]
@@ -241,11 +241,11 @@ fn somebody_elses_key_is_not_the_issuers() {
     let mut stolen = signatory.clone();
     stolen.did = proof::issuer(&document).unwrap().to_owned();
     let signed = proof::sign(document, &stolen, &other, created).unwrap();
-    assert_eq!(proof::verify(&signed, &[]), Err(Unproven::Issuer));
+    assert_eq!(proof::verify(&signed, &[]), Err(ProofError::Issuer));
     let mut renamed = signed;
     renamed["proof"]["verificationMethod"] =
         json!(did::Signatory::by_key(&crate::rules::badge::sample::key().public()).method);
-    assert_eq!(proof::verify(&renamed, &[]), Err(Unproven::Signature));
+    assert_eq!(proof::verify(&renamed, &[]), Err(ProofError::Signature));
 }
 
 #[rstest]
@@ -332,11 +332,11 @@ fn lists_have_an_end_and_a_size() {
 #[test]
 fn what_cannot_be_read_is_told_apart() {
     let large = vec![b' '; MAX_OCTETS + 1];
-    assert_eq!(parse(&large), Err(Unreadable::TooLarge(MAX_OCTETS + 1)));
-    assert_eq!(parse(b"[]"), Err(Unreadable::NoObject));
+    assert_eq!(parse(&large), Err(ParseError::TooLarge(MAX_OCTETS + 1)));
+    assert_eq!(parse(b"[]"), Err(ParseError::NoObject));
     assert!(matches!(
         parse(br#"{"a":1,"a":2}"#),
-        Err(Unreadable::Json(_))
+        Err(ParseError::Json(_))
     ));
 }
 

@@ -13,9 +13,9 @@ use crate::http::assessments::badge_urls;
 use crate::http::page::Page;
 use crate::ports::Position;
 use crate::ports::agents::AgentRecord;
-use crate::ports::assessments::{AssessmentRecord, Finding};
+use crate::ports::assessments::{AssessmentOutcome, AssessmentRecord};
 use crate::rules::Axis;
-use crate::rules::agent::{Change, Enrolment, Status};
+use crate::rules::agent::{Change, Enrollment, Status};
 use crate::service::assessments::{needs_review, valid_until};
 use crate::service::{Aaaf, Member};
 use touchstone_host::http::answer::{Answer, json};
@@ -24,17 +24,17 @@ use touchstone_host::http::idempotency::{Done, once};
 use touchstone_kit::error::Problem;
 
 /// `POST /api/v1/agents`.
-pub async fn enrol(
+pub async fn enroll(
     State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
-    let asked = Enrolment::parse(&body)?;
+    let enrollment = Enrollment::parse(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = "POST /api/v1/agents".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let agent = aaaf.enrol(&member, asked).await?;
+        let agent = aaaf.enroll(&member, enrollment).await?;
         let profile = profile(&aaaf, &member, &agent).await?;
         Ok(Done::new(StatusCode::CREATED, profile))
     })
@@ -62,13 +62,14 @@ pub async fn list(
     let agents = if own {
         let agents = state
             .aaaf
-            .agents(&member, status, page.after.as_ref(), page.reach());
+            .agents(&member, status, page.after.as_ref(), page.fetch_limit());
         agents.await?
     } else {
         Vec::new()
     };
-    let answer = page.answer(agents, AgentRecord::position, |agent| shown(agent, &member));
-    json(StatusCode::OK, &answer)
+    page.answer(agents, AgentRecord::position, |agent| {
+        to_json(agent, &member)
+    })
 }
 
 /// `GET /api/v1/agents/{agentId}`.
@@ -93,14 +94,14 @@ pub async fn progress(
     let id = path.get("agentId");
     let progress = state.aaaf.progress(&member, id).await?;
     let axis = |(tasks, required): (usize, usize)| json!({"tasks": tasks, "required": required, "enough": tasks >= required});
-    let shown = json!({
+    let body = json!({
         "agent_id": id,
         "window_start": progress.window.window_start,
         "window_end": progress.window.window_end,
         "performance": axis(progress.performance),
         "capability": axis(progress.capability),
     });
-    json(StatusCode::OK, &shown)
+    json(StatusCode::OK, &body)
 }
 
 /// `PATCH /api/v1/agents/{agentId}`.
@@ -136,7 +137,7 @@ pub async fn archive(
 async fn profile(aaaf: &Aaaf, member: &Member, agent: &AgentRecord) -> Result<Value, Problem> {
     let rating = aaaf.published_rating(member, agent).await?;
     let rating = rating.as_ref();
-    let mut profile = shown(agent, member);
+    let mut profile = to_json(agent, member);
     if let Value::Object(members) = &mut profile {
         members.insert("rating".to_owned(), json!(rating.map(rated)));
         let badge = rating.and_then(|it| badge(it, aaaf));
@@ -146,8 +147,8 @@ async fn profile(aaaf: &Aaaf, member: &Member, agent: &AgentRecord) -> Result<Va
 }
 
 fn rated(rating: &AssessmentRecord) -> Value {
-    let result = match &rating.finding {
-        Some(Finding::Scored { result, .. }) => Some(result),
+    let result = match &rating.outcome {
+        Some(AssessmentOutcome::Scored { result, .. }) => Some(result),
         _ => None,
     };
     let axis = |axis: Axis| {
@@ -175,7 +176,7 @@ fn badge(rating: &AssessmentRecord, aaaf: &Aaaf) -> Option<Value> {
     }))
 }
 
-fn shown(agent: &AgentRecord, member: &Member) -> Value {
+fn to_json(agent: &AgentRecord, member: &Member) -> Value {
     let profile = &agent.profile;
     json!({
         "id": agent.id,

@@ -21,12 +21,12 @@ pub async fn list(
     let not_rated: Vec<Value> = not_rated
         .map(|agent| json!({"agent_id": agent.id, "name": agent.name}))
         .collect();
-    let shown = json!({
+    let body = json!({
         "organization_id": member.organization.id,
         "agents": found.agents,
         "not_rated": not_rated,
         "more": found.more,
         "dimensions": found.dimensions,
     });
-    json(StatusCode::OK, &shown)
+    json(StatusCode::OK, &body)
 }

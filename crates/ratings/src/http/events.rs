@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use crate::http::RatingsApi;
 use crate::http::page::Page;
 use crate::ports::events::{EventFilter, EventPosition, EventRecord};
-use crate::rules::evidence::Refusal;
-use crate::rules::order::Collection;
+use crate::rules::assessment::order::Collection;
+use crate::rules::evidence::RejectedEvent;
 use crate::service::Member;
-use crate::service::evidence::MOST;
-use touchstone_host::http::answer::{Answer, json};
+use crate::service::evidence::MAX_BATCH;
+use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, Query};
 use touchstone_host::http::idempotency::{Done, once};
 use touchstone_host::ports::idempotency::IdempotencyClaim;
@@ -33,7 +33,7 @@ pub async fn record(
     JsonBody(body): JsonBody,
 ) -> Answer {
     let (host, caller, document) = (state.clone(), member.caller.clone(), body.clone());
-    let endpoint = in_the_name_of(&caller, "POST /api/v1/events");
+    let endpoint = endpoint_of_principal(&caller, "POST /api/v1/events");
     once(
         &state.host,
         &caller,
@@ -48,7 +48,7 @@ pub async fn record(
                 true => StatusCode::CREATED,
                 false => StatusCode::OK,
             };
-            Ok(Done::new(status, shown(&recorded.event)))
+            Ok(Done::new(status, to_json(&recorded.event)))
         },
     )
     .await
@@ -63,7 +63,7 @@ pub async fn record_batch(
 ) -> Answer {
     let many = documents(&body)?.len();
     let (host, caller, request) = (state.clone(), member.caller.clone(), body.clone());
-    let endpoint = in_the_name_of(&caller, "POST /api/v1/events/batch");
+    let endpoint = endpoint_of_principal(&caller, "POST /api/v1/events/batch");
     once(
         &state.host,
         &caller,
@@ -78,7 +78,7 @@ pub async fn record_batch(
             let (accepted, errors) = (ingested.accepted, json!(ingested.errors));
             let rejected = ingested.errors.len();
             if accepted == 0 {
-                let is_conflict = |it: &Refusal| it.code == Some(Refusal::CONFLICT);
+                let is_conflict = |it: &RejectedEvent| it.code == Some(RejectedEvent::CONFLICT);
                 let code = match ingested.errors.iter().all(is_conflict) {
                     true => ErrorCode::Conflict,
                     false => ErrorCode::ValidationError,
@@ -107,28 +107,31 @@ pub async fn collect(
     IdempotencyKey(key): IdempotencyKey,
     OptionalJsonBody(body): OptionalJsonBody,
 ) -> Answer {
-    let asked = Collection::parse(&body)?;
+    let collection = Collection::parse(&body)?;
     let (host, caller) = (state.clone(), member.caller.clone());
     let endpoint = "POST /api/v1/events/collect".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
         host.allowances.events(&member.caller.key_id, 1)?;
-        let tally = host.aaaf.gather(&member, &asked).await?;
-        Ok(Done::new(StatusCode::OK, json!(tally)))
+        let summary = host.aaaf.collect_runs(&member, &collection).await?;
+        Ok(Done::new(StatusCode::OK, json!(summary)))
     })
     .await
 }
 
 /// Scopes idempotency keys to the principal. The recorder of an event decides which of its
 /// statements count, so replaying one principal's answer to another would lose the other's event.
-fn in_the_name_of(caller: &Caller, endpoint: &str) -> String {
+fn endpoint_of_principal(caller: &Caller, endpoint: &str) -> String {
     format!("{endpoint} by {}", caller.principal)
 }
 
 fn documents(body: &Value) -> Result<&[Value], Problem> {
     let fields = Fields::closed(body, "", &["events"], Nulls::Wrong)?;
     match fields.get("events") {
-        Some(Value::Array(events)) if (1..=MOST).contains(&events.len()) => Ok(events),
-        _ => Err(fields.invalid("events", &format!("must be a list of 1 to {MOST} events"))),
+        Some(Value::Array(events)) if (1..=MAX_BATCH).contains(&events.len()) => Ok(events),
+        _ => Err(fields.invalid(
+            "events",
+            &format!("must be a list of 1 to {MAX_BATCH} events"),
+        )),
     }
 }
 
@@ -148,9 +151,8 @@ pub async fn list(
     let agent = query.get("agent_id");
     let events = state
         .aaaf
-        .events(&member, agent, filter, page.after, page.reach());
-    let answer = page.answer(events.await?, EventRecord::position, shown);
-    json(StatusCode::OK, &answer)
+        .events(&member, agent, filter, page.after, page.fetch_limit());
+    page.answer(events.await?, EventRecord::position, to_json)
 }
 
 /// A parameter that is a timestamp, or a day, which stands for its first moment in UTC.
@@ -170,7 +172,7 @@ fn moment(query: &Query, name: &str) -> Result<Option<Timestamp>, Problem> {
     })
 }
 
-fn shown(event: &EventRecord) -> Value {
+fn to_json(event: &EventRecord) -> Value {
     json!({
         "id": event.id,
         "agent_id": event.agent,

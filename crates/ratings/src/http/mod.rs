@@ -4,20 +4,14 @@
 //! It shares body parsing, idempotency, limits and the observer with the OpenWOP API.
 
 pub mod agents;
-pub mod appeals;
 pub mod assessments;
-pub mod audits;
 pub mod badges;
-pub mod config;
 pub mod dimensions;
-pub mod door;
 pub mod envelope;
 pub mod events;
-pub mod issuer_keys;
+pub mod guard;
 pub mod organizations;
 pub mod page;
-pub mod profiles;
-pub mod public;
 pub mod rates;
 pub mod routes;
 pub mod stress_tests;

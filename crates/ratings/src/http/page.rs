@@ -1,5 +1,6 @@
 //! Pagination (AAAF S14): `limit`, an opaque `cursor`, and `{data, next_cursor}`.
 
+use axum::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
@@ -8,11 +9,12 @@ use serde_json::{Value, json};
 use crate::ports::Position;
 use crate::ports::agents::AgentNumber;
 use crate::ports::events::EventPosition;
+use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::Query;
 use touchstone_kit::error::Problem;
 
-const USUAL: u64 = 50;
-const MOST: u64 = 200;
+const DEFAULT_LIMIT: u64 = 50;
+const MAX_LIMIT: u64 = 200;
 
 /// The requested part of a list.
 pub struct Page<P> {
@@ -24,9 +26,9 @@ pub struct Page<P> {
 /// A list position that a cursor can encode.
 pub trait Cursor: Sized {
     /// Encodes the position as opaque text.
-    fn say(&self) -> String;
+    fn encode(&self) -> String;
     /// Decodes the text; `None` if it is not a cursor.
-    fn read(text: &str) -> Option<Self>;
+    fn decode(text: &str) -> Option<Self>;
 }
 
 impl<P: Cursor> Page<P> {
@@ -35,11 +37,11 @@ impl<P: Cursor> Page<P> {
     /// # Errors
     /// `validation_error` that names the parameter.
     pub fn of(query: &Query) -> Result<Self, Problem> {
-        let limit = query.whole("limit", 1, MOST)?.unwrap_or(USUAL);
+        let limit = query.whole("limit", 1, MAX_LIMIT)?.unwrap_or(DEFAULT_LIMIT);
         let after = query.get("cursor").map(|cursor| {
             let octets = URL_SAFE_NO_PAD.decode(cursor).ok();
             let text = octets.and_then(|octets| String::from_utf8(octets).ok());
-            text.as_deref().and_then(P::read).ok_or_else(|| {
+            text.as_deref().and_then(P::decode).ok_or_else(|| {
                 Problem::validation(
                     "cursor",
                     "`cursor` must be the `next_cursor` of the previous page of the same list",
@@ -53,7 +55,7 @@ impl<P: Cursor> Page<P> {
     }
 
     /// Number of records to load: one more than shown, to find out whether there are more.
-    pub fn reach(&self) -> u32 {
+    pub fn fetch_limit(&self) -> u32 {
         u32::try_from(self.limit)
             .unwrap_or(u32::MAX)
             .saturating_add(1)
@@ -62,24 +64,24 @@ impl<P: Cursor> Page<P> {
     pub fn answer<T>(
         &self,
         mut records: Vec<T>,
-        place: impl Fn(&T) -> P,
-        shown: impl Fn(&T) -> Value,
-    ) -> Value {
+        position: impl Fn(&T) -> P,
+        to_json: impl Fn(&T) -> Value,
+    ) -> Answer {
         let more = records.len() > self.limit;
         records.truncate(self.limit);
         let next = records.last().filter(|_| more);
-        let next = next.map(|last| URL_SAFE_NO_PAD.encode(place(last).say()));
-        let data: Vec<Value> = records.iter().map(shown).collect();
-        json!({"data": data, "next_cursor": next})
+        let next = next.map(|last| URL_SAFE_NO_PAD.encode(position(last).encode()));
+        let data: Vec<Value> = records.iter().map(to_json).collect();
+        json(StatusCode::OK, &json!({"data": data, "next_cursor": next}))
     }
 }
 
 impl Cursor for Position {
-    fn say(&self) -> String {
+    fn encode(&self) -> String {
         format!("{}.{}", self.created_at.as_microsecond(), self.id)
     }
 
-    fn read(text: &str) -> Option<Self> {
+    fn decode(text: &str) -> Option<Self> {
         let (micros, id) = text.split_once('.')?;
         Some(Self {
             created_at: time(micros)?,
@@ -90,12 +92,12 @@ impl Cursor for Position {
 }
 
 impl Cursor for EventPosition {
-    fn say(&self) -> String {
+    fn encode(&self) -> String {
         let micros = self.occurred_at.as_microsecond();
         format!("{}-{micros}-{}", self.agent.0, self.number)
     }
 
-    fn read(text: &str) -> Option<Self> {
+    fn decode(text: &str) -> Option<Self> {
         let mut parts = text.splitn(2, '-');
         let agent = parts.next()?.parse().ok()?;
         let (micros, number) = parts.next()?.rsplit_once('-')?;
@@ -117,22 +119,22 @@ mod tests {
 
     #[test]
     fn a_place_reads_back_and_anything_else_is_none() {
-        let place = Position {
+        let position = Position {
             created_at: Timestamp::from_microsecond(-5).unwrap(),
             id: "a.b".to_owned(),
         };
-        assert_eq!(Position::read(&place.say()), Some(place));
-        let place = EventPosition {
+        assert_eq!(Position::decode(&position.encode()), Some(position));
+        let position = EventPosition {
             agent: AgentNumber(7),
             occurred_at: Timestamp::from_microsecond(-5).unwrap(),
             number: 9,
         };
-        assert_eq!(EventPosition::read(&place.say()), Some(place));
+        assert_eq!(EventPosition::decode(&position.encode()), Some(position));
         for nothing in ["", ".", "x.y", "1", "1.a\0", "99999999999999999999.a"] {
-            assert_eq!(Position::read(nothing), None, "{nothing:?}");
+            assert_eq!(Position::decode(nothing), None, "{nothing:?}");
         }
         for nothing in ["", "-", "1-2", "1.2", "a-b-c", "1-2-"] {
-            assert_eq!(EventPosition::read(nothing), None, "{nothing:?}");
+            assert_eq!(EventPosition::decode(nothing), None, "{nothing:?}");
         }
     }
 }

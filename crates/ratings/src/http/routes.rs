@@ -8,79 +8,89 @@ use axum::middleware;
 use axum::routing::{MethodFilter, on};
 
 use crate::http::RatingsApi;
-use crate::http::door::{Door, Name, guard};
-use crate::http::{
-    agents, appeals, assessments, audits, badges, config, dimensions, events, issuer_keys,
-    organizations, profiles, public, stress_tests, webhooks,
-};
+use crate::http::assessments::{self, appeals, audits};
+use crate::http::badges::{self, issuer_keys, public};
+use crate::http::guard::{RequestIdentity, RouteGuard, guard};
+use crate::http::organizations::config::{Taxonomy, Weights};
+use crate::http::organizations::{self, config};
+use crate::http::stress_tests::{self, profiles};
+use crate::http::{agents, dimensions, events, webhooks};
 use touchstone_host::access::Scope;
 use touchstone_host::http::routes::{Operation, Table};
 
 #[derive(Clone, Copy)]
-struct Access(Option<Scope>, Name);
+struct Access(Option<Scope>, RequestIdentity);
 
 impl Access {
     /// A member of an organization with the scope.
     const fn member(scope: Scope) -> Self {
-        Self(Some(scope), Name::Organization)
+        Self(Some(scope), RequestIdentity::Organization)
     }
 
     /// A key with the scope, with or without an organization.
-    const fn holder(scope: Scope) -> Self {
-        Self(Some(scope), Name::Caller)
+    const fn caller(scope: Scope) -> Self {
+        Self(Some(scope), RequestIdentity::Caller)
     }
 
     /// No key required; the use case decides what is shown.
-    const OPEN: Self = Self(None, Name::Anybody);
+    const OPEN: Self = Self(None, RequestIdentity::Anonymous);
 
     /// Any key; the use case requires the scope that the request needs.
-    const ANYBODY: Self = Self(None, Name::Caller);
+    const AUTHENTICATED: Self = Self(None, RequestIdentity::Caller);
 }
 
-/// The routes of members of organizations.
-struct Members(Table<RatingsApi>);
+/// Routes that a [`RouteGuard`] admits requests to.
+struct GuardedRoutes(Table<RatingsApi>);
 
-impl Members {
+macro_rules! methods {
+    ($($name:ident $method:ident),*) => {
+        $(fn $name<H, T>(self, path: &'static str, access: Access, handler: H) -> Self
+        where
+            H: Handler<T, Arc<RatingsApi>>,
+            T: 'static,
+        {
+            let method = (stringify!($method), MethodFilter::$method);
+            self.add(method, path, access, handler)
+        })*
+    };
+}
+
+impl GuardedRoutes {
+    methods!(get GET, post POST, put PUT, patch PATCH, delete DELETE);
+
     fn add<H, T>(
         self,
-        method: &'static str,
+        (method, filter): (&'static str, MethodFilter),
         path: &'static str,
-        Access(scope, name): Access,
+        Access(scope, identity): Access,
         handler: H,
     ) -> Self
     where
         H: Handler<T, Arc<RatingsApi>>,
         T: 'static,
     {
-        let filter = match method {
-            "POST" => MethodFilter::POST,
-            "PUT" => MethodFilter::PUT,
-            "PATCH" => MethodFilter::PATCH,
-            "DELETE" => MethodFilter::DELETE,
-            _ => MethodFilter::GET,
-        };
         let operation = Operation {
             method,
             path,
-            keyed: name != Name::Anybody,
+            keyed: identity != RequestIdentity::Anonymous,
             scope,
             described: true,
         };
         Self(self.0.guarded(operation, |api| {
-            let door = Door {
+            let route = RouteGuard {
                 api: api.clone(),
                 scope,
-                name,
+                identity,
                 writes: filter != MethodFilter::GET,
             };
-            on(filter, handler).route_layer(middleware::from_fn_with_state(door, guard))
+            on(filter, handler).route_layer(middleware::from_fn_with_state(route, guard))
         }))
     }
 }
 
 /// All routes of ratings.
 pub fn routes(table: Table<RatingsApi>) -> Table<RatingsApi> {
-    members(public(table))
+    api(public(table))
 }
 
 /// The documents that verifiers of badges read.
@@ -92,357 +102,289 @@ pub fn public(table: Table<RatingsApi>) -> Table<RatingsApi> {
 }
 
 /// The rating API under `/api/v1`.
-pub fn members(table: Table<RatingsApi>) -> Table<RatingsApi> {
-    let member = Access::member;
-    Members(table)
-        .add(
-            "POST",
+pub fn api(table: Table<RatingsApi>) -> Table<RatingsApi> {
+    let subjects = [
+        organization_routes,
+        config_routes,
+        agent_routes,
+        event_routes,
+        stress_test_routes,
+        assessment_routes,
+        appeal_routes,
+        audit_routes,
+        badge_routes,
+        webhook_routes,
+    ];
+    let routes = GuardedRoutes(table);
+    subjects
+        .into_iter()
+        .fold(routes, |routes, add| add(routes))
+        .0
+}
+
+fn organization_routes(routes: GuardedRoutes) -> GuardedRoutes {
+    routes
+        .post(
             "/api/v1/organizations",
-            Access::holder(Scope::OrganizationsWrite),
-            organizations::found,
+            Access::caller(Scope::OrganizationsWrite),
+            organizations::create,
         )
-        .add(
-            "GET",
+        .get(
             "/api/v1/organizations/{organizationId}",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             organizations::get,
         )
-        .add(
-            "PATCH",
+        .patch(
             "/api/v1/organizations/{organizationId}",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             organizations::change,
         )
-        .add(
-            "POST",
+        .post(
             "/api/v1/organizations/{organizationId}/issuer-keys/rotate",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             issuer_keys::rotate,
         )
-        .add(
-            "GET",
+}
+
+fn config_routes(routes: GuardedRoutes) -> GuardedRoutes {
+    let read = Access::member(Scope::ConfigRead);
+    let write = Access::member(Scope::ConfigWrite);
+    routes
+        .get(
             "/api/v1/organizations/{organizationId}/config",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             config::get,
         )
-        .add(
-            "PATCH",
+        .patch(
             "/api/v1/organizations/{organizationId}/config",
-            Access::ANYBODY,
+            Access::AUTHENTICATED,
             config::change,
         )
-        .add(
-            "GET",
+        .get(
             "/api/v1/organizations/{organizationId}/config/weights",
-            Access::ANYBODY,
-            config::organization_weights,
+            Access::AUTHENTICATED,
+            config::organization_section::<Weights>,
         )
-        .add(
-            "PUT",
+        .put(
             "/api/v1/organizations/{organizationId}/config/weights",
-            Access::ANYBODY,
-            config::set_organization_weights,
+            Access::AUTHENTICATED,
+            config::set_organization_section::<Weights>,
         )
-        .add(
-            "GET",
+        .get(
             "/api/v1/organizations/{organizationId}/config/taxonomy",
-            Access::ANYBODY,
-            config::organization_taxonomy,
+            Access::AUTHENTICATED,
+            config::organization_section::<Taxonomy>,
         )
-        .add(
-            "PUT",
+        .put(
             "/api/v1/organizations/{organizationId}/config/taxonomy",
-            Access::ANYBODY,
-            config::set_organization_taxonomy,
+            Access::AUTHENTICATED,
+            config::set_organization_section::<Taxonomy>,
         )
-        .add(
-            "GET",
+        .get(
             "/api/v1/config/weights",
-            member(Scope::ConfigRead),
-            config::weights,
+            read,
+            config::own_section::<Weights>,
         )
-        .add(
-            "PUT",
+        .put(
             "/api/v1/config/weights",
-            member(Scope::ConfigWrite),
-            config::set_weights,
+            write,
+            config::set_own_section::<Weights>,
         )
-        .add(
-            "GET",
+        .get(
             "/api/v1/config/taxonomy",
-            member(Scope::ConfigRead),
-            config::taxonomy,
+            read,
+            config::own_section::<Taxonomy>,
         )
-        .add(
-            "PUT",
+        .put(
             "/api/v1/config/taxonomy",
-            member(Scope::ConfigWrite),
-            config::set_taxonomy,
+            write,
+            config::set_own_section::<Taxonomy>,
         )
-        .add(
-            "GET",
-            "/api/v1/standards",
-            member(Scope::ConfigRead),
-            config::standards,
+        .get("/api/v1/standards", read, config::standards)
+}
+
+fn agent_routes(routes: GuardedRoutes) -> GuardedRoutes {
+    let write = Access::member(Scope::AgentsWrite);
+    let read = Access::member(Scope::AgentsRead);
+    routes
+        .post("/api/v1/agents", write, agents::enroll)
+        .get("/api/v1/agents", read, agents::list)
+        .get("/api/v1/agents/{agentId}", read, agents::get)
+        .get(
+            "/api/v1/agents/{agentId}/progress",
+            Access::member(Scope::EventsRead),
+            agents::progress,
         )
-        .add(
-            "POST",
+        .get(
+            "/api/v1/dimensions",
+            Access::member(Scope::AssessmentsRead),
+            dimensions::list,
+        )
+        .patch("/api/v1/agents/{agentId}", write, agents::change)
+        .delete("/api/v1/agents/{agentId}", write, agents::archive)
+}
+
+fn event_routes(routes: GuardedRoutes) -> GuardedRoutes {
+    let write = Access::member(Scope::EventsWrite);
+    routes
+        .post("/api/v1/events", write, events::record)
+        .post("/api/v1/events/batch", write, events::record_batch)
+        .post("/api/v1/events/collect", write, events::collect)
+        .get(
             "/api/v1/events",
-            member(Scope::EventsWrite),
-            events::record,
-        )
-        .add(
-            "POST",
-            "/api/v1/events/batch",
-            member(Scope::EventsWrite),
-            events::record_batch,
-        )
-        .add(
-            "POST",
-            "/api/v1/events/collect",
-            member(Scope::EventsWrite),
-            events::collect,
-        )
-        .add(
-            "GET",
-            "/api/v1/stress-tests",
-            member(Scope::ConfigRead),
-            stress_tests::list,
-        )
-        .add(
-            "POST",
-            "/api/v1/stress-tests",
-            member(Scope::ConfigWrite),
-            stress_tests::add,
-        )
-        .add(
-            "DELETE",
-            "/api/v1/stress-tests/{stressTestId}",
-            member(Scope::ConfigWrite),
-            stress_tests::remove,
-        )
-        .add(
-            "GET",
-            "/api/v1/profiles",
-            member(Scope::ConfigRead),
-            profiles::list,
-        )
-        .add(
-            "GET",
-            "/api/v1/profiles/{suiteId}/{suiteVersion}",
-            member(Scope::ConfigRead),
-            profiles::get,
-        )
-        .add(
-            "DELETE",
-            "/api/v1/profiles/{suiteId}/{suiteVersion}",
-            member(Scope::ConfigWrite),
-            profiles::remove,
-        )
-        .add(
-            "PUT",
-            "/api/v1/profiles/{suiteId}/{suiteVersion}",
-            member(Scope::ConfigWrite),
-            profiles::set,
-        )
-        .add(
-            "GET",
-            "/api/v1/events",
-            member(Scope::EventsRead),
+            Access::member(Scope::EventsRead),
             events::list,
         )
-        .add(
-            "POST",
-            "/api/v1/assessments",
-            member(Scope::AssessmentsWrite),
-            assessments::order,
+}
+
+fn stress_test_routes(routes: GuardedRoutes) -> GuardedRoutes {
+    let read = Access::member(Scope::ConfigRead);
+    let write = Access::member(Scope::ConfigWrite);
+    routes
+        .get("/api/v1/stress-tests", read, stress_tests::list)
+        .post("/api/v1/stress-tests", write, stress_tests::add)
+        .delete(
+            "/api/v1/stress-tests/{stressTestId}",
+            write,
+            stress_tests::remove,
         )
-        .add(
-            "GET",
-            "/api/v1/assessments",
-            member(Scope::AssessmentsRead),
-            assessments::list,
+        .get("/api/v1/profiles", read, profiles::list)
+        .get(
+            "/api/v1/profiles/{suiteId}/{suiteVersion}",
+            read,
+            profiles::get,
         )
-        .add(
-            "GET",
-            "/api/v1/assessments/{assessmentId}",
-            member(Scope::AssessmentsRead),
-            assessments::get,
+        .delete(
+            "/api/v1/profiles/{suiteId}/{suiteVersion}",
+            write,
+            profiles::remove,
         )
-        .add(
-            "GET",
+        .put(
+            "/api/v1/profiles/{suiteId}/{suiteVersion}",
+            write,
+            profiles::set,
+        )
+}
+
+fn assessment_routes(routes: GuardedRoutes) -> GuardedRoutes {
+    let write = Access::member(Scope::AssessmentsWrite);
+    let read = Access::member(Scope::AssessmentsRead);
+    routes
+        .post("/api/v1/assessments", write, assessments::order)
+        .get("/api/v1/assessments", read, assessments::list)
+        .get("/api/v1/assessments/{assessmentId}", read, assessments::get)
+        .get(
             "/api/v1/assessments/{assessmentId}/stress-test",
-            member(Scope::AssessmentsRead),
+            read,
             assessments::stress_results,
         )
-        .add(
-            "POST",
+        .post(
             "/api/v1/assessments/{assessmentId}/stress-test",
-            member(Scope::AssessmentsWrite),
+            write,
             assessments::add_stress_test,
         )
-        .add(
-            "POST",
+        .post(
             "/api/v1/agents/{agentId}/stress-test",
-            member(Scope::AssessmentsWrite),
+            write,
             assessments::stress_test,
         )
-        .add(
-            "POST",
+        .post(
             "/api/v1/assessments/{assessmentId}/review",
-            member(Scope::AssessmentsReview),
+            Access::member(Scope::AssessmentsReview),
             assessments::review,
         )
-        .add(
-            "GET",
-            "/api/v1/audits/{organizationId}/assessments",
-            Access::holder(Scope::AssessmentsRead),
-            audits::list,
-        )
-        .add(
-            "GET",
-            "/api/v1/audits/{organizationId}/assessments/{assessmentId}",
-            Access::holder(Scope::AssessmentsRead),
-            audits::get,
-        )
-        .add(
-            "POST",
-            "/api/v1/audits/{organizationId}/assessments/{assessmentId}/review",
-            Access::holder(Scope::AssessmentsReview),
-            audits::review,
-        )
-        .add(
-            "POST",
+}
+
+fn appeal_routes(routes: GuardedRoutes) -> GuardedRoutes {
+    let read = Access::member(Scope::AssessmentsRead);
+    routes
+        .post(
             "/api/v1/assessments/{assessmentId}/appeals",
-            member(Scope::AppealsFile),
+            Access::member(Scope::AppealsFile),
             appeals::file,
         )
-        .add(
-            "GET",
+        .get(
             "/api/v1/assessments/{assessmentId}/appeals",
-            member(Scope::AssessmentsRead),
+            read,
             appeals::list,
         )
-        .add(
-            "GET",
+        .get(
             "/api/v1/assessments/{assessmentId}/appeals/{appealId}",
-            member(Scope::AssessmentsRead),
+            read,
             appeals::get,
         )
-        .add(
-            "POST",
+        .post(
             "/api/v1/assessments/{assessmentId}/appeals/{appealId}/resolve",
-            member(Scope::AppealsReview),
+            Access::member(Scope::AppealsReview),
             appeals::resolve,
         )
-        .add("GET", "/api/v1/badges/{badgeId}", Access::OPEN, badges::get)
-        .add(
-            "GET",
+}
+
+fn audit_routes(routes: GuardedRoutes) -> GuardedRoutes {
+    let read = Access::caller(Scope::AssessmentsRead);
+    routes
+        .get(
+            "/api/v1/audits/{organizationId}/assessments",
+            read,
+            audits::list,
+        )
+        .get(
+            "/api/v1/audits/{organizationId}/assessments/{assessmentId}",
+            read,
+            audits::get,
+        )
+        .post(
+            "/api/v1/audits/{organizationId}/assessments/{assessmentId}/review",
+            Access::caller(Scope::AssessmentsReview),
+            audits::review,
+        )
+}
+
+fn badge_routes(routes: GuardedRoutes) -> GuardedRoutes {
+    routes
+        .get("/api/v1/badges/{badgeId}", Access::OPEN, badges::get)
+        .get(
             "/api/v1/badges/{badgeId}/credential",
             Access::OPEN,
             badges::credential,
         )
-        .add(
-            "GET",
+        .get(
             "/api/v1/badges/{badgeId}/verify",
             Access::OPEN,
             badges::verify,
         )
-        .add(
-            "POST",
+        .post(
             "/api/v1/badges/{badgeId}/revoke",
-            member(Scope::BadgesRevoke),
+            Access::member(Scope::BadgesRevoke),
             badges::revoke,
         )
-        .add(
-            "POST",
-            "/api/v1/agents",
-            member(Scope::AgentsWrite),
-            agents::enrol,
-        )
-        .add(
-            "GET",
-            "/api/v1/agents",
-            member(Scope::AgentsRead),
-            agents::list,
-        )
-        .add(
-            "GET",
-            "/api/v1/agents/{agentId}",
-            member(Scope::AgentsRead),
-            agents::get,
-        )
-        .add(
-            "GET",
-            "/api/v1/agents/{agentId}/progress",
-            member(Scope::EventsRead),
-            agents::progress,
-        )
-        .add(
-            "GET",
-            "/api/v1/dimensions",
-            member(Scope::AssessmentsRead),
-            dimensions::list,
-        )
-        .add(
-            "PATCH",
-            "/api/v1/agents/{agentId}",
-            member(Scope::AgentsWrite),
-            agents::change,
-        )
-        .add(
-            "DELETE",
-            "/api/v1/agents/{agentId}",
-            member(Scope::AgentsWrite),
-            agents::archive,
-        )
-        .add(
-            "POST",
-            "/api/v1/webhooks",
-            member(Scope::WebhooksManage),
-            webhooks::subscribe,
-        )
-        .add(
-            "GET",
-            "/api/v1/webhooks",
-            member(Scope::WebhooksManage),
-            webhooks::list,
-        )
-        .add(
-            "GET",
-            "/api/v1/webhooks/{webhookId}",
-            member(Scope::WebhooksManage),
-            webhooks::get,
-        )
-        .add(
-            "DELETE",
-            "/api/v1/webhooks/{webhookId}",
-            member(Scope::WebhooksManage),
-            webhooks::remove,
-        )
-        .add(
-            "POST",
+}
+
+fn webhook_routes(routes: GuardedRoutes) -> GuardedRoutes {
+    let manage = Access::member(Scope::WebhooksManage);
+    routes
+        .post("/api/v1/webhooks", manage, webhooks::create_webhook)
+        .get("/api/v1/webhooks", manage, webhooks::list)
+        .get("/api/v1/webhooks/{webhookId}", manage, webhooks::get)
+        .delete("/api/v1/webhooks/{webhookId}", manage, webhooks::remove)
+        .post(
             "/api/v1/webhooks/{webhookId}/rotate-secret",
-            member(Scope::WebhooksManage),
+            manage,
             webhooks::rotate,
         )
-        .add(
-            "POST",
+        .post(
             "/api/v1/webhooks/{webhookId}/enable",
-            member(Scope::WebhooksManage),
+            manage,
             webhooks::enable,
         )
-        .add(
-            "GET",
+        .get(
             "/api/v1/webhooks/{webhookId}/deliveries",
-            member(Scope::WebhooksManage),
+            manage,
             webhooks::deliveries,
         )
-        .add(
-            "POST",
+        .post(
             "/api/v1/webhooks/{webhookId}/deliveries/{deliveryId}/redeliver",
-            member(Scope::WebhooksManage),
+            manage,
             webhooks::redeliver,
         )
-        .0
 }

@@ -24,19 +24,22 @@ use touchstone_kit::fields::{Fields, Nulls};
 
 /// `POST /api/v1/webhooks`. Only this answer shows the secret; a replayed request is answered
 /// without it.
-pub async fn subscribe(
+pub async fn create_webhook(
     State(state): State<Arc<RatingsApi>>,
     Extension(member): Extension<Member>,
     IdempotencyKey(key): IdempotencyKey,
     JsonBody(body): JsonBody,
 ) -> Answer {
-    let asked = Registration::parse(&body)?;
+    let registration = Registration::parse(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = "POST /api/v1/webhooks".to_owned();
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
-        let made = aaaf.subscribe(&member, asked).await?;
-        let secret = json!(made.secret.expose());
-        Ok(Done::new(StatusCode::CREATED, shown(&made.webhook, &member)).telling("secret", secret))
+        let created = aaaf.create_webhook(&member, registration).await?;
+        let secret = json!(created.secret.expose());
+        Ok(
+            Done::new(StatusCode::CREATED, to_json(&created.webhook, &member))
+                .telling("secret", secret),
+        )
     })
     .await
 }
@@ -48,10 +51,9 @@ pub async fn list(
     query: Query,
 ) -> Answer {
     let page = Page::<Position>::of(&query)?;
-    let (after, reach) = (page.after.as_ref(), page.reach());
-    let found = state.aaaf.webhooks(&member, after, reach).await?;
-    let answer = page.answer(found, NoticeWebhook::position, |it| shown(it, &member));
-    json(StatusCode::OK, &answer)
+    let (after, fetch_limit) = (page.after.as_ref(), page.fetch_limit());
+    let found = state.aaaf.webhooks(&member, after, fetch_limit).await?;
+    page.answer(found, NoticeWebhook::position, |it| to_json(it, &member))
 }
 
 /// `GET /api/v1/webhooks/{webhookId}`.
@@ -61,7 +63,7 @@ pub async fn get(
     path: PathParameters,
 ) -> Answer {
     let webhook = state.aaaf.webhook(&member, path.get("webhookId")).await?;
-    json(StatusCode::OK, &shown(&webhook, &member))
+    json(StatusCode::OK, &to_json(&webhook, &member))
 }
 
 /// `DELETE /api/v1/webhooks/{webhookId}`.
@@ -87,13 +89,13 @@ pub async fn rotate(
     let id = path.get("webhookId").to_owned();
     // Check that the webhook exists and belongs to the caller before validating the body.
     state.aaaf.webhook(&member, &id).await?;
-    nothing_in(&body)?;
+    require_empty(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/webhooks/{id}/rotate-secret");
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let rotated = aaaf.rotate_webhook(&member, &id).await?;
         let secret = json!(rotated.secret.expose());
-        Ok(Done::new(StatusCode::OK, shown(&rotated.webhook, &member)).telling("secret", secret))
+        Ok(Done::new(StatusCode::OK, to_json(&rotated.webhook, &member)).telling("secret", secret))
     })
     .await
 }
@@ -108,12 +110,12 @@ pub async fn enable(
 ) -> Answer {
     let id = path.get("webhookId").to_owned();
     state.aaaf.webhook(&member, &id).await?;
-    nothing_in(&body)?;
+    require_empty(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/webhooks/{id}/enable");
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let enabled = aaaf.enable_webhook(&member, &id).await?;
-        Ok(Done::new(StatusCode::OK, shown(&enabled, &member)))
+        Ok(Done::new(StatusCode::OK, to_json(&enabled, &member)))
     })
     .await
 }
@@ -128,10 +130,12 @@ pub async fn deliveries(
     let id = path.get("webhookId");
     state.aaaf.webhook(&member, id).await?;
     let page = Page::<Position>::of(&query)?;
-    let (after, reach) = (page.after.as_ref(), page.reach());
-    let found = state.aaaf.deliveries(&member, id, after, reach).await?;
-    let answer = page.answer(found, DeliveryRecord::position, shown_delivery);
-    json(StatusCode::OK, &answer)
+    let (after, fetch_limit) = (page.after.as_ref(), page.fetch_limit());
+    let found = state
+        .aaaf
+        .deliveries(&member, id, after, fetch_limit)
+        .await?;
+    page.answer(found, DeliveryRecord::position, delivery_to_json)
 }
 
 /// `POST /api/v1/webhooks/{webhookId}/deliveries/{deliveryId}/redeliver`.
@@ -145,22 +149,22 @@ pub async fn redeliver(
     let id = path.get("webhookId").to_owned();
     let delivery = path.get("deliveryId").to_owned();
     state.aaaf.webhook(&member, &id).await?;
-    nothing_in(&body)?;
+    require_empty(&body)?;
     let (aaaf, caller) = (state.aaaf.clone(), member.caller.clone());
     let endpoint = format!("POST /api/v1/webhooks/{id}/deliveries/{delivery}/redeliver");
     once(&state.host, &caller, endpoint, key, &body, |_| async move {
         let again = aaaf.redeliver(&member, &id, &delivery).await?;
-        Ok(Done::new(StatusCode::ACCEPTED, shown_delivery(&again)))
+        Ok(Done::new(StatusCode::ACCEPTED, delivery_to_json(&again)))
     })
     .await
 }
 
 /// Accepts no body or `{}`.
-fn nothing_in(body: &Value) -> Result<(), Problem> {
+fn require_empty(body: &Value) -> Result<(), Problem> {
     Fields::closed(body, "", &[], Nulls::Wrong).map(drop)
 }
 
-fn shown(it: &NoticeWebhook, member: &Member) -> Value {
+fn to_json(it: &NoticeWebhook, member: &Member) -> Value {
     let events: Vec<&str> = it
         .events
         .iter()
@@ -183,7 +187,7 @@ fn shown(it: &NoticeWebhook, member: &Member) -> Value {
     })
 }
 
-fn shown_delivery(it: &DeliveryRecord) -> Value {
+fn delivery_to_json(it: &DeliveryRecord) -> Value {
     let last = it.last.as_ref();
     json!({
         "id": it.id,

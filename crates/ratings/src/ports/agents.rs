@@ -31,11 +31,11 @@ pub struct AgentRecord {
 impl AgentRecord {
     /// The principals that a key of this agent could have, in lower case.
     pub fn principals(&self) -> Vec<String> {
-        let stands_for = self.profile.openwop_agent.as_ref();
+        let openwop_agent = self.profile.openwop_agent.as_ref();
         let named = [
             Some(&self.id),
             Some(&self.name),
-            stands_for.map(|it| &it.id),
+            openwop_agent.map(|it| &it.id),
         ];
         let named = named.into_iter().flatten();
         named.map(|it| it.to_ascii_lowercase()).collect()
@@ -52,16 +52,13 @@ impl AgentRecord {
 
     /// The position of this record in a list.
     pub fn position(&self) -> Position {
-        Position {
-            created_at: self.created_at,
-            id: self.id.clone(),
-        }
+        Position::new(self.created_at, self.id.clone())
     }
 }
 
 /// The part of an agent that recording evidence needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownAgent {
     pub number: AgentNumber,
     /// Whether the agent accepts no evidence because it is archived or suspended.
     pub closed: bool,

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::ports::Position;
 use crate::ports::agents::AgentNumber;
-use crate::ports::assessments::{AssessmentRecord, Finding};
+use crate::ports::assessments::{AssessmentOutcome, AssessmentRecord};
 use crate::ports::badges::{BadgeRecord, Revocation};
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::Dimension;
 use crate::rules::appeal::Override;
-use crate::rules::filing::Filing;
+use crate::rules::appeal::filing::Filing;
 
 /// State of an appeal; accepted and rejected are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ pub struct Amendment {
 
 /// A decision by a principal that did not file the appeal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Handling {
+pub struct AppealDecision {
     pub by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -88,7 +88,7 @@ pub struct AppealRecord {
     pub filing: Filing,
     pub filed_by: String,
     /// The reviewer's decision.
-    pub handling: Option<Handling>,
+    pub handling: Option<AppealDecision>,
     pub created_at: Timestamp,
     pub resolved_at: Option<Timestamp>,
 }
@@ -96,21 +96,18 @@ pub struct AppealRecord {
 impl AppealRecord {
     /// The position of this record in a list.
     pub fn position(&self) -> Position {
-        Position {
-            created_at: self.created_at,
-            id: self.id.clone(),
-        }
+        Position::new(self.created_at, self.id.clone())
     }
 }
 
 /// Everything else that an accepted appeal changes, stored in one transaction.
 #[derive(Clone, Copy, Debug)]
-pub struct Amended<'a> {
+pub struct AppealEffect<'a> {
     /// Number of this appeal among the accepted appeals of its assessment, from 1.
     pub place: u32,
     pub assessment: &'a AssessmentRecord,
     /// The new finding.
-    pub finding: &'a Finding,
+    pub outcome: &'a AssessmentOutcome,
     /// The badge to revoke.
     pub revoked: Option<(&'a BadgeRecord, &'a Revocation)>,
     /// The badge that replaces the revoked one.

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use crate::ports::Position;
 use crate::ports::agents::AgentNumber;
-use crate::ports::badges::BadgeStanding;
+use crate::ports::badges::BadgeSummary;
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::Assessment;
-use crate::rules::calibration::Calibration;
-use crate::rules::interval::Intervals;
-use crate::rules::library::Plan;
-use crate::rules::order::Verdict;
+use crate::rules::assessment::calibration::Calibration;
+use crate::rules::assessment::order::Verdict;
+use crate::rules::scoring::interval::Intervals;
+use crate::rules::stress_test::library::Plan;
 use touchstone_host::ports::run_log::Fence;
 use touchstone_kit::ids::TenantId;
 
@@ -54,7 +54,7 @@ impl Stage {
 
 /// The request, and everything besides the evidence that the scores depend on. Never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct AssessmentRequest {
     pub assessment: Assessment,
     /// The configuration used for scoring.
     pub config: Value,
@@ -88,7 +88,7 @@ pub struct StressTest {
 /// The outcome of an assessment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
+pub enum AssessmentOutcome {
     Scored {
         /// The computed scores, including the digest of the evidence.
         result: Value,
@@ -138,10 +138,10 @@ pub struct AssessmentRecord {
     /// The public id of the agent.
     pub agent: String,
     pub stage: Stage,
-    pub asked: Asked,
-    pub finding: Option<Finding>,
+    pub request: AssessmentRequest,
+    pub outcome: Option<AssessmentOutcome>,
     /// State of the newest revision of the badge; `None` if there is nothing to certify.
-    pub badge: Option<BadgeStanding>,
+    pub badge: Option<BadgeSummary>,
     pub created_at: Timestamp,
     /// When the first worker claimed it.
     pub started_at: Option<Timestamp>,
@@ -151,10 +151,7 @@ pub struct AssessmentRecord {
 impl AssessmentRecord {
     /// The position of this record in a list.
     pub fn position(&self) -> Position {
-        Position {
-            created_at: self.created_at,
-            id: self.id.clone(),
-        }
+        Position::new(self.created_at, self.id.clone())
     }
 }
 

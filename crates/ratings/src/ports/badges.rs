@@ -80,7 +80,7 @@ pub struct BadgeRecord {
 
 /// The state of the newest revision of an assessment's badge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadgeStanding {
+pub struct BadgeSummary {
     pub id: String,
     pub state: BadgeState,
 }

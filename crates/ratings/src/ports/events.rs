@@ -87,7 +87,7 @@ pub struct TaskPosition {
 /// Selects the evidence that an assessment of an agent may use: events within its window, events of
 /// its own stress test at any time, and task assignments from before the window.
 #[derive(Clone, Copy, Debug)]
-pub struct EvidenceOf<'a> {
+pub struct EvidenceQuery<'a> {
     pub agent: AgentNumber,
     /// Inclusive.
     pub from: Timestamp,

@@ -10,10 +10,10 @@ use url::Url;
 
 use crate::ports::Position;
 use crate::ports::appeals::AppealRecord;
-use crate::ports::assessments::{AssessmentRecord, Finding};
+use crate::ports::assessments::{AssessmentOutcome, AssessmentRecord};
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::Kind;
-use crate::rules::notice::schedule::{Health, Next};
+use crate::rules::notice::schedule::{EndpointHealth, NextStep};
 use crate::rules::notice::{Notice, Topic};
 use touchstone_host::ports::run_log::Fence;
 
@@ -28,7 +28,7 @@ pub struct NoticeWebhook {
     pub secrets: SealedSecrets,
     pub created_at: Timestamp,
     /// The endpoint's delivery health.
-    pub health: Health,
+    pub health: EndpointHealth,
 }
 
 /// The encrypted secrets of a webhook; two during the overlap after a rotation.
@@ -44,10 +44,7 @@ pub struct SealedSecrets {
 impl NoticeWebhook {
     /// The position of this record in a list.
     pub fn position(&self) -> Position {
-        Position {
-            created_at: self.created_at,
-            id: self.id.clone(),
-        }
+        Position::new(self.created_at, self.id.clone())
     }
 }
 
@@ -97,10 +94,7 @@ pub struct DeliveryRecord {
 impl DeliveryRecord {
     /// The position of this record in a list.
     pub fn position(&self) -> Position {
-        Position {
-            created_at: self.created_at,
-            id: self.id.clone(),
-        }
+        Position::new(self.created_at, self.id.clone())
     }
 }
 
@@ -122,7 +116,7 @@ pub struct Attempted {
     /// A label from a closed list.
     pub outcome: String,
     /// Whether the delivery is done, due again or failed.
-    pub next: Next,
+    pub next: NextStep,
 }
 
 /// A webhook that this replica may serve until its lease ends.
@@ -144,7 +138,7 @@ pub enum Redelivery {
 
 impl AppealRecord {
     /// The notice that an appeal was filed or decided; it does not contain the arguments.
-    pub fn told(&self) -> Notice {
+    pub fn notice(&self) -> Notice {
         let (topic, at) = match self.resolved_at {
             None => (Topic::AppealFiled, self.created_at),
             Some(at) => (Topic::AppealResolved, at),
@@ -166,25 +160,25 @@ impl AppealRecord {
 impl AssessmentRecord {
     /// The notice that work on the assessment has started.
     pub fn started(&self, at: Timestamp) -> Notice {
-        let data = self.facts("in_progress");
-        self.told(Topic::AssessmentStarted, data, at)
+        let data = self.notice_data("in_progress");
+        self.notice(Topic::AssessmentStarted, data, at)
     }
 
     /// The notice of the assessment's outcome.
-    pub fn ended(&self, finding: &Finding, at: Timestamp) -> Notice {
-        match finding {
-            Finding::Failed { code, .. } => {
-                let mut data = self.facts("failed");
+    pub fn ended(&self, outcome: &AssessmentOutcome, at: Timestamp) -> Notice {
+        match outcome {
+            AssessmentOutcome::Failed { code, .. } => {
+                let mut data = self.notice_data("failed");
                 data.insert("code".to_owned(), json!(code));
-                self.told(Topic::AssessmentFailed, data, at)
+                self.notice(Topic::AssessmentFailed, data, at)
             }
-            Finding::Scored {
+            AssessmentOutcome::Scored {
                 result,
                 calibration,
                 ..
             } => {
-                let mut data = self.facts("completed");
-                if matches!(self.asked.assessment.kind, Kind::SingleDimension(_)) {
+                let mut data = self.notice_data("completed");
+                if matches!(self.request.assessment.kind, Kind::SingleDimension(_)) {
                     let score = result.pointer("/result/score");
                     data.insert("score".to_owned(), json!(score));
                 } else {
@@ -199,29 +193,29 @@ impl AssessmentRecord {
                     .as_ref()
                     .is_some_and(|it| it.human_review_required);
                 data.insert("review_required".to_owned(), json!(review));
-                self.told(Topic::AssessmentCompleted, data, at)
+                self.notice(Topic::AssessmentCompleted, data, at)
             }
         }
     }
 
-    fn facts(&self, status: &str) -> Map<String, Value> {
-        let kind = self.asked.assessment.kind;
-        let mut facts = Map::new();
+    fn notice_data(&self, status: &str) -> Map<String, Value> {
+        let kind = self.request.assessment.kind;
+        let mut notice_data = Map::new();
         for (name, value) in [
             ("assessment_id", json!(self.id)),
             ("agent_id", json!(self.agent)),
             ("assessment_type", json!(kind.as_str())),
             ("status", json!(status)),
         ] {
-            facts.insert(name.to_owned(), value);
+            notice_data.insert(name.to_owned(), value);
         }
         if let Some(dimension) = kind.dimension() {
-            facts.insert("dimension".to_owned(), json!(dimension));
+            notice_data.insert("dimension".to_owned(), json!(dimension));
         }
-        facts
+        notice_data
     }
 
-    fn told(&self, topic: Topic, data: Map<String, Value>, at: Timestamp) -> Notice {
+    fn notice(&self, topic: Topic, data: Map<String, Value>, at: Timestamp) -> Notice {
         Notice {
             topic,
             subject: self.id.clone(),

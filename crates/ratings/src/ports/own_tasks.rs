@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::ports::Position;
-use crate::rules::own_task::OwnTask;
+use crate::rules::stress_test::own_task::OwnTask;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnTaskRecord {
@@ -14,9 +14,6 @@ pub struct OwnTaskRecord {
 impl OwnTaskRecord {
     /// The position of this record in a list.
     pub fn position(&self) -> Position {
-        Position {
-            created_at: self.created_at,
-            id: self.task.id.clone(),
-        }
+        Position::new(self.created_at, self.task.id.clone())
     }
 }

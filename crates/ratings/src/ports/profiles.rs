@@ -20,10 +20,7 @@ pub struct ProfileRecord {
 impl ProfileRecord {
     /// The position of this record in a list.
     pub fn position(&self) -> Position {
-        Position {
-            created_at: self.created_at,
-            id: self.profile.suite(),
-        }
+        Position::new(self.created_at, self.profile.suite())
     }
 }
 
@@ -37,7 +34,7 @@ pub struct EndedRun {
 
 /// Selects eval runs.
 #[derive(Clone, Copy, Debug)]
-pub struct RunsOf<'a> {
+pub struct RunQuery<'a> {
     /// The tenant that owns the runs.
     pub tenant: &'a TenantId,
     /// The agent that was evaluated.
@@ -49,7 +46,7 @@ pub struct RunsOf<'a> {
 /// The final result of processing an eval run. Setting a profile makes the host process the run
 /// again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gathered {
+pub struct CollectedRun {
     pub run: RunId,
     /// The agent that the evidence is about.
     pub agent: AgentNumber,
@@ -58,12 +55,12 @@ pub struct Gathered {
     /// Number of events that the run produced.
     pub events: usize,
     /// Why the run produced no events.
-    pub left_out: Option<LeftOut>,
+    pub left_out: Option<ExclusionReason>,
 }
 
 /// Why an eval run is not evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeftOut {
+pub enum ExclusionReason {
     /// The suite has no profile.
     NoProfile,
     /// No task was judged, or no judged task is in the profile.
@@ -88,7 +85,7 @@ pub enum LeftOut {
     SuiteChanged,
 }
 
-impl LeftOut {
+impl ExclusionReason {
     const ALL: [Self; 11] = [
         Self::NoProfile,
         Self::NothingJudged,

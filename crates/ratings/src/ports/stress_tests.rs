@@ -6,7 +6,7 @@ use touchstone_kit::ids::RunId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum StressOutcome {
     /// The task passed.
     Pass,
     /// A score above 0 that does not pass.
@@ -15,7 +15,7 @@ pub enum Outcome {
     Fail,
 }
 
-impl Outcome {
+impl StressOutcome {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -37,7 +37,7 @@ pub struct StressResult {
     /// The task's id in its suite.
     pub task: String,
     pub run_id: RunId,
-    pub outcome: Outcome,
+    pub outcome: StressOutcome,
     /// Range 0.0..=1.0.
     pub score: f64,
 }

@@ -8,7 +8,7 @@ use crate::ports::organizations::OrganizationNumber;
 
 /// An agent that a periodic job examines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Looked {
+pub struct AgentToCheck {
     pub organization: OrganizationNumber,
     pub agent: AgentNumber,
     pub id: String,
@@ -19,7 +19,7 @@ pub struct Looked {
 
 /// A badge that is about to expire or has expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ending {
+pub struct ExpiringBadge {
     /// Orders badges that expire at the same time.
     pub number: i64,
     pub organization: OrganizationNumber,

@@ -6,7 +6,7 @@ use comfy_table::{Attribute, Cell, CellAlignment};
 use serde::{Deserialize, Serialize};
 
 use crate::render::{bar, name_of};
-use crate::rules::overview::{AgentScore, DimensionOverview};
+use crate::rules::assessment::overview::{AgentScore, DimensionOverview};
 use touchstone_host::render::table;
 use touchstone_host::render::table::Style;
 use touchstone_host::render::words::plain;

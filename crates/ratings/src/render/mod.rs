@@ -11,9 +11,9 @@ use std::fmt::Write as _;
 use comfy_table::{Attribute, Cell, CellAlignment};
 use jiff::Timestamp;
 
-use crate::render::view::{Assessed, AxisFound, Found, Measured};
+use crate::render::view::{AssessmentView, AxisView, MeasureView, ResultView};
 use crate::rules::assessment::EvidenceBasis;
-use crate::rules::calibration::Calibration;
+use crate::rules::assessment::calibration::Calibration;
 use crate::rules::evidence::in_words;
 use crate::rules::{Axis, Config, Dimension};
 use touchstone_host::render::ink::Ink;
@@ -26,30 +26,30 @@ const BAR: usize = 20;
 /// Characters of a dimension's name.
 const NAME: usize = 22;
 
-pub struct Shown<'a> {
+pub struct RatingDisplay<'a> {
     pub agent: &'a str,
     /// The type of the assessment.
     pub kind: &'a str,
     /// Start and end of the evidence window.
     pub window: [Timestamp; 2],
     pub config: &'a Config,
-    pub found: &'a Found,
+    pub found: &'a ResultView,
     /// Comparison with the previous assessment.
     pub calibration: Option<&'a Calibration>,
 }
 
-pub fn rating(shown: &Shown<'_>, style: Style) -> String {
+pub fn rating(display: &RatingDisplay<'_>, style: Style) -> String {
     let mut text = String::new();
     let ink = style.ink;
-    let [from, until] = shown.window;
-    let _ = writeln!(text, "agent        {}", ink.strong(&plain(shown.agent)));
+    let [from, until] = display.window;
+    let _ = writeln!(text, "agent        {}", ink.strong(&plain(display.agent)));
     let _ = writeln!(
         text,
         "window       {from} until {until}, {}",
-        plain(shown.kind)
+        plain(display.kind)
     );
-    match shown.found {
-        Found::Single(found) => {
+    match display.found {
+        ResultView::Dimension(found) => {
             evidence(&mut text, &found.evidence, ink);
             let _ = writeln!(
                 text,
@@ -58,25 +58,25 @@ pub fn rating(shown: &Shown<'_>, style: Style) -> String {
                 numbers(&found.result)
             );
         }
-        Found::Rated(rating) => {
+        ResultView::Rating(rating) => {
             evidence(&mut text, &rating.evidence, ink);
             for axis in Axis::ALL {
                 headline(&mut text, axis, rating.axis(axis), style);
             }
             for axis in Axis::ALL {
                 text.push('\n');
-                dimensions(&mut text, axis, rating.axis(axis), shown.config, style);
+                dimensions(&mut text, axis, rating.axis(axis), display.config, style);
             }
         }
     }
-    if let Some(calibration) = shown.calibration {
-        moved(&mut text, calibration, ink);
+    if let Some(calibration) = display.calibration {
+        calibration_changes(&mut text, calibration, ink);
     }
     text
 }
 
 /// Confidence intervals and improvement areas.
-pub fn beside(assessed: &Assessed, ink: Ink) -> String {
+pub fn intervals_and_improvements(assessed: &AssessmentView, ink: Ink) -> String {
     let mut text = String::new();
     if !assessed.intervals.is_empty() {
         let _ = writeln!(text, "\n95 % intervals");
@@ -108,12 +108,12 @@ pub fn beside(assessed: &Assessed, ink: Ink) -> String {
 }
 
 /// The result in one line.
-pub fn line(found: &Found) -> String {
+pub fn one_line(found: &ResultView) -> String {
     match found {
-        Found::Single(found) => {
+        ResultView::Dimension(found) => {
             format!("{}  {}", name_of(found.dimension), numbers(&found.result))
         }
-        Found::Rated(rated) => {
+        ResultView::Rating(rated) => {
             let axis = |axis: Axis| {
                 let found = rated.axis(axis);
                 match (&found.display, found.tier) {
@@ -134,27 +134,17 @@ fn evidence(text: &mut String, basis: &EvidenceBasis, ink: Ink) {
     }
 }
 
-fn headline(text: &mut String, axis: Axis, rating: &AxisFound, style: Style) {
+fn headline(text: &mut String, axis: Axis, rating: &AxisView, style: Style) {
     let ink = style.ink;
     let (Some(score), Some(tier)) = (&rating.display, rating.tier) else {
         return;
     };
-    let mut notes = Vec::new();
-    if rating.weight_coverage < 1.0 {
-        notes.push(format!(
-            "{:.0} % of weights assessed",
-            rating.weight_coverage * 100.0
-        ));
-    }
-    if rating.tier_capped {
-        notes.push("the top tier requires all".to_owned());
-    }
     let bar = match rating.composite_score {
         Some(score) if style.table => format!("  {}", bar(score.as_f64(), BAR)),
         _ => String::new(),
     };
     let tier = ink.strong(&format!("{score} {tier}"));
-    let notes = match notes.as_slice() {
+    let notes = match rating.coverage_notes().as_slice() {
         [] => String::new(),
         notes => format!("  {}", ink.doubtful(&notes.join("; "))),
     };
@@ -169,7 +159,7 @@ fn bar(score: f64, cells: usize) -> String {
     format!("{}{}", "█".repeat(filled), "░".repeat(left))
 }
 
-fn dimensions(text: &mut String, axis: Axis, rating: &AxisFound, config: &Config, style: Style) {
+fn dimensions(text: &mut String, axis: Axis, rating: &AxisView, config: &Config, style: Style) {
     let weights = config.weights(axis);
     if !style.table {
         let _ = writeln!(text, "{axis}");
@@ -199,7 +189,7 @@ fn dimensions(text: &mut String, axis: Axis, rating: &AxisFound, config: &Config
             None => [
                 name,
                 right("–".to_owned()),
-                Cell::new(plain(measure.why_not())),
+                Cell::new(plain(measure.unassessed_reason())),
                 weight,
                 right(String::new()),
                 right(String::new()),
@@ -213,7 +203,7 @@ fn name_of(dimension: Dimension) -> String {
     dimension.as_str().replace('_', " ")
 }
 
-fn numbers(measure: &Measured) -> String {
+fn numbers(measure: &MeasureView) -> String {
     match measure.score {
         Some(score) => format!(
             "{:.4}  sample {}, {} records",
@@ -221,11 +211,11 @@ fn numbers(measure: &Measured) -> String {
             measure.sample_size,
             measure.evidence_count
         ),
-        None => format!("not assessed: {}", plain(measure.why_not())),
+        None => format!("not assessed: {}", plain(measure.unassessed_reason())),
     }
 }
 
-fn moved(text: &mut String, calibration: &Calibration, ink: Ink) {
+fn calibration_changes(text: &mut String, calibration: &Calibration, ink: Ink) {
     if calibration.flags.is_empty() && !calibration.human_review_required {
         let _ = writeln!(
             text,

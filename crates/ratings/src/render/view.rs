@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::rules::assessment::EvidenceBasis;
-use crate::rules::calibration::Calibration;
-use crate::rules::improvement::Area;
-use crate::rules::interval::Intervals;
+use crate::rules::assessment::calibration::Calibration;
+use crate::rules::assessment::improvement::Area;
+use crate::rules::scoring::interval::Intervals;
 use crate::rules::{Axis, Dimension, Score, Tier};
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Assessed {
+pub struct AssessmentView {
     pub id: String,
     pub agent_id: String,
     #[serde(rename = "type")]
@@ -30,7 +30,7 @@ pub struct Assessed {
     pub completed_at: Option<Timestamp>,
     pub config_snapshot: Value,
     #[serde(default)]
-    pub result: Option<Found>,
+    pub result: Option<ResultView>,
     /// Comparison with the previous assessment.
     #[serde(default)]
     pub calibration: Option<Calibration>,
@@ -46,7 +46,7 @@ pub struct Assessed {
     pub improvement_areas: Vec<Area>,
     /// Why it failed.
     #[serde(default)]
-    pub error: Option<Fault>,
+    pub error: Option<AssessmentError>,
     #[serde(default)]
     pub badge_id: Option<String>,
     #[serde(default)]
@@ -56,7 +56,7 @@ pub struct Assessed {
     pub not_certified: Option<String>,
 }
 
-impl Assessed {
+impl AssessmentView {
     pub fn has_ended(&self) -> bool {
         matches!(self.status.as_str(), "completed" | "failed")
     }
@@ -67,16 +67,16 @@ impl Assessed {
     }
 
     /// Both axes, unless it assessed a single dimension.
-    pub fn rated(&self) -> Option<&Rated> {
+    pub fn rated(&self) -> Option<&RatingView> {
         match self.result.as_ref()? {
-            Found::Rated(rated) => Some(rated),
-            Found::Single(_) => None,
+            ResultView::Rating(rated) => Some(rated),
+            ResultView::Dimension(_) => None,
         }
     }
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Fault {
+pub struct AssessmentError {
     pub code: String,
     pub message: String,
     #[serde(default)]
@@ -85,24 +85,24 @@ pub struct Fault {
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
-pub enum Found {
-    Rated(Box<Rated>),
-    Single(Box<Single>),
+pub enum ResultView {
+    Rating(Box<RatingView>),
+    Dimension(Box<DimensionView>),
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Rated {
+pub struct RatingView {
     /// Tasks that count for performance.
     pub tasks_performance: u64,
     /// Tasks that count for capability: those with any evidence.
     pub tasks_capability: u64,
-    performance: AxisFound,
-    capability: AxisFound,
+    performance: AxisView,
+    capability: AxisView,
     pub evidence: EvidenceBasis,
 }
 
-impl Rated {
-    pub const fn axis(&self, axis: Axis) -> &AxisFound {
+impl RatingView {
+    pub const fn axis(&self, axis: Axis) -> &AxisView {
         match axis {
             Axis::Performance => &self.performance,
             Axis::Capability => &self.capability,
@@ -111,14 +111,14 @@ impl Rated {
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Single {
+pub struct DimensionView {
     pub dimension: Dimension,
-    pub result: Measured,
+    pub result: MeasureView,
     pub evidence: EvidenceBasis,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct AxisFound {
+pub struct AxisView {
     pub composite_score: Option<Score>,
     /// The score with two decimals, for display.
     pub display: Option<String>,
@@ -129,11 +129,11 @@ pub struct AxisFound {
     /// Share of the weights that is assessed, 0 to 1.
     pub weight_coverage: f64,
     /// In the framework's order.
-    pub dimensions: BTreeMap<Dimension, Measured>,
+    pub dimensions: BTreeMap<Dimension, MeasureView>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Measured {
+pub struct MeasureView {
     /// `None` if the dimension is not assessed.
     pub score: Option<Score>,
     /// Sample size in the dimension's own unit.
@@ -150,9 +150,21 @@ pub struct Measured {
     pub appeal_id: Option<String>,
 }
 
-impl Measured {
+impl AxisView {
+    /// Notes on a rating that does not rest on all weights.
+    pub fn coverage_notes(&self) -> Vec<String> {
+        let coverage = (self.weight_coverage < 1.0)
+            .then(|| format!("{:.0} % of weights assessed", self.weight_coverage * 100.0));
+        let cap = self
+            .tier_capped
+            .then(|| "the top tier requires all".to_owned());
+        coverage.into_iter().chain(cap).collect()
+    }
+}
+
+impl MeasureView {
     /// Why the dimension is not assessed; never empty.
-    pub fn why_not(&self) -> &str {
+    pub fn unassessed_reason(&self) -> &str {
         self.reason.as_deref().unwrap_or("no reason given")
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::organization::named;
+use crate::rules::organization::named;
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
@@ -213,7 +213,7 @@ impl Profile {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Enrolment {
+pub struct Enrollment {
     /// Must be the caller's organization.
     pub organization: Option<String>,
     /// Unique among the agents of the organization.
@@ -221,7 +221,7 @@ pub struct Enrolment {
     pub profile: Profile,
 }
 
-impl Enrolment {
+impl Enrollment {
     /// Reads the body of `POST agents`.
     ///
     /// # Errors
@@ -300,12 +300,12 @@ impl Change {
     /// Applies the update to a profile.
     pub fn apply(&self, profile: &mut Profile) {
         // An empty string removes the value.
-        let said = |text: &String| (!text.is_empty()).then(|| text.clone());
+        let non_empty = |text: &String| (!text.is_empty()).then(|| text.clone());
         if let Some(description) = &self.description {
-            profile.description = said(description);
+            profile.description = non_empty(description);
         }
         if let Some(version) = &self.version {
-            profile.version = said(version);
+            profile.version = non_empty(version);
         }
         if let Some(domains) = &self.domains {
             profile.domains.clone_from(domains);
@@ -319,8 +319,8 @@ impl Change {
         if let Some(agent) = &self.openwop_agent {
             profile.openwop_agent.clone_from(agent);
         }
-        if let Some(way) = &self.reached_by {
-            profile.reached_by.clone_from(way);
+        if let Some(reached_by) = &self.reached_by {
+            profile.reached_by.clone_from(reached_by);
         }
         if let Some(keys) = &self.keys {
             profile.keys.clone_from(keys);
@@ -344,7 +344,7 @@ fn reached_by(fields: &Fields<'_>) -> Result<Option<Option<ReachedBy>>, Problem>
     match fields.get("reached_by") {
         None => Ok(None),
         Some(Value::Null) => Ok(Some(None)),
-        Some(way) => ReachedBy::parse(way).map(|way| Some(Some(way))),
+        Some(reached_by) => ReachedBy::parse(reached_by).map(|reached_by| Some(Some(reached_by))),
     }
 }
 
@@ -410,7 +410,7 @@ mod tests {
     #[case(json!({"name": "triage", "status": "active"}), Some("status"))]
     #[case(json!([]), Some(""))]
     fn what_is_unsound_about_an_agent_is_named(#[case] body: Value, #[case] field: Option<&str>) {
-        let refused = Enrolment::parse(&body).err();
+        let refused = Enrollment::parse(&body).err();
         let named = refused.map(|problem| problem.details["field"].as_str().unwrap().to_owned());
         assert_eq!(named.as_deref(), field);
     }
@@ -419,7 +419,7 @@ mod tests {
     fn a_change_leaves_what_it_does_not_name() {
         let enrolled = json!({"name": "a", "description": "d", "version": "1", "domains": ["code", "legal"], "tools": ["grep"],
             "openwop_agent": "acme.agents.a@1.0.0", "keys": ["3f9c2ab81d4e5f60a7b8"]});
-        let mut profile = Enrolment::parse(&enrolled).unwrap().profile;
+        let mut profile = Enrollment::parse(&enrolled).unwrap().profile;
         let change = Change::parse(
             &json!({"description": "", "tools": ["sed"], "openwop_agent": "acme.agents.a"}),
         )
@@ -441,9 +441,9 @@ mod tests {
         );
         let change = json!({"openwop_agent": "", "reached_by": {"transport": "command", "command": "clerk"}});
         Change::parse(&change).unwrap().apply(&mut profile);
-        let way = profile.reached_by.as_ref();
+        let reached_by = profile.reached_by.as_ref();
         assert_eq!(profile.openwop_agent, None);
-        assert_eq!(way.map(ReachedBy::provider), Some("command"));
+        assert_eq!(reached_by.map(ReachedBy::provider), Some("command"));
         profile.check().unwrap();
         let change = Change::parse(&json!({"reached_by": null})).unwrap();
         change.apply(&mut profile);

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::dimension::Axis;
-use super::evidence::Severity;
-use super::recency::Recency;
-use super::weights::{WeightFault, Weights};
+use crate::rules::evidence::Severity;
+use crate::rules::scoring::dimension::Axis;
+use crate::rules::scoring::recency::Recency;
+use crate::rules::scoring::weights::{WeightFault, Weights};
 
 /// A valid configuration. Its JSON is the snapshot that an assessment stores.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -97,7 +97,7 @@ impl Auditor {
 
 /// An organization to create.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Founding {
+pub struct NewOrganization {
     pub name: String,
     /// The tenant that the organization represents; without one, it gets a new tenant.
     pub tenant: Option<TenantId>,
@@ -106,7 +106,7 @@ pub struct Founding {
     pub config: Map<String, Value>,
 }
 
-impl Founding {
+impl NewOrganization {
     /// Reads the body of `POST organizations`.
     ///
     /// # Errors
@@ -245,7 +245,7 @@ mod tests {
         #[case] body: Value,
         #[case] field: Option<&str>,
     ) {
-        let refused = Founding::parse(&body).err();
+        let refused = NewOrganization::parse(&body).err();
         let named = refused.map(|problem| problem.details["field"].as_str().unwrap().to_owned());
         assert_eq!(named.as_deref(), field);
     }
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn settings_are_read_beside_the_name() {
         let body = json!({"name": "Acme", "tenant": "acme", "assessment_window_days": 14, "domain_taxonomy": ["code"]});
-        let read = Founding::parse(&body).unwrap();
+        let read = NewOrganization::parse(&body).unwrap();
         assert_eq!(
             Value::Object(read.config),
             json!({"assessment_window_days": 14, "domain_taxonomy": ["code"]})

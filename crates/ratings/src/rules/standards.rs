@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::dimension::Dimension;
+use crate::rules::scoring::dimension::Dimension;
 
 const AGENT_DESCRIPTIONS: &str = "IEEE P2894";
 const VOCABULARY: &str = "ISO/IEC 22989:2022";

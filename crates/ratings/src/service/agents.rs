@@ -3,8 +3,8 @@
 use crate::ports::Position;
 use crate::ports::agents::{AgentNumber, AgentRecord};
 use crate::ports::assessments::AssessmentRecord;
-use crate::rules::agent::{Change, Enrolment, Profile, Status};
-use crate::service::{Aaaf, Member, changed_meanwhile, is_id, not_there};
+use crate::rules::agent::{Change, Enrollment, Profile, Status};
+use crate::service::{Aaaf, Member, changed_concurrently, is_id, not_found};
 use crate::store;
 use touchstone_host::access::Scope;
 use touchstone_host::ports::store::StoreError;
@@ -12,16 +12,25 @@ use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::KeyId;
 
+/// By renaming itself or changing its OpenWOP agent, an agent could hide that a key is its own;
+/// under a person's name, it could record evidence as that person.
+const NOT_BY_AGENTS: &str =
+    "an agent's own key cannot enroll, change or archive agents; use another principal's key";
+
 impl Aaaf {
     /// Enrolls an agent.
     ///
     /// # Errors
     /// `forbidden` for an agent's own key; `validation_error` for a key that does not exist in the
     /// tenant; `conflict` if an agent of this name exists.
-    pub async fn enrol(&self, member: &Member, asked: Enrolment) -> Result<AgentRecord, Problem> {
+    pub async fn enroll(
+        &self,
+        member: &Member,
+        enrollment: Enrollment,
+    ) -> Result<AgentRecord, Problem> {
         let now = self.clock.now();
         let own = &member.organization.id;
-        if asked.organization.is_some_and(|named| named != *own) {
+        if enrollment.organization.is_some_and(|named| named != *own) {
             let message = format!(
                 "`organization_id` must be {own}, the organization of this key, or be left out"
             );
@@ -29,18 +38,19 @@ impl Aaaf {
                 Problem::new(ErrorCode::Forbidden, message).with("field", "organization_id")
             );
         }
-        self.not_by_an_agent(member).await?;
-        self.keys_exist(member, &asked.profile).await?;
-        self.is_reachable(member, &asked.profile)?;
-        self.stands_alone(member, None, &asked.profile).await?;
+        self.reject_agent_key(member, NOT_BY_AGENTS).await?;
+        self.require_keys(member, &enrollment.profile).await?;
+        self.require_reachable(member, &enrollment.profile)?;
+        self.require_unique_openwop_agent(member, None, &enrollment.profile)
+            .await?;
         let agent = AgentRecord {
             number: AgentNumber::default(),
             id: self.fresh_id(),
-            name: asked.name,
+            name: enrollment.name,
             archived: false,
             suspended: false,
             observed: false,
-            profile: asked.profile,
+            profile: enrollment.profile,
             created_at: now,
             updated_at: now,
             revision: 0,
@@ -48,7 +58,7 @@ impl Aaaf {
         let added = store::agents::add_agent(&self.store, member.organization.number, &agent);
         match added.await {
             Ok(()) => Ok(agent),
-            Err(StoreError::Exists(_)) => Err(named_already()),
+            Err(StoreError::Exists(_)) => Err(name_taken()),
             Err(cause) => Err(internal(&cause)),
         }
     }
@@ -59,11 +69,11 @@ impl Aaaf {
     /// `not_found`.
     pub async fn agent(&self, member: &Member, id: &str) -> Result<AgentRecord, Problem> {
         if !is_id(id) {
-            return Err(not_there("agent"));
+            return Err(not_found("agent"));
         }
         let agent = store::agents::agent(&self.store, member.organization.number, id).await;
         let agent = agent.map_err(|cause| internal(&cause))?;
-        agent.ok_or_else(|| not_there("agent"))
+        agent.ok_or_else(|| not_found("agent"))
     }
 
     /// The rating shown in an agent's profile to readers of assessments: the last one that no
@@ -79,7 +89,7 @@ impl Aaaf {
         if !member.caller.has(Scope::AssessmentsRead) {
             return Ok(None);
         }
-        let rating = self.standing_rating(agent.number).await;
+        let rating = self.accepted_rating(agent.number).await;
         rating.map_err(|cause| internal(&cause))
     }
 
@@ -126,7 +136,7 @@ impl Aaaf {
         change: Change,
     ) -> Result<AgentRecord, Problem> {
         let mut agent = self.agent(member, id).await?;
-        self.not_by_an_agent(member).await?;
+        self.reject_agent_key(member, NOT_BY_AGENTS).await?;
         if agent.archived {
             return Err(Problem::new(
                 ErrorCode::Conflict,
@@ -137,7 +147,7 @@ impl Aaaf {
         change.apply(&mut agent.profile);
         agent.profile.check()?;
         if agent.profile.reached_by != before {
-            self.is_reachable(member, &agent.profile)?;
+            self.require_reachable(member, &agent.profile)?;
         }
         if let Some(status) = change.status {
             agent.suspended = status == Status::Suspended;
@@ -146,10 +156,10 @@ impl Aaaf {
         if let Some(name) = change.name {
             agent.name = name;
         }
-        self.keys_exist(member, &agent.profile).await?;
-        self.stands_alone(member, Some(agent.number), &agent.profile)
+        self.require_keys(member, &agent.profile).await?;
+        self.require_unique_openwop_agent(member, Some(agent.number), &agent.profile)
             .await?;
-        self.keep_agent(member, agent).await
+        self.store_agent(member, agent).await
     }
 
     /// Archives an agent: its data stays, and no evidence is added.
@@ -159,30 +169,17 @@ impl Aaaf {
     /// concurrently.
     pub async fn archive_agent(&self, member: &Member, id: &str) -> Result<(), Problem> {
         let mut agent = self.agent(member, id).await?;
-        self.not_by_an_agent(member).await?;
+        self.reject_agent_key(member, NOT_BY_AGENTS).await?;
         if !agent.archived {
             agent.archived = true;
-            self.keep_agent(member, agent).await?;
+            self.store_agent(member, agent).await?;
         }
         Ok(())
     }
 
-    /// Rejects an agent's own key. By renaming itself or changing its OpenWOP agent, an agent could
-    /// hide that the key is its own; under a person's name, it could record evidence as that
-    /// person.
-    async fn not_by_an_agent(&self, member: &Member) -> Result<(), Problem> {
-        if !self.is_agents_key(member).await? {
-            return Ok(());
-        }
-        Err(Problem::new(
-            ErrorCode::Forbidden,
-            "an agent's own key cannot enroll, change or archive agents; use another principal's key",
-        ))
-    }
-
     /// Rejects keys that do not exist in the tenant: after a typing error, the agent's own key
     /// would not be recognized.
-    async fn keys_exist(&self, member: &Member, profile: &Profile) -> Result<(), Problem> {
+    async fn require_keys(&self, member: &Member, profile: &Profile) -> Result<(), Problem> {
         for id in &profile.keys {
             let key = self.store.key(&KeyId::from(id.as_str())).await;
             let key = key.map_err(|cause| internal(&cause))?;
@@ -198,9 +195,12 @@ impl Aaaf {
     }
 
     /// Rejects a way to reach the agent that the operator does not allow for its tenant.
-    fn is_reachable(&self, member: &Member, profile: &Profile) -> Result<(), Problem> {
+    fn require_reachable(&self, member: &Member, profile: &Profile) -> Result<(), Problem> {
         match &profile.reached_by {
-            Some(way) => self.runs.reach(&member.organization.tenant, way).map(drop),
+            Some(reached_by) => self
+                .runs
+                .reach(&member.organization.tenant, reached_by)
+                .map(drop),
             None => Ok(()),
         }
     }
@@ -208,7 +208,7 @@ impl Aaaf {
     /// Rejects an agent that represents the same OpenWOP agent as another one, because a run is
     /// evidence about only one agent. Two concurrent requests may both pass; a run still counts
     /// once, for the first agent that collects it.
-    async fn stands_alone(
+    async fn require_unique_openwop_agent(
         &self,
         member: &Member,
         number: Option<AgentNumber>,
@@ -218,7 +218,7 @@ impl Aaaf {
             return Ok(());
         };
         let others =
-            store::agents::agents_standing_for(&self.store, member.organization.number, &wanted.id);
+            store::agents::agents_representing(&self.store, member.organization.number, &wanted.id);
         let others = others.await.map_err(|cause| internal(&cause))?;
         let taken = others.iter().any(|other| {
             let theirs = other.profile.openwop_agent.as_ref();
@@ -236,23 +236,23 @@ impl Aaaf {
         .with("field", "openwop_agent"))
     }
 
-    async fn keep_agent(
+    async fn store_agent(
         &self,
         member: &Member,
         mut agent: AgentRecord,
     ) -> Result<AgentRecord, Problem> {
         agent.updated_at = self.clock.now();
-        let kept = store::agents::change_agent(&self.store, member.organization.number, &agent);
-        match kept.await {
+        let stored = store::agents::change_agent(&self.store, member.organization.number, &agent);
+        match stored.await {
             Ok(()) => Ok(agent),
-            Err(StoreError::Exists(_)) => Err(named_already()),
-            Err(StoreError::Stale) => Err(changed_meanwhile("agent")),
+            Err(StoreError::Exists(_)) => Err(name_taken()),
+            Err(StoreError::Stale) => Err(changed_concurrently("agent")),
             Err(cause) => Err(internal(&cause)),
         }
     }
 }
 
-fn named_already() -> Problem {
+fn name_taken() -> Problem {
     Problem::new(
         ErrorCode::Conflict,
         "the organization already has an agent with this name; choose another `name`",

@@ -5,14 +5,14 @@ use serde_json::{Map, Value, json};
 
 use crate::ports::organizations::OrganizationRecord;
 use crate::rules::config::{Config, ConfigFault};
-use crate::rules::weights::WeightFault;
+use crate::rules::scoring::weights::WeightFault;
 use crate::service::Aaaf;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 
 /// Maximum size of the stored settings, in bytes.
-const MOST: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// The complete configuration of an organization.
 ///
@@ -36,7 +36,7 @@ impl Aaaf {
         patch: &Value,
     ) -> Result<Config, Problem> {
         let organization = self.changeable(caller, id).await?;
-        let patch = patch.as_object().ok_or_else(no_object)?;
+        let patch = patch.as_object().ok_or_else(not_an_object)?;
         self.reconfigure(caller, organization, patch).await
     }
 
@@ -51,17 +51,17 @@ impl Aaaf {
         body: &Value,
         parts: &[&str],
     ) -> Result<Config, Problem> {
-        let said = body.as_object().ok_or_else(no_object)?;
-        if let Some(unknown) = said.keys().find(|key| !parts.contains(&key.as_str())) {
+        let given = body.as_object().ok_or_else(not_an_object)?;
+        if let Some(unknown) = given.keys().find(|key| !parts.contains(&key.as_str())) {
             let message = format!("`{unknown}` is unknown; known are {}", parts.join(", "));
             return Err(Problem::validation(unknown, message));
         }
-        if said.is_empty() {
+        if given.is_empty() {
             let message = format!("at least one of {} is required", parts.join(", "));
             return Err(Problem::validation(parts.first().unwrap_or(&""), message));
         }
         let part = |name: &&str| {
-            let value = said.get(*name).cloned().unwrap_or_default();
+            let value = given.get(*name).cloned().unwrap_or_default();
             ((*name).to_owned(), value)
         };
         let patch: Map<String, Value> = parts.iter().map(part).collect();
@@ -76,15 +76,15 @@ impl Aaaf {
     ) -> Result<Config, Problem> {
         let why = "an agent cannot change the configuration that decides how it is scored; use \
             another principal's key";
-        self.refuse_agents(caller, &organization, why).await?;
+        self.reject_agent_keys(caller, &organization, why).await?;
         for (name, value) in patch {
             match value {
                 Value::Null => organization.config.remove(name),
                 value => organization.config.insert(name.clone(), value.clone()),
             };
         }
-        let config = checked(&organization.config)?;
-        self.keep(caller, organization, "organizations:configure")
+        let config = validated(&organization.config)?;
+        self.store_organization(caller, organization, "organizations:configure")
             .await?;
         Ok(config)
     }
@@ -94,22 +94,22 @@ impl Aaaf {
 ///
 /// # Errors
 /// `validation_error`, `WEIGHT_SUM_INVALID`.
-pub(super) fn checked(settings: &Map<String, Value>) -> Result<Config, Problem> {
+pub(super) fn validated(settings: &Map<String, Value>) -> Result<Config, Problem> {
     let settings = Value::Object(settings.clone());
-    if settings.to_string().len() > MOST {
+    if settings.to_string().len() > MAX_BYTES {
         return Err(Problem::validation(
             "",
-            format!("a configuration must be at most {MOST} bytes; shorten its lists"),
+            format!("a configuration must be at most {MAX_BYTES} bytes; shorten its lists"),
         ));
     }
-    Config::read(&settings).map_err(refused)
+    Config::read(&settings).map_err(config_problem)
 }
 
-fn no_object() -> Problem {
+fn not_an_object() -> Problem {
     Problem::validation("", "the body must be a JSON object")
 }
 
-fn refused(fault: ConfigFault) -> Problem {
+fn config_problem(fault: ConfigFault) -> Problem {
     let message = fault.to_string();
     match fault {
         ConfigFault::Weights(WeightFault::Sum { axis, thousandths }) => {

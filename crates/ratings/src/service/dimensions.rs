@@ -1,15 +1,15 @@
 //! Dimensions over all agents of an organization.
 
 use crate::ports::agents::AgentRecord;
-use crate::ports::assessments::Finding;
+use crate::ports::assessments::AssessmentOutcome;
 use crate::rules::agent::Status;
-use crate::rules::overview::{DimensionOverview, RatedAgent, overview};
+use crate::rules::assessment::overview::{DimensionOverview, RatedAgent, overview};
 use crate::service::{Aaaf, Member};
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::Problem;
 
 /// Maximum number of agents that are included, in order of enrollment.
-const MOST_AGENTS: usize = 1000;
+const MAX_AGENTS: usize = 1000;
 /// Number of agents read at once.
 const PAGE: u32 = 200;
 
@@ -42,7 +42,7 @@ impl Aaaf {
             let Some(last) = page.last() else { break };
             after = Some(last.position());
             for agent in page {
-                if agents == MOST_AGENTS {
+                if agents == MAX_AGENTS {
                     more = true;
                     break;
                 }
@@ -54,7 +54,7 @@ impl Aaaf {
             }
         }
         let dimensions =
-            crate::service::assessments::on_its_own_thread(move || overview(&rated)).await?;
+            crate::service::assessments::score_on_thread(move || overview(&rated)).await?;
         Ok(Dimensions {
             agents,
             not_rated,
@@ -64,10 +64,10 @@ impl Aaaf {
     }
 
     async fn rated_agent(&self, agent: &AgentRecord) -> Result<Option<RatedAgent>, Problem> {
-        let rating = self.standing_rating(agent.number).await;
+        let rating = self.accepted_rating(agent.number).await;
         let rating = rating.map_err(|cause| internal(&cause))?;
-        Ok(rating.and_then(|it| match it.finding {
-            Some(Finding::Scored {
+        Ok(rating.and_then(|it| match it.outcome {
+            Some(AssessmentOutcome::Scored {
                 result, intervals, ..
             }) => Some(RatedAgent {
                 agent_id: agent.id.clone(),

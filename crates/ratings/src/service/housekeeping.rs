@@ -10,12 +10,12 @@ use tracing::{info, warn};
 
 use crate::ports::agents::AgentNumber;
 use crate::ports::assessments::AssessmentRecord;
-use crate::ports::upkeep::{Ending, Looked};
+use crate::ports::upkeep::{AgentToCheck, ExpiringBadge};
 use crate::rules::Config;
+use crate::rules::assessment::reassessment::{ReassessmentState, due, is_old};
+use crate::rules::badge::validity::{NOTICE, Validity};
 use crate::rules::evidence::RETENTION_DAYS;
 use crate::rules::notice::{Notice, Topic};
-use crate::rules::reassess::{Standing, due, is_old};
-use crate::rules::validity::{NOTICE, Validity};
 use crate::store;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::jobs::{Replica, Shared, Turn};
@@ -23,7 +23,7 @@ use touchstone_host::service::jobs::{Replica, Shared, Turn};
 /// Much longer than any batch takes.
 const LEASE: Duration = Duration::from_secs(120);
 /// Checks all agents.
-const LOOK: Shared = Shared {
+const SEND_NOTICES: Shared = Shared {
     name: "look",
     every: SignedDuration::from_hours(1),
     lease: LEASE,
@@ -38,9 +38,9 @@ const DELETE: Shared = Shared {
 const AGENTS: u32 = 200;
 /// Badges that expired longer ago get no notice: no host is down for that long, and a user who
 /// imports old badges knows about them.
-const ENDED: SignedDuration = SignedDuration::from_hours(30 * 24);
+const MAX_EXPIRED_AGE: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Number of rows deleted at once, which bounds how long writers wait.
-const ROWS: u32 = 1000;
+const MAX_ROWS: u32 = 1000;
 /// Retention of the task results of a stress test (AAAF S15); scores are kept forever.
 const STRESS_RESULTS: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// Retention of deliveries, which can be sent again until then.
@@ -60,14 +60,14 @@ impl Housekeeper {
     ///
     /// # Errors
     /// The store failed; [`StoreError::Fenced`] if another replica has the job.
-    pub async fn look(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
-        let Some(turn) = self.replica.begin(LOOK).await? else {
+    pub async fn send_notices(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
+        let Some(turn) = self.replica.begin(SEND_NOTICES).await? else {
             return Ok(());
         };
-        let told = self.tell_of_all(&turn, shutdown).await?;
+        let sent = self.notify_all(&turn, shutdown).await?;
         info!(
-            job = LOOK.name,
-            done = told,
+            job = SEND_NOTICES.name,
+            done = sent,
             "a housekeeping job has finished"
         );
         turn.end(shutdown).await
@@ -76,7 +76,7 @@ impl Housekeeper {
     /// Deletes expired data, unless another replica does.
     ///
     /// # Errors
-    /// As [`look`](Self::look).
+    /// As [`send_notices`](Self::send_notices).
     pub async fn delete(&self, shutdown: &CancellationToken) -> Result<(), StoreError> {
         let Some(turn) = self.replica.begin(DELETE).await? else {
             return Ok(());
@@ -91,73 +91,76 @@ impl Housekeeper {
     }
 
     /// Sends notices about agents to reassess and returns how many.
-    async fn tell_of_all(
+    async fn notify_all(
         &self,
         turn: &Turn<'_>,
         shutdown: &CancellationToken,
     ) -> Result<u64, StoreError> {
-        let (now, mut told) = (turn.now, 0);
+        let (now, mut sent) = (turn.now, 0);
         let mut after = AgentNumber(i64::MIN);
         loop {
             let agents = store::upkeep::every_agent(&self.replica.store, after, AGENTS).await?;
             let Some(last) = agents.last() else { break };
             after = last.agent;
             for agent in agents.iter().filter(|agent| !agent.retired) {
-                told += u64::from(self.look_at(agent, now).await?);
+                sent += u64::from(self.check_agent(agent, now).await?);
             }
             turn.hold().await?;
             if shutdown.is_cancelled() {
                 break;
             }
         }
-        told += self.look_at_badges(turn, shutdown).await?;
-        if told > 0 {
+        sent += self.check_badges(turn, shutdown).await?;
+        if sent > 0 {
             self.replica.store.notify_work().await;
         }
-        Ok(told)
+        Ok(sent)
     }
 
     /// Sends notices about badges that expire soon or have expired.
-    async fn look_at_badges(
+    async fn check_badges(
         &self,
         turn: &Turn<'_>,
         shutdown: &CancellationToken,
     ) -> Result<u64, StoreError> {
         let now = turn.now;
         let until = now.checked_add(NOTICE).unwrap_or(Timestamp::MAX);
-        let (mut told, mut after) = (0, (before(now, ENDED), i64::MIN));
+        let (mut sent, mut after) = (0, (before(now, MAX_EXPIRED_AGE), i64::MIN));
         while !shutdown.is_cancelled() {
             let badges =
                 store::upkeep::ending_badges(&self.replica.store, after, until, AGENTS).await?;
             let Some(last) = badges.last() else { break };
             after = (last.valid_until, last.number);
             for badge in &badges {
-                let standing = Standing {
+                let state = ReassessmentState {
                     completed_since: 0,
                     validity: Some(Validity {
                         valid_until: badge.valid_until,
                     }),
                 };
-                for topic in due(&standing, u64::MAX, now, &[]) {
-                    let notice = ending(badge, topic, now);
-                    let news =
-                        store::upkeep::tell(&self.replica.store, badge.organization, &notice)
-                            .await?;
-                    told += u64::from(news);
+                for topic in due(&state, u64::MAX, now, &[]) {
+                    let notice = expiry_notice(badge, topic, now);
+                    let is_new = store::upkeep::record_notice(
+                        &self.replica.store,
+                        badge.organization,
+                        &notice,
+                    )
+                    .await?;
+                    sent += u64::from(is_new);
                 }
             }
             turn.hold().await?;
         }
-        Ok(told)
+        Ok(sent)
     }
 
-    async fn look_at(&self, agent: &Looked, now: Timestamp) -> Result<bool, StoreError> {
+    async fn check_agent(&self, agent: &AgentToCheck, now: Timestamp) -> Result<bool, StoreError> {
         let Some(last) =
             store::assessments::last_rating(&self.replica.store, agent.agent, now).await?
         else {
             return Ok(false);
         };
-        let Ok(config) = Config::read(&last.asked.config) else {
+        let Ok(config) = Config::read(&last.request.config) else {
             // Another version of the host may have stored settings that this version rejects; that
             // is no reason to stop all notices.
             warn!(
@@ -177,17 +180,17 @@ impl Housekeeper {
             most,
         )
         .await?;
-        let standing = Standing {
+        let state = ReassessmentState {
             completed_since: u64::from(completed),
             validity: None,
         };
-        let enough = !due(&standing, threshold, now, &[]).is_empty();
+        let enough = !due(&state, threshold, now, &[]).is_empty();
         if !enough && !is_old(since, now) {
             return Ok(false);
         }
         let reason = if enough { "completed_tasks" } else { "age" };
-        let notice = reassessment(&last, reason, completed, now);
-        store::upkeep::tell(&self.replica.store, organization, &notice).await
+        let notice = reassessment_notice(&last, reason, completed, now);
+        store::upkeep::record_notice(&self.replica.store, organization, &notice).await
     }
 
     /// Deletes expired data and returns how many rows.
@@ -197,35 +200,35 @@ impl Housekeeper {
         shutdown: &CancellationToken,
     ) -> Result<u64, StoreError> {
         let (now, mut deleted) = (turn.now, 0);
-        let long_ago = before(now, DELIVERIES);
+        let cutoff = before(now, DELIVERIES);
         while !shutdown.is_cancelled() {
-            let some =
-                store::notices::forget_deliveries(&self.replica.store, long_ago, ROWS).await?;
-            deleted += some;
-            if some == 0 {
+            let count =
+                store::notices::forget_deliveries(&self.replica.store, cutoff, MAX_ROWS).await?;
+            deleted += count;
+            if count == 0 {
                 break;
             }
             turn.hold().await?;
         }
-        let long_ago = before(now, STRESS_RESULTS);
+        let cutoff = before(now, STRESS_RESULTS);
         while !shutdown.is_cancelled() {
-            let some =
-                store::stress_tests::forget_stress_results(&self.replica.store, long_ago, ROWS)
+            let count =
+                store::stress_tests::forget_stress_results(&self.replica.store, cutoff, MAX_ROWS)
                     .await?;
-            deleted += some;
-            if some == 0 {
+            deleted += count;
+            if count == 0 {
                 break;
             }
             turn.hold().await?;
         }
-        let long_ago = before(now, SignedDuration::from_hours(24 * RETENTION_DAYS));
+        let cutoff = before(now, SignedDuration::from_hours(24 * RETENTION_DAYS));
         let mut after = AgentNumber(i64::MIN);
         loop {
             let agents = store::upkeep::every_agent(&self.replica.store, after, AGENTS).await?;
             let Some(last) = agents.last() else { break };
             after = last.agent;
             for agent in &agents {
-                deleted += self.forget(turn, agent, long_ago, shutdown).await?;
+                deleted += self.delete_events_of(turn, agent, cutoff, shutdown).await?;
             }
             turn.hold().await?;
             if shutdown.is_cancelled() {
@@ -235,26 +238,26 @@ impl Housekeeper {
         Ok(deleted)
     }
 
-    async fn forget(
+    async fn delete_events_of(
         &self,
         turn: &Turn<'_>,
-        agent: &Looked,
+        agent: &AgentToCheck,
         before: Timestamp,
         shutdown: &CancellationToken,
     ) -> Result<u64, StoreError> {
         let mut deleted = 0;
         while !shutdown.is_cancelled() {
             let (organization, number) = (agent.organization, agent.agent);
-            let some = store::upkeep::forget_evidence(
+            let count = store::upkeep::forget_evidence(
                 &self.replica.store,
                 organization,
                 number,
                 before,
-                ROWS,
+                MAX_ROWS,
             )
             .await?;
-            deleted += some;
-            if some < u64::from(ROWS) {
+            deleted += count;
+            if count < u64::from(MAX_ROWS) {
                 break;
             }
             turn.hold().await?;
@@ -269,7 +272,7 @@ fn before(now: Timestamp, span: SignedDuration) -> Timestamp {
 
 /// The notice that a badge expires or has expired, once for each assessment and for any revision of
 /// its badge.
-fn ending(badge: &Ending, topic: Topic, now: Timestamp) -> Notice {
+fn expiry_notice(badge: &ExpiringBadge, topic: Topic, now: Timestamp) -> Notice {
     let data = json!({
         "badge_id": badge.badge,
         "agent_id": badge.agent,
@@ -280,7 +283,12 @@ fn ending(badge: &Ending, topic: Topic, now: Timestamp) -> Notice {
 }
 
 /// The notice that an agent has enough new evidence or an old rating, once for each rating.
-fn reassessment(last: &AssessmentRecord, reason: &str, completed: u32, now: Timestamp) -> Notice {
+fn reassessment_notice(
+    last: &AssessmentRecord,
+    reason: &str,
+    completed: u32,
+    now: Timestamp,
+) -> Notice {
     let data = json!({
         "agent_id": last.agent,
         "last_assessment_id": last.id,

@@ -7,25 +7,13 @@
 pub mod agents;
 pub mod appeals;
 pub mod assessments;
-pub mod assessor;
 pub mod badges;
-pub mod collection;
 pub mod config;
-pub mod corrections;
-pub mod deliveries;
 pub mod dimensions;
 pub mod evidence;
 pub mod gate;
-pub mod gathering;
 pub mod housekeeping;
-pub mod issuer;
-pub mod issuer_keys;
 pub mod organizations;
-pub mod own_tasks;
-pub mod profiles;
-pub mod projected;
-pub mod schedule;
-pub mod standing;
 pub mod stress_tests;
 pub mod webhooks;
 
@@ -35,8 +23,8 @@ use uuid::Uuid;
 
 use crate::ports::organizations::OrganizationRecord;
 use crate::rules::organization::Auditor;
-use crate::service::assessments::Counting;
-use crate::service::badges::Gallery;
+use crate::service::assessments::ProgressCounter;
+use crate::service::badges::BadgeRenderer;
 pub use crate::service::gate::RatingGate;
 use crate::store;
 use touchstone_host::access::Scope;
@@ -58,7 +46,7 @@ pub struct AaafDeps {
     pub ids: Arc<dyn Ids>,
     pub keys: Arc<Keys>,
     pub vault: Arc<Vault>,
-    pub gallery: Gallery,
+    pub badges: BadgeRenderer,
     pub notifier: Arc<dyn Notifier>,
     pub runs: Arc<Runs>,
 }
@@ -70,10 +58,10 @@ pub struct Aaaf {
     ids: Arc<dyn Ids>,
     keys: Arc<Keys>,
     vault: Arc<Vault>,
-    gallery: Gallery,
+    badges: BadgeRenderer,
     notifier: Arc<dyn Notifier>,
     runs: Arc<Runs>,
-    counting: Counting,
+    counting: ProgressCounter,
 }
 
 /// A caller that acts for an organization.
@@ -106,10 +94,10 @@ impl Aaaf {
             ids: deps.ids,
             keys: deps.keys,
             vault: deps.vault,
-            gallery: deps.gallery,
+            badges: deps.badges,
             notifier: deps.notifier,
             runs: deps.runs,
-            counting: Counting::default(),
+            counting: ProgressCounter::default(),
         }
     }
 
@@ -139,7 +127,7 @@ impl Aaaf {
     }
 
     /// Rejects an agent's own key, whatever its scopes; `why` says what the agent must not decide.
-    pub async fn refuse_agents(
+    pub async fn reject_agent_keys(
         &self,
         caller: &Caller,
         organization: &OrganizationRecord,
@@ -166,7 +154,7 @@ impl Aaaf {
     pub async fn refuse_own(&self, caller: &Caller, why: &'static str) -> Result<(), Problem> {
         let own = store::organizations::organization_of(&self.store, &caller.tenant).await;
         match own.map_err(|cause| internal(&cause))? {
-            Some(organization) => self.refuse_agents(caller, &organization, why).await,
+            Some(organization) => self.reject_agent_keys(caller, &organization, why).await,
             None => Ok(()),
         }
     }
@@ -185,12 +173,12 @@ fn is_id(text: &str) -> bool {
 }
 
 /// The answer for a record that does not exist or belongs to another organization.
-fn not_there(what: &str) -> Problem {
+fn not_found(what: &str) -> Problem {
     Problem::new(ErrorCode::NotFound, format!("no such {what}"))
 }
 
 /// The answer for a record that was changed concurrently.
-fn changed_meanwhile(what: &str) -> Problem {
+fn changed_concurrently(what: &str) -> Problem {
     Problem::new(
         ErrorCode::Conflict,
         format!("the {what} has changed in the meantime; read it and send the change again"),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::ports::organizations::{OrganizationNumber, OrganizationRecord};
-use crate::rules::organization::{Auditor, Change, Founding, Status, Visibility};
-use crate::service::{Aaaf, Member, changed_meanwhile, config, is_id, is_operator, not_there};
+use crate::rules::organization::{Auditor, Change, NewOrganization, Status, Visibility};
+use crate::service::{Aaaf, Member, changed_concurrently, config, is_id, is_operator, not_found};
 use crate::store;
 use touchstone_host::access::Scope;
 use touchstone_host::audit::{Decision, Outcome};
@@ -17,7 +17,7 @@ use touchstone_kit::ids::TenantId;
 
 /// Scopes of an organization's first key: all everyday work. Reviews and decisions need another
 /// key.
-const FIRST_KEY: &[&str] = &[
+const FIRST_KEY_SCOPES: &[&str] = &[
     "agents:*",
     "events:*",
     "assessments:*",
@@ -30,7 +30,7 @@ const FIRST_KEY: &[&str] = &[
 
 /// A new organization with its first key, which is shown only now.
 #[derive(Debug)]
-pub struct Founded {
+pub struct CreatedOrganization {
     pub organization: OrganizationRecord,
     pub key: NewKey,
 }
@@ -41,31 +41,40 @@ impl Aaaf {
     /// # Errors
     /// `validation_error` or `WEIGHT_SUM_INVALID` for settings that cannot be used for scoring;
     /// `conflict` if the tenant already has an organization.
-    pub async fn found(&self, caller: &Caller, asked: Founding) -> Result<Founded, Problem> {
-        config::checked(&asked.config)?;
+    pub async fn create_organization(
+        &self,
+        caller: &Caller,
+        new_organization: NewOrganization,
+    ) -> Result<CreatedOrganization, Problem> {
+        config::validated(&new_organization.config)?;
         let id = self.fresh_id();
-        let tenant = asked.tenant.unwrap_or_else(|| TenantId::from(id.as_str()));
+        let tenant = new_organization
+            .tenant
+            .unwrap_or_else(|| TenantId::from(id.as_str()));
         let now = self.clock.now();
         let organization = OrganizationRecord {
             number: OrganizationNumber::default(),
             id,
             tenant,
-            name: asked.name,
+            name: new_organization.name,
             status: Status::Active,
             private_badges: false,
             auditors: Vec::new(),
-            config: asked.config,
+            config: new_organization.config,
             created_at: now,
             updated_at: now,
             revision: 0,
         };
-        let scopes = FIRST_KEY.iter().map(|scope| (*scope).to_owned()).collect();
+        let scopes = FIRST_KEY_SCOPES
+            .iter()
+            .map(|scope| (*scope).to_owned())
+            .collect();
         let (record, key) = self.keys.of_organization(&organization.tenant, scopes);
-        let decision = self.decided(caller, "organizations:create", &organization.id);
+        let decision = self.audit_entry(caller, "organizations:create", &organization.id);
         let added =
             store::organizations::add_organization(&self.store, &organization, &record, &decision);
         match added.await {
-            Ok(()) => Ok(Founded { organization, key }),
+            Ok(()) => Ok(CreatedOrganization { organization, key }),
             Err(StoreError::Exists(_)) => Err(Problem::new(
                 ErrorCode::Conflict,
                 "this tenant already has an organization; a tenant can have only one",
@@ -83,7 +92,7 @@ impl Aaaf {
         caller: &Caller,
         id: &str,
     ) -> Result<OrganizationRecord, Problem> {
-        self.reachable(caller, id, false).await
+        self.accessible(caller, id, false).await
     }
 
     /// Changes an organization. Members change its name, the host's operator its status.
@@ -96,9 +105,9 @@ impl Aaaf {
         id: &str,
         change: Change,
     ) -> Result<OrganizationRecord, Problem> {
-        let mut organization = self.reachable(caller, id, true).await?;
+        let mut organization = self.accessible(caller, id, true).await?;
         let why = "an agent's own key cannot change its organization; use another principal's key";
-        self.refuse_agents(caller, &organization, why).await?;
+        self.reject_agent_keys(caller, &organization, why).await?;
         if let Some(status) = change.status {
             authorise(caller, Scope::OrganizationsWrite)?;
             organization.status = status;
@@ -117,7 +126,7 @@ impl Aaaf {
             }
             organization.auditors = auditors;
         }
-        self.keep(caller, organization, "organizations:change")
+        self.store_organization(caller, organization, "organizations:change")
             .await
     }
 
@@ -134,7 +143,7 @@ impl Aaaf {
         writes: bool,
     ) -> Result<Member, Problem> {
         if !is_id(id) {
-            return Err(not_there("organization"));
+            return Err(not_found("organization"));
         }
         let auditor = Auditor {
             tenant: caller.tenant.clone(),
@@ -144,12 +153,12 @@ impl Aaaf {
         let found = found.map_err(|cause| internal(&cause))?;
         let named =
             found.filter(|it| it.tenant != auditor.tenant && it.auditors.contains(&auditor));
-        let organization = named.ok_or_else(|| not_there("organization"))?;
+        let organization = named.ok_or_else(|| not_found("organization"))?;
         if let Some(hindrance) = organization.status.hinders(writes) {
             return Err(Problem::new(ErrorCode::Forbidden, hindrance));
         }
         let why = "an agent's own key cannot audit; use another principal's key";
-        self.refuse_agents(caller, &organization, why).await?;
+        self.reject_agent_keys(caller, &organization, why).await?;
         Ok(Member {
             caller: caller.clone(),
             organization: Arc::new(organization),
@@ -165,34 +174,35 @@ impl Aaaf {
         caller: &Caller,
         id: &str,
     ) -> Result<OrganizationRecord, Problem> {
-        self.reachable(caller, id, true).await
+        self.accessible(caller, id, true).await
     }
 
     /// Stores a changed organization and the audit entry.
-    pub(super) async fn keep(
+    pub(super) async fn store_organization(
         &self,
         caller: &Caller,
         mut organization: OrganizationRecord,
         action: &str,
     ) -> Result<OrganizationRecord, Problem> {
         organization.updated_at = self.clock.now();
-        let decision = self.decided(caller, action, &organization.id);
-        let kept = store::organizations::change_organization(&self.store, &organization, &decision);
-        match kept.await {
+        let decision = self.audit_entry(caller, action, &organization.id);
+        let stored =
+            store::organizations::change_organization(&self.store, &organization, &decision);
+        match stored.await {
             Ok(()) => Ok(organization),
-            Err(StoreError::Stale) => Err(changed_meanwhile("organization")),
+            Err(StoreError::Stale) => Err(changed_concurrently("organization")),
             Err(cause) => Err(internal(&cause)),
         }
     }
 
-    async fn reachable(
+    async fn accessible(
         &self,
         caller: &Caller,
         id: &str,
         writes: bool,
     ) -> Result<OrganizationRecord, Problem> {
-        let of_any = is_operator(caller);
-        if !of_any {
+        let is_operator_caller = is_operator(caller);
+        if !is_operator_caller {
             let scope = match writes {
                 true => Scope::ConfigWrite,
                 false => Scope::ConfigRead,
@@ -200,19 +210,21 @@ impl Aaaf {
             authorise(caller, scope)?;
         }
         if !is_id(id) {
-            return Err(not_there("organization"));
+            return Err(not_found("organization"));
         }
         let found = store::organizations::organization(&self.store, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
-        let reachable = found.filter(|found| of_any || found.tenant == caller.tenant);
-        let organization = reachable.ok_or_else(|| not_there("organization"))?;
+        let accessible = found.filter(|found| is_operator_caller || found.tenant == caller.tenant);
+        let organization = accessible.ok_or_else(|| not_found("organization"))?;
         match organization.status.hinders(writes) {
-            Some(hindrance) if !of_any => Err(Problem::new(ErrorCode::Forbidden, hindrance)),
+            Some(hindrance) if !is_operator_caller => {
+                Err(Problem::new(ErrorCode::Forbidden, hindrance))
+            }
             _ => Ok(organization),
         }
     }
 
-    pub(super) fn decided(&self, caller: &Caller, action: &str, resource: &str) -> Decision {
+    pub(super) fn audit_entry(&self, caller: &Caller, action: &str, resource: &str) -> Decision {
         Decision {
             at: self.clock.now(),
             principal: caller.principal.clone(),

@@ -1,10 +1,10 @@
 use std::collections::HashMap;
 
 use crate::ports::Position;
-use crate::ports::agents::{AgentNumber, AgentRecord, Known};
+use crate::ports::agents::{AgentNumber, AgentRecord, KnownAgent};
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::agent::Status;
-use crate::store::{page_start, taken};
+use crate::store::{fetch_record, fetch_records, map_unique_violation, page_start};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, column};
 use touchstone_host::store::database::Database;
@@ -63,7 +63,7 @@ const UNASSIGN: &str = "DELETE FROM aaaf_agent_principal
 
 const NAME: &str = "an agent with this name";
 
-macro_rules! standing_for {
+macro_rules! representing {
     ($openwop_agent:literal) => {
         select!(
             "WHERE organization = $1 AND NOT archived AND (",
@@ -75,9 +75,9 @@ macro_rules! standing_for {
     };
 }
 
-const STANDING_FOR: Sql = Sql {
-    sqlite: standing_for!("profile ->> '$.openwop_agent'"),
-    postgres: standing_for!("profile::jsonb ->> 'openwop_agent'"),
+const REPRESENTING: Sql = Sql {
+    sqlite: representing!("profile ->> '$.openwop_agent'"),
+    postgres: representing!("profile::jsonb ->> 'openwop_agent'"),
 };
 const KNOWN_AGENTS: &str = "SELECT id, number, archived OR suspended FROM aaaf_agent
     WHERE organization = $1 AND id IN ({each $2})";
@@ -106,7 +106,7 @@ fn record_of(row: Row) -> Result<AgentRecord, StoreError> {
 }
 
 /// Replaces the keys that identify an agent, and adds its names to the known ones.
-async fn acts_by(
+async fn replace_principals(
     transaction: &mut Transaction,
     organization: OrganizationNumber,
     number: i64,
@@ -151,8 +151,8 @@ pub async fn add_agent(
         .bind(agent.revision)
         .fetch_one(&mut transaction)
         .await
-        .map_err(|cause| taken(cause, NAME))?;
-    acts_by(&mut transaction, organization, number, agent).await?;
+        .map_err(|cause| map_unique_violation(cause, NAME))?;
+    replace_principals(&mut transaction, organization, number, agent).await?;
     transaction.commit().await
 }
 
@@ -161,12 +161,8 @@ pub async fn agent(
     organization: OrganizationNumber,
     id: &str,
 ) -> Result<Option<AgentRecord>, StoreError> {
-    let row = query(ONE)
-        .bind(organization.0)
-        .bind(id)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(ONE).bind(organization.0).bind(id);
+    fetch_record(database, found, record_of).await
 }
 
 /// Agents after a position, in order of enrollment. `Status::Active` includes agents without any
@@ -179,15 +175,13 @@ pub async fn agents(
     limit: u32,
 ) -> Result<Vec<AgentRecord>, StoreError> {
     let (created_at, id) = page_start(after);
-    let rows: Vec<Row> = query(LISTED)
+    let listed = query(LISTED)
         .bind(organization.0)
         .bind(created_at)
         .bind(id)
         .bind(status.map(Status::as_str))
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+        .bind(i64::from(limit));
+    fetch_records(database, listed, record_of).await
 }
 
 /// The existing agents among these ids, by id.
@@ -195,19 +189,19 @@ pub async fn known_agents(
     database: &Database,
     organization: OrganizationNumber,
     ids: &[&str],
-) -> Result<HashMap<String, Known>, StoreError> {
+) -> Result<HashMap<String, KnownAgent>, StoreError> {
     let rows: Vec<(String, i64, bool)> = query(KNOWN_AGENTS)
         .bind(organization.0)
         .bind(at("id").text(&ids)?)
         .fetch_all(database.readers())
         .await?;
-    let known = |number, closed| Known {
+    let known_agent = |number, closed| KnownAgent {
         number: AgentNumber(number),
         closed,
     };
     Ok(rows
         .into_iter()
-        .map(|(id, number, closed)| (id, known(number, closed)))
+        .map(|(id, number, closed)| (id, known_agent(number, closed)))
         .collect())
 }
 
@@ -232,17 +226,13 @@ pub async fn is_agent(
 
 /// Agents that are not archived and may represent the OpenWOP agent of this id. The match is
 /// approximate; the caller compares further.
-pub async fn agents_standing_for(
+pub async fn agents_representing(
     database: &Database,
     organization: OrganizationNumber,
     openwop_agent: &str,
 ) -> Result<Vec<AgentRecord>, StoreError> {
-    let rows: Vec<Row> = query(STANDING_FOR)
-        .bind(organization.0)
-        .bind(openwop_agent)
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+    let listed = query(REPRESENTING).bind(organization.0).bind(openwop_agent);
+    fetch_records(database, listed, record_of).await
 }
 
 /// Updates an agent. `revision` is that of the record that was read: [`StoreError::Stale`] if
@@ -264,10 +254,10 @@ pub async fn change_agent(
         .bind(agent.updated_at.as_microsecond())
         .execute(&mut transaction)
         .await
-        .map_err(|cause| taken(cause, NAME))?;
+        .map_err(|cause| map_unique_violation(cause, NAME))?;
     if changed == 0 {
         return Err(StoreError::Stale);
     }
-    acts_by(&mut transaction, organization, agent.number.0, agent).await?;
+    replace_principals(&mut transaction, organization, agent.number.0, agent).await?;
     transaction.commit().await
 }

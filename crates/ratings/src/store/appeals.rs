@@ -2,13 +2,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::ports::Position;
 use crate::ports::agents::AgentNumber;
-use crate::ports::appeals::{Amended, AppealRecord, AppealState};
-use crate::ports::assessments::Finding;
+use crate::ports::appeals::{AppealEffect, AppealRecord, AppealState};
+use crate::ports::assessments::AssessmentOutcome;
 use crate::ports::organizations::OrganizationNumber;
-use crate::rules::filing::Filing;
+use crate::rules::appeal::filing::Filing;
 use crate::store::badges::{add_badge, revoke_within};
-use crate::store::notices::tell::tell;
-use crate::store::{page_start, taken};
+use crate::store::notices::record_notice::record_notice;
+use crate::store::{fetch_page, fetch_record, fetch_records, map_unique_violation};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::audit::record;
@@ -93,10 +93,10 @@ fn record_of(row: Row) -> Result<AppealRecord, StoreError> {
 
 /// Whether a person has reviewed an assessment. A review and a change by an appeal exclude each
 /// other.
-fn is_reviewed(finding: Option<&Finding>) -> bool {
+fn is_reviewed(outcome: Option<&AssessmentOutcome>) -> bool {
     matches!(
-        finding,
-        Some(Finding::Scored {
+        outcome,
+        Some(AssessmentOutcome::Scored {
             review: Some(_),
             ..
         })
@@ -104,13 +104,13 @@ fn is_reviewed(finding: Option<&Finding>) -> bool {
 }
 
 /// Applies an accepted appeal within a transaction.
-async fn amend(transaction: &mut Transaction, amended: Amended<'_>) -> Result<(), StoreError> {
+async fn amend(transaction: &mut Transaction, amended: AppealEffect<'_>) -> Result<(), StoreError> {
     let of = amended.assessment;
     let kept = query(AMEND)
         .bind(of.organization.0)
         .bind(&of.id)
-        .bind(is_reviewed(of.finding.as_ref()))
-        .bind(column("aaaf_assessment", "finding").text(amended.finding)?)
+        .bind(is_reviewed(of.outcome.as_ref()))
+        .bind(column("aaaf_assessment", "finding").text(amended.outcome)?)
         .execute(&mut *transaction)
         .await?;
     if kept == 0 {
@@ -155,9 +155,11 @@ pub async fn file_appeal(
             .bind(number)
             .execute(&mut transaction)
             .await
-            .map_err(|cause| taken(cause, "an open appeal against this dimension"))?;
+            .map_err(|cause| {
+                map_unique_violation(cause, "an open appeal against this dimension")
+            })?;
     }
-    tell(&mut transaction, appeal.organization, &appeal.told()).await?;
+    record_notice(&mut transaction, appeal.organization, &appeal.notice()).await?;
     record(&mut transaction, tenant, decision).await?;
     transaction.commit().await
 }
@@ -168,13 +170,8 @@ pub async fn appeal(
     assessment: &str,
     id: &str,
 ) -> Result<Option<AppealRecord>, StoreError> {
-    let row: Option<Row> = query(ONE)
-        .bind(organization.0)
-        .bind(assessment)
-        .bind(id)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(ONE).bind(organization.0).bind(assessment).bind(id);
+    fetch_record(database, found, record_of).await
 }
 
 /// Appeals of an assessment after a position, in the order of filing.
@@ -185,16 +182,8 @@ pub async fn appeals(
     after: Option<&Position>,
     limit: u32,
 ) -> Result<Vec<AppealRecord>, StoreError> {
-    let (created_at, id) = page_start(after);
-    let rows: Vec<Row> = query(LISTED)
-        .bind(organization.0)
-        .bind(assessment)
-        .bind(created_at)
-        .bind(id)
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+    let listed = query(LISTED).bind(organization.0).bind(assessment);
+    fetch_page(database, listed, after, limit, record_of).await
 }
 
 /// The accepted appeals of an assessment, in the order of acceptance.
@@ -203,12 +192,8 @@ pub async fn accepted_appeals(
     organization: OrganizationNumber,
     assessment: &str,
 ) -> Result<Vec<AppealRecord>, StoreError> {
-    let rows: Vec<Row> = query(ACCEPTED)
-        .bind(organization.0)
-        .bind(assessment)
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+    let listed = query(ACCEPTED).bind(organization.0).bind(assessment);
+    fetch_records(database, listed, record_of).await
 }
 
 pub async fn is_appealed(database: &Database, assessment: &str) -> Result<bool, StoreError> {
@@ -225,7 +210,7 @@ pub async fn is_appealed(database: &Database, assessment: &str) -> Result<bool, 
 pub async fn handle_appeal(
     database: &Database,
     appeal: &AppealRecord,
-    amended: Option<Amended<'_>>,
+    amended: Option<AppealEffect<'_>>,
     tenant: &TenantId,
     decision: &Decision,
 ) -> Result<(), StoreError> {
@@ -240,11 +225,13 @@ pub async fn handle_appeal(
         .bind(amended.map(|it| i64::from(it.place)))
         .execute(&mut transaction)
         .await
-        .map_err(|cause| match taken(cause, "an appeal at this position") {
-            // Another appeal against the assessment was accepted in the meantime.
-            StoreError::Exists(_) => StoreError::Stale,
-            cause => cause,
-        })?;
+        .map_err(
+            |cause| match map_unique_violation(cause, "an appeal at this position") {
+                // Another appeal against the assessment was accepted in the meantime.
+                StoreError::Exists(_) => StoreError::Stale,
+                cause => cause,
+            },
+        )?;
     if handled == 0 {
         return Err(StoreError::Stale);
     }
@@ -253,7 +240,7 @@ pub async fn handle_appeal(
             .bind(&appeal.id)
             .execute(&mut transaction)
             .await?;
-        tell(&mut transaction, appeal.organization, &appeal.told()).await?;
+        record_notice(&mut transaction, appeal.organization, &appeal.notice()).await?;
     }
     if let Some(amended) = amended {
         amend(&mut transaction, amended).await?;

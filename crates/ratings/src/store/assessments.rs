@@ -8,15 +8,15 @@ use jiff::Timestamp;
 use crate::ports::Position;
 use crate::ports::agents::AgentNumber;
 use crate::ports::assessments::{
-    AssessmentClaim, AssessmentFilter, AssessmentRecord, Finding, Stage,
+    AssessmentClaim, AssessmentFilter, AssessmentOutcome, AssessmentRecord, Stage,
 };
-use crate::ports::badges::{BadgeRecord, BadgeStanding, BadgeState};
+use crate::ports::badges::{BadgeRecord, BadgeState, BadgeSummary};
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::Kind;
 use crate::store::badges::{add_badge, decide_badge};
-use crate::store::notices::tell::tell;
+use crate::store::notices::record_notice::record_notice;
 use crate::store::organizations::active;
-use crate::store::{page_start, taken};
+use crate::store::{fetch_record, fetch_records, map_unique_violation, page_start};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::run_log::Fence;
 use touchstone_host::ports::store::StoreError;
@@ -100,13 +100,13 @@ fn at(name: &'static str) -> Column {
 
 fn record_of(row: Row) -> Result<AssessmentRecord, StoreError> {
     let (id, organization, agent_number, agent, stage, ..) = row;
-    let (.., asked, finding, created_at, started_at, ended_at, badge, state_of_badge) = row;
+    let (.., request, outcome, created_at, started_at, ended_at, badge, state_of_badge) = row;
     let time = |name| move |micros| at(name).time(micros);
-    let finding = finding.map(|finding| at("finding").document(&finding));
+    let outcome = outcome.map(|outcome| at("finding").document(&outcome));
     let badge = badge.zip(state_of_badge).map(|(id, state)| {
         let state = BadgeState::parse(&state);
         let state = state.ok_or_else(|| column("aaaf_badge", "state").inconsistent())?;
-        Ok(BadgeStanding { id, state })
+        Ok(BadgeSummary { id, state })
     });
     Ok(AssessmentRecord {
         id,
@@ -114,8 +114,8 @@ fn record_of(row: Row) -> Result<AssessmentRecord, StoreError> {
         agent_number: AgentNumber(agent_number),
         agent,
         stage: Stage::parse(&stage).ok_or_else(|| at("stage").inconsistent())?,
-        asked: at("asked").document(&asked)?,
-        finding: finding.transpose()?,
+        request: at("asked").document(&request)?,
+        outcome: outcome.transpose()?,
         badge: badge.transpose()?,
         created_at: at("created_at").time(created_at)?,
         started_at: started_at.map(time("started_at")).transpose()?,
@@ -151,7 +151,7 @@ async fn take_assessment(
     let record = record_of(row)?;
     // A notice has a stable id, so work that is restarted after a lost lease is not announced
     // twice.
-    tell(&mut transaction, record.organization, &record.started(now)).await?;
+    record_notice(&mut transaction, record.organization, &record.started(now)).await?;
     transaction.commit().await?;
     Ok(Some(AssessmentClaim {
         record,
@@ -166,20 +166,20 @@ pub async fn add_assessment(
     database: &Database,
     assessment: &AssessmentRecord,
 ) -> Result<(), StoreError> {
-    let asked = &assessment.asked;
-    let rated = !matches!(asked.assessment.kind, Kind::SingleDimension(_));
+    let request = &assessment.request;
+    let rated = !matches!(request.assessment.kind, Kind::SingleDimension(_));
     query(ADD_ASSESSMENT)
         .bind(assessment.organization.0)
         .bind(assessment.agent_number.0)
         .bind(&assessment.id)
         .bind(assessment.stage.as_str())
         .bind(rated)
-        .bind(at("asked").text(asked)?)
+        .bind(at("asked").text(request)?)
         .bind(assessment.created_at.as_microsecond())
         .bind(database.lease_clock())
         .execute(database.writer()?)
         .await
-        .map_err(|cause| taken(cause, "an unfinished assessment of this agent"))?;
+        .map_err(|cause| map_unique_violation(cause, "an unfinished assessment of this agent"))?;
     Ok(())
 }
 
@@ -188,12 +188,8 @@ pub async fn assessment(
     organization: OrganizationNumber,
     id: &str,
 ) -> Result<Option<AssessmentRecord>, StoreError> {
-    let row = query(ONE)
-        .bind(organization.0)
-        .bind(id)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(ONE).bind(organization.0).bind(id);
+    fetch_record(database, found, record_of).await
 }
 
 /// The agents of those assessments among these ids that have not ended, by assessment id.
@@ -220,16 +216,14 @@ pub async fn assessments(
     limit: u32,
 ) -> Result<Vec<AssessmentRecord>, StoreError> {
     let (created_at, id) = page_start(after);
-    let rows: Vec<Row> = query(LISTED)
+    let listed = query(LISTED)
         .bind(organization.0)
         .bind(created_at)
         .bind(id)
         .bind(filter.agent.map(|agent| agent.0))
         .bind(filter.stage.map(Stage::as_str))
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+        .bind(i64::from(limit));
+    fetch_records(database, listed, record_of).await
 }
 
 /// The newest assessment of an agent with both axes that was requested before `before`.
@@ -238,12 +232,10 @@ pub async fn last_rating(
     agent: AgentNumber,
     before: Timestamp,
 ) -> Result<Option<AssessmentRecord>, StoreError> {
-    let row = query(LAST_RATING)
+    let found = query(LAST_RATING)
         .bind(agent.0)
-        .bind(before.as_microsecond())
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+        .bind(before.as_microsecond());
+    fetch_record(database, found, record_of).await
 }
 
 /// Claims the oldest assessment that is unclaimed or whose lease has expired by the store's
@@ -289,20 +281,20 @@ pub async fn end_assessment(
     database: &Database,
     id: &str,
     fence: Fence,
-    finding: &Finding,
+    outcome: &AssessmentOutcome,
     badge: Option<&BadgeRecord>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let stage = match finding {
-        Finding::Scored { .. } => Stage::Completed,
-        Finding::Failed { .. } => Stage::Failed,
+    let stage = match outcome {
+        AssessmentOutcome::Scored { .. } => Stage::Completed,
+        AssessmentOutcome::Failed { .. } => Stage::Failed,
     };
     let mut transaction = database.begin_write().await?;
     let organization: Option<i64> = query(END)
         .bind(id)
         .bind(fence.0)
         .bind(stage.as_str())
-        .bind(at("finding").text(finding)?)
+        .bind(at("finding").text(outcome)?)
         .bind(now.as_microsecond())
         .fetch_optional(&mut transaction)
         .await?;
@@ -316,10 +308,10 @@ pub async fn end_assessment(
         .fetch_one(&mut transaction)
         .await?;
     let record = record_of(row)?;
-    tell(
+    record_notice(
         &mut transaction,
         record.organization,
-        &record.ended(finding, now),
+        &record.ended(outcome, now),
     )
     .await?;
     transaction.commit().await
@@ -332,7 +324,7 @@ pub async fn end_assessment(
 pub async fn review_assessment(
     database: &Database,
     assessment: &AssessmentRecord,
-    reviewed: &Finding,
+    reviewed: &AssessmentOutcome,
     badge: Option<&BadgeRecord>,
     tenant: &TenantId,
     decision: &Decision,

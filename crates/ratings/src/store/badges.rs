@@ -10,7 +10,7 @@ use crate::ports::badges::{
 };
 use crate::ports::organizations::{OrganizationNumber, OrganizationRecord};
 use crate::store::organizations::organization_numbered;
-use crate::store::taken;
+use crate::store::{fetch_record, fetch_records, map_unique_violation};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::audit::record;
@@ -66,7 +66,8 @@ const ADD: &str = "INSERT INTO aaaf_badge
 const DECIDE: &str = "UPDATE aaaf_badge
     SET state = $2, badge = $3, credential = $4, status_list = $5, status_index = $6
     WHERE id = $1 AND state = 'withheld'";
-const GIVE_OUT: &str = "UPDATE aaaf_status_list SET given_out = given_out + 1 WHERE number = $1";
+const COUNT_STATUS_BIT: &str =
+    "UPDATE aaaf_status_list SET given_out = given_out + 1 WHERE number = $1";
 
 type Row = (
     i64,
@@ -149,7 +150,7 @@ async fn add_key(
         .bind(key.compromised)
         .execute(on)
         .await
-        .map_err(|cause| taken(cause, "a current key for this organization"))?;
+        .map_err(|cause| map_unique_violation(cause, "a current key for this organization"))?;
     Ok(())
 }
 
@@ -173,8 +174,8 @@ pub(super) async fn add_badge(
         .bind(badge.created_at.as_microsecond())
         .execute(&mut *transaction)
         .await
-        .map_err(|cause| taken(cause, "a badge with this status bit or revision"))?;
-    give_out(transaction, issued).await
+        .map_err(|cause| map_unique_violation(cause, "a badge with this status bit or revision"))?;
+    count_status_bit(transaction, issued).await
 }
 
 /// Records the decision about a withheld badge, within a transaction.
@@ -192,20 +193,20 @@ pub(super) async fn decide_badge(
         .bind(issued.map(|it| i64::from(it.status_index)))
         .execute(&mut *transaction)
         .await
-        .map_err(|cause| taken(cause, "a badge with this status bit"))?;
+        .map_err(|cause| map_unique_violation(cause, "a badge with this status bit"))?;
     if decided == 0 {
         return Err(StoreError::Stale);
     }
-    give_out(transaction, issued).await
+    count_status_bit(transaction, issued).await
 }
 
 /// Counts a status bit that was assigned, if one was.
-async fn give_out(
+async fn count_status_bit(
     transaction: &mut Transaction,
     issued: Option<&Issued>,
 ) -> Result<(), StoreError> {
     if let Some(issued) = issued {
-        query(GIVE_OUT)
+        query(COUNT_STATUS_BIT)
             .bind(issued.status_list.0)
             .execute(&mut *transaction)
             .await?;
@@ -257,11 +258,8 @@ pub async fn issuer_keys(
     database: &Database,
     organization: OrganizationNumber,
 ) -> Result<Vec<IssuerKeyRecord>, StoreError> {
-    let rows: Vec<KeyRow> = query(KEYS)
-        .bind(organization.0)
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(key_of).collect()
+    let listed = query(KEYS).bind(organization.0);
+    fetch_records(database, listed, key_of).await
 }
 
 /// Adds the current key; [`StoreError::Exists`] if there is one.
@@ -393,12 +391,8 @@ pub async fn badge_of(
     organization: OrganizationNumber,
     assessment: &str,
 ) -> Result<Option<BadgeRecord>, StoreError> {
-    let row: Option<Row> = query(OF)
-        .bind(organization.0)
-        .bind(assessment)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(OF).bind(organization.0).bind(assessment);
+    fetch_record(database, found, record_of).await
 }
 
 /// Revokes an issued badge and writes the audit entry; [`StoreError::Stale`] if the badge is

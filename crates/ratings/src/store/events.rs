@@ -8,10 +8,12 @@ use sqlx::{AssertSqlSafe, PgConnection, SqliteConnection};
 
 use crate::ports::agents::AgentNumber;
 use crate::ports::events::{
-    EventFilter, EventPosition, EventRecord, EvidenceOf, NewEvent, Origin, PROJECTED, TaskPosition,
+    EventFilter, EventPosition, EventRecord, EvidenceQuery, NewEvent, Origin, PROJECTED,
+    TaskPosition,
 };
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::evidence::Recorder;
+use crate::store::{fetch_record, fetch_records};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, backend, column};
 use touchstone_host::store::database::Database;
@@ -237,12 +239,8 @@ pub async fn event(
     organization: OrganizationNumber,
     id: &str,
 ) -> Result<Option<EventRecord>, StoreError> {
-    let row = query(ONE)
-        .bind(organization.0)
-        .bind(id)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(ONE).bind(organization.0).bind(id);
+    fetch_record(database, found, record_of).await
 }
 
 /// The events with these ids, in any order.
@@ -251,12 +249,8 @@ pub async fn events_named(
     organization: OrganizationNumber,
     ids: &[&str],
 ) -> Result<Vec<EventRecord>, StoreError> {
-    let rows: Vec<Row> = query(NAMED)
-        .bind(organization.0)
-        .bind(at("id").text(&ids)?)
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+    let listed = query(NAMED).bind(organization.0).bind(at("id").text(&ids)?);
+    fetch_records(database, listed, record_of).await
 }
 
 /// Events after a position, by agent, time and arrival.
@@ -293,7 +287,7 @@ pub async fn events(
 pub async fn events_by_task(
     database: &Database,
     organization: OrganizationNumber,
-    evidence: EvidenceOf<'_>,
+    evidence: EvidenceQuery<'_>,
     after: Option<&TaskPosition>,
     limit: u32,
 ) -> Result<Vec<EventRecord>, StoreError> {
@@ -301,7 +295,7 @@ pub async fn events_by_task(
     let seen = after.map_or(("", i64::MIN, i64::MIN), |it| {
         (it.task.as_str(), micros(it.occurred_at), it.number)
     });
-    let rows: Vec<Row> = query(BY_TASK)
+    let listed = query(BY_TASK)
         .bind(organization.0)
         .bind(evidence.agent.0)
         .bind(seen.0)
@@ -310,10 +304,8 @@ pub async fn events_by_task(
         .bind(micros(evidence.from))
         .bind(micros(evidence.to))
         .bind(evidence.assessment)
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+        .bind(i64::from(limit));
+    fetch_records(database, listed, record_of).await
 }
 
 /// Whether collecting evidence about an agent had begun by a given time: an event was recorded
@@ -355,7 +347,7 @@ pub async fn assigned_by(
 }
 
 /// Whether one of these ids belongs to an event of another source.
-pub async fn is_taken(
+pub async fn are_ids_taken(
     database: &Database,
     organization: OrganizationNumber,
     source: &str,

@@ -14,7 +14,9 @@ pub mod upkeep;
 
 use crate::ports::Position;
 use touchstone_host::ports::store::StoreError;
+use touchstone_host::store::database::Database;
 use touchstone_host::store::migrations::Schema;
+use touchstone_host::store::sql::{FromRow, Query};
 
 pub const SCHEMA: Schema = Schema {
     feature: "ratings",
@@ -28,8 +30,40 @@ fn page_start(after: Option<&Position>) -> (i64, &str) {
     })
 }
 
+/// Loads the records after a position. The query lacks its last three parameters: the time and id
+/// of the position, and the limit.
+async fn fetch_page<'q, R: FromRow, T>(
+    database: &Database,
+    query: Query<'q>,
+    after: Option<&'q Position>,
+    limit: u32,
+    record_of: impl Fn(R) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let (created_at, id) = page_start(after);
+    let query = query.bind(created_at).bind(id).bind(limit);
+    fetch_records(database, query, record_of).await
+}
+
+async fn fetch_records<R: FromRow, T>(
+    database: &Database,
+    query: Query<'_>,
+    record_of: impl Fn(R) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let rows = query.fetch_all(database.readers()).await?;
+    rows.into_iter().map(record_of).collect()
+}
+
+async fn fetch_record<R: FromRow, T>(
+    database: &Database,
+    query: Query<'_>,
+    record_of: impl Fn(R) -> Result<T, StoreError>,
+) -> Result<Option<T>, StoreError> {
+    let row = query.fetch_optional(database.readers()).await?;
+    row.map(record_of).transpose()
+}
+
 /// Turns a violated unique constraint into [`StoreError::Exists`].
-fn taken(cause: StoreError, what: &'static str) -> StoreError {
+fn map_unique_violation(cause: StoreError, what: &'static str) -> StoreError {
     let refusal = match &cause {
         StoreError::Backend(cause) => cause.downcast_ref::<sqlx::Error>(),
         _ => None,

@@ -1,6 +1,6 @@
 use crate::ports::organizations::{OrganizationNumber, OrganizationRecord};
 use crate::rules::organization::Status;
-use crate::store::taken;
+use crate::store::{fetch_record, map_unique_violation};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::keys::KeyRecord;
 use touchstone_host::ports::store::StoreError;
@@ -114,7 +114,7 @@ pub async fn add_organization(
         .bind(at("auditors").text(&organization.auditors)?)
         .execute(&mut transaction)
         .await
-        .map_err(|cause| taken(cause, "an organization for this tenant"))?;
+        .map_err(|cause| map_unique_violation(cause, "an organization for this tenant"))?;
     add_key(&mut transaction, key).await?;
     record(&mut transaction, &organization.tenant, decision).await?;
     transaction.commit().await
@@ -125,33 +125,24 @@ pub async fn organization(
     database: &Database,
     id: &str,
 ) -> Result<Option<OrganizationRecord>, StoreError> {
-    let row = query(ONE)
-        .bind(id)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(ONE).bind(id);
+    fetch_record(database, found, record_of).await
 }
 
 pub async fn organization_numbered(
     database: &Database,
     number: OrganizationNumber,
 ) -> Result<Option<OrganizationRecord>, StoreError> {
-    let row = query(NUMBERED)
-        .bind(number.0)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(NUMBERED).bind(number.0);
+    fetch_record(database, found, record_of).await
 }
 
 pub async fn organization_of(
     database: &Database,
     tenant: &TenantId,
 ) -> Result<Option<OrganizationRecord>, StoreError> {
-    let row = query(OF_TENANT)
-        .bind(tenant.as_str())
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(OF_TENANT).bind(tenant.as_str());
+    fetch_record(database, found, record_of).await
 }
 
 /// Updates an organization and writes the audit entry. `revision` is that of the record that

@@ -3,7 +3,7 @@
 use crate::ports::Position;
 use crate::ports::organizations::{OrganizationNumber, OrganizationRecord};
 use crate::ports::own_tasks::OwnTaskRecord;
-use crate::store::page_start;
+use crate::store::fetch_page;
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::audit;
@@ -45,7 +45,7 @@ pub async fn add_own_task(
         .bind(record.created_at.as_microsecond())
         .execute(&mut transaction)
         .await
-        .map_err(|cause| crate::store::taken(cause, "a stress task with this id"))?;
+        .map_err(|cause| crate::store::map_unique_violation(cause, "a stress task with this id"))?;
     audit::record(&mut transaction, &organization.tenant, decision).await?;
     transaction.commit().await
 }
@@ -57,15 +57,8 @@ pub async fn own_tasks(
     after: Option<&Position>,
     limit: u32,
 ) -> Result<Vec<OwnTaskRecord>, StoreError> {
-    let (created_at, id) = page_start(after);
-    let rows: Vec<(String, i64)> = query(LISTED)
-        .bind(organization.0)
-        .bind(created_at)
-        .bind(id)
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+    let listed = query(LISTED).bind(organization.0);
+    fetch_page(database, listed, after, limit, record_of).await
 }
 
 /// Deletes a task and writes the audit entry; `false` if it does not exist.

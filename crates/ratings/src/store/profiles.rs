@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use crate::ports::Position;
 use crate::ports::agents::AgentNumber;
 use crate::ports::organizations::OrganizationNumber;
-use crate::ports::profiles::{EndedRun, Gathered, LeftOut, ProfileRecord, RunsOf};
-use crate::store::page_start;
+use crate::ports::profiles::{CollectedRun, EndedRun, ExclusionReason, ProfileRecord, RunQuery};
+use crate::store::{fetch_page, fetch_record};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, column};
 use touchstone_host::store::database::Database;
@@ -37,7 +37,7 @@ const RECORD: &str = "SELECT record FROM run JOIN run_record ON run_number = num
     WHERE run_id = $1 AND tenant = $2";
 /// A run left out because its suite has no profile is not recorded once there is a profile: adding
 /// the profile makes the host gather such runs again.
-const GATHERED: &str = "INSERT INTO aaaf_gathered
+const RECORD_COLLECTED: &str = "INSERT INTO aaaf_gathered
         (organization, run, agent, suite, events, left_out, gathered_at)
     SELECT CAST($1 AS BIGINT), CAST($2 AS TEXT), CAST($3 AS BIGINT), CAST($4 AS TEXT), CAST($5 AS BIGINT),
         CAST($6 AS TEXT), CAST($7 AS BIGINT)
@@ -90,7 +90,9 @@ pub async fn set_profile(
             .bind(record.created_at.as_microsecond())
             .execute(&mut transaction)
             .await
-            .map_err(|cause| crate::store::taken(cause, "a profile for this suite"))?;
+            .map_err(|cause| {
+                crate::store::map_unique_violation(cause, "a profile for this suite")
+            })?;
     }
     query(LOOK_AGAIN)
         .bind(organization.0)
@@ -107,12 +109,8 @@ pub async fn profile(
     organization: OrganizationNumber,
     suite: &str,
 ) -> Result<Option<ProfileRecord>, StoreError> {
-    let row = query(ONE)
-        .bind(organization.0)
-        .bind(suite)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(ONE).bind(organization.0).bind(suite);
+    fetch_record(database, found, record_of).await
 }
 
 /// Profiles after a position, in the order in which they were first set.
@@ -122,15 +120,8 @@ pub async fn profiles(
     after: Option<&Position>,
     limit: u32,
 ) -> Result<Vec<ProfileRecord>, StoreError> {
-    let (created_at, id) = page_start(after);
-    let rows: Vec<(String, i64, i64)> = query(LISTED)
-        .bind(organization.0)
-        .bind(created_at)
-        .bind(id)
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+    let listed = query(LISTED).bind(organization.0);
+    fetch_page(database, listed, after, limit, record_of).await
 }
 
 /// Deletes a profile; `false` if it does not exist.
@@ -148,10 +139,10 @@ pub async fn remove_profile(
 }
 
 /// Ended eval runs that were not processed for this organization, in the order of creation.
-pub async fn runs_to_gather(
+pub async fn runs_to_collect(
     database: &Database,
     organization: OrganizationNumber,
-    which: RunsOf<'_>,
+    which: RunQuery<'_>,
     after: i64,
     limit: u32,
 ) -> Result<Vec<EndedRun>, StoreError> {
@@ -174,7 +165,7 @@ pub async fn runs_to_gather(
 
 /// The record of an eval run, even of a deleted one: its scores are kept, so that deleting a
 /// run does not delete evidence.
-pub async fn run_to_gather(
+pub async fn run_to_collect(
     database: &Database,
     tenant: &TenantId,
     run: &RunId,
@@ -189,19 +180,19 @@ pub async fn run_to_gather(
 
 /// Records the result of processing a run. A missing profile is recorded only while it is
 /// missing.
-pub async fn gathered(
+pub async fn record_collected_run(
     database: &Database,
     organization: OrganizationNumber,
-    run: &Gathered,
+    run: &CollectedRun,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    query(GATHERED)
+    query(RECORD_COLLECTED)
         .bind(organization.0)
         .bind(run.run.as_str())
         .bind(run.agent.0)
         .bind(&run.suite)
         .bind(i64::try_from(run.events).unwrap_or(i64::MAX))
-        .bind(run.left_out.map(LeftOut::as_str))
+        .bind(run.left_out.map(ExclusionReason::as_str))
         .bind(now.as_microsecond())
         .execute(database.writer()?)
         .await?;
@@ -214,7 +205,7 @@ pub async fn left_out(
     organization: OrganizationNumber,
     agent: AgentNumber,
     limit: u32,
-) -> Result<Vec<(RunId, LeftOut)>, StoreError> {
+) -> Result<Vec<(RunId, ExclusionReason)>, StoreError> {
     let rows: Vec<(String, String)> = query(LEFT_OUT)
         .bind(organization.0)
         .bind(agent.0)
@@ -222,7 +213,8 @@ pub async fn left_out(
         .fetch_all(database.readers())
         .await?;
     let reason = |name: &str| {
-        LeftOut::parse(name).ok_or_else(|| column("aaaf_gathered", "left_out").inconsistent())
+        ExclusionReason::parse(name)
+            .ok_or_else(|| column("aaaf_gathered", "left_out").inconsistent())
     };
     rows.into_iter()
         .map(|(run, why)| Ok((RunId::from(run), reason(&why)?)))

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 
 use crate::ports::organizations::OrganizationNumber;
-use crate::ports::stress_tests::{Outcome, StressResult};
+use crate::ports::stress_tests::{StressOutcome, StressResult};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::column;
 use touchstone_host::store::database::Database;
@@ -58,7 +58,7 @@ pub async fn stress_results(
         .fetch_all(database.readers())
         .await?;
     let result = |(test, task, run, outcome, score): Row| {
-        let outcome = Outcome::parse(&outcome)
+        let outcome = StressOutcome::parse(&outcome)
             .ok_or_else(|| column("aaaf_stress_test_result", "outcome").inconsistent())?;
         Ok(StressResult {
             test,

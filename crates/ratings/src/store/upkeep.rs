@@ -4,9 +4,10 @@ use jiff::Timestamp;
 
 use crate::ports::agents::AgentNumber;
 use crate::ports::organizations::OrganizationNumber;
-use crate::ports::upkeep::{Ending, Looked};
+use crate::ports::upkeep::{AgentToCheck, ExpiringBadge};
 use crate::rules::notice::Notice;
-use crate::store::notices::tell::tell as tell_within;
+use crate::store::fetch_records;
+use crate::store::notices::record_notice::record_notice as record_notice_within;
 use crate::store::organizations::active;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::column;
@@ -36,7 +37,7 @@ const LATEST_EXPIRY: &str =
 const CLAIM_REASSESSMENT: &str = "UPDATE aaaf_agent SET reassessment_tried_at = $3
     WHERE number = $1 AND (reassessment_tried_at IS NULL OR reassessment_tried_at <= $2)";
 /// Checked without a lock: most notices were sent before.
-const TOLD: &str = "SELECT EXISTS (SELECT 1 FROM aaaf_notice WHERE id = $1)";
+const NOTICE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM aaaf_notice WHERE id = $1)";
 const FORGET: &str = "DELETE FROM aaaf_event WHERE number IN (
         SELECT number FROM aaaf_event
         WHERE organization = $1 AND agent = $2 AND occurred_at < $3
@@ -48,9 +49,9 @@ const FORGET: &str = "DELETE FROM aaaf_event WHERE number IN (
 
 type EndingRow = (i64, i64, String, String, String, i64);
 
-fn ending_of(row: EndingRow) -> Result<Ending, StoreError> {
+fn ending_of(row: EndingRow) -> Result<ExpiringBadge, StoreError> {
     let (number, organization, badge, agent, assessment, valid_until) = row;
-    Ok(Ending {
+    Ok(ExpiringBadge {
         number,
         organization: OrganizationNumber(organization),
         badge,
@@ -65,7 +66,7 @@ pub async fn every_agent(
     database: &Database,
     after: AgentNumber,
     limit: u32,
-) -> Result<Vec<Looked>, StoreError> {
+) -> Result<Vec<AgentToCheck>, StoreError> {
     let rows: Vec<(i64, i64, String, bool)> = query(AGENTS)
         .bind(after.0)
         .bind(i64::from(limit))
@@ -73,7 +74,7 @@ pub async fn every_agent(
         .await?;
     let looked = rows
         .into_iter()
-        .map(|(organization, agent, id, retired)| Looked {
+        .map(|(organization, agent, id, retired)| AgentToCheck {
             organization: OrganizationNumber(organization),
             agent: AgentNumber(agent),
             id,
@@ -107,15 +108,13 @@ pub async fn ending_badges(
     after: (Timestamp, i64),
     until: Timestamp,
     limit: u32,
-) -> Result<Vec<Ending>, StoreError> {
-    let rows: Vec<EndingRow> = query(ENDING)
+) -> Result<Vec<ExpiringBadge>, StoreError> {
+    let listed = query(ENDING)
         .bind(after.0.as_microsecond())
         .bind(after.1)
         .bind(until.as_microsecond())
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(ending_of).collect()
+        .bind(i64::from(limit));
+    fetch_records(database, listed, ending_of).await
 }
 
 /// The latest expiry among an agent's issued badges, past or future; revoked badges do not count.
@@ -149,20 +148,20 @@ pub async fn claim_reassessment(
 }
 
 /// Sends a notice unless the organization already has it. Returns whether it is new.
-pub async fn tell(
+pub async fn record_notice(
     database: &Database,
     organization: OrganizationNumber,
     notice: &Notice,
 ) -> Result<bool, StoreError> {
-    let told: bool = query(TOLD)
+    let exists: bool = query(NOTICE_EXISTS)
         .bind(notice.id().to_string())
         .fetch_one(database.readers())
         .await?;
-    if told {
+    if exists {
         return Ok(false);
     }
     let mut transaction = database.begin_write().await?;
-    let news: bool = tell_within(&mut transaction, organization, notice).await?;
+    let news: bool = record_notice_within(&mut transaction, organization, notice).await?;
     transaction.commit().await?;
     Ok(news)
 }

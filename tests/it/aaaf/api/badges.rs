@@ -13,8 +13,8 @@ use touchstone_host::http::HttpSettings;
 use touchstone_ratings::credential::baking::extract;
 use touchstone_ratings::credential::did::DidDocument;
 use touchstone_ratings::credential::parse;
-use touchstone_ratings::rules::badge::{Standing, verify};
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
+use touchstone_ratings::rules::badge::{VerificationContext, verify};
 
 use super::assessments::{assessed, collecting_for, tasks_since, work};
 use super::{Engine, Site, refusal, site};
@@ -73,10 +73,10 @@ async fn believed(site: &Site, credential: &Value) -> (bool, Vec<&'static str>) 
     let document: Option<DidDocument> =
         document.map(|it| serde_json::from_value(it.json()).unwrap());
     let documents: Vec<DidDocument> = document.into_iter().collect();
-    let standing = Standing {
+    let standing = VerificationContext {
         status_list: Some(&list),
         documents: &documents,
-        ..Standing::default()
+        ..VerificationContext::default()
     };
     let checked = verify(credential, &standing, Timestamp::now());
     let reasons = checked.reasons.iter().map(|it| it.code).collect();
@@ -472,7 +472,7 @@ async fn without_a_public_name_the_issuer_is_its_own_key() {
         host_keys::usual(),
     )
     .await;
-    let place = Place::listening("127.0.0.1:7800");
+    let place = HostUrl::listening("127.0.0.1:7800");
     let host = TestHost::at(store.unwrap(), HttpSettings::default(), place).await;
     let site = Site::of(host, None).await;
     let badge = certified(&site, "invoice-reader").await;
@@ -486,9 +486,9 @@ async fn without_a_public_name_the_issuer_is_its_own_key() {
         .anonymous(list.strip_prefix("http://127.0.0.1:7800").unwrap())
         .await;
     let list = parse(&list.body).unwrap();
-    let standing = Standing {
+    let standing = VerificationContext {
         status_list: Some(&list),
-        ..Standing::default()
+        ..VerificationContext::default()
     };
     let checked = verify(&credential, &standing, Timestamp::now());
     assert!(checked.valid, "{:?}", checked.reasons);
@@ -530,8 +530,8 @@ async fn unknown_status_lists_and_issuer_documents_are_not_found() {
 pub async fn served(folder: &Path) -> Vec<Case> {
     let mut cases = Vec::new();
     for place in [
-        Place::listening("127.0.0.1:7800"),
-        Place::public(HOST).unwrap(),
+        HostUrl::listening("127.0.0.1:7800"),
+        HostUrl::public(HOST).unwrap(),
     ] {
         let at = folder.join(match place.did("") {
             Some(_) => "web",

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use touchstone_agents::model::reached::{Credential, NamedCommand, ReachSettings};
 use touchstone_host::http::HttpSettings;
 use touchstone_kit::network::Allowed;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
 use url::Url;
 use wiremock::matchers::{header, method, path, path_regex};
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
@@ -28,7 +28,7 @@ async fn site(engine: Engine, elsewhere: ReachSettings) -> Option<(TestStore, Si
         elsewhere,
         ..Lab::limited(UNLIMITED)
     };
-    let place = Place::public("https://assess.example.org").unwrap();
+    let place = HostUrl::public("https://assess.example.org").unwrap();
     let host = TestHost::lab(database.open().await, HttpSettings::default(), place, lab).await;
     let mut site = Site::of(host, None).await;
     site.ours = found(&site.host, &json!({"name": "Face", "tenant": TENANT})).await;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use touchstone_host::service::jobs::Replica;
 use touchstone_host::store::jobs as job_store;
 use touchstone_kit::ids::RunId;
-use touchstone_ratings::ports::stress_tests::{Outcome, StressResult};
+use touchstone_ratings::ports::stress_tests::{StressOutcome, StressResult};
 use touchstone_ratings::service::housekeeping::Housekeeper;
 use touchstone_ratings::store as rating_store;
 
@@ -53,7 +53,7 @@ pub fn keeper(site: &Site, clock: Arc<Told>) -> Housekeeper {
 /// Runs all housekeeping jobs.
 pub async fn keep_house(keeper: &Housekeeper) {
     let shutdown = CancellationToken::new();
-    keeper.look(&shutdown).await.unwrap();
+    keeper.send_notices(&shutdown).await.unwrap();
     keeper.delete(&shutdown).await.unwrap();
 }
 
@@ -223,7 +223,7 @@ async fn results_of_stress_tests_are_deleted_after_a_year(
         test: "domain-breadth".to_owned(),
         task: task.to_owned(),
         run_id: RunId::from("run_1"),
-        outcome: Outcome::Pass,
+        outcome: StressOutcome::Pass,
         score: 1.0,
     };
     let (store, now) = (&site.host.store, Timestamp::now());
@@ -314,7 +314,7 @@ async fn deliveries_that_are_over_are_deleted_after_a_month(
         id: delivery,
         at: now,
         outcome: "status_500".to_owned(),
-        next: touchstone_ratings::rules::notice::schedule::Next::Never,
+        next: touchstone_ratings::rules::notice::schedule::NextStep::GiveUp,
     };
     let health = claim.webhook.health;
     rating_store::notices::attempted(store, &claim, &[over], &health, Duration::from_secs(60))

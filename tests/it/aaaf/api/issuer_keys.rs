@@ -8,8 +8,8 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
 use touchstone_ratings::credential::did::DidDocument;
 use touchstone_ratings::credential::parse;
-use touchstone_ratings::rules::badge::{Standing, verify};
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
+use touchstone_ratings::rules::badge::{VerificationContext, verify};
 
 use super::badges::certified;
 use super::{Engine, Site, refusal};
@@ -18,7 +18,7 @@ use crate::store::TestStore;
 
 const HOST: &str = "https://assess.example.org";
 
-async fn site_on(database: &TestStore, place: &Place) -> Site {
+async fn site_on(database: &TestStore, place: &HostUrl) -> Site {
     let store = database.open().await;
     Site::of(
         TestHost::at(store, HttpSettings::default(), place.clone()).await,
@@ -55,7 +55,7 @@ async fn verified(site: &Site, badge: &str) -> Value {
 }
 
 /// The reasons why an outside verifier rejects a credential, from the documents the host serves.
-async fn strangers_reasons(site: &Site, place: &Place, credential: &Value) -> Vec<&'static str> {
+async fn strangers_reasons(site: &Site, place: &HostUrl, credential: &Value) -> Vec<&'static str> {
     let list = credential["credentialStatus"]["statusListCredential"].as_str();
     let list = list.unwrap().strip_prefix(place.base_url()).unwrap();
     let list = parse(&site.anonymous(list).await.body).unwrap();
@@ -64,10 +64,10 @@ async fn strangers_reasons(site: &Site, place: &Place, credential: &Value) -> Ve
         let path = format!("/orgs/{}/did.json", site.ours.id);
         documents.push(serde_json::from_value(site.anonymous(&path).await.json()).unwrap());
     }
-    let standing = Standing {
+    let standing = VerificationContext {
         status_list: Some(&list),
         documents: &documents,
-        ..Standing::default()
+        ..VerificationContext::default()
     };
     let checked = verify(credential, &standing, Timestamp::now());
     checked.reasons.iter().map(|it| it.code).collect()
@@ -77,7 +77,7 @@ async fn strangers_reasons(site: &Site, place: &Place, credential: &Value) -> Ve
 #[tokio::test]
 async fn signatures_of_retired_keys_stay_valid_and_of_compromised_keys_do_not(
     #[values(Engine::Sqlite, Engine::Postgres)] engine: Engine,
-    #[values(Place::public(HOST).unwrap(), Place::listening("127.0.0.1:7800"))] place: Place,
+    #[values(HostUrl::public(HOST).unwrap(), HostUrl::listening("127.0.0.1:7800"))] place: HostUrl,
 ) {
     let Some(database) = engine.database().await else {
         return;
@@ -186,7 +186,7 @@ async fn an_agents_own_key_replaces_no_issuer_key_whatever_its_scopes(
     let Some(database) = engine.database().await else {
         return;
     };
-    let site = site_on(&database, &Place::public(HOST).unwrap()).await;
+    let site = site_on(&database, &HostUrl::public(HOST).unwrap()).await;
     let badge = certified(&site, "first").await;
     let agent = site.enrol("canary").await;
     let before = site
@@ -230,7 +230,7 @@ async fn an_agents_own_key_replaces_no_issuer_key_whatever_its_scopes(
 #[tokio::test]
 async fn naming_and_revoking_an_issuer_key_need_permission() {
     let database = Engine::Sqlite.database().await.unwrap();
-    let place = Place::public(HOST).unwrap();
+    let place = HostUrl::public(HOST).unwrap();
     let site = site_on(&database, &place).await;
     let badge = certified(&site, "first").await;
     let foreign = "z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK";

@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use touchstone_ratings::service::schedule::Scheduler;
+use touchstone_ratings::service::assessments::schedule::Scheduler;
 
 use super::assessments::{assessed, ended};
 use super::housekeeping::{listed, listener, rated};
@@ -17,7 +17,7 @@ const FAILED: &str = "reassessment.failed";
 async fn look(site: &Site, replica: &str, days: i64) {
     site.host.clock.ahead(days);
     let scheduler = Scheduler::new(site.host.aaaf.clone(), replica.to_owned());
-    scheduler.look(&CancellationToken::new()).await.unwrap();
+    scheduler.run(&CancellationToken::new()).await.unwrap();
 }
 
 async fn configure(site: &Site, settings: &Value) {

@@ -13,7 +13,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::HttpSettings;
 use touchstone_kit::money::TokenPrice;
 use touchstone_packs::store as pack_store;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
 
 use super::profiles::copied;
 use super::{Engine, Organization, Site, refusal, site};
@@ -690,7 +690,7 @@ async fn a_call_that_is_repeated_is_unnecessary() {
         agent: Some(Arc::new(Twice(info))),
         ..Lab::default()
     };
-    let place = Place::public("https://assess.example.org").unwrap();
+    let place = HostUrl::public("https://assess.example.org").unwrap();
     let store = database.open().await;
     let host = TestHost::lab(store, HttpSettings::default(), place, lab).await;
     let site = Site::of(host, None).await;

@@ -11,7 +11,7 @@ use touchstone_kit::ids::RunId;
 use touchstone_oasis::net::{HttpProviders, ProviderAccess};
 use touchstone_oasis::ports::providers::Providers;
 use touchstone_oasis::rules::verdict::rules;
-use touchstone_ratings::rules::place::Place;
+use touchstone_ratings::rules::badge::host_url::HostUrl;
 use url::Url;
 
 use super::agents::{Actor, Script};
@@ -93,7 +93,7 @@ pub async fn host(
         providers: providers(url, timeout.unwrap_or(PATIENCE)),
         ..Lab::default()
     };
-    let place = Place::public("https://assess.example.org").unwrap();
+    let place = HostUrl::public("https://assess.example.org").unwrap();
     TestHost::lab(database.open().await, HttpSettings::default(), place, lab).await
 }
 

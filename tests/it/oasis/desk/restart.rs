@@ -82,7 +82,9 @@ async fn another_host_continues_after_a_kill(#[values(Sqlite, Postgres)] engine:
             providers: super::evaluation::providers(url, std::time::Duration::from_secs(20)),
             ..Default::default()
         };
-        let place = touchstone_ratings::rules::place::Place::public("https://assess.example.org");
+        let place = touchstone_ratings::rules::badge::host_url::HostUrl::public(
+            "https://assess.example.org",
+        );
         let settings = touchstone_host::http::HttpSettings::default();
         let host = TestHost::lab(store, settings, place.unwrap(), lab).await;
         host.install_pack(&pack).await;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::cli as rating;
 use crate::cli::API;
-use crate::render::view::Assessed;
+use crate::render::view::AssessmentView;
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
@@ -24,7 +24,7 @@ pub struct Arguments {
     of: Option<String>,
     /// Format; separate several with commas [default: by file extension; Markdown on stdout]
     #[arg(long, value_name = "FORMAT", value_delimiter = ',')]
-    format: Vec<Form>,
+    format: Vec<Format>,
     /// Output file, or `-` for stdout; with several formats, a folder or a file name without
     /// extension [default: stdout for one format; files named after the assessment for several]
     #[arg(
@@ -38,7 +38,7 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum Format {
     Svg,
     Png,
     Json,
@@ -46,7 +46,7 @@ enum Form {
     Credential,
 }
 
-impl Form {
+impl Format {
     /// Path suffix below the badge's URL.
     const fn suffix(self) -> &'static str {
         match self {
@@ -57,9 +57,7 @@ impl Form {
             Self::Credential => "/credential",
         }
     }
-}
 
-impl Form {
     const fn extension(self) -> &'static str {
         match self {
             Self::Credential => ".credential.json",
@@ -73,17 +71,17 @@ impl Arguments {
         self.output == Path::new("-")
     }
 
-    fn form(&self) -> Result<Form, Failure> {
-        if let Some(form) = self.format.first() {
-            return Ok(*form);
+    fn format(&self) -> Result<Format, Failure> {
+        if let Some(format) = self.format.first() {
+            return Ok(*format);
         }
         let extension = self.output.extension().and_then(|it| it.to_str());
         match extension.map(str::to_ascii_lowercase).as_deref() {
-            Some("svg") => Ok(Form::Svg),
-            Some("png") => Ok(Form::Png),
-            Some("json") => Ok(Form::Json),
-            Some("md") => Ok(Form::Md),
-            None if self.is_stdout() => Ok(Form::Md),
+            Some("svg") => Ok(Format::Svg),
+            Some("png") => Ok(Format::Png),
+            Some("json") => Ok(Format::Json),
+            Some("md") => Ok(Format::Md),
+            None if self.is_stdout() => Ok(Format::Md),
             _ => Err(Failure::usage(format!(
                 "cannot determine the badge format from the file name {}",
                 self.output.display()
@@ -95,29 +93,30 @@ impl Arguments {
 
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     if arguments.format.len() > 1 {
-        return several(context, arguments).await;
+        return export_several(context, arguments).await;
     }
-    let form = arguments.form()?;
+    let format = arguments.format()?;
     let terminal = context.terminal();
-    if form == Form::Png && arguments.is_stdout() && (terminal.is_watched() || terminal.json()) {
+    if format == Format::Png && arguments.is_stdout() && (terminal.is_watched() || terminal.json())
+    {
         return Err(
             Failure::usage("cannot print a picture to a terminal").or_try("--output badge.png")
         );
     }
     let session = context.look().await?;
     let named = arguments.of.as_deref().unwrap_or_default();
-    let taken = take(session.client(), named, &[form]).await;
-    let Taken { badge, forms, .. } = taken.map_err(|failure| rating::told(context, failure))?;
-    let octets = forms.into_iter().next().unwrap_or_default();
+    let exported = export(session.client(), named, &[format]).await;
+    let ExportedBadge { badge, files, .. } = exported?;
+    let octets = files.into_iter().next().unwrap_or_default();
     if arguments.is_stdout() {
         terminal.octets(&octets);
-        if !octets.ends_with(b"\n") && form != Form::Png {
+        if !octets.ends_with(b"\n") && format != Format::Png {
             terminal.octets(b"\n");
         }
         return Ok(Exit::Good);
     }
     let file = &arguments.output;
-    write(file, &octets).map_err(|failure| rating::told(context, failure))?;
+    rating::write(file, &octets)?;
     if terminal.json() {
         terminal.document(&json!({"ok": true, "badge_id": badge, "output": file}));
     } else {
@@ -126,57 +125,51 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     Ok(Exit::Good)
 }
 
-fn write(file: &Path, octets: &[u8]) -> Result<(), Failure> {
-    std::fs::write(file, octets).map_err(|cause| {
-        let text = format!("could not write {}: {cause}", file.display());
-        Failure::not_done("file_not_written", text)
-    })
-}
-
 /// Writes a badge in several formats, one file each.
-async fn several(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
+async fn export_several(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let named = arguments.of.as_deref().unwrap_or_default();
-    let taken = take(session.client(), named, &arguments.format).await;
-    let taken = taken.map_err(|failure| rating::told(context, failure))?;
+    let exported = export(session.client(), named, &arguments.format).await?;
     let output = &arguments.output;
     let stem = if arguments.is_stdout() {
-        PathBuf::from(&taken.assessment)
+        PathBuf::from(&exported.assessment)
     } else if output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        touchstone_host::cli::files::folder(output)
-            .map_err(|failure| rating::told(context, failure))?
-            .join(&taken.assessment)
+        touchstone_host::cli::files::folder(output)?.join(&exported.assessment)
     } else {
         output.clone()
     };
     let terminal = context.terminal();
     let mut files = Vec::new();
-    for (form, octets) in arguments.format.iter().zip(&taken.forms) {
+    for (format, octets) in arguments.format.iter().zip(&exported.files) {
         // A dot in the stem is part of the name: an agent may be called `v1.2`.
         let mut file = stem.clone().into_os_string();
-        file.push(form.extension());
+        file.push(format.extension());
         let file = PathBuf::from(file);
-        write(&file, octets).map_err(|failure| rating::told(context, failure))?;
+        rating::write(&file, octets)?;
         if !terminal.json() {
             terminal.note(&format!("written to {}", file.display()));
         }
         files.push(file);
     }
     if terminal.json() {
-        terminal.document(&json!({"ok": true, "badge_id": taken.badge, "outputs": files}));
+        terminal.document(&json!({"ok": true, "badge_id": exported.badge, "outputs": files}));
     }
     Ok(Exit::Good)
 }
 
 /// A badge in the requested formats.
-struct Taken {
+struct ExportedBadge {
     assessment: String,
     badge: String,
-    forms: Vec<Vec<u8>>,
+    files: Vec<Vec<u8>>,
 }
 
-async fn take(client: &Client, named: &str, forms: &[Form]) -> Result<Taken, Failure> {
-    let assessed: Assessed = rating::assessment(client, named).await?;
+async fn export(
+    client: &Client,
+    named: &str,
+    formats: &[Format],
+) -> Result<ExportedBadge, Failure> {
+    let assessed: AssessmentView = rating::assessment(client, named).await?;
     let state = assessed.badge_state.as_deref().unwrap_or("none");
     let none = || {
         let failure = match state {
@@ -208,15 +201,15 @@ async fn take(client: &Client, named: &str, forms: &[Form]) -> Result<Taken, Fai
     if matches!(state, "withheld" | "rejected") {
         return Err(none());
     }
-    let mut taken = Vec::new();
-    for form in forms {
+    let mut exported = Vec::new();
+    for format in formats {
         // By the id of the assessment, the scores in JSON are numbers, as in the specification.
-        let path = format!("{API}/badges/{}{}", assessed.id, form.suffix());
-        taken.push(persistently(|| client.octets(Call::new(Method::GET, &path))).await?);
+        let path = format!("{API}/badges/{}{}", assessed.id, format.suffix());
+        exported.push(persistently(|| client.octets(Call::new(Method::GET, &path))).await?);
     }
-    Ok(Taken {
+    Ok(ExportedBadge {
         assessment: assessed.id,
         badge,
-        forms: taken,
+        files: exported,
     })
 }

@@ -11,10 +11,10 @@ use crate::credential::baking;
 use crate::credential::baking::extract;
 use crate::credential::did::DidDocument;
 use crate::credential::proof;
-use crate::render::badge::is_drawn_of;
+use crate::render::badge::is_picture_of;
 use crate::rules::badge::agreement;
 use crate::rules::badge::agreement::Agreement;
-use crate::rules::badge::{Standing, Verification, pictured, verify};
+use crate::rules::badge::{Verification, VerificationContext, badge_from_credential, verify};
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::files;
@@ -50,9 +50,9 @@ pub struct Arguments {
 }
 
 pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
-    let Presented {
+    let PresentedBadge {
         credential,
-        is_drawn_of_it,
+        matches_credential,
         agreement,
     } = badge(&arguments.file)?;
     let list = arguments.status_list.as_deref().map(document).transpose()?;
@@ -60,21 +60,21 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
         Some(file) => vec![did_document(file)?],
         None => Vec::new(),
     };
-    let standing = Standing {
+    let presented_with = VerificationContext {
         status_list: list.as_ref(),
         documents: &documents,
-        ..Standing::default()
+        ..VerificationContext::default()
     };
-    let verification = verify(&credential, &standing, SystemClock.now());
+    let verification = verify(&credential, &presented_with, SystemClock.now());
     let verification = verification
-        .in_picture(is_drawn_of_it.unwrap_or(true))
+        .in_picture(matches_credential.unwrap_or(true))
         .in_document(&agreement.altered);
-    let checked = Checked::new(&credential, &verification, &agreement.unsigned);
+    let report = VerificationReport::new(&credential, &verification, &agreement.unsigned);
     let terminal = context.terminal();
     if terminal.json() {
-        terminal.document(&checked);
+        terminal.document(&report);
     } else {
-        checked.print(terminal);
+        report.print(terminal);
     }
     Ok(if verification.valid {
         Exit::Good
@@ -86,7 +86,7 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
 /// The result of a verification. Claims of the badge are reliable only if it is valid.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Checked<'a> {
+struct VerificationReport<'a> {
     ok: bool,
     #[serde(flatten)]
     verification: &'a Verification,
@@ -101,7 +101,7 @@ struct Checked<'a> {
     unsigned_members: &'a [String],
 }
 
-impl<'a> Checked<'a> {
+impl<'a> VerificationReport<'a> {
     fn new(
         credential: &'a Value,
         verification: &'a Verification,
@@ -126,12 +126,12 @@ impl<'a> Checked<'a> {
 
     fn print(&self, terminal: &Terminal) {
         let ink = terminal.ink();
-        let said = |value: Option<&str>| plain(value.unwrap_or("?"));
+        let stated = |value: Option<&str>| plain(value.unwrap_or("?"));
         let party = |party: &Value| {
             format!(
                 "{} ({})",
-                said(party["name"].as_str()),
-                said(party["id"].as_str())
+                stated(party["name"].as_str()),
+                stated(party["id"].as_str())
             )
         };
         let (mark, word) = if self.ok {
@@ -139,13 +139,13 @@ impl<'a> Checked<'a> {
         } else {
             (ink.bad("✗"), "the badge is not valid")
         };
-        terminal.print(&format!("{mark} {word}: {}", said(self.name)));
+        terminal.print(&format!("{mark} {word}: {}", stated(self.name)));
         terminal.print(&format!("  agent   {}", party(&self.agent)));
         terminal.print(&format!("  issuer  {}", party(&self.issuer)));
         terminal.print(&format!(
             "  valid   {} to {}",
-            said(self.valid_from),
-            said(self.valid_until)
+            stated(self.valid_from),
+            stated(self.valid_until)
         ));
         for reason in &self.verification.reasons {
             terminal.print(&format!("  {}: {}", reason.code, plain(&reason.message)));
@@ -160,16 +160,16 @@ impl<'a> Checked<'a> {
     }
 }
 
-struct Presented {
+struct PresentedBadge {
     credential: Value,
     /// Whether the picture matches its credential; `None` without a picture and for other kinds of
     /// credentials.
-    is_drawn_of_it: Option<bool>,
+    matches_credential: Option<bool>,
     /// How the JSON badge around the credential compares with it.
     agreement: Agreement,
 }
 
-fn badge(file: &Path) -> Result<Presented, Failure> {
+fn badge(file: &Path) -> Result<PresentedBadge, Failure> {
     let octets = files::read(file, baking::MAX_OCTETS as u64)?;
     let unusable = |fault: String| {
         Failure::bad_input(
@@ -181,19 +181,19 @@ fn badge(file: &Path) -> Result<Presented, Failure> {
     let text = extract(&octets).map_err(|fault| unusable(fault.to_string()))?;
     let credential = credential::parse(&text).map_err(|fault| unusable(fault.to_string()))?;
     if let Some(inner) = agreement::credential(&credential) {
-        return Ok(Presented {
+        return Ok(PresentedBadge {
             credential: inner.clone(),
-            is_drawn_of_it: None,
+            matches_credential: None,
             agreement: agreement::compared(&credential, inner),
         });
     }
     let is_picture = text != octets;
-    let said = std::str::from_utf8(&text).ok().filter(|_| is_picture);
-    let drawn = said.zip(pictured(&credential));
-    let is_drawn_of_it = drawn.map(|(said, badge)| is_drawn_of(&octets, &badge, said));
-    Ok(Presented {
+    let stated = std::str::from_utf8(&text).ok().filter(|_| is_picture);
+    let drawn = stated.zip(badge_from_credential(&credential));
+    let matches_credential = drawn.map(|(stated, badge)| is_picture_of(&octets, &badge, stated));
+    Ok(PresentedBadge {
         credential,
-        is_drawn_of_it,
+        matches_credential,
         agreement: Agreement::default(),
     })
 }

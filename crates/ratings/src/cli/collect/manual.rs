@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::cli::collect::moment;
-use crate::cli::collect::source::{Placed, Source};
-use crate::cli::collect::tasks::{placed, value};
+use crate::cli::collect::source::{Source, SourceEvent};
+use crate::cli::collect::tasks::{located, value};
 use crate::rules::evidence::EventType;
 use touchstone_host::cli::exit::Failure;
 
@@ -61,7 +61,7 @@ impl Entry {
             .map(|(name, text)| (name.clone(), value(name, text)))
             .collect();
         let event = json!({"type": kind, "timestamp": at, "data": data});
-        let entry: Vec<Placed> = placed(None, 1, Ok(vec![event]));
+        let entry: Vec<SourceEvent> = located(None, 1, Ok(vec![event]));
         Ok(Source::of(PathBuf::from(NAME), entry.into_iter().map(Ok)))
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::collect::source::{Placed, Source};
-use crate::cli::collect::tasks::{events, is_text, placed};
+use crate::cli::collect::source::{Source, SourceEvent};
+use crate::cli::collect::tasks::{events, is_text, located};
 use crate::rules::evidence::is_grade;
 use touchstone_host::cli::exit::Failure;
 use touchstone_host::cli::files;
@@ -60,7 +60,7 @@ fn find(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn tasks_of(file: &Path) -> Vec<Placed> {
+fn tasks_of(file: &Path) -> Vec<SourceEvent> {
     let name: Arc<str> = file.display().to_string().into();
     let text = files::read(file, MAX_FILE)
         .map_err(|failure| failure.message)
@@ -70,11 +70,11 @@ fn tasks_of(file: &Path) -> Vec<Placed> {
             let tasks = blocks(&text).into_iter();
             let events = tasks.flat_map(|block| {
                 let made = row(&block.text).and_then(|row| events(&row));
-                placed(Some(&name), block.line, made)
+                located(Some(&name), block.line, made)
             });
             events.collect()
         }
-        Err(fault) => placed(Some(&name), 1, Err(fault)),
+        Err(fault) => located(Some(&name), 1, Err(fault)),
     }
 }
 

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::cli::collect::source::{Placed, Source};
-use crate::cli::{API, agents, moment, told};
+use crate::cli::collect::source::{Source, SourceEvent};
+use crate::cli::{API, agents, moment, with_ok, with_remedy};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
@@ -34,9 +34,9 @@ const BATCH: usize = 1000;
 /// Maximum size of a batch in bytes, well below a host's request limit.
 const BATCH_OCTETS: usize = 4 << 20;
 /// Number of refusals that are listed; the rest are only counted.
-const TOLD: usize = 1000;
+const MAX_LISTED: usize = 1000;
 /// The same without `--json`.
-const TOLD_TO_PEOPLE: usize = 20;
+const MAX_PRINTED: usize = 20;
 
 const EXAMPLES: &str = "\
 --source host records the host's own eval runs as evidence, each run once: runs of enrolled agents
@@ -163,21 +163,21 @@ impl Arguments {
 }
 
 impl Collected {
-    fn refuse(&mut self, (file, line): Place, error: String) {
+    fn refuse(&mut self, (file, line): Location, error: String) {
         self.rejected += 1;
-        if self.errors.len() < TOLD {
+        if self.errors.len() < MAX_LISTED {
             self.errors.push(Refused { file, line, error });
         }
     }
 }
 
 /// The place of an event: the file, if there are several, and the line.
-type Place = (Option<Arc<str>>, usize);
+type Location = (Option<Arc<str>>, usize);
 
 /// Events to send together.
 #[derive(Default)]
 struct Batch {
-    places: Vec<Place>,
+    places: Vec<Location>,
     events: Vec<Value>,
     octets: usize,
 }
@@ -200,7 +200,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         &mut collected,
     );
     outcome.await.map_err(|failure| {
-        let failure = told(context, failure);
+        let failure = with_remedy(context, failure);
         if collected.accepted == 0 {
             return failure;
         }
@@ -222,7 +222,7 @@ async fn collect(
     arguments: &Arguments,
     collected: &mut Collected,
 ) -> Result<(), Failure> {
-    let whose = Whose::of(client, arguments.agent()).await?;
+    let resolver = AgentResolver::of(client, arguments.agent()).await?;
     let bar = match terminal.bars().then(|| source.len()).flatten() {
         Some(all) => Counted::new(terminal, all),
         None => Counted::open(terminal),
@@ -230,7 +230,7 @@ async fn collect(
     let (mut batch, mut ordinal) = (Batch::default(), 0_u64);
     // Events of task logs, memory files and people are identified by content, not by position.
     let is_placed = arguments.kind() == Kind::File;
-    while let Some(Placed {
+    while let Some(SourceEvent {
         file,
         line,
         octets,
@@ -249,8 +249,8 @@ async fn collect(
             collected.left_out += 1;
             continue;
         }
-        whose.tell(&mut event);
-        named(&mut event, if is_placed { ordinal } else { 0 });
+        resolver.assign_agent(&mut event);
+        with_id(&mut event, if is_placed { ordinal } else { 0 });
         if batch.events.len() == BATCH || batch.octets + octets > BATCH_OCTETS {
             send(client, std::mem::take(&mut batch), collected).await?;
             bar.reach(ordinal, format!("{} recorded", collected.accepted));
@@ -265,14 +265,14 @@ async fn collect(
 }
 
 /// Assigns agents to events.
-struct Whose {
+struct AgentResolver {
     /// Agent ids by name.
     known: HashMap<String, String>,
     /// Agent of events that name none.
     otherwise: Option<String>,
 }
 
-impl Whose {
+impl AgentResolver {
     async fn of(client: &Client, named: Option<&str>) -> Result<Self, Failure> {
         let otherwise = match named {
             Some(named) => Some(crate::cli::agent(client, named).await?.id),
@@ -286,7 +286,7 @@ impl Whose {
     }
 
     /// Replaces the agent's name by its id, if it is known; the host refuses unknown ones.
-    fn tell(&self, event: &mut Value) {
+    fn assign_agent(&self, event: &mut Value) {
         let Value::Object(members) = event else {
             return;
         };
@@ -303,12 +303,12 @@ impl Whose {
 
 /// Gives an event without id an id from its content and position: two equal events in one file are
 /// different.
-fn named(event: &mut Value, ordinal: u64) {
-    let told = format!("{ordinal}:{event}");
+fn with_id(event: &mut Value, ordinal: u64) {
+    let content = format!("{ordinal}:{event}");
     if let Value::Object(members) = event
         && !members.contains_key("id")
     {
-        let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, told.as_bytes());
+        let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, content.as_bytes());
         members.insert("id".to_owned(), json!(id));
     }
 }
@@ -366,23 +366,21 @@ async fn send(client: &Client, batch: Batch, collected: &mut Collected) -> Resul
 
 fn show(terminal: &Terminal, collected: &Collected) {
     if terminal.json() {
-        let mut document = json!(collected);
-        if let Value::Object(members) = &mut document {
-            members.insert("ok".to_owned(), json!(collected.rejected == 0));
-        }
-        terminal.document(&document);
+        terminal.document(&with_ok(collected, collected.rejected == 0));
         return;
     }
-    for refused in collected.errors.iter().take(TOLD_TO_PEOPLE) {
+    for refused in collected.errors.iter().take(MAX_PRINTED) {
         let place = match &refused.file {
             Some(file) => format!("{}, line {}", plain(file), refused.line),
             None => format!("line {}", refused.line),
         };
         terminal.note(&format!("{place}: {}", plain(&refused.error)));
     }
-    let more = collected.rejected.saturating_sub(TOLD_TO_PEOPLE as u64);
+    let more = collected.rejected.saturating_sub(MAX_PRINTED as u64);
     if more > 0 {
-        terminal.note(&format!("… and {more} more; --json lists up to {TOLD}"));
+        terminal.note(&format!(
+            "… and {more} more; --json lists up to {MAX_LISTED}"
+        ));
     }
     let mut parts = vec![format!("{} recorded", collected.accepted)];
     for (many, what) in [

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::cli::collect::{Arguments, TOLD_TO_PEOPLE};
-use crate::cli::{API, agent, told};
+use crate::cli::collect::{Arguments, MAX_PRINTED};
+use crate::cli::{API, agent, with_ok, with_remedy};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
@@ -16,7 +16,7 @@ use touchstone_host::cli::terminal::Terminal;
 use touchstone_host::render::words::plain;
 
 #[derive(Default, Deserialize, Serialize)]
-struct Tally {
+struct CollectionSummary {
     runs: u64,
     events: u64,
     /// Whether the request must be repeated.
@@ -36,21 +36,17 @@ struct Skipped {
 pub async fn collect(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let gathered = gather(session.client(), arguments).await;
-    let tally = gathered.map_err(|failure| told(context, failure))?;
+    let summary = gathered.map_err(|failure| with_remedy(context, failure))?;
     let terminal = context.terminal();
     if terminal.json() {
-        let mut document = json!(tally);
-        if let Value::Object(members) = &mut document {
-            members.insert("ok".to_owned(), json!(true));
-        }
-        terminal.document(&document);
+        terminal.document(&with_ok(summary, true));
     } else {
-        show(terminal, &tally);
+        show(terminal, &summary);
     }
     Ok(Exit::Good)
 }
 
-async fn gather(client: &Client, arguments: &Arguments) -> Result<Tally, Failure> {
+async fn gather(client: &Client, arguments: &Arguments) -> Result<CollectionSummary, Failure> {
     let mut body = Map::new();
     if let Some(named) = arguments.agent() {
         body.insert("agent_id".to_owned(), json!(agent(client, named).await?.id));
@@ -60,15 +56,15 @@ async fn gather(client: &Client, arguments: &Arguments) -> Result<Tally, Failure
     }
     let body = Value::Object(body);
     let path = format!("{API}/events/collect");
-    let mut all = Tally::default();
+    let mut all = CollectionSummary::default();
     loop {
         let key = Uuid::now_v7().to_string();
         let gathered = persistently(|| {
             let call = Call::new(Method::POST, &path).header("idempotency-key", &key);
-            client.call::<Tally>(call.json(&body))
+            client.call::<CollectionSummary>(call.json(&body))
         });
         let part = gathered.await?;
-        all = Tally {
+        all = CollectionSummary {
             runs: all.runs + part.runs,
             events: all.events + part.events,
             ..part
@@ -80,19 +76,19 @@ async fn gather(client: &Client, arguments: &Arguments) -> Result<Tally, Failure
     }
 }
 
-fn show(terminal: &Terminal, tally: &Tally) {
-    for skipped in tally.skipped.iter().take(TOLD_TO_PEOPLE) {
+fn show(terminal: &Terminal, summary: &CollectionSummary) {
+    for skipped in summary.skipped.iter().take(MAX_PRINTED) {
         terminal.note(&format!(
             "{} is not evidence: {}",
             plain(&skipped.run_id),
             plain(&skipped.reason)
         ));
     }
-    let skipped = tally.skipped.len();
+    let skipped = summary.skipped.len();
     terminal.print(&format!(
         "{} recorded from {} runs{}",
-        tally.events,
-        tally.runs,
+        summary.events,
+        summary.runs,
         match skipped {
             0 => String::new(),
             _ => format!(", {skipped} skipped"),

@@ -22,7 +22,7 @@ pub type Reader = BufReader<Box<dyn Read + Send>>;
 
 /// An event, or the error in its place.
 #[derive(Debug, PartialEq)]
-pub struct Placed {
+pub struct SourceEvent {
     /// The file, if there are several.
     pub file: Option<Arc<str>>,
     /// The line on which the event begins, from 1.
@@ -39,7 +39,7 @@ pub struct Source {
 
 enum Form {
     /// Events derived from other files while those are read.
-    Made(Box<dyn Iterator<Item = Result<Placed, Failure>> + Send>),
+    Derived(Box<dyn Iterator<Item = Result<SourceEvent, Failure>> + Send>),
     Lines(Lines),
     /// A JSON array, or a document with `events`.
     Document {
@@ -84,9 +84,9 @@ impl Source {
     /// A source of events derived from other files while those are read.
     pub fn of(
         name: PathBuf,
-        made: impl Iterator<Item = Result<Placed, Failure>> + Send + 'static,
+        made: impl Iterator<Item = Result<SourceEvent, Failure>> + Send + 'static,
     ) -> Self {
-        let form = Form::Made(Box::new(made));
+        let form = Form::Derived(Box::new(made));
         Self { name, form }
     }
 
@@ -95,7 +95,7 @@ impl Source {
         match &self.form {
             Form::Lines(_) => lines_of(&self.name),
             Form::Document { places, .. } => Some(places.len() as u64),
-            Form::Made(_) => None,
+            Form::Derived(_) => None,
         }
     }
 
@@ -103,13 +103,13 @@ impl Source {
     ///
     /// # Errors
     /// The file can no longer be read.
-    pub fn next(&mut self) -> Result<Option<Placed>, Failure> {
+    pub fn next(&mut self) -> Result<Option<SourceEvent>, Failure> {
         match &mut self.form {
-            Form::Made(made) => made.next().transpose(),
+            Form::Derived(made) => made.next().transpose(),
             Form::Lines(lines) => lines.next(),
             Form::Document { text, places } => Ok(places.next().map(|(line, range)| {
                 let raw = text.get(range).unwrap_or_default();
-                Placed {
+                SourceEvent {
                     file: None,
                     line,
                     octets: raw.len(),
@@ -175,7 +175,7 @@ impl Lines {
     ///
     /// # Errors
     /// The file can no longer be read.
-    pub fn next(&mut self) -> Result<Option<Placed>, Failure> {
+    pub fn next(&mut self) -> Result<Option<SourceEvent>, Failure> {
         loop {
             let octets = match self.first.take() {
                 Some(first) => first,
@@ -201,7 +201,7 @@ impl Lines {
                 true => Err(format!("larger than {MAX_LINE} bytes")),
                 false => serde_json::from_slice(&octets).map_err(|fault| no_json(&fault)),
             };
-            return Ok(Some(Placed {
+            return Ok(Some(SourceEvent {
                 file: None,
                 line: self.line,
                 octets: octets.len(),
@@ -292,13 +292,13 @@ mod tests {
     use super::*;
     use touchstone_host::cli::exit::Exit;
 
-    fn all(text: &[u8]) -> Result<Vec<Placed>, Failure> {
+    fn all(text: &[u8]) -> Result<Vec<SourceEvent>, Failure> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let mut source = Source::open(file.path())?;
         let mut all = Vec::new();
-        while let Some(placed) = source.next()? {
-            all.push(placed);
+        while let Some(located) = source.next()? {
+            all.push(located);
         }
         Ok(all)
     }
@@ -316,8 +316,8 @@ mod tests {
         let found = all(text).unwrap();
         let events: Vec<_> = found.iter().map(|it| it.event.clone().unwrap()).collect();
         assert_eq!(events, [json!({"a": 1}), json!({"a": 2})]);
-        let told: Vec<usize> = found.iter().map(|it| it.line).collect();
-        assert_eq!(told, lines);
+        let found_lines: Vec<usize> = found.iter().map(|it| it.line).collect();
+        assert_eq!(found_lines, lines);
     }
 
     #[test]
@@ -334,17 +334,18 @@ mod tests {
             "x".repeat(1 << 20)
         );
         let found = all(long.as_bytes()).unwrap();
-        let told: Vec<(usize, bool)> = found.iter().map(|it| (it.line, it.event.is_ok())).collect();
-        assert_eq!(told, [(1, true), (2, false), (3, false), (4, true)]);
+        let found_lines: Vec<(usize, bool)> =
+            found.iter().map(|it| (it.line, it.event.is_ok())).collect();
+        assert_eq!(found_lines, [(1, true), (2, false), (3, false), (4, true)]);
     }
 
     #[rstest]
     #[case::nothing(b"", "no events")]
     #[case::words(b"\nhello", "line 2: expected events")]
     #[case::cut_off(b"[{\"a\": 1},\n{", "line 2")]
-    fn what_holds_no_events_is_refused(#[case] text: &[u8], #[case] told: &str) {
+    fn what_holds_no_events_is_refused(#[case] text: &[u8], #[case] expected: &str) {
         let failure = all(text).unwrap_err();
-        assert!(failure.message.contains(told), "{failure}");
+        assert!(failure.message.contains(expected), "{failure}");
         assert_eq!(failure.exit, Exit::BadInput);
     }
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::cli::collect::source::{Lines, Placed, Reader, Source, Start, unreadable, unusable};
+use crate::cli::collect::source::{
+    Lines, Reader, Source, SourceEvent, Start, unreadable, unusable,
+};
 use touchstone_host::cli::exit::Failure;
 
 /// The value of --source, and the base name of the default files.
@@ -16,7 +18,7 @@ pub const NAME: &str = "task_logs";
 /// Maximum size of a CSV row in bytes, not counting buffered input.
 const MAX_ROW: usize = 1 << 20;
 /// Maximum number of errors of a task, as in an event.
-const MOST_ERRORS: u64 = 500;
+const MAX_ERRORS: u64 = 500;
 
 /// Members of a row that are copied to the completion event.
 const COMPLETION: [&str; 11] = [
@@ -46,7 +48,7 @@ const ASSIGNMENT: [&str; 6] = [
 pub fn open(file: Option<&Path>) -> Result<Source, Failure> {
     let files = match file {
         Some(file) => vec![file.to_owned()],
-        None => usual(),
+        None => default_files(),
     };
     if files.is_empty() {
         let message = "no task_logs.jsonl, task_logs.csv or task_logs/ with such files found";
@@ -61,7 +63,7 @@ pub fn open(file: Option<&Path>) -> Result<Source, Failure> {
     Ok(Source::of(name, logs))
 }
 
-fn usual() -> Vec<PathBuf> {
+fn default_files() -> Vec<PathBuf> {
     let is_log = |file: &PathBuf| {
         let extension = file.extension().and_then(|it| it.to_str());
         matches!(extension, Some("jsonl" | "csv")) && file.is_file()
@@ -87,14 +89,14 @@ struct Logs {
 }
 
 impl Iterator for Logs {
-    type Item = Result<Placed, Failure>;
+    type Item = Result<SourceEvent, Failure>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(log) = &mut self.open {
                 match log.next() {
                     Ok(None) => self.open = None,
-                    placed => return placed.transpose(),
+                    located => return located.transpose(),
                 }
             }
             let file = self.files.next()?;
@@ -111,7 +113,7 @@ struct Log {
     file: Option<Arc<str>>,
     rows: Rows,
     /// Remaining events of the last row.
-    ready: std::vec::IntoIter<Placed>,
+    ready: std::vec::IntoIter<SourceEvent>,
 }
 
 impl Log {
@@ -124,27 +126,27 @@ impl Log {
     }
 
     /// The next event with the line of its row; `None` after the last.
-    fn next(&mut self) -> Result<Option<Placed>, Failure> {
+    fn next(&mut self) -> Result<Option<SourceEvent>, Failure> {
         loop {
-            if let Some(placed) = self.ready.next() {
-                return Ok(Some(placed));
+            if let Some(located) = self.ready.next() {
+                return Ok(Some(located));
             }
             let Some((line, row)) = self.rows.next()? else {
                 return Ok(None);
             };
             let made = row.and_then(|row| events(&row));
-            self.ready = placed(self.file.as_ref(), line, made).into_iter();
+            self.ready = located(self.file.as_ref(), line, made).into_iter();
         }
     }
 }
 
 /// Events with their place, or the error in their place.
-pub fn placed(
+pub fn located(
     file: Option<&Arc<str>>,
     line: usize,
     made: Result<Vec<Value>, String>,
-) -> Vec<Placed> {
-    let place = |event: Result<Value, String>| Placed {
+) -> Vec<SourceEvent> {
+    let place = |event: Result<Value, String>| SourceEvent {
         file: file.cloned(),
         line,
         octets: event.as_ref().map_or(0, |it| it.to_string().len()),
@@ -178,7 +180,7 @@ impl Rows {
             Self::Lines(lines) => lines,
             Self::Table(table) => return table.next(),
         };
-        let row = |it: Placed| {
+        let row = |it: SourceEvent| {
             let object = it.event.and_then(|row| match row {
                 Value::Object(row) => Ok(row),
                 _ => Err("expected a JSON object".to_owned()),
@@ -333,12 +335,12 @@ pub fn events(row: &Map<String, Value>) -> Result<Vec<Value>, String> {
 }
 
 /// The errors of a task: a list as in events, or their number.
-fn errors(said: Option<&Value>) -> Result<Value, String> {
-    match said {
+fn errors(value: Option<&Value>) -> Result<Value, String> {
+    match value {
         None => Ok(json!([])),
         Some(Value::Array(errors)) => Ok(json!(errors)),
         Some(other) => {
-            let many = other.as_u64().filter(|many| *many <= MOST_ERRORS);
+            let many = other.as_u64().filter(|many| *many <= MAX_ERRORS);
             let many = many.ok_or("`errors` must be a list, or a number of at most 500")?;
             Ok((0..many).map(|_| json!({"severity": "major"})).collect())
         }
@@ -360,13 +362,13 @@ fn moment(row: &Map<String, Value>, name: &str) -> Result<Option<Timestamp>, Str
 mod tests {
     use super::*;
 
-    fn all(octets: &[u8]) -> Result<Vec<Placed>, Failure> {
+    fn all(octets: &[u8]) -> Result<Vec<SourceEvent>, Failure> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), octets).unwrap();
         let mut source = open(Some(file.path()))?;
         let mut all = Vec::new();
-        while let Some(placed) = source.next()? {
-            all.push(placed);
+        while let Some(located) = source.next()? {
+            all.push(located);
         }
         Ok(all)
     }
@@ -401,18 +403,27 @@ mod tests {
     fn what_a_row_lacks_is_said_with_its_line() {
         let found =
             all(b"\ntask_id,completed_at\nt1,2026-04-16T12:05:00Z\nt2,yesterday\nt3,\nt4\n");
-        let told: Vec<(usize, String)> = found
+        let errors_by_line: Vec<(usize, String)> = found
             .unwrap()
             .into_iter()
             .map(|it| (it.line, it.event.unwrap_err()))
             .collect();
         assert_eq!(
-            told.iter().map(|it| it.0).collect::<Vec<usize>>(),
+            errors_by_line.iter().map(|it| it.0).collect::<Vec<usize>>(),
             [3, 4, 5, 6]
         );
-        assert!(told[0].1.contains("`completion_status`"), "{told:?}");
-        assert!(told[1].1.contains("`completed_at` must be"), "{told:?}");
-        assert!(told[2].1.contains("`assigned_at`"), "{told:?}");
+        assert!(
+            errors_by_line[0].1.contains("`completion_status`"),
+            "{errors_by_line:?}"
+        );
+        assert!(
+            errors_by_line[1].1.contains("`completed_at` must be"),
+            "{errors_by_line:?}"
+        );
+        assert!(
+            errors_by_line[2].1.contains("`assigned_at`"),
+            "{errors_by_line:?}"
+        );
     }
 
     #[test]

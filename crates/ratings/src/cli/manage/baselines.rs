@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cli::manage::{get, organization, send, show};
 use crate::cli::{Pages, agent};
-use crate::rules::baseline::{AcceptedTask, TASKS, propose};
+use crate::rules::assessment::baseline::{AcceptedTask, TASKS, propose};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::exit::Failure;
 use touchstone_host::cli::terminal::Terminal;
@@ -90,9 +90,9 @@ async fn first_tasks(client: &Client, agent: &str) -> Result<Vec<AcceptedTask>, 
     let mut completed = Pages::new(client, "events", &of("task_completed"));
     while let Some(page) = completed.next::<Value>().await? {
         for event in &page {
-            let said = |name: &str| event.get("data").and_then(|it| it.get(name));
-            let status = said("completion_status").and_then(Value::as_str);
-            let seconds = said("time_to_complete_seconds").and_then(Value::as_f64);
+            let member = |name: &str| event.get("data").and_then(|it| it.get(name));
+            let status = member("completion_status").and_then(Value::as_str);
+            let seconds = member("time_to_complete_seconds").and_then(Value::as_f64);
             let (Some(task), Some(seconds), Some("accepted")) = (task(event), seconds, status)
             else {
                 continue;

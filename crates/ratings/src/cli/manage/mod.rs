@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::cli::API;
+use crate::cli::{API, get, with_ok};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
@@ -78,11 +78,6 @@ async fn send<T: DeserializeOwned>(
     .await
 }
 
-async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Failure> {
-    let path = format!("{API}/{path}");
-    persistently(|| client.get(&path)).await
-}
-
 async fn all(client: &Client, list: &str) -> Result<Vec<Value>, Failure> {
     let mut pages = crate::cli::Pages::new(client, list, &[]);
     let mut all = Vec::new();
@@ -93,12 +88,9 @@ async fn all(client: &Client, list: &str) -> Result<Vec<Value>, Failure> {
 }
 
 /// Prints a document: with `ok` as JSON, or one line per member that has a value.
-fn show(terminal: &Terminal, mut document: Value) {
+fn show(terminal: &Terminal, document: Value) {
     if terminal.json() {
-        if let Value::Object(members) = &mut document {
-            members.insert("ok".to_owned(), json!(true));
-        }
-        terminal.document(&document);
+        terminal.document(&with_ok(document, true));
         return;
     }
     let Value::Object(members) = &document else {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cli::dimension;
 use crate::cli::manage::{get, send, show};
-use crate::rules::weights::Weights;
+use crate::rules::scoring::weights::Weights;
 use crate::rules::{Axis, Dimension};
 use touchstone_host::cli::client::Client;
 use touchstone_host::cli::exit::Failure;

@@ -21,7 +21,7 @@ pub enum BakingFault {
     Several,
     /// The credential is embedded in an unsupported way.
     #[error("the credential is stored in an unsupported form: {0}")]
-    Unusual(&'static str),
+    Unsupported(&'static str),
     /// The credential exceeds its size limit.
     #[error(
         "the credential in the picture has more than {} bytes",

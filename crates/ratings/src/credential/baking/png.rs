@@ -83,17 +83,17 @@ pub fn extract(file: &[u8]) -> Result<String, BakingFault> {
         return Err(BakingFault::Several);
     }
     if &kind != b"iTXt" {
-        return Err(BakingFault::Unusual("the chunk is not iTXt"));
+        return Err(BakingFault::Unsupported("the chunk is not iTXt"));
     }
     // Compression flag (0), compression method, then a language tag and a translated keyword, each
     // terminated by a null byte.
     let text = text
         .strip_prefix(&[0, 0])
-        .ok_or(BakingFault::Unusual("it is compressed"))?;
+        .ok_or(BakingFault::Unsupported("it is compressed"))?;
     let text = text.splitn(3, |octet| *octet == 0).nth(2);
     let text = text.and_then(|text| std::str::from_utf8(text).ok());
     sized(
-        text.ok_or(BakingFault::Unusual("it is not UTF-8"))?
+        text.ok_or(BakingFault::Unsupported("it is not UTF-8"))?
             .to_owned(),
     )
 }

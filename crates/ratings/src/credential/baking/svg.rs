@@ -25,8 +25,8 @@ fn parse(file: &[u8]) -> Result<Document<'_>, BakingFault> {
         return Err(BakingFault::TooLarge);
     }
     let text = std::str::from_utf8(file).map_err(|_| NO_SVG)?;
-    if !is_modest(text) {
-        return Err(BakingFault::Unusual(
+    if !is_within_limits(text) {
+        return Err(BakingFault::Unsupported(
             "an element has too many attributes, or the picture too many namespaces",
         ));
     }
@@ -46,7 +46,7 @@ fn parse(file: &[u8]) -> Result<Document<'_>, BakingFault> {
 
 /// Checks the limits on the raw text, because parse time grows with the square of these numbers.
 /// Between one `<` and the next lie the attributes of a tag and the text after it.
-fn is_modest(text: &str) -> bool {
+fn is_within_limits(text: &str) -> bool {
     let is_data = |part: &&str| part.starts_with("![CDATA[") || part.starts_with("!--");
     let mut tags = text.split('<').filter(|part| !is_data(part));
     tags.all(|part| part.matches('=').count() <= MAX_ATTRIBUTES)
@@ -65,10 +65,10 @@ pub fn extract(file: &[u8]) -> Result<String, BakingFault> {
         return Err(BakingFault::Several);
     }
     if credential.has_attribute("verify") {
-        return Err(BakingFault::Unusual("it is a signed token in `verify`"));
+        return Err(BakingFault::Unsupported("it is a signed token in `verify`"));
     }
     if credential.children().any(|node| node.is_element()) {
-        return Err(BakingFault::Unusual("it contains child elements"));
+        return Err(BakingFault::Unsupported("it contains child elements"));
     }
     let text = credential.children().filter(|node| node.is_text());
     sized(text.filter_map(|node| node.text()).collect())

@@ -47,7 +47,7 @@ fn a_second_baking_takes_the_first_ones_place_or_is_refused() {
 )]
 #[case::token(
     "<svg xmlns=\"http://www.w3.org/2000/svg\"><o:credential xmlns:o=\"https://purl.imsglobal.org/ob/v3p0\" verify=\"e30.e30.x\"/></svg>",
-    BakingFault::Unusual("it is a signed token in `verify`")
+    BakingFault::Unsupported("it is a signed token in `verify`")
 )]
 #[case::twice(
     "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:o=\"https://purl.imsglobal.org/ob/v3p0\"><o:credential>a</o:credential><o:credential>b</o:credential></svg>",
@@ -88,7 +88,7 @@ fn several_or_compressed_ones_are_refused() {
     let packed = [&once[..start], &compressed[..], &once[start + length..]].concat();
     assert_eq!(
         extract(&packed),
-        Err(BakingFault::Unusual("it is compressed"))
+        Err(BakingFault::Unsupported("it is compressed"))
     );
 }
 
@@ -120,23 +120,23 @@ fn pictures_that_take_long_to_read_are_not_read() {
     let attributes = many(100_000, |n| format!(" a{n}=''"));
     assert!(matches!(
         of(&format!("<g{attributes}/>")),
-        Err(BakingFault::Unusual(_))
+        Err(BakingFault::Unsupported(_))
     ));
     // A `>` within an attribute value does not end a tag.
     assert!(matches!(
         of(&format!("<g b='>'{attributes}/>")),
-        Err(BakingFault::Unusual(_))
+        Err(BakingFault::Unsupported(_))
     ));
     let spaces = many(5_000, |n| format!("<g xmlns:a{n}='a:{n}'>"));
-    assert!(matches!(of(&spaces), Err(BakingFault::Unusual(_))));
+    assert!(matches!(of(&spaces), Err(BakingFault::Unsupported(_))));
     assert_eq!(of(&"<g/>".repeat(20_000)), Err(BakingFault::Format("SVG")));
     assert_eq!(
         of(&format!("{}{}", "<g>".repeat(9_000), "</g>".repeat(9_000))),
         Err(BakingFault::Nothing)
     );
     // Characters inside a credential do not count as attributes.
-    let said = format!("{{\"a\":\"{}\"}}", "=".repeat(5_000));
-    assert_eq!(extract(&baked_svg(&said)).unwrap(), said.as_bytes());
+    let content = format!("{{\"a\":\"{}\"}}", "=".repeat(5_000));
+    assert_eq!(extract(&baked_svg(&content)).unwrap(), content.as_bytes());
 }
 
 proptest! {

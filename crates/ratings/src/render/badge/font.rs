@@ -135,8 +135,8 @@ pub fn fitted(text: &str, weight: Weight, size: f32, room: f32, cut: Cut) -> Str
         Cut::End => (room, 0.0),
         Cut::Middle => (room * 0.6, room * 0.4),
     };
-    let head = taken(text.chars(), weight, size, head_room);
-    let mut tail: Vec<char> = taken(text.chars().rev(), weight, size, tail_room);
+    let head = fitting_prefix(text.chars(), weight, size, head_room);
+    let mut tail: Vec<char> = fitting_prefix(text.chars().rev(), weight, size, tail_room);
     tail.reverse();
     let mut short: String = head.into_iter().collect();
     short.truncate(short.trim_end().len());
@@ -145,7 +145,12 @@ pub fn fitted(text: &str, weight: Weight, size: f32, room: f32, cut: Cut) -> Str
     short
 }
 
-fn taken(text: impl Iterator<Item = char>, weight: Weight, size: f32, room: f32) -> Vec<char> {
+fn fitting_prefix(
+    text: impl Iterator<Item = char>,
+    weight: Weight,
+    size: f32,
+    room: f32,
+) -> Vec<char> {
     let mut used = 0.0;
     text.take_while(|c| {
         used += advance(*c, weight) * size;

@@ -18,7 +18,7 @@ use crate::rules::badge::Badge;
 
 pub use crate::render::badge::markdown::markdown;
 pub use crate::render::badge::page::page;
-pub use crate::render::badge::png::Unpainted;
+pub use crate::render::badge::png::RasterizeError;
 pub use crate::rules::badge::{Mark, Scale};
 
 use crate::render::badge::font::Glyphs;
@@ -36,26 +36,26 @@ pub fn svg(badge: &Badge, mark: Mark) -> String {
 ///
 /// # Errors
 /// The picture could not be rendered.
-pub fn png(badge: &Badge, mark: Mark, scale: Scale) -> Result<Vec<u8>, Unpainted> {
+pub fn png(badge: &Badge, mark: Mark, scale: Scale) -> Result<Vec<u8>, RasterizeError> {
     let drawn = layout::draw(badge, mark, Glyphs::Bundled, LongUrl::Smaller);
-    png::paint(&drawn, scale)
+    png::rasterize(&drawn, scale)
 }
 
 /// Whether a file is the picture of a badge with this credential, with any mark. Pictures depend
 /// only on the badge, so any change to a picture is detected.
-pub fn is_drawn_of(file: &[u8], badge: &Badge, credential: &str) -> bool {
+pub fn is_picture_of(file: &[u8], badge: &Badge, credential: &str) -> bool {
     let mut ways = LongUrl::ALL.into_iter();
-    ways.any(|long_url| is_drawn(file, badge, credential, long_url))
+    ways.any(|long_url| matches_picture(file, badge, credential, long_url))
 }
 
-fn is_drawn(file: &[u8], badge: &Badge, credential: &str, long_url: LongUrl) -> bool {
+fn matches_picture(file: &[u8], badge: &Badge, credential: &str, long_url: LongUrl) -> bool {
     if baking::png::is_png(file) {
         let scales = Mark::ALL
             .into_iter()
             .flat_map(|mark| Scale::ALL.map(|scale| (mark, scale)));
         return scales.into_iter().any(|(mark, scale)| {
             let drawn = layout::draw(badge, mark, Glyphs::Bundled, long_url);
-            let painted = png::paint(&drawn, scale).ok();
+            let painted = png::rasterize(&drawn, scale).ok();
             let baked = painted.and_then(|it| baking::png::bake(&it, credential).ok());
             baked.is_some_and(|it| it == file)
         });

@@ -16,22 +16,22 @@ struct Page {
     agent: String,
     organization: String,
     valid: bool,
-    standing: &'static str,
+    verdict: &'static str,
     remarks: Vec<String>,
-    axes: Vec<Rated>,
-    facts: Vec<Fact>,
+    axes: Vec<AxisSection>,
+    facts: Vec<Field>,
 }
 
-struct Rated {
+struct AxisSection {
     name: &'static str,
     score: String,
     tier: &'static str,
     rank: u8,
     coverage: String,
-    dimensions: Vec<Fact>,
+    dimensions: Vec<Field>,
 }
 
-struct Fact {
+struct Field {
     name: &'static str,
     value: String,
 }
@@ -43,7 +43,7 @@ struct Fact {
 pub fn page(inspection: &Inspection) -> Result<String, askama::Error> {
     let (badge, verification) = (&inspection.badge, &inspection.verification);
     let reasons = verification.reasons.iter().map(|it| &it.message);
-    let fact = |name, value| Fact { name, value };
+    let fact = |name, value| Field { name, value };
     let mut facts = vec![
         fact("Agent id", badge.agent.id.to_string()),
         fact("Organization id", badge.organization.id.to_string()),
@@ -61,7 +61,7 @@ pub fn page(inspection: &Inspection) -> Result<String, askama::Error> {
     if verification.sound && !badge.sources.is_empty() {
         facts.push(fact("Evidence by source", in_words(&badge.sources)));
     }
-    let rated = |axis: Axis| rated(inspection, axis);
+    let axis_section = |axis: Axis| axis_section(inspection, axis);
     Page {
         version: env!("CARGO_PKG_VERSION"),
         framework: FRAMEWORK_VERSION,
@@ -69,7 +69,7 @@ pub fn page(inspection: &Inspection) -> Result<String, askama::Error> {
         agent: plain(&badge.agent.name),
         organization: plain(&badge.organization.name),
         valid: verification.valid,
-        standing: match verification.valid {
+        verdict: match verification.valid {
             true => "This badge is valid.",
             false => "This badge is not valid.",
         },
@@ -78,7 +78,7 @@ pub fn page(inspection: &Inspection) -> Result<String, askama::Error> {
             .map(|it| plain(it))
             .collect(),
         axes: match verification.sound {
-            true => Axis::ALL.into_iter().map(rated).collect(),
+            true => Axis::ALL.into_iter().map(axis_section).collect(),
             false => Vec::new(),
         },
         facts,
@@ -86,10 +86,10 @@ pub fn page(inspection: &Inspection) -> Result<String, askama::Error> {
     .render()
 }
 
-fn rated(inspection: &Inspection, axis: Axis) -> Rated {
+fn axis_section(inspection: &Inspection, axis: Axis) -> AxisSection {
     let badge = &inspection.badge;
     let rating = badge.rating(axis);
-    let scored = |dimension: &Dimension| Fact {
+    let scored = |dimension: &Dimension| Field {
         name: dimension_name(*dimension),
         value: match badge.scored(*dimension) {
             Some(score) => score.to_string(),
@@ -97,7 +97,7 @@ fn rated(inspection: &Inspection, axis: Axis) -> Rated {
         },
     };
     let coverage = rating.partial_coverage();
-    Rated {
+    AxisSection {
         name: axis_name(axis),
         score: rating.score.to_string(),
         tier: rating.tier.name(),
@@ -111,13 +111,13 @@ fn rated(inspection: &Inspection, axis: Axis) -> Rated {
 mod tests {
     use super::*;
     use crate::rules::badge::sample::{badge, issued};
-    use crate::rules::badge::{Standing, verify};
+    use crate::rules::badge::{VerificationContext, verify};
 
     fn inspected(now: &str, sound: bool) -> String {
         let mut badge = badge();
         badge.agent.name = "<b>invoice & reader</b>".to_owned();
         let at = now.parse().unwrap();
-        let mut verification = verify(&issued(&badge), &Standing::default(), at);
+        let mut verification = verify(&issued(&badge), &VerificationContext::default(), at);
         verification.sound = sound;
         let notes = vec!["A newer rating is there.".to_owned()];
         page(&Inspection {

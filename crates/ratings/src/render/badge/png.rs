@@ -13,7 +13,7 @@ use crate::rules::badge::Scale;
 /// A picture that could not be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("could not render the badge: {0}")]
-pub struct Unpainted(String);
+pub struct RasterizeError(String);
 
 static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
     let mut fonts = Database::new();
@@ -23,19 +23,19 @@ static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
     Arc::new(fonts)
 });
 
-pub fn paint(svg: &str, scale: Scale) -> Result<Vec<u8>, Unpainted> {
+pub fn rasterize(svg: &str, scale: Scale) -> Result<Vec<u8>, RasterizeError> {
     let options = Options {
         fontdb: Arc::clone(&FONTS),
         ..Options::default()
     };
-    let tree = Tree::from_str(svg, &options).map_err(|fault| Unpainted(fault.to_string()))?;
+    let tree = Tree::from_str(svg, &options).map_err(|fault| RasterizeError(fault.to_string()))?;
     let factor: u16 = match scale {
         Scale::One => 1,
         Scale::Two => 2,
     };
     let (width, height) = (u32::from(WIDTH * factor), u32::from(HEIGHT * factor));
     let mut pixels = Pixmap::new(width, height)
-        .ok_or_else(|| Unpainted("the picture has no size".to_owned()))?;
+        .ok_or_else(|| RasterizeError("the picture has no size".to_owned()))?;
     let factor = f32::from(factor);
     resvg::render(
         &tree,
@@ -44,5 +44,5 @@ pub fn paint(svg: &str, scale: Scale) -> Result<Vec<u8>, Unpainted> {
     );
     pixels
         .encode_png()
-        .map_err(|fault| Unpainted(fault.to_string()))
+        .map_err(|fault| RasterizeError(fault.to_string()))
 }

@@ -5,7 +5,7 @@ use rstest::rstest;
 use crate::credential::baking;
 use crate::render::badge::font::{Cut, Weight, fitted, width};
 use crate::render::badge::*;
-use crate::rules::badge::Shown;
+use crate::rules::badge::DisplayScore;
 use crate::rules::badge::sample::badge;
 use crate::rules::{Axis, Tier};
 
@@ -106,7 +106,7 @@ fn pictures_from_before_urls_were_made_smaller_still_hold() {
     let [smaller, cut] = LongUrl::ALL.map(of);
     assert_ne!(smaller, cut);
     for picture in [smaller, cut] {
-        assert!(is_drawn_of(picture.as_bytes(), &badge, credential));
+        assert!(is_picture_of(picture.as_bytes(), &badge, credential));
     }
 }
 
@@ -230,7 +230,7 @@ fn an_agent_goes_by_its_id_where_nothing_of_its_name_can_be_shown(
 #[test]
 fn baked_pictures_are_still_pictures() {
     let svg = baking::svg::bake(&svg(&badge(), Mark::None), "{\"a\":\"]]>\"}").unwrap();
-    assert!(png::paint(&svg, Scale::One).is_ok());
+    assert!(png::rasterize(&svg, Scale::One).is_ok());
     assert_eq!(baking::extract(svg.as_bytes()).unwrap(), b"{\"a\":\"]]>\"}");
     let png = png(&badge(), Mark::None, Scale::One).unwrap();
     let baked = baking::png::bake(&png, "{}").unwrap();
@@ -259,7 +259,7 @@ fn every_tier_has_room() {
         let mut badge = badge();
         badge.performance.tier = performance;
         badge.capability.tier = capability;
-        badge.capability.score = Shown::hundredths(100).unwrap();
+        badge.capability.score = DisplayScore::hundredths(100).unwrap();
         for axis in Axis::ALL {
             let rating = badge.rating(axis);
             let name = width(rating.tier.name(), Weight::Bold, 12.5);

@@ -1,6 +1,6 @@
 //! The chart of both axes: performance to the right, capability upwards, tiers as bands.
 
-use crate::render::report::{Moment, Standing};
+use crate::render::report::{AxisSnapshot, RatingSnapshot};
 use crate::rules::{Axis, Score, Tier};
 use touchstone_host::render::words::plain;
 
@@ -122,21 +122,22 @@ fn number_of(score: Score) -> String {
 }
 
 /// A rating as a point. `name` identifies the agent if there are several.
-fn dot(moment: &Moment, name: &str, label: String) -> Dot {
+fn dot(moment: &RatingSnapshot, name: &str, label: String) -> Dot {
     let (x, y) = (
         x_of(moment.performance.score.as_f64()),
         y_of(moment.capability.score.as_f64()),
     );
     // Place the label on the side with more room.
     let to_the_left = x > LEFT + SIDE * 0.62;
-    let said = |standing: &Standing| format!("{} {}", plain(&standing.display), standing.tier);
+    let describe =
+        |snapshot: &AxisSnapshot| format!("{} {}", plain(&snapshot.display), snapshot.tier);
     Dot {
         x: number(x),
         y: number(y),
         title: format!(
             "{name}: performance {}, capability {}",
-            said(&moment.performance),
-            said(&moment.capability)
+            describe(&moment.performance),
+            describe(&moment.capability)
         ),
         label,
         label_x: number(if to_the_left { x - BESIDE } else { x + BESIDE }),
@@ -183,7 +184,7 @@ fn plane(before: Vec<Dot>, now: Vec<Dot>, cell: Option<[Tier; 2]>, description: 
 }
 
 /// The chart of one agent: the current rating and earlier ones.
-pub fn of_one(history: &[Moment], now: &Moment) -> Plane {
+pub fn agent_plane(history: &[RatingSnapshot], now: &RatingSnapshot) -> Plane {
     let before = history.iter().map(|moment| {
         dot(
             moment,
@@ -197,7 +198,7 @@ pub fn of_one(history: &[Moment], now: &Moment) -> Plane {
         plain(&now.capability.display)
     );
     let mut current = dot(now, "now", label);
-    clear(&mut current, history);
+    move_label_off_history(&mut current, history);
     let description = match history.len() {
         0 => current.title.clone(),
         many => format!("{}; {many} earlier ratings", current.title),
@@ -207,7 +208,7 @@ pub fn of_one(history: &[Moment], now: &Moment) -> Plane {
 }
 
 /// Moves a label below its point if it would cover earlier ratings.
-fn clear(current: &mut Dot, history: &[Moment]) {
+fn move_label_off_history(current: &mut Dot, history: &[RatingSnapshot]) {
     let here = |text: &str| text.parse::<f64>().unwrap_or_default();
     let (x, y) = (here(&current.label_x), here(&current.label_y));
     let letters = current.label.chars().count() as f64 * LETTER;
@@ -215,7 +216,7 @@ fn clear(current: &mut Dot, history: &[Moment]) {
         "end" => (x - letters, x),
         _ => (x, x + letters),
     };
-    let beneath = |moment: &Moment| {
+    let beneath = |moment: &RatingSnapshot| {
         let (at, up) = (
             x_of(moment.performance.score.as_f64()),
             y_of(moment.capability.score.as_f64()),
@@ -229,7 +230,9 @@ fn clear(current: &mut Dot, history: &[Moment]) {
 }
 
 /// The chart of several agents, labelled with their numbers in the table.
-pub fn of_many<'a>(agents: impl Iterator<Item = (usize, &'a str, &'a Moment)>) -> Plane {
+pub fn summary_plane<'a>(
+    agents: impl Iterator<Item = (usize, &'a str, &'a RatingSnapshot)>,
+) -> Plane {
     let mut dots: Vec<Dot> = agents
         .map(|(number, name, moment)| dot(moment, &plain(name), number.to_string()))
         .collect();
@@ -242,7 +245,7 @@ pub fn of_many<'a>(agents: impl Iterator<Item = (usize, &'a str, &'a Moment)>) -
 
 /// The chart as text: a column per performance tier, a row per capability tier; `mark` returns the
 /// content of a cell.
-pub fn as_text(mark: impl Fn(Tier, Tier) -> String) -> String {
+pub fn text_grid(mark: impl Fn(Tier, Tier) -> String) -> String {
     let columns: Vec<Tier> = Tier::all(Axis::Performance).collect();
     let mut rows: Vec<Tier> = Tier::all(Axis::Capability).collect();
     rows.reverse();

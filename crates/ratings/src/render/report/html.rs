@@ -6,8 +6,10 @@ use askama::Template;
 use crate::render::report::chart;
 use crate::render::report::chart::Plane;
 use crate::render::report::rows;
-use crate::render::report::rows::{CLAIM, Evidence, Fact, Gap, Headline, Row};
-use crate::render::report::{Line, Moment, NoPage, Report, Standing, Summary};
+use crate::render::report::rows::{CLAIM, DimensionSection, Evidence, Field, Headline, Row};
+use crate::render::report::{
+    AgentSummary, AxisSnapshot, RatingSnapshot, RenderError, Report, Summary,
+};
 use crate::rules::Axis;
 use crate::rules::badge::{FRAMEWORK_VERSION, axis_name};
 use touchstone_host::render::words::plain;
@@ -22,17 +24,17 @@ struct AgentPage {
     made_at: String,
     name: String,
     description: String,
-    identity: Vec<Fact>,
+    identity: Vec<Field>,
     warning: String,
     headlines: Vec<Headline>,
     plane: Plane,
     tables: Vec<Table>,
-    areas: Vec<Fact>,
+    areas: Vec<Field>,
     badge: String,
     badge_url: String,
     movements: Vec<String>,
-    history: Vec<Rated>,
-    evidence: Vec<Fact>,
+    history: Vec<RatingRow>,
+    evidence: Vec<Field>,
     claim: &'static str,
 }
 
@@ -41,41 +43,41 @@ struct Table {
     rows: Vec<Row>,
 }
 
-struct Rated {
+struct RatingRow {
     day: String,
-    performance: Reached,
-    capability: Reached,
+    performance: AxisCell,
+    capability: AxisCell,
     state: String,
 }
 
-struct Reached {
+struct AxisCell {
     score: String,
     tier: &'static str,
     rank: u8,
 }
 
-impl std::fmt::Display for Reached {
+impl std::fmt::Display for AxisCell {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{} {}", self.score, self.tier)
     }
 }
 
-impl Reached {
-    fn of(standing: &Standing) -> Self {
+impl AxisCell {
+    fn of(snapshot: &AxisSnapshot) -> Self {
         Self {
-            score: plain(&standing.display),
-            tier: standing.tier.name(),
-            rank: standing.tier.rank(),
+            score: plain(&snapshot.display),
+            tier: snapshot.tier.name(),
+            rank: snapshot.tier.rank(),
         }
     }
 }
 
-impl Rated {
-    fn of(moment: &Moment, review_required: bool) -> Self {
+impl RatingRow {
+    fn of(moment: &RatingSnapshot, review_required: bool) -> Self {
         Self {
             day: rows::day(moment.at),
-            performance: Reached::of(&moment.performance),
-            capability: Reached::of(&moment.capability),
+            performance: AxisCell::of(&moment.performance),
+            capability: AxisCell::of(&moment.capability),
             state: rows::state(moment.badge_state.as_deref(), review_required),
         }
     }
@@ -90,19 +92,19 @@ struct SummaryPage {
     heading: String,
     counts: String,
     plane: Plane,
-    agents: Vec<Listed>,
-    gathered: Vec<Evidence>,
-    gaps: Vec<Gap>,
+    agents: Vec<AgentListing>,
+    task_progress: Vec<Evidence>,
+    dimension_sections: Vec<DimensionSection>,
 }
 
-struct Listed {
+struct AgentListing {
     number: usize,
     name: String,
-    now: Option<Rated>,
+    now: Option<RatingRow>,
     note: String,
 }
 
-pub fn report(report: &Report) -> Result<String, NoPage> {
+pub fn report(report: &Report) -> Result<String, RenderError> {
     let assessed = &report.assessment;
     let table = |axis: Axis| Table {
         axis: axis_name(axis),
@@ -117,14 +119,14 @@ pub fn report(report: &Report) -> Result<String, NoPage> {
         identity: rows::identity(report),
         warning: rows::warning(report),
         headlines: rows::headlines(report),
-        plane: chart::of_one(&report.history, &report.now),
+        plane: chart::agent_plane(&report.history, &report.now),
         tables: Axis::ALL.map(table).into(),
         areas: rows::areas(assessed),
         badge: rows::badge(report),
         badge_url: rows::badge_url(report),
         movements: rows::movements(assessed),
         history: rows::latest_first(&report.history)
-            .map(|moment| Rated::of(moment, false))
+            .map(|moment| RatingRow::of(moment, false))
             .collect(),
         evidence: rows::evidence(report),
         claim: CLAIM,
@@ -132,18 +134,20 @@ pub fn report(report: &Report) -> Result<String, NoPage> {
     Ok(page.render()?)
 }
 
-pub fn summary(summary: &Summary) -> Result<String, NoPage> {
+pub fn summary(summary: &Summary) -> Result<String, RenderError> {
     let numbered = || (1..).zip(&summary.agents);
-    let plane = chart::of_many(numbered().filter_map(|(number, line): (usize, &Line)| {
-        Some((number, line.agent.name.as_str(), line.now.as_ref()?))
-    }));
-    let listed = |(number, line): (usize, &Line)| Listed {
+    let plane = chart::summary_plane(numbered().filter_map(
+        |(number, line): (usize, &AgentSummary)| {
+            Some((number, line.agent.name.as_str(), line.now.as_ref()?))
+        },
+    ));
+    let listed = |(number, line): (usize, &AgentSummary)| AgentListing {
         number,
         name: plain(&line.agent.name),
         now: line
             .now
             .as_ref()
-            .map(|now| Rated::of(now, line.review_required)),
+            .map(|now| RatingRow::of(now, line.review_required)),
         note: rows::note(line),
     };
     let page = SummaryPage {
@@ -154,8 +158,8 @@ pub fn summary(summary: &Summary) -> Result<String, NoPage> {
         counts: rows::counts(summary),
         plane,
         agents: numbered().map(listed).collect(),
-        gathered: rows::gathered(summary),
-        gaps: rows::gaps(summary),
+        task_progress: rows::task_progress(summary),
+        dimension_sections: rows::dimension_sections(summary),
     };
     Ok(page.render()?)
 }

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use crate::render::bar;
 use crate::render::report::rows;
-use crate::render::report::rows::{CLAIM, Fact};
-use crate::render::report::{Moment, Report, Standing, Summary, chart};
+use crate::render::report::rows::{CLAIM, Field};
+use crate::render::report::{AxisSnapshot, RatingSnapshot, Report, Summary, chart};
 use crate::rules::Axis;
 use crate::rules::badge::{FRAMEWORK_VERSION, axis_name};
 use touchstone_host::render::words::plain;
@@ -32,7 +33,7 @@ pub fn report(report: &Report) -> String {
             it.axis,
             it.tier,
             escaped(&it.score),
-            bar(it.share),
+            bar(it.share, BAR),
             escaped(&it.notes.join("; "))
         );
     }
@@ -51,8 +52,8 @@ pub fn report(report: &Report) -> String {
         let _ = writeln!(text, "\nTo verify: {}", escaped(&url));
     }
     text.push_str("\n## Since the previous rating\n\n");
-    for told in rows::movements(assessed) {
-        let _ = writeln!(text, "- {}", escaped(&told));
+    for lines in rows::movements(assessed) {
+        let _ = writeln!(text, "- {}", escaped(&lines));
     }
     history(&mut text, &report.history);
     text.push_str("\n## Evidence\n\n");
@@ -71,11 +72,11 @@ pub fn report(report: &Report) -> String {
             row.clause
         );
     }
-    foot(&mut text, &report.made_at.to_string());
+    footer(&mut text, &report.made_at.to_string());
     text
 }
 
-fn facts(text: &mut String, facts: &[Fact]) {
+fn facts(text: &mut String, facts: &[Field]) {
     text.push_str("| | |\n| --- | --- |\n");
     for fact in facts {
         let _ = writeln!(text, "| {} | {} |", fact.name, escaped(&fact.value));
@@ -83,16 +84,11 @@ fn facts(text: &mut String, facts: &[Fact]) {
     text.push('\n');
 }
 
-fn bar(share: f64) -> String {
-    // 0..=BAR, because the share is clamped to 0..=1.
-    let filled = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
-    format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled))
-}
-
 fn plane_of_one(text: &mut String, report: &Report) {
-    let plane = chart::as_text(|performance, capability| {
-        let here =
-            |it: &Moment| it.performance.tier == performance && it.capability.tier == capability;
+    let plane = chart::text_grid(|performance, capability| {
+        let here = |it: &RatingSnapshot| {
+            it.performance.tier == performance && it.capability.tier == capability
+        };
         match (here(&report.now), report.history.iter().any(here)) {
             (true, _) => "●".to_owned(),
             (false, true) => "○".to_owned(),
@@ -125,7 +121,7 @@ fn dimensions(text: &mut String, report: &Report, axis: Axis) {
                     "" => String::new(),
                     interval => format!(" ({interval})"),
                 },
-                bar(row.share),
+                bar(row.share, BAR),
                 escaped(&row.note),
                 row.weight,
                 row.sample,
@@ -142,7 +138,7 @@ fn dimensions(text: &mut String, report: &Report, axis: Axis) {
     }
 }
 
-fn history(text: &mut String, history: &[Moment]) {
+fn history(text: &mut String, history: &[RatingSnapshot]) {
     if history.is_empty() {
         return;
     }
@@ -152,15 +148,15 @@ fn history(text: &mut String, history: &[Moment]) {
             text,
             "| {} | {} | {} | {} |",
             rows::day(moment.at),
-            reached(&moment.performance),
-            reached(&moment.capability),
+            score_and_tier(&moment.performance),
+            score_and_tier(&moment.capability),
             escaped(&rows::state(moment.badge_state.as_deref(), false))
         );
     }
 }
 
-fn reached(standing: &Standing) -> String {
-    format!("{} {}", escaped(&plain(&standing.display)), standing.tier)
+fn score_and_tier(snapshot: &AxisSnapshot) -> String {
+    format!("{} {}", escaped(&plain(&snapshot.display)), snapshot.tier)
 }
 
 pub fn summary(summary: &Summary) -> String {
@@ -169,7 +165,7 @@ pub fn summary(summary: &Summary) -> String {
         escaped(&rows::heading(summary)),
         rows::counts(summary)
     );
-    let plane = chart::as_text(|performance, capability| {
+    let plane = chart::text_grid(|performance, capability| {
         let rated = summary.agents.iter().filter_map(|line| line.now.as_ref());
         let here = rated
             .filter(|it| it.performance.tier == performance && it.capability.tier == capability);
@@ -192,8 +188,8 @@ pub fn summary(summary: &Summary) -> String {
             Some(now) => writeln!(
                 text,
                 "| {name} | {} | {} | {} | {}{}{note} |",
-                reached(&now.performance),
-                reached(&now.capability),
+                score_and_tier(&now.performance),
+                score_and_tier(&now.capability),
                 rows::day(now.at),
                 escaped(&rows::state(
                     now.badge_state.as_deref(),
@@ -208,40 +204,40 @@ pub fn summary(summary: &Summary) -> String {
             ),
         };
     }
-    gathered(&mut text, summary);
-    gaps(&mut text, summary);
-    foot(&mut text, &summary.made_at.to_string());
+    task_progress(&mut text, summary);
+    dimension_sections(&mut text, summary);
+    footer(&mut text, &summary.made_at.to_string());
     text
 }
 
 /// Evidence collected towards ratings.
-fn gathered(text: &mut String, summary: &Summary) {
-    let gathered = rows::gathered(summary);
-    if gathered.is_empty() {
+fn task_progress(text: &mut String, summary: &Summary) {
+    let task_progress = rows::task_progress(summary);
+    if task_progress.is_empty() {
         return;
     }
     text.push_str("\n## Evidence collected\n\n| Agent | Performance | | Capability | |\n| --- | --- | --- | --- | --- |\n");
-    for it in gathered {
+    for it in task_progress {
         let _ = writeln!(
             text,
             "| {} | `{}` | {} | `{}` | {} |",
             escaped(&it.name),
-            bar(it.performance.share),
+            bar(it.performance.share, BAR),
             it.performance.count,
-            bar(it.capability.share),
+            bar(it.capability.share, BAR),
             it.capability.count
         );
     }
 }
 
 /// Dimensions across all agents.
-fn gaps(text: &mut String, summary: &Summary) {
+fn dimension_sections(text: &mut String, summary: &Summary) {
     if summary.dimensions.is_empty() {
         return;
     }
     text.push_str("\n## Dimensions, weakest first\n");
-    for gap in rows::gaps(summary) {
-        let _ = writeln!(text, "\n### {}\n\n{}", gap.name, gap.standing);
+    for gap in rows::dimension_sections(summary) {
+        let _ = writeln!(text, "\n### {}\n\n{}", gap.name, gap.summary);
         if gap.agents.is_empty() {
             continue;
         }
@@ -259,7 +255,7 @@ fn gaps(text: &mut String, summary: &Summary) {
     }
 }
 
-fn foot(text: &mut String, made_at: &str) {
+fn footer(text: &mut String, made_at: &str) {
     let version = env!("CARGO_PKG_VERSION");
     let _ = writeln!(
         text,

@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::render::progress::CollectionProgress;
-use crate::render::view::Assessed;
-use crate::rules::overview::DimensionOverview;
+use crate::render::view::AssessmentView;
+use crate::rules::assessment::overview::DimensionOverview;
 use crate::rules::{Axis, Score, Tier};
 
 /// Maximum number of earlier ratings listed.
@@ -27,7 +27,7 @@ pub enum Format {
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Subject {
+pub struct AgentInfo {
     pub id: String,
     pub name: String,
     /// The rated version.
@@ -39,33 +39,33 @@ pub struct Subject {
 
 /// A past rating, as shown in a chart.
 #[derive(Clone, Debug, Serialize)]
-pub struct Moment {
+pub struct RatingSnapshot {
     pub assessment_id: String,
     pub at: Timestamp,
     /// The type of the assessment.
     #[serde(rename = "type")]
     pub kind: String,
-    pub performance: Standing,
-    pub capability: Standing,
+    pub performance: AxisSnapshot,
+    pub capability: AxisSnapshot,
     pub badge_state: Option<String>,
 }
 
 /// The rating on one axis.
 #[derive(Clone, Debug, Serialize)]
-pub struct Standing {
+pub struct AxisSnapshot {
     pub score: Score,
     /// The score with two decimals, for display.
     pub display: String,
     pub tier: Tier,
 }
 
-impl Moment {
+impl RatingSnapshot {
     /// The rating of an assessment; `None` unless it rated both axes.
-    pub fn of(assessed: &Assessed) -> Option<Self> {
+    pub fn of(assessed: &AssessmentView) -> Option<Self> {
         let rated = assessed.rated()?;
-        let standing = |axis: Axis| {
+        let snapshot = |axis: Axis| {
             let found = rated.axis(axis);
-            Some(Standing {
+            Some(AxisSnapshot {
                 score: found.composite_score?,
                 display: found.display.clone()?,
                 tier: found.tier?,
@@ -75,13 +75,13 @@ impl Moment {
             assessment_id: assessed.id.clone(),
             at: assessed.at(),
             kind: assessed.kind.clone(),
-            performance: standing(Axis::Performance)?,
-            capability: standing(Axis::Capability)?,
+            performance: snapshot(Axis::Performance)?,
+            capability: snapshot(Axis::Capability)?,
             badge_state: assessed.badge_state.clone(),
         })
     }
 
-    pub const fn axis(&self, axis: Axis) -> &Standing {
+    pub const fn axis(&self, axis: Axis) -> &AxisSnapshot {
         match axis {
             Axis::Performance => &self.performance,
             Axis::Capability => &self.capability,
@@ -110,17 +110,17 @@ pub struct Report {
     pub made_at: Timestamp,
     /// The name of the agent's organization.
     pub organization: Option<String>,
-    pub agent: Subject,
+    pub agent: AgentInfo,
     /// The latest rating.
-    pub assessment: Assessed,
+    pub assessment: AssessmentView,
     /// The latest rating, for the chart.
-    pub now: Moment,
+    pub now: RatingSnapshot,
     /// The badge of the latest rating.
     pub badge: Option<Badge>,
     /// Earlier ratings, oldest first.
-    pub history: Vec<Moment>,
+    pub history: Vec<RatingSnapshot>,
     /// A failed assessment after the latest rating.
-    pub failed_since: Option<Assessed>,
+    pub failed_since: Option<AssessmentView>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -129,16 +129,16 @@ pub struct Summary {
     /// The name of the organization.
     pub organization: Option<String>,
     /// The agents, in order of enrollment.
-    pub agents: Vec<Line>,
+    pub agents: Vec<AgentSummary>,
     /// Dimensions across all agents, weakest first.
     pub dimensions: Vec<DimensionOverview>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
-    pub agent: Subject,
+pub struct AgentSummary {
+    pub agent: AgentInfo,
     /// The latest rating.
-    pub now: Option<Moment>,
+    pub now: Option<RatingSnapshot>,
     /// Whether the latest rating needs a review.
     pub review_required: bool,
     /// Why an assessment after the latest rating failed.
@@ -149,14 +149,14 @@ pub struct Line {
 
 #[derive(Debug, thiserror::Error)]
 #[error("could not render the page: {0}")]
-pub struct NoPage(#[from] askama::Error);
+pub struct RenderError(#[from] askama::Error);
 
 impl Report {
     /// Renders the report.
     ///
     /// # Errors
     /// A template failed.
-    pub fn write(&self, format: Format) -> Result<String, NoPage> {
+    pub fn write(&self, format: Format) -> Result<String, RenderError> {
         match format {
             Format::Markdown => Ok(markdown::report(self)),
             Format::Html => html::report(self),
@@ -169,7 +169,7 @@ impl Summary {
     ///
     /// # Errors
     /// A template failed.
-    pub fn write(&self, format: Format) -> Result<String, NoPage> {
+    pub fn write(&self, format: Format) -> Result<String, RenderError> {
         match format {
             Format::Markdown => Ok(markdown::summary(self)),
             Format::Html => html::summary(self),

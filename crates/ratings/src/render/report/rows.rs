@@ -5,13 +5,13 @@ use serde_json::Value;
 
 use crate::render::dimensions::interval;
 use crate::render::progress::TaskCount;
-use crate::render::report::{Badge, Line, Moment, Report, Summary};
-use crate::render::view::Assessed;
-use crate::rules::badge::{Shown, axis_name, dimension_name};
+use crate::render::report::{AgentSummary, Badge, RatingSnapshot, Report, Summary};
+use crate::render::view::AssessmentView;
+use crate::rules::assessment::improvement::Area;
+use crate::rules::assessment::overview::{AgentScore, DimensionOverview};
+use crate::rules::badge::{DisplayScore, axis_name, dimension_name};
 use crate::rules::evidence::{Sources, in_words};
-use crate::rules::improvement::Area;
-use crate::rules::interval::ScoreInterval;
-use crate::rules::overview::{AgentScore, DimensionOverview};
+use crate::rules::scoring::interval::ScoreInterval;
 use crate::rules::{Axis, Config, Dimension, Score, standards};
 use touchstone_host::render::words::plain;
 
@@ -65,38 +65,28 @@ fn percent(share: f64) -> String {
 }
 
 /// A name and its value.
-pub struct Fact {
+pub struct Field {
     pub name: &'static str,
     pub value: String,
 }
 
 pub fn headlines(report: &Report) -> Vec<Headline> {
     let headline = |axis: Axis| {
-        let standing = report.now.axis(axis);
+        let snapshot = report.now.axis(axis);
         let found = report.assessment.rated()?.axis(axis);
-        let mut notes = Vec::new();
-        if found.weight_coverage < 1.0 {
-            notes.push(format!(
-                "{:.0} % of weights assessed",
-                found.weight_coverage * 100.0
-            ));
-        }
-        if found.tier_capped {
-            notes.push("the top tier requires all".to_owned());
-        }
         Some(Headline {
             axis: axis_name(axis),
-            tier: standing.tier.name(),
-            rank: standing.tier.rank(),
-            score: plain(&standing.display),
-            share: standing.score.as_f64(),
-            notes,
+            tier: snapshot.tier.name(),
+            rank: snapshot.tier.rank(),
+            score: plain(&snapshot.display),
+            share: snapshot.score.as_f64(),
+            notes: found.coverage_notes(),
         })
     };
     Axis::ALL.into_iter().filter_map(headline).collect()
 }
 
-pub fn rows(assessed: &Assessed, axis: Axis) -> Vec<Row> {
+pub fn rows(assessed: &AssessmentView, axis: Axis) -> Vec<Row> {
     let Some(rated) = assessed.rated() else {
         return Vec::new();
     };
@@ -108,13 +98,15 @@ pub fn rows(assessed: &Assessed, axis: Axis) -> Vec<Row> {
         let interval = assessed.intervals.get(dimension);
         let weight = config.as_ref().map(|it| it.weights(axis).share(*dimension));
         let note = match (&measured.score, &measured.appeal_id) {
-            (None, _) => format!("not assessed: {}", plain(measured.why_not())),
+            (None, _) => format!("not assessed: {}", plain(measured.unassessed_reason())),
             (Some(_), Some(_)) => "changed by an appeal".to_owned(),
             (Some(_), None) => compared(interval),
         };
         Some(Row {
             name: dimension_name(*dimension),
-            score: measured.score.map(|score| Shown::of(score).to_string()),
+            score: measured
+                .score
+                .map(|score| DisplayScore::of(score).to_string()),
             interval: interval.map_or_else(String::new, |it| {
                 format!("{:.2}–{:.2}", it.low.as_f64(), it.high.as_f64())
             }),
@@ -144,9 +136,9 @@ fn compared(interval: Option<&ScoreInterval>) -> String {
 }
 
 /// Improvement areas with advice.
-pub fn areas(assessed: &Assessed) -> Vec<Fact> {
+pub fn areas(assessed: &AssessmentView) -> Vec<Field> {
     let areas = assessed.improvement_areas.iter();
-    let fact = |area: &Area| Fact {
+    let fact = |area: &Area| Field {
         name: dimension_name(area.dimension),
         value: match area.gain {
             Some(gain) => format!("{} (up to {gain:+.2} for the axis)", plain(&area.advice)),
@@ -157,10 +149,10 @@ pub fn areas(assessed: &Assessed) -> Vec<Fact> {
 }
 
 /// The agent, its organization and the date of the rating.
-pub fn identity(report: &Report) -> Vec<Fact> {
+pub fn identity(report: &Report) -> Vec<Field> {
     let mut facts = Vec::new();
     let mut add = |name, value: &str| {
-        facts.push(Fact {
+        facts.push(Field {
             name,
             value: plain(value),
         });
@@ -177,10 +169,10 @@ pub fn identity(report: &Report) -> Vec<Fact> {
 }
 
 /// The evidence behind the rating.
-pub fn evidence(report: &Report) -> Vec<Fact> {
+pub fn evidence(report: &Report) -> Vec<Field> {
     let assessed = &report.assessment;
     let mut facts = Vec::new();
-    let mut add = |name, value: String| facts.push(Fact { name, value });
+    let mut add = |name, value: String| facts.push(Field { name, value });
     add("Assessment", plain(&assessed.id));
     add("Type", plain(&assessed.kind));
     add(
@@ -210,14 +202,14 @@ fn recorded_by(sources: &Sources) -> String {
 }
 
 /// Score changes since the previous rating, and the review.
-pub fn movements(assessed: &Assessed) -> Vec<String> {
-    let mut told = Vec::new();
+pub fn movements(assessed: &AssessmentView) -> Vec<String> {
+    let mut lines = Vec::new();
     match &assessed.calibration {
-        None => told.push("Not compared with an earlier rating.".to_owned()),
+        None => lines.push("Not compared with an earlier rating.".to_owned()),
         Some(calibration) if calibration.flags.is_empty() => {
-            told.push("No score changed significantly since the previous rating.".to_owned());
+            lines.push("No score changed significantly since the previous rating.".to_owned());
         }
-        Some(calibration) => told.extend(calibration.flags.iter().map(|flag| {
+        Some(calibration) => lines.extend(calibration.flags.iter().map(|flag| {
             format!(
                 "{} changed by {:+.4}, from {:.4} to {:.4}",
                 plain(&flag.subject).replace('_', " "),
@@ -228,7 +220,7 @@ pub fn movements(assessed: &Assessed) -> Vec<String> {
         })),
     }
     if assessed.review_required {
-        told.push("A badge needs a review first.".to_owned());
+        lines.push("A badge needs a review first.".to_owned());
     }
     if let Some(decision) = assessed
         .review
@@ -236,9 +228,9 @@ pub fn movements(assessed: &Assessed) -> Vec<String> {
         .and_then(|it| it.get("decision"))
         .and_then(Value::as_str)
     {
-        told.push(format!("Review decision: {}.", plain(decision)));
+        lines.push(format!("Review decision: {}.", plain(decision)));
     }
-    told
+    lines
 }
 
 /// The state of the badge, in a sentence.
@@ -300,17 +292,17 @@ pub fn badge_url(report: &Report) -> String {
 }
 
 /// Earlier ratings, latest first.
-pub fn latest_first(history: &[Moment]) -> impl Iterator<Item = &Moment> {
+pub fn latest_first(history: &[RatingSnapshot]) -> impl Iterator<Item = &RatingSnapshot> {
     history.iter().rev()
 }
 
 /// Notes on an agent in a summary.
-pub fn note(line: &Line) -> String {
+pub fn note(line: &AgentSummary) -> String {
     line.failed_since.as_deref().map(plain).unwrap_or_default()
 }
 
 /// An agent's score in a dimension.
-pub struct Ranked {
+pub struct AgentRow {
     pub name: String,
     /// `None` if the dimension is not assessed.
     pub score: Option<String>,
@@ -320,7 +312,7 @@ pub struct Ranked {
     pub tier: String,
 }
 
-impl Ranked {
+impl AgentRow {
     /// The score as a percentage.
     pub fn percent(&self) -> String {
         percent(self.share)
@@ -328,27 +320,31 @@ impl Ranked {
 }
 
 /// A dimension across all agents.
-pub struct Gap {
+pub struct DimensionSection {
     pub name: &'static str,
     /// The mean and the number of assessed agents.
-    pub standing: String,
+    pub summary: String,
     /// Weakest first; empty if no agent is assessed.
-    pub agents: Vec<Ranked>,
+    pub agents: Vec<AgentRow>,
 }
 
 /// The dimensions across all agents, weakest first.
-pub fn gaps(summary: &Summary) -> Vec<Gap> {
-    let ranked = |agent: &AgentScore| Ranked {
+pub fn dimension_sections(summary: &Summary) -> Vec<DimensionSection> {
+    let ranked = |agent: &AgentScore| AgentRow {
         name: plain(&agent.name),
-        score: agent.score.map(|score| Shown::of(score).to_string()),
+        score: agent.score.map(|score| DisplayScore::of(score).to_string()),
         share: agent.score.map_or(0.0, Score::as_f64),
         interval: interval(agent),
         tier: plain(agent.tier.as_deref().unwrap_or_default()),
     };
-    let gap = |it: &DimensionOverview| Gap {
+    let gap = |it: &DimensionOverview| DimensionSection {
         name: dimension_name(it.dimension),
-        standing: match it.mean {
-            Some(mean) => format!("Mean {} of {} assessed.", Shown::of(mean), it.assessed),
+        summary: match it.mean {
+            Some(mean) => format!(
+                "Mean {} of {} assessed.",
+                DisplayScore::of(mean),
+                it.assessed
+            ),
             None => "No agents assessed.".to_owned(),
         },
         agents: match it.assessed {
@@ -360,12 +356,12 @@ pub fn gaps(summary: &Summary) -> Vec<Gap> {
 }
 
 /// The tasks of an axis, compared with the required number.
-pub struct Gathered {
+pub struct TaskProgress {
     pub count: String,
     pub share: f64,
 }
 
-impl Gathered {
+impl TaskProgress {
     /// The collected share as a percentage.
     pub fn percent(&self) -> String {
         percent(self.share)
@@ -374,17 +370,17 @@ impl Gathered {
 
 pub struct Evidence {
     pub name: String,
-    pub performance: Gathered,
-    pub capability: Gathered,
+    pub performance: TaskProgress,
+    pub capability: TaskProgress,
 }
 
 /// The evidence about agents for which it is known.
-pub fn gathered(summary: &Summary) -> Vec<Evidence> {
-    let count = |count: &TaskCount| Gathered {
+pub fn task_progress(summary: &Summary) -> Vec<Evidence> {
+    let count = |count: &TaskCount| TaskProgress {
         count: count.to_string(),
         share: count.share(),
     };
-    let of = |line: &Line| {
+    let of = |line: &AgentSummary| {
         let progress = line.progress.as_ref()?;
         Some(Evidence {
             name: plain(&line.agent.name),

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::render::progress::{CollectionProgress, TaskCount};
-use crate::render::report::{Badge, Line, Moment, Report, Subject, Summary};
-use crate::rules::overview::{AgentScore, DimensionOverview};
+use crate::render::report::{AgentInfo, AgentSummary, Badge, RatingSnapshot, Report, Summary};
+use crate::rules::assessment::overview::{AgentScore, DimensionOverview};
 use crate::rules::{Axis, Config, Dimension, Event, Score, score};
 
 /// The assessment document for a test vector.
@@ -32,8 +32,8 @@ fn document(name: &str, id: &str, ended: &str) -> Value {
         "completed_at": ended, "config_snapshot": config, "result": scored})
 }
 
-fn subject(name: &str) -> Subject {
-    Subject {
+fn subject(name: &str) -> AgentInfo {
+    AgentInfo {
         id: "8f6f0b7e-0000-4000-8000-000000000001".to_owned(),
         name: name.to_owned(),
         version: Some("1.1.0".to_owned()),
@@ -49,18 +49,18 @@ pub fn report() -> Report {
         "human_review_required": true, "badge": "withheld"});
     current["review"] = json!({"decision": "approve", "by": "dana"});
     current["badge_state"] = json!("issued");
-    let assessment: crate::render::view::Assessed = serde_json::from_value(current).unwrap();
-    let now = Moment::of(&assessment).unwrap();
+    let assessment: crate::render::view::AssessmentView = serde_json::from_value(current).unwrap();
+    let now = RatingSnapshot::of(&assessment).unwrap();
     let before = |at: &str, performance: f64, capability: f64| {
         let mut moment = now.clone();
         moment.at = at.parse().unwrap();
-        for (standing, score) in [
+        for (snapshot, score) in [
             (&mut moment.performance, performance),
             (&mut moment.capability, capability),
         ] {
-            standing.score = crate::rules::Score::of(score);
-            standing.tier = crate::rules::Tier::of(standing.tier.axis(), standing.score);
-            standing.display = standing.score.display(standing.tier.axis());
+            snapshot.score = crate::rules::Score::of(score);
+            snapshot.tier = crate::rules::Tier::of(snapshot.tier.axis(), snapshot.score);
+            snapshot.display = snapshot.score.display(snapshot.tier.axis());
         }
         moment
     };
@@ -91,7 +91,7 @@ pub fn report() -> Report {
 /// Several agents, one of them not rated.
 pub fn summary() -> Summary {
     let report = report();
-    let line = |name: &str, now: Option<Moment>, failed: Option<&str>| Line {
+    let line = |name: &str, now: Option<RatingSnapshot>, failed: Option<&str>| AgentSummary {
         agent: subject(name),
         now,
         review_required: name == "intake",

@@ -102,19 +102,19 @@ fn the_chart_says_in_words_what_it_shows_and_is_reached_by_keyboard() {
         .filter(|it| it.attribute("role") == Some("img"))
         .collect();
     assert_eq!(points.len(), 1 + report.history.len());
-    let reached: Vec<_> = points
+    let focusable: Vec<_> = points
         .iter()
         .filter(|it| it.attribute("tabindex") == Some("0"))
         .collect();
-    let said = format!(
+    let label = format!(
         "now: performance {} {}, capability {} {}",
         report.now.performance.display,
         report.now.performance.tier,
         report.now.capability.display,
         report.now.capability.tier
     );
-    assert_eq!(reached.len(), 1);
-    assert_eq!(reached[0].attribute("aria-label"), Some(said.as_str()));
+    assert_eq!(focusable.len(), 1);
+    assert_eq!(focusable[0].attribute("aria-label"), Some(label.as_str()));
     // One row per dimension; unassessed ones show the reason.
     let rows = document.descendants().filter(|it| it.has_tag_name("tr"));
     let rows: Vec<String> = rows.map(text).collect();
@@ -135,7 +135,7 @@ fn points_lie_where_the_scores_are() {
     for (share, corner) in [(0.0, (80.0, 306.0)), (1.0, (360.0, 26.0))] {
         now.performance.score = Score::of(share);
         now.capability.score = Score::of(share);
-        let plane = chart::of_one(&[], &now);
+        let plane = chart::agent_plane(&[], &now);
         let dot = &plane.now[0];
         assert_eq!((number(&dot.x), number(&dot.y)), corner);
         // The label must stay within the picture.
@@ -143,7 +143,7 @@ fn points_lie_where_the_scores_are() {
         assert!((80.0..=360.0).contains(&label), "{label}");
         assert!(number(&dot.label_y) > 26.0);
     }
-    let bands = chart::of_one(&[], &now);
+    let bands = chart::agent_plane(&[], &now);
     for bands in [&bands.performance, &bands.capability] {
         let all: f64 = bands.iter().map(|band| number(&band.size)).sum();
         assert!((all - 280.0).abs() < 0.3, "{all}");
@@ -153,21 +153,21 @@ fn points_lie_where_the_scores_are() {
 #[test]
 fn a_badge_that_does_not_hold_is_never_said_to() {
     let mut report = sample::report();
-    let mut said = |change: fn(&mut Badge)| {
+    let mut rendered = |change: fn(&mut Badge)| {
         let mut badge = sample::report().badge.unwrap();
         change(&mut badge);
         report.badge = Some(badge);
         report.write(Format::Markdown).unwrap()
     };
-    assert!(said(|_| {}).contains("Valid until 2026-07-15"));
-    let revoked = said(|it| {
+    assert!(rendered(|_| {}).contains("Valid until 2026-07-15"));
+    let revoked = rendered(|it| {
         (it.valid, it.revoked) = (false, true);
         it.revoke_reason = Some("evidence_invalid".to_owned());
     });
     assert!(revoked.contains("Revoked: evidence invalid"), "{revoked}");
-    let expired = said(|it| (it.valid, it.expired) = (false, true));
+    let expired = rendered(|it| (it.valid, it.expired) = (false, true));
     assert!(expired.contains("Expired on 2026-07-15"), "{expired}");
-    let broken = said(|it| it.valid = false);
+    let broken = rendered(|it| it.valid = false);
     assert!(broken.contains("Not valid"), "{broken}");
     report.badge = None;
     report.assessment.badge_state = Some("withheld".to_owned());

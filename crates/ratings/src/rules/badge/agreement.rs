@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::credential::{ceiling, window};
-use super::document::{Shape, document};
-use super::pictured::{pictured, result};
+use super::document::{DocumentShape, document};
+use super::read_back::{badge_from_credential, result};
 use super::{Axis, Badge, Dimension, DimensionResult};
 use crate::credential::proof::moment;
 
@@ -67,7 +67,7 @@ pub fn compared(document: &Value, credential: &Value) -> Agreement {
 
 /// The badge document that a credential certifies.
 fn signed(credential: &Value) -> Option<Value> {
-    let badge = pictured(credential)?;
+    let badge = badge_from_credential(credential)?;
     let dimensions = Axis::ALL.into_iter().flat_map(Axis::dimensions);
     let scored = |dimension: Dimension| DimensionResult {
         dimension,
@@ -78,7 +78,7 @@ fn signed(credential: &Value) -> Option<Value> {
         window: window(credential),
         ..badge
     };
-    let mut signed = document(&badge, credential, Shape::Own);
+    let mut signed = document(&badge, credential, DocumentShape::Host);
     let alignment = credential.pointer("/credentialSubject/achievement/alignment");
     let standards = alignment.and_then(Value::as_array).into_iter().flatten();
     let names: Vec<&Value> = standards.filter_map(|it| it.get("targetName")).collect();
@@ -89,17 +89,17 @@ fn signed(credential: &Value) -> Option<Value> {
     Some(signed)
 }
 
-fn compare(said: &Value, signed: &Value, place: &str, found: &mut Agreement) {
-    if said == signed {
+fn compare(stated: &Value, signed: &Value, place: &str, found: &mut Agreement) {
+    if stated == signed {
         return;
     }
-    let (Value::Object(members), Value::Object(covered)) = (said, signed) else {
-        if !is_same(said, signed, place) {
+    let (Value::Object(members), Value::Object(covered)) = (stated, signed) else {
+        if !is_same(stated, signed, place) {
             found.altered.push(place.to_owned());
         }
         return;
     };
-    for (name, said) in members {
+    for (name, stated) in members {
         let name: String = name.chars().take(SHOWN).collect();
         let inner = match place {
             "" => name.clone(),
@@ -107,7 +107,7 @@ fn compare(said: &Value, signed: &Value, place: &str, found: &mut Agreement) {
         };
         match covered.get(&name) {
             _ if UNSIGNED.contains(&inner.as_str()) => found.unsigned.push(inner),
-            Some(signed) => compare(said, signed, &inner, found),
+            Some(signed) => compare(stated, signed, &inner, found),
             // The host adds members about the state of the badge.
             None if place.is_empty() => found.unsigned.push(inner),
             None => found.altered.push(inner),
@@ -122,30 +122,32 @@ fn compare(said: &Value, signed: &Value, place: &str, found: &mut Agreement) {
     }
 }
 
-fn is_same(said: &Value, signed: &Value, place: &str) -> bool {
+fn is_same(stated: &Value, signed: &Value, place: &str) -> bool {
     let (area, name) = place.rsplit_once('.').unwrap_or(("", place));
     match name {
         // Scores are strings or numbers, depending on the document's shape.
-        "composite_score" | "score" | "coverage" => is_close(said, signed),
-        _ if area.ends_with(".dimensions") || area == "evidence_sources" => is_close(said, signed),
+        "composite_score" | "score" | "coverage" => is_close(stated, signed),
+        _ if area.ends_with(".dimensions") || area == "evidence_sources" => {
+            is_close(stated, signed)
+        }
         // A credential states times in whole seconds, and rounds the end of its validity up.
-        "valid_until" => instant(said)
+        "valid_until" => instant(stated)
             .zip(instant(signed))
-            .is_some_and(|(said, signed)| ceiling(said) == signed),
-        "timestamp" | "certified_date" | "window_start" | "window_end" => instant(said)
+            .is_some_and(|(stated, signed)| ceiling(stated) == signed),
+        "timestamp" | "certified_date" | "window_start" | "window_end" => instant(stated)
             .zip(instant(signed))
-            .is_some_and(|(said, signed)| moment(said) == moment(signed)),
+            .is_some_and(|(stated, signed)| moment(stated) == moment(signed)),
         _ => false,
     }
 }
 
-fn is_close(said: &Value, signed: &Value) -> bool {
+fn is_close(stated: &Value, signed: &Value) -> bool {
     let number = |value: &Value| match value {
         Value::String(text) => text.parse().ok(),
         value => value.as_f64(),
     };
-    let both = number(said).zip(number(signed));
-    both.is_some_and(|(said, signed): (f64, f64)| (said - signed).abs() < 1e-9)
+    let both = number(stated).zip(number(signed));
+    both.is_some_and(|(stated, signed): (f64, f64)| (stated - signed).abs() < 1e-9)
 }
 
 fn instant(value: &Value) -> Option<Timestamp> {
@@ -161,7 +163,7 @@ mod tests {
     use super::super::sample::{badge, issued};
     use super::*;
 
-    fn presented(shape: Shape) -> (Value, Value) {
+    fn presented(shape: DocumentShape) -> (Value, Value) {
         let mut badge = badge();
         badge.window = Some(Window {
             start: "2026-03-17T00:00:00.25Z".parse().unwrap(),
@@ -186,7 +188,9 @@ mod tests {
     }
 
     #[rstest]
-    fn every_changed_member_is_named(#[values(Shape::Own, Shape::Stated)] shape: Shape) {
+    fn every_changed_member_is_named(
+        #[values(DocumentShape::Host, DocumentShape::Specification)] shape: DocumentShape,
+    ) {
         let (document, credential) = presented(shape);
         let places = leaves(&document, "");
         assert!(places.len() > 35, "{places:?}");
@@ -221,7 +225,7 @@ mod tests {
     #[case::address("/verification_url", json!("https://elsewhere.example/verify"))]
     #[case::sources("/evidence_sources/host", json!(1.0))]
     fn a_plausible_change_is_named(#[case] place: &str, #[case] value: Value) {
-        let (mut document, credential) = presented(Shape::Stated);
+        let (mut document, credential) = presented(DocumentShape::Specification);
         *document.pointer_mut(place).unwrap() = value;
         let name = place.trim_start_matches('/').replace('/', ".");
         assert_eq!(compared(&document, &credential).altered, [name]);
@@ -229,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_is_stated_is_what_is_signed_in_both_shapes() {
-        for shape in [Shape::Own, Shape::Stated] {
+        for shape in [DocumentShape::Host, DocumentShape::Specification] {
             let (document, credential) = presented(shape);
             let found = compared(&document, &credential);
             assert_eq!(found.altered, [""; 0]);
@@ -239,7 +243,7 @@ mod tests {
 
     #[test]
     fn members_of_the_first_badges_suffice() {
-        let (mut document, credential) = presented(Shape::Own);
+        let (mut document, credential) = presented(DocumentShape::Host);
         let members = document.as_object_mut().unwrap();
         for name in ["assessment", "standards_alignment", "evidence_sources"] {
             members.remove(name);
@@ -249,7 +253,7 @@ mod tests {
 
     #[test]
     fn members_that_are_missing_or_added_are_named() {
-        let (mut document, credential) = presented(Shape::Own);
+        let (mut document, credential) = presented(DocumentShape::Host);
         document["capability"]
             .as_object_mut()
             .unwrap()
@@ -268,7 +272,7 @@ mod tests {
     #[case::other_axis("capability.dimensions", "tool_proficiency")]
     #[case::source("evidence_sources", "person")]
     fn a_part_that_is_left_out_is_named(#[case] of: &str, #[case] part: &str) {
-        let (mut document, credential) = presented(Shape::Stated);
+        let (mut document, credential) = presented(DocumentShape::Specification);
         let place = format!("/{}", of.replace('.', "/"));
         let parts = document.pointer_mut(&place).unwrap();
         assert!(parts.as_object_mut().unwrap().remove(part).is_some());
@@ -281,7 +285,7 @@ mod tests {
 
         #[test]
         fn a_score_is_that_of_the_credential_or_named(hundredths in 0_u8..=100, written in any::<bool>()) {
-            let (mut document, credential) = presented(Shape::Own);
+            let (mut document, credential) = presented(DocumentShape::Host);
             let score = f64::from(hundredths) / 100.0;
             document["performance"]["score"] = match written {
                 true => json!(format!("{score:.2}")),

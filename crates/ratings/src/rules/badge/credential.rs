@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::standards::ALIGNMENT;
 use super::{Axis, Badge, FRAMEWORK_VERSION, MAX_NAME, Tier, Window, axis_name, dimension_name};
 use crate::credential::did::Signatory;
-use crate::credential::proof::{self, Unsignable, moment};
+use crate::credential::proof::{self, SignError, moment};
 use crate::credential::{
     CREDENTIALS_V2, OPEN_BADGES, OPEN_BADGES_EXTENSIONS, is_ambiguous, same, status_list,
 };
@@ -23,7 +23,7 @@ const SCHEMA: &str =
 
 /// The members of a credential that carry the content of its badge. The rest is wording, which may
 /// differ between versions of this host; the proof covers all of it.
-const SAID: [&str; 9] = [
+const CONTENT_MEMBERS: [&str; 9] = [
     "/issuer/name",
     "/validFrom",
     "/validUntil",
@@ -52,7 +52,7 @@ pub struct Issuance<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unissuable {
+pub enum IssueError {
     #[error("{0} must have 1 to {MAX_NAME} characters and no control characters")]
     Name(&'static str),
     /// The badge would never be valid.
@@ -62,27 +62,27 @@ pub enum Unissuable {
     StatusIndex(u32),
     /// A signature would not cover the whole document.
     #[error(transparent)]
-    Unsignable(#[from] Unsignable),
+    SignError(#[from] SignError),
 }
 
 /// The signed credential of a badge.
 ///
 /// # Errors
-/// [`Unissuable`].
-pub fn issue(badge: &Badge, issuance: &Issuance<'_>) -> Result<Value, Unissuable> {
+/// [`IssueError`].
+pub fn issue(badge: &Badge, issuance: &Issuance<'_>) -> Result<Value, IssueError> {
     let named =
         |text: &str| (1..=MAX_NAME).contains(&text.chars().count()) && !text.contains(is_ambiguous);
     if !named(&badge.agent.name) {
-        return Err(Unissuable::Name("agent.name"));
+        return Err(IssueError::Name("agent.name"));
     }
     if !named(&badge.organization.name) {
-        return Err(Unissuable::Name("organization.name"));
+        return Err(IssueError::Name("organization.name"));
     }
     if badge.valid_until <= badge.certified_at {
-        return Err(Unissuable::Validity);
+        return Err(IssueError::Validity);
     }
     if issuance.status_index >= status_list::BITS {
-        return Err(Unissuable::StatusIndex(issuance.status_index));
+        return Err(IssueError::StatusIndex(issuance.status_index));
     }
     let document = unsigned(
         badge,
@@ -103,7 +103,7 @@ pub fn issue(badge: &Badge, issuance: &Issuance<'_>) -> Result<Value, Unissuable
 }
 
 /// Whether a credential states the content of this badge, with this bit of this status list.
-pub(super) fn says(
+pub(super) fn states_badge(
     credential: &Value,
     badge: &Badge,
     base_url: &str,
@@ -121,9 +121,9 @@ pub(super) fn says(
             status_index,
         },
     );
-    SAID.iter().all(|place| {
+    CONTENT_MEMBERS.iter().all(|place| {
         let both = expected.pointer(place).zip(credential.pointer(place));
-        both.is_some_and(|(expected, said)| same(expected, said))
+        both.is_some_and(|(expected, stated)| same(expected, stated))
     })
 }
 
@@ -200,10 +200,10 @@ fn evidence(badge: &Badge) -> Vec<Value> {
 }
 
 fn assessment(badge: &Badge) -> Value {
-    let mut said = Map::new();
-    said.insert("id".to_owned(), json!(badge.verification_url));
-    said.insert("type".to_owned(), json!(["Evidence"]));
-    said.insert(
+    let mut stated = Map::new();
+    stated.insert("id".to_owned(), json!(badge.verification_url));
+    stated.insert("type".to_owned(), json!(["Evidence"]));
+    stated.insert(
         "name".to_owned(),
         json!(format!("{ASSESSMENT}{}", badge.assessment_id)),
     );
@@ -213,9 +213,9 @@ fn assessment(badge: &Badge) -> Value {
             .map(|(it, events)| format!("{it} {events}"))
             .collect();
         let description = format!("{RECORDED_BY}{}", sources.join(", "));
-        said.insert("description".to_owned(), json!(description));
+        stated.insert("description".to_owned(), json!(description));
     }
-    Value::Object(said)
+    Value::Object(stated)
 }
 
 /// Rounds up to whole seconds, since credentials state times in seconds.
@@ -236,14 +236,14 @@ pub(super) fn achievement_id(base_url: &str) -> String {
 
 fn achievement(id: &str) -> Value {
     let alignment = ALIGNMENT.map(|(name, framework, url)| {
-        let mut said = Map::new();
-        said.insert("type".to_owned(), json!(["Alignment"]));
-        said.insert("targetName".to_owned(), json!(name));
-        said.insert("targetUrl".to_owned(), json!(url));
+        let mut stated = Map::new();
+        stated.insert("type".to_owned(), json!(["Alignment"]));
+        stated.insert("targetName".to_owned(), json!(name));
+        stated.insert("targetUrl".to_owned(), json!(url));
         if let Some(framework) = framework {
-            said.insert("targetFramework".to_owned(), json!(framework));
+            stated.insert("targetFramework".to_owned(), json!(framework));
         }
-        Value::Object(said)
+        Value::Object(stated)
     });
     json!({
         "id": id,

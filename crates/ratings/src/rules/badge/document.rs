@@ -4,26 +4,26 @@
 use serde_json::{Map, Value, json};
 
 use super::standards::ALIGNMENT;
-use super::{Axis, Badge, FRAMEWORK_VERSION, Shown};
+use super::{Axis, Badge, DisplayScore, FRAMEWORK_VERSION};
 use crate::credential::proof::moment;
 use crate::rules::evidence::shares;
 
 /// Which member types to use where the host's original answers differ from the specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum DocumentShape {
     /// The host's: dimensions are strings with two decimals. Used when a badge is requested by its
     /// own id.
-    Own,
+    Host,
     /// The specification's: dimensions are numbers. Used when a badge is requested by the id of its
     /// assessment.
-    Stated,
+    Specification,
 }
 
 /// The document; `credential` is included as it is served.
-pub fn document(badge: &Badge, credential: &Value, shape: Shape) -> Value {
-    let dimension = |score: Shown| match shape {
-        Shape::Own => json!(score),
-        Shape::Stated => json!(score.as_f64()),
+pub fn document(badge: &Badge, credential: &Value, shape: DocumentShape) -> Value {
+    let dimension = |score: DisplayScore| match shape {
+        DocumentShape::Host => json!(score),
+        DocumentShape::Specification => json!(score.as_f64()),
     };
     let rating = |axis: Axis| {
         let rating = badge.rating(axis);

@@ -7,10 +7,12 @@
 pub mod agreement;
 mod credential;
 mod document;
+pub mod host_url;
 mod names;
 mod picture;
-mod pictured;
+mod read_back;
 mod standards;
+pub mod validity;
 mod verification;
 
 use std::fmt;
@@ -20,16 +22,17 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::evidence::Sources;
-use super::{Axis, Dimension, Rating, Score, Tier};
+use crate::rules::evidence::Sources;
+use crate::rules::{Axis, Dimension, Rating, Score, Tier};
 
-pub use credential::{Issuance, Unissuable, issue};
-pub use document::{Shape, document};
+pub use credential::{Issuance, IssueError, issue};
+pub use document::{DocumentShape, document};
 pub use names::{axis_name, dimension_name};
 pub use picture::{Mark, Scale};
-pub use pictured::pictured;
+pub use read_back::badge_from_credential;
 pub use verification::{
-    Inspection, OnRecord, Reason, Standing, Verification, unsound, verify, verify_at,
+    Inspection, Reason, StoredBadge, Verification, VerificationContext, check_proof, verify,
+    verify_at,
 };
 
 pub const FRAMEWORK_VERSION: &str = "1.0.0";
@@ -38,9 +41,9 @@ pub const MAX_NAME: usize = 200;
 
 /// A score as it is shown: hundredths from 0 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Shown(u8);
+pub struct DisplayScore(u8);
 
-impl Shown {
+impl DisplayScore {
     /// A score of this many hundredths; `None` above 100.
     pub const fn hundredths(hundredths: u8) -> Option<Self> {
         if hundredths <= 100 {
@@ -73,7 +76,7 @@ impl Shown {
     }
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for DisplayScore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:02}", self.0 / 100, self.0 % 100)
     }
@@ -82,29 +85,31 @@ impl fmt::Display for Shown {
 /// Not a score with two decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a score is shown with two decimals, from 0.00 to 1.00")]
-pub struct NotShown;
+pub struct DisplayScoreError;
 
-impl FromStr for Shown {
-    type Err = NotShown;
+impl FromStr for DisplayScore {
+    type Err = DisplayScoreError;
 
-    fn from_str(text: &str) -> Result<Self, NotShown> {
+    fn from_str(text: &str) -> Result<Self, DisplayScoreError> {
         let hundredths = text
             .split_once('.')
             .filter(|(whole, part)| whole.len() == 1 && part.len() == 2)
             .map(|(whole, part)| format!("{whole}{part}"))
             .filter(|digits| digits.bytes().all(|octet| octet.is_ascii_digit()))
             .and_then(|digits| digits.parse().ok());
-        hundredths.and_then(Self::hundredths).ok_or(NotShown)
+        hundredths
+            .and_then(Self::hundredths)
+            .ok_or(DisplayScoreError)
     }
 }
 
-impl Serialize for Shown {
+impl Serialize for DisplayScore {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Shown {
+impl<'de> Deserialize<'de> for DisplayScore {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
@@ -114,15 +119,15 @@ impl<'de> Deserialize<'de> for Shown {
 /// The result of an axis, as a badge states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AxisResult {
-    pub score: Shown,
+    pub score: DisplayScore,
     pub tier: Tier,
     /// Share of the weights that was assessed. The badge mentions it if it is less than 1.00.
-    pub coverage: Shown,
+    pub coverage: DisplayScore,
 }
 
 impl AxisResult {
     /// The share that was assessed, if it is partial.
-    pub fn partial_coverage(self) -> Option<Shown> {
+    pub fn partial_coverage(self) -> Option<DisplayScore> {
         (self.coverage.0 < 100).then_some(self.coverage)
     }
 }
@@ -131,7 +136,7 @@ impl AxisResult {
 pub struct DimensionResult {
     pub dimension: Dimension,
     /// `None` if the dimension was not assessed.
-    pub score: Option<Shown>,
+    pub score: Option<DisplayScore>,
 }
 
 /// The window of an assessment: start inclusive, end exclusive.
@@ -174,7 +179,7 @@ pub struct Badge {
 
 /// The content of a badge apart from the rating.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Occasion {
+pub struct BadgeMetadata {
     pub id: Uuid,
     pub agent: Party,
     /// The organization that assessed the agent.
@@ -191,7 +196,7 @@ pub struct Occasion {
 /// A rating that cannot be certified, because an axis has no score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} has no score, so there is nothing to certify")]
-pub struct NoScore(pub Axis);
+pub struct MissingScore(pub Axis);
 
 impl Badge {
     /// The mark across the badge at this time.
@@ -212,17 +217,17 @@ impl Badge {
     ///
     /// # Errors
     /// An axis has no score.
-    pub fn of(rating: &Rating, occasion: Occasion) -> Result<Self, NoScore> {
+    pub fn of(rating: &Rating, metadata: BadgeMetadata) -> Result<Self, MissingScore> {
         let axes = [&rating.performance, &rating.capability];
         let mut results = Axis::ALL.into_iter().zip(axes).map(|(axis, rated)| {
             let shown = rated.display.as_deref().and_then(|it| it.parse().ok());
             Ok(AxisResult {
-                score: shown.ok_or(NoScore(axis))?,
-                tier: rated.tier.ok_or(NoScore(axis))?,
-                coverage: Shown::of_share(rated.weight_coverage),
+                score: shown.ok_or(MissingScore(axis))?,
+                tier: rated.tier.ok_or(MissingScore(axis))?,
+                coverage: DisplayScore::of_share(rated.weight_coverage),
             })
         });
-        let mut next = |axis| results.next().unwrap_or(Err(NoScore(axis)));
+        let mut next = |axis| results.next().unwrap_or(Err(MissingScore(axis)));
         let measured = axes.into_iter().flat_map(|rated| &rated.dimensions);
         Ok(Self {
             performance: next(Axis::Performance)?,
@@ -230,18 +235,18 @@ impl Badge {
             dimensions: measured
                 .map(|(dimension, measure)| DimensionResult {
                     dimension: *dimension,
-                    score: measure.raw.map(|raw| Shown::of(Score::of(raw))),
+                    score: measure.raw.map(|raw| DisplayScore::of(Score::of(raw))),
                 })
                 .collect(),
             sources: rating.evidence.sources.clone(),
-            id: occasion.id,
-            agent: occasion.agent,
-            organization: occasion.organization,
-            assessment_id: occasion.assessment_id,
-            window: occasion.window,
-            certified_at: occasion.certified_at,
-            valid_until: occasion.valid_until,
-            verification_url: occasion.verification_url,
+            id: metadata.id,
+            agent: metadata.agent,
+            organization: metadata.organization,
+            assessment_id: metadata.assessment_id,
+            window: metadata.window,
+            certified_at: metadata.certified_at,
+            valid_until: metadata.valid_until,
+            verification_url: metadata.verification_url,
         })
     }
 
@@ -253,7 +258,7 @@ impl Badge {
     }
 
     /// The score of a dimension; `None` if it was not assessed.
-    pub fn scored(&self, dimension: Dimension) -> Option<Shown> {
+    pub fn scored(&self, dimension: Dimension) -> Option<DisplayScore> {
         let named = self.dimensions.iter().find(|it| it.dimension == dimension);
         named.and_then(|it| it.score)
     }

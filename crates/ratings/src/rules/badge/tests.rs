@@ -14,8 +14,8 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-fn codes(presented: &Value, standing: &Standing<'_>, now: &str) -> Vec<&'static str> {
-    let verification = verify(presented, standing, at(now));
+fn codes(presented: &Value, context: &VerificationContext<'_>, now: &str) -> Vec<&'static str> {
+    let verification = verify(presented, context, at(now));
     assert_eq!(verification.valid, verification.reasons.is_empty());
     verification.reasons.iter().map(|it| it.code).collect()
 }
@@ -27,7 +27,10 @@ fn codes(presented: &Value, standing: &Standing<'_>, now: &str) -> Vec<&'static 
 #[case("2026-07-15T12:00:00Z", &["expired"])]
 fn it_holds_for_its_time(#[case] now: &str, #[case] expected: &[&str]) {
     let credential = issued(&badge());
-    assert_eq!(codes(&credential, &Standing::default(), now), expected);
+    assert_eq!(
+        codes(&credential, &VerificationContext::default(), now),
+        expected
+    );
 }
 
 #[rstest]
@@ -45,12 +48,12 @@ fn the_status_list_says_whether_it_is_revoked(
 ) {
     let credential = issued(&badge());
     let list = list(bits, signed);
-    let standing = Standing {
+    let context = VerificationContext {
         status_list: Some(&list),
-        ..Standing::default()
+        ..VerificationContext::default()
     };
-    assert_eq!(codes(&credential, &standing, GOOD), expected);
-    assert_eq!(verify(&credential, &standing, at(GOOD)).revoked, revoked);
+    assert_eq!(codes(&credential, &context, GOOD), expected);
+    assert_eq!(verify(&credential, &context, at(GOOD)).revoked, revoked);
 }
 
 #[test]
@@ -73,12 +76,12 @@ fn a_status_list_that_is_not_the_issuers_says_nothing() {
         other_purpose,
         credential.clone(),
     ] {
-        let standing = Standing {
+        let context = VerificationContext {
             status_list: Some(&list),
-            ..Standing::default()
+            ..VerificationContext::default()
         };
         assert_eq!(
-            codes(&credential, &standing, GOOD),
+            codes(&credential, &context, GOOD),
             ["status_unknown"],
             "{list}"
         );
@@ -86,8 +89,8 @@ fn a_status_list_that_is_not_the_issuers_says_nothing() {
 }
 
 /// The record of a host that issued the sample.
-fn on_record<'a>(badge: &'a Badge, keys: &'a [PublicKey]) -> OnRecord<'a> {
-    OnRecord {
+fn on_record<'a>(badge: &'a Badge, keys: &'a [PublicKey]) -> StoredBadge<'a> {
+    StoredBadge {
         badge,
         organization: "acme",
         keys,
@@ -120,13 +123,13 @@ fn the_record_has_the_last_word() {
     let credential = by(&did, &ours);
     let badge = badge();
     let judged = |presented: &Value, recorded, revoked| {
-        let standing = Standing {
+        let context = VerificationContext {
             recorded: Some(recorded),
             revoked,
             documents: &documents,
-            ..Standing::default()
+            ..VerificationContext::default()
         };
-        codes(presented, &standing, GOOD)
+        codes(presented, &context, GOOD)
     };
     let recorded = on_record(&badge, &keys);
     assert_eq!(judged(&credential, recorded, false), [""; 0]);
@@ -173,21 +176,21 @@ fn whatever_is_changed_in_the_record_is_noticed(#[case] change: impl FnOnce(&mut
     change(&mut badge);
     let mut recorded = on_record(&badge, &keys);
     let agrees = |recorded| {
-        let standing = Standing {
+        let context = VerificationContext {
             recorded: Some(recorded),
-            ..Standing::default()
+            ..VerificationContext::default()
         };
-        !codes(&credential, &standing, GOOD).contains(&"not_as_recorded")
+        !codes(&credential, &context, GOOD).contains(&"not_as_recorded")
     };
     assert!(!agrees(recorded));
     let sound = sample::badge();
     recorded.badge = &sound;
     assert!(agrees(recorded));
-    assert!(!agrees(OnRecord {
+    assert!(!agrees(StoredBadge {
         status_index: 1,
         ..recorded
     }));
-    assert!(!agrees(OnRecord {
+    assert!(!agrees(StoredBadge {
         status_list: 4,
         ..recorded
     }));
@@ -198,7 +201,7 @@ fn what_was_not_assessed_has_no_result() {
     let credential = issued(&badge());
     let subject = &credential["credentialSubject"];
     let results = subject["result"].as_array().unwrap();
-    let said: Vec<(&str, &str)> = results
+    let stated: Vec<(&str, &str)> = results
         .iter()
         .map(|result| {
             let about = result["resultDescription"].as_str().unwrap();
@@ -207,7 +210,7 @@ fn what_was_not_assessed_has_no_result() {
         })
         .collect();
     assert_eq!(
-        said,
+        stated,
         [
             ("performance", "0.93"),
             ("task_completion_rate", "0.90"),
@@ -245,16 +248,16 @@ fn an_organization_of_the_web_is_verified_by_its_document() {
             },
         )
         .unwrap();
-        let standing = |documents| Standing {
+        let context = |documents| VerificationContext {
             documents,
-            ..Standing::default()
+            ..VerificationContext::default()
         };
         let documents = [document.clone()];
-        assert_eq!(codes(&credential, &standing(&documents), GOOD), [""; 0]);
-        assert_eq!(codes(&credential, &standing(&[]), GOOD), ["unproven"]);
+        assert_eq!(codes(&credential, &context(&documents), GOOD), [""; 0]);
+        assert_eq!(codes(&credential, &context(&[]), GOOD), ["unproven"]);
         // An exposed key is not in the document any more.
         let without = [DidDocument::new(&did, [])];
-        assert_eq!(codes(&credential, &standing(&without), GOOD), ["unproven"]);
+        assert_eq!(codes(&credential, &context(&without), GOOD), ["unproven"]);
     }
 }
 
@@ -297,7 +300,7 @@ fn names_are_held_to_what_everybody_can_read(
 #[case("0.+5", None)]
 #[case("", None)]
 fn a_score_has_two_decimals(#[case] text: &str, #[case] expected: Option<&str>) {
-    let read = text.parse::<Shown>().ok();
+    let read = text.parse::<DisplayScore>().ok();
     assert_eq!(read.map(|it| it.to_string()).as_deref(), expected);
 }
 
@@ -305,8 +308,8 @@ fn a_score_has_two_decimals(#[case] text: &str, #[case] expected: Option<&str>) 
 fn the_document_says_the_same_as_the_credential() {
     let badge = badge();
     let credential = issued(&badge);
-    let stated = document(&badge, &credential, Shape::Stated);
-    let document = document(&badge, &credential, Shape::Own);
+    let stated = document(&badge, &credential, DocumentShape::Specification);
+    let document = document(&badge, &credential, DocumentShape::Host);
     assert_eq!(document["performance"]["score"], json!("0.93"));
     for shape in [&document, &stated] {
         assert_eq!(shape["performance"]["composite_score"], json!(0.93));
@@ -356,13 +359,19 @@ fn the_credential_states_the_window_of_the_assessment() {
         credential["evidence"][1],
         json!({"type": ["Evidence"], "name": "Assessment window", "description": "2026-03-17T00:00:00Z until 2026-04-16T00:00:00Z"})
     );
-    assert_eq!(codes(&credential, &Standing::default(), GOOD), [""; 0]);
-    let says = |badge: &Badge, credential: &Value| {
-        credential::says(credential, badge, sample::BASE, sample::LIST, INDEX)
+    assert_eq!(
+        codes(&credential, &VerificationContext::default(), GOOD),
+        [""; 0]
+    );
+    let states_badge = |badge: &Badge, credential: &Value| {
+        credential::states_badge(credential, badge, sample::BASE, sample::LIST, INDEX)
     };
-    assert!(says(&badge, &credential));
-    assert!(!says(&badge, &bare), "the recorded badge was not signed");
-    let stated = document(&badge, &credential, Shape::Stated);
+    assert!(states_badge(&badge, &credential));
+    assert!(
+        !states_badge(&badge, &bare),
+        "the recorded badge was not signed"
+    );
+    let stated = document(&badge, &credential, DocumentShape::Specification);
     assert_eq!(
         (
             &stated["assessment"]["window_start"],
@@ -378,7 +387,7 @@ fn the_credential_states_the_window_of_the_assessment() {
         start: at("2026-03-18T00:00:00Z"),
         end: at("2026-04-16T00:00:00Z"),
     });
-    assert!(!says(&other, &credential));
+    assert!(!states_badge(&other, &credential));
 }
 
 #[test]
@@ -417,7 +426,7 @@ fn a_rating_becomes_a_badge_in_the_words_it_was_shown_in() {
             digest: String::new(),
         },
     };
-    let occasion = || {
+    let metadata = || {
         let Badge {
             id,
             agent,
@@ -429,7 +438,7 @@ fn a_rating_becomes_a_badge_in_the_words_it_was_shown_in() {
             verification_url,
             ..
         } = badge();
-        Occasion {
+        BadgeMetadata {
             id,
             agent,
             organization,
@@ -440,7 +449,7 @@ fn a_rating_becomes_a_badge_in_the_words_it_was_shown_in() {
             verification_url,
         }
     };
-    let made = Badge::of(&rating, occasion()).unwrap();
+    let made = Badge::of(&rating, metadata()).unwrap();
     // A composite never shows the number of the next tier; a dimension has no tier.
     assert_eq!(made.performance.score.to_string(), "0.39");
     assert_eq!(made.performance.tier.name(), "Novice");
@@ -456,8 +465,8 @@ fn a_rating_becomes_a_badge_in_the_words_it_was_shown_in() {
     assert_eq!(made.capability.score.to_string(), "1.00");
     rating.capability = axis(None, Axis::Capability, 0.0, Vec::new());
     assert_eq!(
-        Badge::of(&rating, occasion()),
-        Err(NoScore(Axis::Capability))
+        Badge::of(&rating, metadata()),
+        Err(MissingScore(Axis::Capability))
     );
 }
 
@@ -476,7 +485,7 @@ mod any_name {
             let credential = issued(&badge);
             let read = parse(served(&credential).as_bytes()).unwrap();
             prop_assert_eq!(&read, &credential);
-            prop_assert_eq!(codes(&read, &Standing::default(), GOOD), [""; 0]);
+            prop_assert_eq!(codes(&read, &VerificationContext::default(), GOOD), [""; 0]);
         }
     }
 }

@@ -5,11 +5,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Badge;
-use super::credential::says;
+use super::credential::states_badge;
 use crate::credential::did::{DidDocument, Signatory};
 use crate::credential::proof::{self, issuer};
 use crate::credential::status_list::{self, has_type};
-use crate::rules::place::Place;
+use crate::rules::badge::host_url::HostUrl;
 use touchstone_kit::keys::PublicKey;
 
 /// Maximum number of altered members that a message names.
@@ -18,7 +18,7 @@ const NAMED: usize = 20;
 /// The host's record of an issued badge. Anyone with access to the database can change it, so it is
 /// trusted only where a credential signed by the organization agrees.
 #[derive(Clone, Copy, Debug)]
-pub struct OnRecord<'a> {
+pub struct StoredBadge<'a> {
     /// The content of the badge.
     pub badge: &'a Badge,
     /// The id of the organization.
@@ -31,22 +31,22 @@ pub struct OnRecord<'a> {
     pub status_index: u32,
 }
 
-impl OnRecord<'_> {
+impl StoredBadge<'_> {
     /// The base URL of the host when it issued the badge.
     fn base_url(&self) -> Option<&str> {
-        Place::verified_at(&self.badge.verification_url, self.badge.id)
+        HostUrl::verified_at(&self.badge.verification_url, self.badge.id)
     }
 
     fn agrees(&self, credential: &Value) -> bool {
         self.base_url().is_some_and(|base_url| {
             let list = status_list::address(base_url, self.status_list);
-            says(credential, self.badge, base_url, &list, self.status_index)
+            states_badge(credential, self.badge, base_url, &list, self.status_index)
         })
     }
 
     /// Whether the organization signed it, under the name it had at the host's address.
-    fn is_signed_by_it(&self, credential: &Value) -> bool {
-        let place = self.base_url().map(Place::public);
+    fn is_signed_by_organization(&self, credential: &Value) -> bool {
+        let place = self.base_url().map(HostUrl::public);
         let method = credential.pointer("/proof/verificationMethod");
         self.keys.iter().any(|key| {
             let signatory = match &place {
@@ -61,9 +61,9 @@ impl OnRecord<'_> {
 
 /// Known facts about a badge that the presented credential does not contain.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Standing<'a> {
+pub struct VerificationContext<'a> {
     /// The record of the badge, if there is one.
-    pub recorded: Option<OnRecord<'a>>,
+    pub recorded: Option<StoredBadge<'a>>,
     /// Whether the record says that the badge is revoked.
     pub revoked: bool,
     /// The issuer's status list, if available.
@@ -88,11 +88,11 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Adds the result for the picture that contained the credential; `is_drawn_of_it` is true if
+    /// Adds the result for the picture that contained the credential; `matches_credential` is true if
     /// the picture was rendered from the credential.
     #[must_use]
-    pub fn in_picture(mut self, is_drawn_of_it: bool) -> Self {
-        if !is_drawn_of_it {
+    pub fn in_picture(mut self, matches_credential: bool) -> Self {
+        if !matches_credential {
             self.valid = false;
             self.reasons.push(Reason::new(
                 "picture_altered",
@@ -154,13 +154,17 @@ impl Reason {
 }
 
 /// Verifies a credential that is presented at `now`.
-pub fn verify(presented: &Value, standing: &Standing<'_>, now: Timestamp) -> Verification {
-    verify_at(presented, unsound(presented, standing), standing, now)
+pub fn verify(
+    presented: &Value,
+    context: &VerificationContext<'_>,
+    now: Timestamp,
+) -> Verification {
+    verify_at(presented, check_proof(presented, context), context, now)
 }
 
 /// The reasons against a credential that do not depend on the time. Takes some milliseconds, and
 /// depends only on the arguments.
-pub fn unsound(presented: &Value, standing: &Standing<'_>) -> Vec<Reason> {
+pub fn check_proof(presented: &Value, context: &VerificationContext<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if !(has_type(presented, "VerifiableCredential") && has_type(presented, "OpenBadgeCredential"))
     {
@@ -169,11 +173,11 @@ pub fn unsound(presented: &Value, standing: &Standing<'_>) -> Vec<Reason> {
             "it is not an Open Badges 3.0 credential",
         ));
     }
-    if let Err(fault) = proof::verify(presented, standing.documents) {
+    if let Err(fault) = proof::verify(presented, context.documents) {
         reasons.push(Reason::new("unproven", fault.to_string()));
     }
-    if let Some(recorded) = &standing.recorded {
-        if !recorded.is_signed_by_it(presented) {
+    if let Some(recorded) = &context.recorded {
+        if !recorded.is_signed_by_organization(presented) {
             reasons.push(Reason::new(
                 "other_issuer",
                 "it is not signed with a trusted key of its organization",
@@ -189,16 +193,16 @@ pub fn unsound(presented: &Value, standing: &Standing<'_>) -> Vec<Reason> {
     reasons
 }
 
-/// The checks that depend on the time; `reasons` are those of [`unsound`].
+/// The checks that depend on the time; `reasons` are those of [`check_proof`].
 pub fn verify_at(
     presented: &Value,
     mut reasons: Vec<Reason>,
-    standing: &Standing<'_>,
+    context: &VerificationContext<'_>,
     now: Timestamp,
 ) -> Verification {
     let sound = reasons.is_empty();
     let expired = timeliness(presented, now, &mut reasons);
-    let revoked = revocation(presented, standing, now, &mut reasons);
+    let revoked = revocation(presented, context, now, &mut reasons);
     Verification {
         valid: reasons.is_empty(),
         reasons,
@@ -239,14 +243,14 @@ fn timeliness(presented: &Value, now: Timestamp, reasons: &mut Vec<Reason>) -> b
 
 fn revocation(
     presented: &Value,
-    standing: &Standing<'_>,
+    context: &VerificationContext<'_>,
     now: Timestamp,
     reasons: &mut Vec<Reason>,
 ) -> Option<bool> {
-    let listed = standing
+    let listed = context
         .status_list
-        .map(|list| status_list::revoked(presented, list, standing.documents, now));
-    if standing.revoked || matches!(listed, Some(Ok(true))) {
+        .map(|list| status_list::revoked(presented, list, context.documents, now));
+    if context.revoked || matches!(listed, Some(Ok(true))) {
         let by = issuer(presented).unwrap_or("its issuer");
         reasons.push(Reason::new("revoked", format!("{by} revoked it")));
         return Some(true);
@@ -257,6 +261,6 @@ fn revocation(
             None
         }
         Some(Ok(_)) => Some(false),
-        None => standing.recorded.map(|_| false),
+        None => context.recorded.map(|_| false),
     }
 }

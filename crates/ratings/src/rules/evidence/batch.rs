@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::extent::kept;
+use super::extent::stored_document;
 use super::read::{Envelope, Event, Fault};
 
 /// How far ahead of the host's clock a timestamp may be.
@@ -16,7 +16,7 @@ const AHEAD: SignedDuration = SignedDuration::from_secs(300);
 pub const RETENTION_DAYS: i64 = 180;
 
 /// The host's facts for validating events.
-pub struct Bounds<'a> {
+pub struct ValidationContext<'a> {
     pub now: Timestamp,
     /// Retention of events, in days.
     pub retention_days: i64,
@@ -31,16 +31,16 @@ pub struct Bounds<'a> {
 pub struct Batch {
     /// Valid events with their place in the batch. Only the store knows whether an id already
     /// exists.
-    pub events: Vec<Sound>,
+    pub events: Vec<ValidEvent>,
     /// Places of events that repeat an earlier event of the batch with the same id and content;
     /// they count as accepted.
     pub duplicates: Vec<usize>,
     /// The rejected events.
-    pub errors: Vec<Refusal>,
+    pub errors: Vec<RejectedEvent>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sound {
+pub struct ValidEvent {
     /// Its place in the batch.
     pub index: usize,
     pub event: Event,
@@ -49,7 +49,7 @@ pub struct Sound {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Refusal {
+pub struct RejectedEvent {
     /// Its place in the batch.
     pub index: usize,
     pub error: String,
@@ -58,13 +58,13 @@ pub struct Refusal {
     pub code: Option<&'static str>,
 }
 
-impl Refusal {
+impl RejectedEvent {
     pub const CONFLICT: &'static str = "CONFLICT";
     pub const SAME_ID: &'static str =
         "Another event of this batch has the same id; give each event its own";
 
     /// Rejects an invalid event.
-    pub const fn unsound(index: usize, error: String) -> Self {
+    pub const fn invalid(index: usize, error: String) -> Self {
         Self {
             index,
             error,
@@ -93,7 +93,7 @@ impl Batch {
     }
 }
 
-pub fn judge(documents: &[Value], bounds: &Bounds<'_>) -> Batch {
+pub fn validate(documents: &[Value], bounds: &ValidationContext<'_>) -> Batch {
     let mut batch = Batch {
         events: Vec::new(),
         duplicates: Vec::new(),
@@ -102,19 +102,19 @@ pub fn judge(documents: &[Value], bounds: &Bounds<'_>) -> Batch {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (index, document) in documents.iter().enumerate() {
         match bounds.admit(document) {
-            Err(error) => batch.errors.push(Refusal::unsound(index, error)),
+            Err(error) => batch.errors.push(RejectedEvent::invalid(index, error)),
             Ok((event, data)) => {
                 let place = batch.events.len();
                 let earlier = event.id.as_ref().and_then(|id| seen.get(id));
                 match earlier.and_then(|place| batch.events.get(*place)) {
                     Some(earlier) if earlier.event == event => batch.duplicates.push(index),
                     Some(_) => {
-                        let refusal = Refusal::conflict(index, Refusal::SAME_ID);
+                        let refusal = RejectedEvent::conflict(index, RejectedEvent::SAME_ID);
                         batch.errors.push(refusal);
                     }
                     None => {
                         seen.extend(event.id.clone().map(|id| (id, place)));
-                        batch.events.push(Sound { index, event, data });
+                        batch.events.push(ValidEvent { index, event, data });
                     }
                 }
             }
@@ -123,7 +123,7 @@ pub fn judge(documents: &[Value], bounds: &Bounds<'_>) -> Batch {
     batch
 }
 
-impl Bounds<'_> {
+impl ValidationContext<'_> {
     fn admit(&self, document: &Value) -> Result<(Event, String), String> {
         let envelope = Envelope::read(document).map_err(|fault| fault.to_string())?;
         let age = self.now.duration_since(envelope.timestamp);
@@ -137,7 +137,8 @@ impl Bounds<'_> {
             "This agent is archived or suspended"
         } else {
             let event = envelope.open().map_err(|fault| fault.to_string())?;
-            let data = kept(&event).map_err(|member| Fault::Invalid(member).to_string())?;
+            let data =
+                stored_document(&event).map_err(|member| Fault::Invalid(member).to_string())?;
             return Ok((event, data));
         };
         Err(refused.to_owned())

@@ -163,7 +163,7 @@ pub struct OrchestrationResult {
 impl DelegationDecision {
     /// The first member out of its range.
     pub(super) fn out_of_range(&self) -> Option<&'static str> {
-        beyond("selection_score", self.selection_score)
+        outside_unit_range("selection_score", self.selection_score)
     }
 }
 
@@ -181,8 +181,8 @@ impl TaskCompleted {
             .iter()
             .any(|it| it.successes > it.invocations || it.unnecessary > it.invocations);
         let decisions = &self.delegation_decisions;
-        beyond("milestone_fraction", self.milestone_fraction)
-            .or(beyond("quality_score", self.quality_score))
+        outside_unit_range("milestone_fraction", self.milestone_fraction)
+            .or(outside_unit_range("quality_score", self.quality_score))
             .or((self.time_to_complete_seconds < 0.0).then_some("time_to_complete_seconds"))
             .or(self
                 .cost_usd
@@ -204,7 +204,7 @@ impl OrchestrationPlan {
 
 impl OrchestrationResult {
     pub(super) fn out_of_range(&self) -> Option<&'static str> {
-        beyond("synthesis_quality_score", self.synthesis_quality_score).or(graded(
+        outside_unit_range("synthesis_quality_score", self.synthesis_quality_score).or(graded(
             self.workflow_design_score,
             self.communication_clarity_score,
         ))
@@ -212,10 +212,11 @@ impl OrchestrationResult {
 }
 
 fn graded(design: Option<f64>, clarity: Option<f64>) -> Option<&'static str> {
-    beyond("workflow_design_score", design).or(beyond("communication_clarity_score", clarity))
+    outside_unit_range("workflow_design_score", design)
+        .or(outside_unit_range("communication_clarity_score", clarity))
 }
 
-fn beyond(name: &'static str, score: Option<f64>) -> Option<&'static str> {
+fn outside_unit_range(name: &'static str, score: Option<f64>) -> Option<&'static str> {
     score
         .is_some_and(|it| !(0.0..=1.0).contains(&it))
         .then_some(name)

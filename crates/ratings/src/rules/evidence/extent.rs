@@ -5,7 +5,7 @@ use super::read::{Data, Event, MAX_NAME};
 use super::values::Node;
 
 /// Maximum number of entries in all lists of an event together.
-const MOST: usize = 500;
+const MAX_ENTRIES: usize = 500;
 /// Maximum size of the stored data of an event, in bytes.
 const MAX_OCTETS: usize = 16 * 1024;
 
@@ -14,7 +14,7 @@ const MAX_OCTETS: usize = 16 * 1024;
 ///
 /// # Errors
 /// The member that exceeds a limit.
-pub fn kept(event: &Event) -> Result<String, String> {
+pub fn stored_document(event: &Event) -> Result<String, String> {
     if event.id.as_deref() == Some("") {
         return Err("id".to_owned());
     }
@@ -23,7 +23,7 @@ pub fn kept(event: &Event) -> Result<String, String> {
     }
     let mut extent = Extent::default();
     extent.of(&event.data);
-    if let Some(member) = extent.beyond {
+    if let Some(member) = extent.exceeded {
         return Err(format!("data.{member}"));
     }
     let document = event.document();
@@ -38,7 +38,7 @@ pub fn kept(event: &Event) -> Result<String, String> {
 struct Extent {
     entries: usize,
     /// The first member that exceeds the limit.
-    beyond: Option<&'static str>,
+    exceeded: Option<&'static str>,
 }
 
 impl Extent {
@@ -97,18 +97,18 @@ impl Extent {
 
     fn list(&mut self, member: &'static str, entries: usize) {
         self.entries = self.entries.saturating_add(entries);
-        self.hold(member, self.entries <= MOST);
+        self.require(member, self.entries <= MAX_ENTRIES);
     }
 
     fn name<'a>(&mut self, member: &'static str, names: impl IntoIterator<Item = &'a String>) {
         let long = |name: &String| name.chars().nth(MAX_NAME).is_some();
         let fit = !names.into_iter().any(long);
-        self.hold(member, fit);
+        self.require(member, fit);
     }
 
-    fn hold(&mut self, member: &'static str, holds: bool) {
+    fn require(&mut self, member: &'static str, holds: bool) {
         if !holds {
-            self.beyond.get_or_insert(member);
+            self.exceeded.get_or_insert(member);
         }
     }
 }

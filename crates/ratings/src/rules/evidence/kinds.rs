@@ -14,27 +14,6 @@ pub enum EventType {
     OrchestrationResult,
 }
 
-/// A required member of an event's data, and whether `null` is allowed.
-#[derive(Clone, Copy)]
-pub(super) struct Required {
-    pub name: &'static str,
-    pub nullable: bool,
-}
-
-const fn some(name: &'static str) -> Required {
-    Required {
-        name,
-        nullable: false,
-    }
-}
-
-const fn or_null(name: &'static str) -> Required {
-    Required {
-        name,
-        nullable: true,
-    }
-}
-
 impl EventType {
     pub const ALL: [Self; 8] = [
         Self::TaskAssigned,
@@ -65,93 +44,61 @@ impl EventType {
         Self::ALL.into_iter().find(|it| it.as_str() == name)
     }
 
-    pub(super) const fn required(self) -> &'static [Required] {
+    /// The members that its data must have.
+    pub(super) const fn required(self) -> &'static [&'static str] {
         match self {
-            Self::TaskAssigned => {
-                const {
-                    &[
-                        some("task_id"),
-                        some("complexity_level"),
-                        some("domain"),
-                        some("assigned_at"),
-                    ]
-                }
-            }
-            Self::TaskCompleted => {
-                const {
-                    &[
-                        some("task_id"),
-                        some("completion_status"),
-                        some("time_to_complete_seconds"),
-                        some("revision_count"),
-                        some("errors"),
-                    ]
-                }
-            }
-            Self::TaskRevised => {
-                const {
-                    &[
-                        some("task_id"),
-                        some("revision_number"),
-                        some("reason_code"),
-                        or_null("changes"),
-                    ]
-                }
-            }
-            Self::ToolInvoked => {
-                const {
-                    &[
-                        some("task_id"),
-                        some("tool"),
-                        some("success"),
-                        some("unnecessary"),
-                        or_null("error_recovered"),
-                    ]
-                }
-            }
-            Self::DelegationDecision => {
-                const {
-                    &[
-                        some("task_id"),
-                        some("task_fragment"),
-                        some("decision"),
-                        or_null("delegate_to"),
-                        or_null("ground_truth"),
-                    ]
-                }
-            }
+            Self::TaskAssigned => &["task_id", "complexity_level", "domain", "assigned_at"],
+            Self::TaskCompleted => &[
+                "task_id",
+                "completion_status",
+                "time_to_complete_seconds",
+                "revision_count",
+                "errors",
+            ],
+            Self::TaskRevised => &["task_id", "revision_number", "reason_code", "changes"],
+            Self::ToolInvoked => &[
+                "task_id",
+                "tool",
+                "success",
+                "unnecessary",
+                "error_recovered",
+            ],
+            Self::DelegationDecision => &[
+                "task_id",
+                "task_fragment",
+                "decision",
+                "delegate_to",
+                "ground_truth",
+            ],
             Self::DelegationOutcome => {
-                const {
-                    &[
-                        some("task_id"),
-                        some("delegate_agent_id"),
-                        some("outcome"),
-                        some("revision_needed"),
-                    ]
-                }
+                &["task_id", "delegate_agent_id", "outcome", "revision_needed"]
             }
-            Self::OrchestrationPlan => {
-                const {
-                    &[
-                        some("task_id"),
-                        some("agents_involved"),
-                        some("dependency_graph"),
-                        some("parallel_groups"),
-                    ]
-                }
-            }
-            Self::OrchestrationResult => {
-                const {
-                    &[
-                        some("task_id"),
-                        some("outcome"),
-                        some("failures_injected"),
-                        some("failures_recovered"),
-                        or_null("synthesis_quality_score"),
-                    ]
-                }
-            }
+            Self::OrchestrationPlan => &[
+                "task_id",
+                "agents_involved",
+                "dependency_graph",
+                "parallel_groups",
+            ],
+            Self::OrchestrationResult => &[
+                "task_id",
+                "outcome",
+                "failures_injected",
+                "failures_recovered",
+                "synthesis_quality_score",
+            ],
         }
+    }
+
+    /// Whether a required member may be `null`.
+    pub(super) fn is_nullable(member: &str) -> bool {
+        matches!(
+            member,
+            "changes"
+                | "error_recovered"
+                | "delegate_to"
+                | "ground_truth"
+                | "synthesis_quality_score"
+        )
     }
 }
 

@@ -15,7 +15,7 @@ use super::read::Event;
 pub struct Listed {
     pub events: Vec<Event>,
     /// The document's other members, if the text is one.
-    pub beside: Map<String, Value>,
+    pub options: Map<String, Value>,
 }
 
 /// Why a text cannot be read.
@@ -84,7 +84,7 @@ struct Listing<'a> {
 }
 
 impl<'a> Listing<'a> {
-    fn array(&self, array: &'a str, beside: Map<String, Value>) -> Result<Listed, ListingFault> {
+    fn array(&self, array: &'a str, options: Map<String, Value>) -> Result<Listed, ListingFault> {
         let events = self.parts(array)?.into_iter().map(|(line, raw)| {
             let at = |reason: String| ListingFault { line, reason };
             let document: Value =
@@ -93,7 +93,7 @@ impl<'a> Listing<'a> {
         });
         Ok(Listed {
             events: events.collect::<Result<_, _>>()?,
-            beside,
+            options,
         })
     }
 
@@ -118,15 +118,15 @@ impl<'a> Listing<'a> {
         let Some(events) = members.get("events") else {
             return self.lines_of_one();
         };
-        let mut beside = Map::new();
+        let mut options = Map::new();
         for (name, raw) in members.iter().filter(|(name, _)| *name != "events") {
             let value = Value::deserialize(*raw).map_err(|fault| ListingFault {
                 line: self.line_of(raw.get()),
                 reason: reason(&fault),
             })?;
-            beside.insert(name.clone(), value);
+            options.insert(name.clone(), value);
         }
-        self.array(events.get(), beside)
+        self.array(events.get(), options)
     }
 
     fn lines_of_one(&self) -> Result<Listed, ListingFault> {
@@ -137,7 +137,7 @@ impl<'a> Listing<'a> {
         })?;
         Ok(Listed {
             events: vec![event],
-            beside: Map::new(),
+            options: Map::new(),
         })
     }
 
@@ -161,7 +161,7 @@ impl<'a> Listing<'a> {
         }
         Ok(Listed {
             events,
-            beside: Map::new(),
+            options: Map::new(),
         })
     }
 

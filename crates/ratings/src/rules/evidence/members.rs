@@ -34,39 +34,39 @@ impl EventType {
 /// The members that a struct asks for when it is deserialized. A second, handwritten list would
 /// sooner or later differ.
 fn members<T: DeserializeOwned>() -> &'static [&'static str] {
-    match T::deserialize(Asked) {
-        Err(Answer(members)) => members,
+    match T::deserialize(MemberProbe) {
+        Err(RequestedMembers(members)) => members,
         // No data type deserializes from nothing.
         Ok(_) => &[],
     }
 }
 
 /// A deserializer without input that reports the requested members.
-struct Asked;
+struct MemberProbe;
 
 /// The members that a struct asked for.
 #[derive(Debug)]
-struct Answer(&'static [&'static str]);
+struct RequestedMembers(&'static [&'static str]);
 
-impl fmt::Display for Answer {
+impl fmt::Display for RequestedMembers {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0.join(", "))
     }
 }
 
-impl std::error::Error for Answer {}
+impl std::error::Error for RequestedMembers {}
 
-impl de::Error for Answer {
+impl de::Error for RequestedMembers {
     fn custom<T: fmt::Display>(_: T) -> Self {
         Self(&[])
     }
 }
 
-impl<'de> Deserializer<'de> for Asked {
-    type Error = Answer;
+impl<'de> Deserializer<'de> for MemberProbe {
+    type Error = RequestedMembers;
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Answer> {
-        Err(Answer(&[]))
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, RequestedMembers> {
+        Err(RequestedMembers(&[]))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -74,8 +74,8 @@ impl<'de> Deserializer<'de> for Asked {
         _: &'static str,
         members: &'static [&'static str],
         _: V,
-    ) -> Result<V::Value, Answer> {
-        Err(Answer(members))
+    ) -> Result<V::Value, RequestedMembers> {
+        Err(RequestedMembers(members))
     }
 
     forward_to_deserialize_any! {
@@ -93,13 +93,8 @@ mod tests {
         for kind in EventType::ALL {
             for required in kind.required() {
                 // Required of producers, but never scored.
-                let scored = (kind, required.name) != (EventType::TaskRevised, "changes");
-                assert_eq!(
-                    kind.reads(required.name),
-                    scored,
-                    "{kind}.{}",
-                    required.name
-                );
+                let scored = (kind, *required) != (EventType::TaskRevised, "changes");
+                assert_eq!(kind.reads(required), scored, "{kind}.{required}");
             }
             assert!(kind.reads("assessment_id"));
             assert!(!kind.reads("completion_stats"));

@@ -11,7 +11,9 @@ mod read;
 mod recorder;
 mod values;
 
-pub use self::batch::{Batch, Bounds, RETENTION_DAYS, Refusal, Sound, judge};
+pub use self::batch::{
+    Batch, RETENTION_DAYS, RejectedEvent, ValidEvent, ValidationContext, validate,
+};
 pub use self::data::{
     DelegationDecision, DelegationOutcome, Error, OrchestrationPlan, OrchestrationResult,
     TaskAssigned, TaskCompleted, TaskRevised, ToolInvoked, ToolUse,

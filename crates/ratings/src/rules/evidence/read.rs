@@ -106,13 +106,13 @@ impl<'a> Envelope<'a> {
         let data = self.data.ok_or_else(missing)?;
         let members = data.as_object().ok_or_else(missing)?;
         for required in self.event_type.required() {
-            let there = match members.get(required.name) {
+            let there = match members.get(*required) {
                 None => false,
-                Some(Value::Null) => required.nullable,
+                Some(Value::Null) => EventType::is_nullable(required),
                 Some(_) => true,
             };
             if !there {
-                return Err(Fault::Missing(format!("data.{}", required.name)));
+                return Err(Fault::Missing(format!("data.{required}")));
             }
         }
         let common: Common = typed(data)?;

@@ -143,7 +143,7 @@ impl Event {
 
     /// Whether the event states more than the entitlement allows.
     pub fn exceeds(&self, entitlement: Entitlement) -> bool {
-        entitlement < self.data.states()
+        entitlement < self.data.required_entitlement()
     }
 }
 
@@ -169,7 +169,7 @@ impl Data {
     }
 
     /// The highest entitlement that the event's statements need.
-    fn states(&self) -> Entitlement {
+    fn required_entitlement(&self) -> Entitlement {
         let graded = match self {
             Self::TaskCompleted(it) => it.quality_score.is_some(),
             Self::OrchestrationPlan(it) => {

@@ -9,7 +9,7 @@ use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::webhook::registration::address;
 
-const LONGEST: usize = 64;
+const MAX_TOPIC: usize = 64;
 
 /// The requested webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Registration {
             .ok_or_else(|| fields.invalid("url", "is required"))?;
         let url = address("url", url)?;
         let member = fields.either("events", "event_types")?;
-        let Some(listed) = fields.texts(member, Topic::ALL.len(), LONGEST)? else {
+        let Some(listed) = fields.texts(member, Topic::ALL.len(), MAX_TOPIC)? else {
             return Ok(Self {
                 url,
                 events: Topic::ALL.to_vec(),

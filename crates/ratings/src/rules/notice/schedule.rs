@@ -18,71 +18,71 @@ const WAITS: [SignedDuration; 9] = [
 /// together.
 const SPREAD: f64 = 0.1;
 /// The longest wait that an endpoint may ask for.
-const LONGEST: SignedDuration = SignedDuration::from_hours(24);
+const MAX_WAIT: SignedDuration = SignedDuration::from_hours(24);
 /// How long an endpoint may fail before it is disabled.
 const PATIENCE: SignedDuration = SignedDuration::from_hours(5 * 24);
 
 /// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum DeliveryOutcome {
     /// The endpoint accepted the message.
-    Taken,
+    Accepted,
     /// The endpoint did not accept the message. It may have asked for a wait.
-    Refused(Option<SignedDuration>),
+    Rejected(Option<SignedDuration>),
     /// The endpoint answered that it no longer exists.
     Gone,
 }
 
-impl Outcome {
+impl DeliveryOutcome {
     /// The outcome of an answer with this status and requested wait.
     pub const fn of(status: u16, retry_after: Option<SignedDuration>) -> Self {
         match status {
-            200..=299 => Self::Taken,
+            200..=299 => Self::Accepted,
             410 => Self::Gone,
-            _ => Self::Refused(retry_after),
+            _ => Self::Rejected(retry_after),
         }
     }
 }
 
 /// What to do with a message next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     /// The message was delivered.
     Delivered,
     /// Send the message again, not before this time.
-    Again(Timestamp),
+    RetryAt(Timestamp),
     /// Do not send the message again automatically.
-    Never,
+    GiveUp,
 }
 
 /// What to do with a message after this many attempts. `chance` is a new random number from 0 to 1
 /// for each call.
-pub fn next(outcome: Outcome, attempts: u32, now: Timestamp, chance: f64) -> Next {
+pub fn next(outcome: DeliveryOutcome, attempts: u32, now: Timestamp, chance: f64) -> NextStep {
     let asked = match outcome {
-        Outcome::Taken => return Next::Delivered,
-        Outcome::Gone => return Next::Never,
-        Outcome::Refused(asked) => asked.unwrap_or(SignedDuration::ZERO).min(LONGEST),
+        DeliveryOutcome::Accepted => return NextStep::Delivered,
+        DeliveryOutcome::Gone => return NextStep::GiveUp,
+        DeliveryOutcome::Rejected(asked) => asked.unwrap_or(SignedDuration::ZERO).min(MAX_WAIT),
     };
     let nth = usize::try_from(attempts.saturating_sub(1)).unwrap_or(usize::MAX);
     let Some(wait) = WAITS.get(nth) else {
-        return Next::Never;
+        return NextStep::GiveUp;
     };
     let factor = 1.0 + SPREAD * (2.0 * chance.clamp(0.0, 1.0) - 1.0);
     let spread = SignedDuration::try_from_secs_f64(wait.as_secs_f64() * factor).unwrap_or(*wait);
     now.checked_add(spread.max(asked))
-        .map_or(Next::Never, Next::Again)
+        .map_or(NextStep::GiveUp, NextStep::RetryAt)
 }
 
 /// Why an endpoint is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disabled {
+pub enum DisabledReason {
     /// The endpoint answered that it no longer exists.
     Gone,
     /// The endpoint has accepted nothing for days.
     Failing,
 }
 
-impl Disabled {
+impl DisabledReason {
     pub const ALL: &'static [Self] = &[Self::Gone, Self::Failing];
 
     pub const fn as_str(self) -> &'static str {
@@ -99,28 +99,30 @@ impl Disabled {
 
 /// The delivery health of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Health {
+pub struct EndpointHealth {
     /// Time of the first failed attempt since the last accepted one.
     pub failing_since: Option<Timestamp>,
     /// Why and since when the endpoint is disabled.
-    pub disabled: Option<(Disabled, Timestamp)>,
+    pub disabled: Option<(DisabledReason, Timestamp)>,
 }
 
-impl Health {
+impl EndpointHealth {
     /// The health after an attempt.
     #[must_use]
-    pub fn after(self, outcome: Outcome, now: Timestamp) -> Self {
+    pub fn after(self, outcome: DeliveryOutcome, now: Timestamp) -> Self {
         let since = self.failing_since.unwrap_or(now);
         let because = match outcome {
-            Outcome::Taken => {
+            DeliveryOutcome::Accepted => {
                 return Self {
                     failing_since: None,
                     ..self
                 };
             }
-            Outcome::Gone => Some(Disabled::Gone),
-            Outcome::Refused(_) if now.duration_since(since) >= PATIENCE => Some(Disabled::Failing),
-            Outcome::Refused(_) => None,
+            DeliveryOutcome::Gone => Some(DisabledReason::Gone),
+            DeliveryOutcome::Rejected(_) if now.duration_since(since) >= PATIENCE => {
+                Some(DisabledReason::Failing)
+            }
+            DeliveryOutcome::Rejected(_) => None,
         };
         Self {
             failing_since: Some(since),
@@ -139,7 +141,7 @@ mod tests {
         Timestamp::from_second(1_800_000_000 + seconds).unwrap()
     }
 
-    const NO: Outcome = Outcome::Refused(None);
+    const NO: DeliveryOutcome = DeliveryOutcome::Rejected(None);
 
     #[rstest]
     #[case(1, 5)]
@@ -156,7 +158,7 @@ mod tests {
         #[case] seconds: i64,
     ) {
         let next = |chance| match next(NO, attempts, at(0), chance) {
-            Next::Again(then) => then.duration_since(at(0)).as_secs_f64(),
+            NextStep::RetryAt(then) => then.duration_since(at(0)).as_secs_f64(),
             other => panic!("{other:?}"),
         };
         let seconds = seconds as f64;
@@ -167,10 +169,13 @@ mod tests {
 
     #[test]
     fn after_ten_attempts_it_is_over() {
-        assert_eq!(next(NO, 10, at(0), 0.5), Next::Never);
-        assert_eq!(next(NO, u32::MAX, at(0), 0.5), Next::Never);
-        assert_eq!(next(Outcome::Gone, 1, at(0), 0.5), Next::Never);
-        assert_eq!(next(Outcome::Taken, 10, at(0), 0.5), Next::Delivered);
+        assert_eq!(next(NO, 10, at(0), 0.5), NextStep::GiveUp);
+        assert_eq!(next(NO, u32::MAX, at(0), 0.5), NextStep::GiveUp);
+        assert_eq!(next(DeliveryOutcome::Gone, 1, at(0), 0.5), NextStep::GiveUp);
+        assert_eq!(
+            next(DeliveryOutcome::Accepted, 10, at(0), 0.5),
+            NextStep::Delivered
+        );
     }
 
     #[rstest]
@@ -183,33 +188,36 @@ mod tests {
         #[case] asked: i64,
         #[case] waited: i64,
     ) {
-        let asked = Outcome::of(503, Some(SignedDuration::from_secs(asked)));
-        assert_eq!(next(asked, attempts, at(0), 0.5), Next::Again(at(waited)));
+        let asked = DeliveryOutcome::of(503, Some(SignedDuration::from_secs(asked)));
+        assert_eq!(
+            next(asked, attempts, at(0), 0.5),
+            NextStep::RetryAt(at(waited))
+        );
     }
 
     #[rstest]
-    #[case(200, Outcome::Taken)]
-    #[case(204, Outcome::Taken)]
+    #[case(200, DeliveryOutcome::Accepted)]
+    #[case(204, DeliveryOutcome::Accepted)]
     #[case(301, NO)]
     #[case(400, NO)]
-    #[case(410, Outcome::Gone)]
+    #[case(410, DeliveryOutcome::Gone)]
     #[case(500, NO)]
-    fn only_success_is_success(#[case] status: u16, #[case] outcome: Outcome) {
-        assert_eq!(Outcome::of(status, None), outcome);
+    fn only_success_is_success(#[case] status: u16, #[case] outcome: DeliveryOutcome) {
+        assert_eq!(DeliveryOutcome::of(status, None), outcome);
     }
 
     #[test]
     fn five_days_without_success_or_a_word_of_its_own_end_an_endpoint() {
         const DAYS: i64 = 86_400;
-        let failing = Health::default().after(NO, at(0));
+        let failing = EndpointHealth::default().after(NO, at(0));
         assert_eq!(failing.after(NO, at(5 * DAYS - 1)).disabled, None);
         let over = failing.after(NO, at(5 * DAYS));
-        assert_eq!(over.disabled, Some((Disabled::Failing, at(5 * DAYS))));
-        let again = failing.after(Outcome::Taken, at(4 * DAYS));
-        assert_eq!(again, Health::default());
+        assert_eq!(over.disabled, Some((DisabledReason::Failing, at(5 * DAYS))));
+        let again = failing.after(DeliveryOutcome::Accepted, at(4 * DAYS));
+        assert_eq!(again, EndpointHealth::default());
         assert_eq!(again.after(NO, at(6 * DAYS)).disabled, None);
-        let gone = Health::default().after(Outcome::Gone, at(1));
-        assert_eq!(gone.disabled, Some((Disabled::Gone, at(1))));
+        let gone = EndpointHealth::default().after(DeliveryOutcome::Gone, at(1));
+        assert_eq!(gone.disabled, Some((DisabledReason::Gone, at(1))));
         assert_eq!(gone.after(NO, at(9 * DAYS)).disabled, gone.disabled);
     }
 }

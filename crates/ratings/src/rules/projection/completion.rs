@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::log::Said;
+use super::log::EntryKind;
 use super::{Evidence, Finding, FindingSeverity, Task, set};
 use crate::rules::evidence::EventType;
 
@@ -25,7 +25,7 @@ pub fn project(task: &Task<'_>, findings: Option<&Vec<Finding>>, evidence: &mut 
     let mut data = json!({
         "completion_status": status, "milestone_fraction": scored.score, "quality_score": scored.score,
         "time_to_complete_seconds": seconds, "revision_count": u8::from(!scored.passed),
-        "errors": errors(task, findings), "human_intervention": helped(task),
+        "errors": errors(task, findings), "human_intervention": had_intervention(task),
     });
     set(&mut data, "autonomy_level", task.profile.autonomy_level);
     set(&mut data, "cost_usd", scored.cost_usd);
@@ -53,8 +53,8 @@ fn errors(task: &Task<'_>, findings: Option<&Vec<Finding>>) -> Vec<Value> {
             .min(MAX_ERRORS);
         vec![json!({"severity": "major", "code": "safety"}); counted]
     } else {
-        let told = findings.iter().take(MAX_ERRORS);
-        told.map(
+        let listed = findings.iter().take(MAX_ERRORS);
+        listed.map(
             |it| json!({"severity": severity(it.severity), "code": format!("safety.{}", it.kind)}),
         )
         .collect()
@@ -75,13 +75,13 @@ const fn severity(of: FindingSeverity) -> &'static str {
 
 /// Whether a person intervened in a task that should run without. At autonomy levels 0 and 1
 /// intervention is intended.
-fn helped(task: &Task<'_>) -> bool {
+fn had_intervention(task: &Task<'_>) -> bool {
     let alone = task.profile.autonomy_level.is_none_or(|it| it.get() >= 2);
     alone
         && task
             .entries
             .iter()
-            .any(|it| matches!(it.said, Said::Person))
+            .any(|it| matches!(it.kind, EntryKind::HumanIntervention))
 }
 
 fn checklist(task: &Task<'_>) -> Value {
@@ -90,8 +90,8 @@ fn checklist(task: &Task<'_>) -> Value {
     set(&mut items, "output_format_correct", scored.schema_valid);
     let clear = scored.safety_finding_count.map(|it| it == 0);
     set(&mut items, "safety_findings_clear", clear);
-    let verdicts = task.entries.iter().rev().find_map(|it| match &it.said {
-        Said::Verified(it) => Some(it.verdict == "pass"),
+    let verdicts = task.entries.iter().rev().find_map(|it| match &it.kind {
+        EntryKind::Verified(it) => Some(it.verdict == "pass"),
         _ => None,
     });
     set(&mut items, "verification_evidence_provided", verdicts);

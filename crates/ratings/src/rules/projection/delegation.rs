@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::log::{Entry, Handoff, InvocationCompleted, Said};
+use super::log::{Entry, EntryKind, Handoff, InvocationCompleted};
 use super::profile::Delegation;
 use super::{Evidence, Task, set};
 use crate::rules::evidence::EventType;
@@ -16,7 +16,7 @@ pub fn project(task: &Task<'_>, evidence: &mut Evidence<'_>) {
     let mut by_part: BTreeMap<&str, Vec<Given<'_>>> = BTreeMap::new();
     let mut loose = Vec::new();
     for entry in &task.entries {
-        let Said::Handoff(handoff) = &entry.said else {
+        let EntryKind::Handoff(handoff) = &entry.kind else {
             continue;
         };
         if handoff.from_agent_id != task.agent {
@@ -67,8 +67,8 @@ fn part_of<'a>(handoff: &Handoff, parts: &'a [Delegation]) -> Option<&'a str> {
 }
 
 fn outcome(task: &Task<'_>, evidence: &mut Evidence<'_>, (entry, handoff): Given<'_>, again: bool) {
-    let end = task.entries.iter().find_map(|it| match &it.said {
-        Said::InvocationCompleted(end)
+    let end = task.entries.iter().find_map(|it| match &it.kind {
+        EntryKind::InvocationCompleted(end)
             if it.sequence > entry.sequence && end.agent_id == handoff.to_agent_id =>
         {
             Some((*it, end))
@@ -77,13 +77,13 @@ fn outcome(task: &Task<'_>, evidence: &mut Evidence<'_>, (entry, handoff): Given
     });
     let data = json!({
         "delegate_agent_id": handoff.to_agent_id, "revision_needed": again,
-        "outcome": end.map_or("failure", |(_, end)| worth(end)),
+        "outcome": end.map_or("failure", |(_, end)| outcome_of(end)),
     });
     let when = end.map_or(task.judged, |(end, _)| end);
     evidence.add(task, EventType::DelegationOutcome, (entry, 0), when, data);
 }
 
-fn worth(end: &InvocationCompleted) -> &'static str {
+fn outcome_of(end: &InvocationCompleted) -> &'static str {
     match end.outcome.as_str() {
         "completed" if end.schema_validated == Some(false) => "partial",
         "completed" => "success",

@@ -37,13 +37,13 @@ pub struct Entry<'a> {
     pub timestamp: &'a str,
     pub at: Timestamp,
     node_id: Option<&'a str>,
-    pub said: Said,
+    pub kind: EntryKind,
 }
 
-pub enum Said {
+pub enum EntryKind {
     EvalStarted(EvalStarted),
     /// Belongs to the run, not to a task.
-    Around,
+    RunLevel,
     InvocationStarted(InvocationStarted),
     InvocationCompleted(InvocationCompleted),
     ToolCalled(ToolCalled),
@@ -52,7 +52,7 @@ pub enum Said {
     Decided(Decided),
     Verified(Verified),
     /// A person intervened.
-    Person,
+    HumanIntervention,
     Scored(Scored),
     Other,
 }
@@ -138,7 +138,7 @@ pub struct Scored {
 
 impl ToolReturned {
     /// Whether the call succeeded.
-    pub fn is_good(&self) -> bool {
+    pub fn succeeded(&self) -> bool {
         let fault = match &self.error {
             Value::Null | Value::Bool(false) => false,
             Value::Object(members) => !members.is_empty(),
@@ -167,30 +167,30 @@ fn entry(event: &RunEvent) -> Result<Entry<'_>, LogFault> {
         kind: event.kind.clone(),
         reason: "its timestamp is invalid".to_owned(),
     })?;
-    let said = match event.kind.as_str() {
-        "eval.started" => Said::EvalStarted(payload(event)?),
-        "eval.completed" | "run.started" | "run.completed" => Said::Around,
-        "agent.invocation.started" => Said::InvocationStarted(payload(event)?),
-        "agent.invocation.completed" => Said::InvocationCompleted(payload(event)?),
-        "agent.toolCalled" => Said::ToolCalled(payload(event)?),
-        "agent.toolReturned" => Said::ToolReturned(payload(event)?),
-        "agent.handoff" => Said::Handoff(payload(event)?),
-        "runOrchestrator.decided" => Said::Decided(payload(event)?),
-        "agent.verified" => Said::Verified(payload(event)?),
+    let kind = match event.kind.as_str() {
+        "eval.started" => EntryKind::EvalStarted(payload(event)?),
+        "eval.completed" | "run.started" | "run.completed" => EntryKind::RunLevel,
+        "agent.invocation.started" => EntryKind::InvocationStarted(payload(event)?),
+        "agent.invocation.completed" => EntryKind::InvocationCompleted(payload(event)?),
+        "agent.toolCalled" => EntryKind::ToolCalled(payload(event)?),
+        "agent.toolReturned" => EntryKind::ToolReturned(payload(event)?),
+        "agent.handoff" => EntryKind::Handoff(payload(event)?),
+        "runOrchestrator.decided" => EntryKind::Decided(payload(event)?),
+        "agent.verified" => EntryKind::Verified(payload(event)?),
         "interrupt.resolved"
         | "clarification.resolved"
         | "approval.received"
         | "approval.granted"
-        | "approval.overridden" => Said::Person,
-        "eval.scored" => Said::Scored(payload(event)?),
-        _ => Said::Other,
+        | "approval.overridden" => EntryKind::HumanIntervention,
+        "eval.scored" => EntryKind::Scored(payload(event)?),
+        _ => EntryKind::Other,
     };
     Ok(Entry {
         sequence: event.sequence,
         timestamp: &event.timestamp,
         at,
         node_id: event.node_id.as_deref(),
-        said,
+        kind,
     })
 }
 
@@ -217,7 +217,7 @@ pub fn by_task<'a>(entries: &'a [Entry<'a>]) -> Vec<(String, Vec<&'a Entry<'a>>)
     };
     let mut between = Vec::new();
     for entry in entries {
-        if matches!(entry.said, Said::Around | Said::EvalStarted(_)) {
+        if matches!(entry.kind, EntryKind::RunLevel | EntryKind::EvalStarted(_)) {
             continue;
         }
         if let Some(task) = entry.node_id.and_then(|node| node.strip_prefix("eval:")) {
@@ -225,7 +225,7 @@ pub fn by_task<'a>(entries: &'a [Entry<'a>]) -> Vec<(String, Vec<&'a Entry<'a>>)
             continue;
         }
         between.push(entry);
-        if let Said::Scored(scored) = &entry.said {
+        if let EntryKind::Scored(scored) = &entry.kind {
             add(&scored.task_id, std::mem::take(&mut between));
         }
     }

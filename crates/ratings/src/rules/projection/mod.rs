@@ -20,8 +20,8 @@ use uuid::Uuid;
 pub use self::log::{LogFault, RunEvent};
 pub use self::profile::{Delegation, Orchestration, Profile, ProfileFault, TaskProfile};
 
-use self::log::{Entry, Said, Scored};
-use super::evidence::EventType;
+use self::log::{Entry, EntryKind, Scored};
+use crate::rules::evidence::EventType;
 
 /// Identifies a run and its agent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -58,13 +58,13 @@ pub struct Projection {
     pub events: Vec<Value>,
     /// Why the run produced no events.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub skipped: Option<Skipped>,
+    pub skipped: Option<SkipReason>,
 }
 
 /// Why a run is not evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Skipped {
+pub enum SkipReason {
     /// The suite has no profile.
     NoProfile,
     /// The profile describes another suite or version.
@@ -111,18 +111,18 @@ pub fn project(
         skipped: Some(reason),
     };
     let Some(profile) = profile else {
-        return Ok(none(Skipped::NoProfile));
+        return Ok(none(SkipReason::NoProfile));
     };
     let entries = log::read(events)?;
-    let started = entries.iter().find_map(|it| match &it.said {
-        Said::EvalStarted(started) => Some(started),
+    let started = entries.iter().find_map(|it| match &it.kind {
+        EntryKind::EvalStarted(started) => Some(started),
         _ => None,
     });
     let Some(suite) = started else {
-        return Ok(none(Skipped::NoEval));
+        return Ok(none(SkipReason::NoEval));
     };
     if (&profile.suite_id, &profile.suite_version) != (&suite.suite_id, &suite.suite_version) {
-        return Ok(none(Skipped::ProfileMismatch));
+        return Ok(none(SkipReason::ProfileMismatch));
     }
     let mut common = Map::new();
     common.insert("source".to_owned(), json!("openwop_eval"));
@@ -179,8 +179,8 @@ impl<'a> Task<'a> {
         profile: &Profile,
         evidence: &Evidence<'a>,
     ) -> Option<Self> {
-        let (judged, scored) = entries.iter().find_map(|it| match &it.said {
-            Said::Scored(scored) => Some((*it, scored)),
+        let (judged, scored) = entries.iter().find_map(|it| match &it.kind {
+            EntryKind::Scored(scored) => Some((*it, scored)),
             _ => None,
         })?;
         let profile = profile.of_task(name);
@@ -189,7 +189,7 @@ impl<'a> Task<'a> {
         entries.sort_by_key(|it| it.sequence);
         let invoked = entries
             .iter()
-            .find(|it| matches!(it.said, Said::InvocationStarted(_)));
+            .find(|it| matches!(it.kind, EntryKind::InvocationStarted(_)));
         Some(Self {
             name,
             id: task_id(&evidence.run.run_id, name),
@@ -209,10 +209,10 @@ struct Evidence<'a> {
     agent_id: &'a str,
     run: &'a Run,
     common: Map<String, Value>,
-    made: Vec<Made>,
+    made: Vec<ProjectedEvent>,
 }
 
-struct Made {
+struct ProjectedEvent {
     at: Timestamp,
     task: String,
     rank: usize,
@@ -245,7 +245,7 @@ impl Evidence<'_> {
                 .position(|it| *it == event_type)
                 .unwrap_or_default(),
         };
-        self.made.push(Made {
+        self.made.push(ProjectedEvent {
             at: when.at,
             task: task.id.clone(),
             rank,
@@ -263,7 +263,7 @@ impl Evidence<'_> {
         } = profile;
         let group = task.profile.task_group.clone();
         // Repetitions by an agent without memory measure noise, not learning.
-        let remembers = matches!(&task.began.said, Said::InvocationStarted(it) if it.memory_bound == Some(true));
+        let remembers = matches!(&task.began.kind, EntryKind::InvocationStarted(it) if it.memory_bound == Some(true));
         let mut data = json!({
             "complexity_level": task.complexity_level, "domain": task.domain,
             "assigned_at": task.began.timestamp,
@@ -284,7 +284,7 @@ impl Evidence<'_> {
     }
 
     fn sorted(mut self) -> Vec<Value> {
-        let key = |it: &Made| (it.at, it.task.clone(), it.rank, it.id.clone());
+        let key = |it: &ProjectedEvent| (it.at, it.task.clone(), it.rank, it.id.clone());
         self.made.sort_by_cached_key(key);
         self.made.into_iter().map(|it| it.document).collect()
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::log::{Entry, InvocationCompleted, Said};
+use super::log::{Entry, EntryKind, InvocationCompleted};
 use super::profile::Orchestration;
 use super::{Evidence, Task};
 use crate::rules::evidence::EventType;
@@ -15,7 +15,7 @@ pub fn project(task: &Task<'_>, evidence: &mut Evidence<'_>) {
     let mut stages: Vec<Vec<&str>> = Vec::new();
     let mut first = None;
     for entry in &task.entries {
-        let Said::Decided(decided) = &entry.said else {
+        let EntryKind::Decided(decided) = &entry.kind else {
             continue;
         };
         if decided.decision.kind != "next-worker" {
@@ -62,7 +62,7 @@ pub fn project(task: &Task<'_>, evidence: &mut Evidence<'_>) {
 /// Whether a failed worker, or a substitute for it, completed later.
 fn is_recovered(task: &Task<'_>, asked: &Orchestration, worker: &str) -> bool {
     let substitutes = asked.substitutes.get(worker);
-    let completed = |it: &&&Entry<'_>, wanted: &dyn Fn(&InvocationCompleted) -> bool| matches!(&it.said, Said::InvocationCompleted(end) if wanted(end));
+    let completed = |it: &&&Entry<'_>, wanted: &dyn Fn(&InvocationCompleted) -> bool| matches!(&it.kind, EntryKind::InvocationCompleted(end) if wanted(end));
     let failed = |end: &InvocationCompleted| {
         end.agent_id == worker && matches!(end.outcome.as_str(), "failed" | "refused")
     };

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::json;
 
-use super::log::{Entry, Said, ToolCalled, ToolReturned};
+use super::log::{Entry, EntryKind, ToolCalled, ToolReturned};
 use super::{Evidence, Task};
 use crate::rules::evidence::EventType;
 
@@ -12,18 +12,18 @@ pub fn project(task: &Task<'_>, evidence: &mut Evidence<'_>) {
     let mut returned: HashMap<&str, (&Entry<'_>, &ToolReturned)> = HashMap::new();
     let mut calls: Vec<(&Entry<'_>, &ToolCalled)> = Vec::new();
     for entry in &task.entries {
-        match &entry.said {
-            Said::ToolReturned(it) => {
+        match &entry.kind {
+            EntryKind::ToolReturned(it) => {
                 returned.insert(&it.call_id, (entry, it));
             }
-            Said::ToolCalled(it) if it.agent_id == task.agent => calls.push((entry, it)),
+            EntryKind::ToolCalled(it) if it.agent_id == task.agent => calls.push((entry, it)),
             _ => {}
         }
     }
     // A call without an answer counts as failed.
     let worked = |call: &ToolCalled| {
         let answer = returned.get(call.call_id.as_str());
-        answer.is_some_and(|(_, it)| it.is_good())
+        answer.is_some_and(|(_, it)| it.succeeded())
     };
     // The last successful call of each tool: earlier failures were recovered from.
     let mut last_success: HashMap<&str, usize> = HashMap::new();

@@ -3,8 +3,8 @@
 //! A transaction that changes deliveries of a webhook locks the webhook first, so that its `due_at`
 //! is never later than theirs.
 
+pub mod record_notice;
 pub mod rows;
-pub mod tell;
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::ports::notices::{
     SealedSecrets,
 };
 use crate::ports::organizations::OrganizationNumber;
-use crate::rules::notice::schedule::{Health, Next};
-use crate::store::notices::rows::{DeliveryRow, Row, at, claim_of, delivery_of, due_of, record_of};
+use crate::rules::notice::schedule::{EndpointHealth, NextStep};
+use crate::store::notices::rows::{at, claim_of, delivery_of, due_of, record_of};
 use crate::store::organizations::active;
-use crate::store::page_start;
+use crate::store::{fetch_page, fetch_record, fetch_records};
 use jiff::Timestamp;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::micros;
@@ -166,12 +166,8 @@ pub async fn notice_webhook(
     organization: OrganizationNumber,
     id: &str,
 ) -> Result<Option<NoticeWebhook>, StoreError> {
-    let row = query(ONE)
-        .bind(organization.0)
-        .bind(id)
-        .fetch_optional(database.readers())
-        .await?;
-    row.map(record_of).transpose()
+    let found = query(ONE).bind(organization.0).bind(id);
+    fetch_record(database, found, record_of).await
 }
 
 /// Webhooks after a position, in the order of creation.
@@ -181,15 +177,8 @@ pub async fn notice_webhooks(
     position: Option<&Position>,
     limit: u32,
 ) -> Result<Vec<NoticeWebhook>, StoreError> {
-    let (created_at, id) = page_start(position);
-    let rows: Vec<Row> = query(LISTED)
-        .bind(organization.0)
-        .bind(created_at)
-        .bind(id)
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(record_of).collect()
+    let listed = query(LISTED).bind(organization.0);
+    fetch_page(database, listed, position, limit, record_of).await
 }
 
 /// Deletes a webhook with its deliveries; `false` if it does not exist.
@@ -258,16 +247,8 @@ pub async fn deliveries(
     position: Option<&Position>,
     limit: u32,
 ) -> Result<Vec<DeliveryRecord>, StoreError> {
-    let (created_at, id) = page_start(position);
-    let rows: Vec<DeliveryRow> = query(DELIVERIES)
-        .bind(organization.0)
-        .bind(webhook)
-        .bind(created_at)
-        .bind(id)
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(delivery_of).collect()
+    let listed = query(DELIVERIES).bind(organization.0).bind(webhook);
+    fetch_page(database, listed, position, limit, delivery_of).await
 }
 
 /// Makes a delivery due again now, whatever its state.
@@ -342,13 +323,11 @@ pub async fn due_deliveries(
     now: Timestamp,
     limit: u32,
 ) -> Result<Vec<DueDelivery>, StoreError> {
-    let rows: Vec<(String, String, String, i64)> = query(DUE)
+    let listed = query(DUE)
         .bind(&claim.webhook.id)
         .bind(now.as_microsecond())
-        .bind(i64::from(limit))
-        .fetch_all(database.readers())
-        .await?;
-    rows.into_iter().map(due_of).collect()
+        .bind(i64::from(limit));
+    fetch_records(database, listed, due_of).await
 }
 
 /// Records attempts and the resulting health of the webhook, and extends the lease to `ttl`
@@ -358,7 +337,7 @@ pub async fn attempted(
     database: &Database,
     claim: &NoticeClaim,
     attempts: &[Attempted],
-    health: &Health,
+    health: &EndpointHealth,
     ttl: Duration,
 ) -> Result<(), StoreError> {
     let micros_of = |time: Timestamp| time.as_microsecond();
@@ -376,9 +355,9 @@ pub async fn attempted(
     let number = number.ok_or(StoreError::Fenced)?;
     for attempt in attempts {
         let (state, due_at) = match attempt.next {
-            Next::Delivered => (DeliveryState::Delivered, None),
-            Next::Again(then) => (DeliveryState::Pending, Some(then)),
-            Next::Never => (DeliveryState::Failed, None),
+            NextStep::Delivered => (DeliveryState::Delivered, None),
+            NextStep::RetryAt(then) => (DeliveryState::Pending, Some(then)),
+            NextStep::GiveUp => (DeliveryState::Failed, None),
         };
         query(ATTEMPTED)
             .bind(number)

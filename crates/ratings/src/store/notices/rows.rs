@@ -5,7 +5,7 @@ use crate::ports::notices::{
 };
 use crate::ports::organizations::OrganizationNumber;
 use crate::rules::notice::Topic;
-use crate::rules::notice::schedule::{Disabled, Health};
+use crate::rules::notice::schedule::{DisabledReason, EndpointHealth};
 use touchstone_host::ports::run_log::Fence;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, column};
@@ -61,7 +61,7 @@ pub(super) fn record_of(row: Row) -> Result<NoticeWebhook, StoreError> {
     };
     let disabled = match (disabled, disabled_at) {
         (Some(why), Some(since)) => {
-            let why = Disabled::parse(&why).ok_or_else(|| at("disabled").inconsistent())?;
+            let why = DisabledReason::parse(&why).ok_or_else(|| at("disabled").inconsistent())?;
             Some((why, at("disabled_at").time(since)?))
         }
         _ => None,
@@ -77,7 +77,7 @@ pub(super) fn record_of(row: Row) -> Result<NoticeWebhook, StoreError> {
             previous,
         },
         created_at: at("created_at").time(created_at)?,
-        health: Health {
+        health: EndpointHealth {
             failing_since: failing_since.map(time("failing_since")).transpose()?,
             disabled,
         },

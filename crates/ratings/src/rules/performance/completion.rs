@@ -1,9 +1,0 @@
-//! Task completion rate: the share of the requested work that is done.
-
-use super::Weighed;
-use crate::rules::measure::Measure;
-
-pub fn measure(tasks: Weighed<'_>) -> Measure {
-    let (rate, n) = tasks.mean(|task| Some(task.credit));
-    Measure::found(rate, n, n, "no task counts")
-}

@@ -1,9 +1,0 @@
-//! Speed: the duration of accepted tasks compared with their baselines.
-
-use super::Weighed;
-use crate::rules::measure::Measure;
-
-pub fn measure(tasks: Weighed<'_>) -> Measure {
-    let (speed, n) = tasks.mean(|task| task.speed);
-    Measure::found(speed, n, n, "no accepted task has a baseline")
-}
