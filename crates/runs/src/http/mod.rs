@@ -1,29 +1,12 @@
 //! Routes of runs, their logs and webhooks.
 
-pub mod annotations;
-pub mod bulk_cancel;
-pub mod cancel;
-pub mod comparison;
-pub mod create;
-pub mod debug_bundle;
-pub mod diff;
-pub mod eval_summary;
 pub mod events;
 pub mod extract;
-pub mod fork;
 pub mod interrupts;
 pub mod judge;
-pub mod not_offered;
-pub mod pause;
-pub mod poll;
-pub mod report;
-pub mod retry;
-pub mod snapshot;
-pub mod statistics;
+pub mod results;
+pub mod runs;
 pub mod storage;
-pub mod stream;
-pub mod token;
-pub mod void;
 pub mod webhooks;
 pub mod workflows;
 
@@ -33,7 +16,7 @@ use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, on};
 
-use crate::http::token::guard_token;
+use crate::http::interrupts::token::guard_token;
 use crate::service::annotations::Annotating;
 use crate::service::bundles::Bundles;
 use crate::service::diffs::Diffs;
@@ -82,14 +65,19 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             Scope::ManifestRead,
             workflows::get,
         )
-        .keyed(post, "/v1/runs", Scope::RunsCreate, create::create)
+        .keyed(post, "/v1/runs", Scope::RunsCreate, runs::create::create)
         .keyed(
             post,
             "/v1/runs:bulk-cancel",
             Scope::RunsCancel,
-            bulk_cancel::bulk_cancel,
+            runs::bulk_cancel::bulk_cancel,
         )
-        .keyed(get, "/v1/runs/{runId}", Scope::RunsRead, snapshot::get)
+        .keyed(
+            get,
+            "/v1/runs/{runId}",
+            Scope::RunsRead,
+            runs::snapshot::get,
+        )
         .waiting(
             get,
             "/v1/runs/{runId}/events",
@@ -100,25 +88,25 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             get,
             "/v1/runs/{runId}/events/poll",
             Scope::RunsRead,
-            poll::poll,
+            events::poll::poll,
         )
         .keyed(
             post,
             "/v1/runs/{runId}/cancel",
             Scope::RunsCancel,
-            cancel::cancel,
+            runs::cancel::cancel,
         )
         .keyed(
             post,
             "/v1/runs/{runId}:pause",
             Scope::RunsCancel,
-            pause::pause,
+            runs::pause::pause,
         )
         .keyed(
             post,
             "/v1/runs/{runId}:resume",
             Scope::RunsCancel,
-            pause::resume,
+            runs::pause::resume,
         )
         .keyed(
             post,
@@ -140,67 +128,77 @@ pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
             Scope::ApprovalsRespond,
             interrupts::list,
         )
-        .keyed(get, "/v1/runs/{runId}:diff", Scope::RunsRead, diff::get)
-        .keyed(post, "/v1/runs/{runId}:fork", Scope::RunsCreate, fork::fork)
+        .keyed(
+            get,
+            "/v1/runs/{runId}:diff",
+            Scope::RunsRead,
+            results::diff::get,
+        )
+        .keyed(
+            post,
+            "/v1/runs/{runId}:fork",
+            Scope::RunsCreate,
+            runs::fork::fork,
+        )
         .keyed(
             get,
             "/v1/runs/{runId}/eval-summary",
             Scope::RunsRead,
-            eval_summary::get,
+            results::eval_summary::get,
         )
         .not_offered(
             get,
             "/v1/runs/{runId}/artifacts/{artifactId}",
             Scope::ArtifactsRead,
-            not_offered::artifact,
+            results::not_offered::artifact,
         )
         .keyed(
             get,
             "/v1/runs/{runId}/annotations",
             Scope::RunsRead,
-            annotations::list,
+            runs::annotations::list,
         )
         .keyed(
             post,
             "/v1/runs/{runId}/annotations",
             Scope::RunsCreate,
-            annotations::create,
+            runs::annotations::create,
         )
         .keyed(
             get,
             "/v1/runs/{runId}/debug-bundle",
             Scope::RunsRead,
-            debug_bundle::get,
+            results::debug_bundle::get,
         )
         .keyed(
             get,
             "/v1/host/touchstone/runs/{runId}/comparison",
             Scope::RunsRead,
-            comparison::get,
+            results::comparison::get,
         )
         .keyed(
             get,
             "/v1/host/touchstone/runs/{runId}/report",
             Scope::RunsRead,
-            report::get,
+            results::report::get,
         )
         .keyed(
             get,
             "/v1/host/touchstone/runs/{runId}/statistics",
             Scope::RunsRead,
-            statistics::get,
+            results::statistics::get,
         )
         .keyed(
             post,
             "/v1/host/touchstone/runs/{runId}:retry",
             Scope::RunsCreate,
-            retry::retry,
+            runs::retry::retry,
         )
         .keyed(
             post,
             "/v1/host/touchstone/runs/{runId}:void",
             Scope::RunsVoid,
-            void::void,
+            runs::void::void,
         )
         .keyed(
             post,

@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use crate::http::RunsApi;
-use crate::http::cancel::reason;
 use crate::http::extract::RunPath;
+use crate::http::runs::cancel::reason;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, members};
 use touchstone_host::http::idempotency::{Done, once};

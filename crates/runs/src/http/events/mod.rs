@@ -1,6 +1,9 @@
 //! `GET /v1/runs/{runId}/events`: the event stream, or its backlog as JSON for a client that
 //! accepts only JSON.
 
+pub mod poll;
+pub mod stream;
+
 use std::sync::Arc;
 
 use axum::Extension;
@@ -9,10 +12,10 @@ use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 
 use crate::http::RunsApi;
+use crate::http::events::poll::collect;
+use crate::http::events::stream::Subscription;
+use crate::http::events::stream::mode::{Mode, StreamOptions};
 use crate::http::extract::OwnRun;
-use crate::http::poll::collect;
-use crate::http::stream::Subscription;
-use crate::http::stream::mode::{Mode, StreamOptions};
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
 use touchstone_host::service::access::Caller;

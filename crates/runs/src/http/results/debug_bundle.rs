@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 
 use crate::http::RunsApi;
+use crate::http::events::poll::full;
 use crate::http::extract::OwnRun;
-use crate::http::poll::full;
 use crate::service::bundles::MAX_BUNDLE;
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::Query;

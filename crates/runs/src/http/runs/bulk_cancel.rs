@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::http::RunsApi;
-use crate::http::cancel::reason;
+use crate::http::runs::cancel::reason;
 use crate::rules::run::fold::RunStatus;
 use crate::service::runs::Runs;
 use touchstone_host::http::answer::Answer;

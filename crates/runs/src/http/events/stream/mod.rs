@@ -25,9 +25,9 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tracing::info;
 
 use crate::http::RunsApi;
-use crate::http::stream::annotated::Notes;
-use crate::http::stream::batch::Gathered;
-use crate::http::stream::mode::{Mode, StreamOptions};
+use crate::http::events::stream::annotated::Notes;
+use crate::http::events::stream::batch::Gathered;
+use crate::http::events::stream::mode::{Mode, StreamOptions};
 use crate::rules::run::record::RunRecord;
 use crate::service::log_reader::filter::Filter;
 use crate::service::log_reader::follower::Follow;

@@ -8,8 +8,8 @@ use axum::http::StatusCode;
 use serde_json::{Map, Value};
 
 use crate::http::RunsApi;
-use crate::http::cancel::reason;
 use crate::http::extract::RunPath;
+use crate::http::runs::cancel::reason;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{IdempotencyKey, OptionalJsonBody, members};
 use touchstone_host::http::idempotency::{Done, once};

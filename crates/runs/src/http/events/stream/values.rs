@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use serde_json::{Value, json};
 
-use crate::http::stream::{Subscription, Waiting, Woken, may_stay};
+use crate::http::events::stream::{Subscription, Waiting, Woken, may_stay};
 use crate::rules::run::snapshot::snapshot;
 use crate::store;
 use touchstone_host::service::fault::internal;

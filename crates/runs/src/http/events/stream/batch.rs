@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::http::RunsApi;
-use crate::http::stream::{Waiting, later};
+use crate::http::events::stream::{Waiting, later};
 use crate::service::log_reader::Error;
 use crate::service::log_reader::filter::Filter;
 use crate::service::log_reader::page::PagedEvent;

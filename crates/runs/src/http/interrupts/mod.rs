@@ -1,5 +1,7 @@
 //! Resolving interrupts: by node with an API key, by token without one (OpenWOP interrupt).
 
+pub mod token;
+
 use std::sync::Arc;
 
 use axum::Extension;
