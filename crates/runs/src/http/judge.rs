@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -12,13 +12,38 @@ use crate::http::RunsApi;
 use crate::rules::eval::rubric::calibration::Sample;
 use crate::rules::eval::suite_rules::{NotASuiteRef, SuiteRef};
 use crate::service::runs::calibrations::Comparison;
+use touchstone_host::access::Scope;
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
 use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::undescribed;
 use touchstone_kit::error::Problem;
 use touchstone_kit::money::NanoUsd;
+
+pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
+    let (get, post) = (&Method::GET, &Method::POST);
+    table
+        .keyed(
+            get,
+            "/v1/host/touchstone/judge/calibrations",
+            Scope::ManifestRead,
+            list,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/judge/calibrations",
+            Scope::GatesWrite,
+            calibrate,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/judge/calibrations/{calibrationId}",
+            Scope::ManifestRead,
+            show,
+        )
+}
 
 /// `GET /v1/host/touchstone/judge/calibrations`.
 pub async fn list(

@@ -8,18 +8,32 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, Method};
 
 use crate::http::RunsApi;
 use crate::http::events::poll::collect;
 use crate::http::events::stream::Subscription;
 use crate::http::events::stream::mode::{Mode, StreamOptions};
 use crate::http::extract::OwnRun;
+use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::Query;
+use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
+
+pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
+    let get = &Method::GET;
+    table
+        .waiting(get, "/v1/runs/{runId}/events", Scope::RunsRead, stream)
+        .waiting(
+            get,
+            "/v1/runs/{runId}/events/poll",
+            Scope::RunsRead,
+            poll::poll,
+        )
+}
 
 /// `GET /v1/runs/{runId}/events`.
 pub async fn stream(

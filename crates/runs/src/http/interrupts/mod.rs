@@ -6,19 +6,58 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodFilter, on};
 use serde_json::{Value, json};
 
 use crate::http::RunsApi;
 use crate::http::extract::RunPath;
+use crate::http::interrupts::token::guard_token;
 use crate::rules::workflow::token::InterruptToken;
-use touchstone_host::http::answer;
-use touchstone_host::http::answer::Answer;
-use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters};
+use touchstone_host::access::Scope;
+use touchstone_host::http::answer::{Answer, json};
+use touchstone_host::http::extract::{IdempotencyKey, JsonBody, PathParameters, members};
 use touchstone_host::http::idempotency::{Done, once, once_for};
+use touchstone_host::http::routes::{Operation, Table};
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::NodeId;
+
+pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
+    let (get, post) = (&Method::GET, &Method::POST);
+    table
+        .keyed(
+            post,
+            "/v1/runs/{runId}/interrupts/{nodeId}",
+            Scope::ApprovalsRespond,
+            resolve,
+        )
+        .guarded(by_token("GET", "/v1/interrupts/{token}"), |api| {
+            on(MethodFilter::GET, inspect).route_layer(from_fn_with_state(api.clone(), guard_token))
+        })
+        .guarded(by_token("POST", "/v1/interrupts/{token}"), |api| {
+            on(MethodFilter::POST, resolve_by_token)
+                .route_layer(from_fn_with_state(api.clone(), guard_token))
+        })
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/interrupts",
+            Scope::ApprovalsRespond,
+            list,
+        )
+}
+
+/// An operation whose path holds an interrupt token instead of a key.
+fn by_token(method: &'static str, path: &'static str) -> Operation {
+    Operation {
+        method,
+        path,
+        keyed: false,
+        scope: None,
+        described: true,
+    }
+}
 
 /// `GET /v1/host/touchstone/runs/{runId}/interrupts`.
 pub async fn list(
@@ -27,7 +66,7 @@ pub async fn list(
     RunPath(run): RunPath,
 ) -> Answer {
     let pending = state.runs.interrupts(&caller.tenant, &run).await?;
-    answer::json(StatusCode::OK, &pending)
+    json(StatusCode::OK, &pending)
 }
 
 /// `POST /v1/runs/{runId}/interrupts/{nodeId}`.
@@ -67,7 +106,7 @@ pub async fn inspect(
     Extension(token): Extension<InterruptToken>,
 ) -> Answer {
     let asked = state.runs.inspect_interrupt(&token).await?;
-    answer::json(StatusCode::OK, &asked)
+    json(StatusCode::OK, &asked)
 }
 
 /// `POST /v1/interrupts/{token}`.
@@ -94,9 +133,7 @@ pub async fn resolve_by_token(
 
 /// `resumeValue` of a body. Any JSON value passes here; the interrupt knows its schema.
 fn resume_value(body: &Value) -> Result<Value, Problem> {
-    let members = body
-        .as_object()
-        .ok_or_else(|| Problem::validation("", "the body must be a JSON object"))?;
+    let members = members(body)?;
     if let Some(unknown) = members.keys().find(|key| *key != "resumeValue") {
         return Err(Problem::validation(
             unknown,

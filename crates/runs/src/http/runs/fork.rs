@@ -1,4 +1,4 @@
-//! `POST /v1/runs/{runId}:fork` (OpenWOP replay).
+//! Runs made from another run: forks (OpenWOP replay) and retries.
 
 use std::sync::Arc;
 
@@ -11,9 +11,10 @@ use crate::http::extract::RunPath;
 use crate::rules::run::fork::parse;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
-use touchstone_host::http::extract::{IdempotencyKey, JsonBody};
+use touchstone_host::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, members};
 use touchstone_host::http::idempotency::{Done, once};
 use touchstone_host::service::access::{Caller, authorise};
+use touchstone_kit::error::Problem;
 
 /// `POST /v1/runs/{runId}:fork`.
 pub async fn fork(
@@ -38,6 +39,34 @@ pub async fn fork(
         |claim| async move {
             let created = runs.fork(&who, &run, &request, claim.as_ref()).await?;
             Ok(Done::new(StatusCode::CREATED, created.body).recorded(claim.is_some()))
+        },
+    )
+    .await
+}
+
+/// `POST /v1/host/touchstone/runs/{runId}:retry`.
+pub async fn retry(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    IdempotencyKey(key): IdempotencyKey,
+    OptionalJsonBody(body): OptionalJsonBody,
+) -> Answer {
+    state.runs.record(&caller.tenant, &run).await?;
+    if let Some(unknown) = members(&body)?.keys().next() {
+        return Err(Problem::validation(unknown, "a retry takes no fields; send `{}`").into());
+    }
+    let endpoint = format!("POST /v1/host/touchstone/runs/{run}:retry");
+    let (runs, who) = (state.runs.clone(), caller.clone());
+    once(
+        &state.host,
+        &caller,
+        endpoint,
+        key,
+        &body,
+        |claim| async move {
+            let created = runs.retry(&who, &run, claim.as_ref()).await?;
+            Ok(Done::new(StatusCode::CREATED, created.body).recorded(created.recorded))
         },
     )
     .await
