@@ -3,10 +3,11 @@ use rstest::rstest;
 use super::*;
 use crate::rules::eval::attempts::{Attempt, Voided};
 use crate::rules::eval::report::{
-    AgentProvenance, Evaluated, JudgeProvenance, SuiteProvenance, TaskOutcome, TaskReport,
+    AgentProvenance, EvalReport, Evaluated, JudgeProvenance, SuiteProvenance, TaskOutcome,
+    TaskReport, Verdict,
 };
 use crate::rules::kind::Extensions;
-use crate::rules::run::fork::Provenance;
+use crate::rules::run::fork::{ForkMode, Provenance};
 use crate::rules::run::record::PartialRerun;
 use touchstone_openwop::suite::EvalMode;
 use touchstone_openwop::summary::{EvalSummary, SafetyFinding, Severity, TaskSummary};

@@ -2,6 +2,8 @@
 
 pub mod work;
 
+use std::sync::Arc;
+
 use crate::ports::calibrations::FoundAttempt;
 use crate::rules::eval::rubric::attempt::{Attempt, Status, USUAL_MAX_COST, likely_cost};
 use crate::rules::eval::rubric::calibration::{Calibration, MIN_SAMPLES, Sample, Unusable, pair};
@@ -17,6 +19,7 @@ use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::suite::AgentEvalSuite;
 use touchstone_packs::store as pack_store;
 
 /// The request.
@@ -51,36 +54,12 @@ impl Runs {
                 "no judge is configured on this host; set `[judge]` in its configuration",
             )
         })?;
-        let unknown = || Problem::validation("suite", "no such suite is installed for this tenant");
-        let found = pack_store::inventory::suite(
-            &self.store,
-            &caller.tenant,
-            &asked.suite.suite_id,
-            &asked.suite.version,
-        )
-        .await
-        .map_err(|cause| internal(&cause))?
-        .ok_or_else(unknown)?;
-        let document = self.library.suite(&found.digest).await;
-        let document = document
-            .map_err(|cause| internal(&cause))?
-            .ok_or_else(unknown)?;
+        let document = self.rubric_suite(&caller.tenant, &asked.suite).await?;
         let paired = pair(&document, &asked.samples, asked.allow_few).map_err(unusable)?;
         let judge = JudgePin::of(&model.pin(), &document)
             .ok_or_else(|| Problem::validation("suite", "the suite has no rubrics"))?;
         let bound = bound(asked.max_cost, self.limits.max_cost_per_suite)?;
-        let likely = likely_cost(&paired, model.model.info().price);
-        if likely > bound {
-            return Err(Problem::validation(
-                "maxCostUsd",
-                format!(
-                    "judging all samples costs about {:.2} USD, and `maxCostUsd` is {:.2}: raise \
-                     it, or send fewer samples",
-                    likely.usd(),
-                    bound.usd()
-                ),
-            ));
-        }
+        check_cost(likely_cost(&paired, model.model.info().price), bound)?;
         if paired.len() < MIN_SAMPLES {
             self.spares_a_better_one(caller, &judge).await?;
         }
@@ -132,6 +111,23 @@ impl Runs {
             leased_at,
         });
         Ok(attempt)
+    }
+
+    async fn rubric_suite(
+        &self,
+        tenant: &TenantId,
+        suite: &SuiteRef,
+    ) -> Result<Arc<AgentEvalSuite>, Problem> {
+        let unknown = || Problem::validation("suite", "no such suite is installed for this tenant");
+        let (id, version) = (&suite.suite_id, &suite.version);
+        let found = pack_store::inventory::suite(&self.store, tenant, id, version).await;
+        let found = found
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(unknown)?;
+        let document = self.library.suite(&found.digest).await;
+        document
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(unknown)
     }
 
     /// The progress or result of an attempt.
@@ -202,6 +198,21 @@ fn bound(asked: Option<NanoUsd>, host: Option<NanoUsd>) -> Result<NanoUsd, Probl
         (Some(asked), _) => Ok(asked),
         (None, host) => Ok(host.map_or(USUAL_MAX_COST, |host| host.min(USUAL_MAX_COST))),
     }
+}
+
+fn check_cost(likely: NanoUsd, bound: NanoUsd) -> Result<(), Problem> {
+    if likely <= bound {
+        return Ok(());
+    }
+    Err(Problem::validation(
+        "maxCostUsd",
+        format!(
+            "judging all samples costs about {:.2} USD, and `maxCostUsd` is {:.2}: raise it, or \
+             send fewer samples",
+            likely.usd(),
+            bound.usd()
+        ),
+    ))
 }
 
 fn unusable(fault: Unusable) -> Problem {
