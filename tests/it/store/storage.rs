@@ -132,7 +132,7 @@ async fn a_deleted_run_is_gone_with_its_log_and_the_deletion_is_audited(
         RunDeletion::Deleted
     );
     assert_eq!(
-        run_store::runs::run(&store, &tenant("acme"), &run)
+        run_store::runs::find(&store, &tenant("acme"), &run)
             .await
             .unwrap(),
         None
@@ -168,7 +168,7 @@ async fn what_remains_of_an_attempt_is_masked_in_pages(#[values(Sqlite, Postgres
         RunDeletion::Deleted
     );
     assert_eq!(
-        run_store::runs::run(&store, &tenant("acme"), &run)
+        run_store::runs::find(&store, &tenant("acme"), &run)
             .await
             .unwrap(),
         None

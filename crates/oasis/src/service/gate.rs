@@ -136,7 +136,7 @@ impl OasisGate {
         let (mut records, mut after) = (Vec::new(), 0);
         loop {
             let page =
-                run_store::attempts::evals_of(&self.store, tenant, agent, version, after, RECORDS);
+                run_store::attempts::eval_runs(&self.store, tenant, agent, version, after, RECORDS);
             let page = page.await.map_err(|cause| internal(&cause))?;
             let is_last = page.len() < RECORDS as usize;
             for (number, record) in page {

@@ -340,7 +340,7 @@ impl Bench {
         let Some(command) = self.command() else {
             return Ok(());
         };
-        let record = run_store::runs::run(&self.store, &stress.tenant, run).await?;
+        let record = run_store::runs::find(&self.store, &stress.tenant, run).await?;
         let eval = record.as_ref().and_then(|record| record.spec.eval());
         let asked = eval.and_then(|eval| eval.execution.command.as_deref());
         if asked.is_some_and(|asked| asked != command.name()) && !command.runs().contains(run) {
@@ -370,7 +370,7 @@ impl Bench {
     ) -> Result<Result<(), &'static str>, StoreError> {
         let store = self.store.as_ref();
         let organization = assessment.organization;
-        let record = run_store::runs::run(store, &stress.tenant, run).await?;
+        let record = run_store::runs::find(store, &stress.tenant, run).await?;
         let agent = store::agents::agent(store, organization, &assessment.agent).await?;
         let prepared = library::prepare(test, &stress.plan.subject);
         let (Some(record), Some(agent), Some(prepared)) = (record, agent, prepared) else {

@@ -132,7 +132,7 @@ impl Bundles {
         run: &RunId,
         redactor: &mut Redactor,
     ) -> Result<(Vec<Annotation>, bool), Problem> {
-        let found = store::annotations::annotations(&self.store, run, 0).await;
+        let found = store::annotations::list(&self.store, run, 0).await;
         let found = found.map_err(|cause| internal(&cause))?;
         let all = found.len();
         let mut kept = Vec::new();

@@ -239,7 +239,7 @@ impl Journal {
             if let Some(claim) = claim {
                 return Ok(claim);
             }
-            if store::runs::run(&self.store, tenant, run).await?.is_none() {
+            if store::runs::find(&self.store, tenant, run).await?.is_none() {
                 return Err(JournalError::NoSuchRun);
             }
             let head = head(&self.store, run).await?.unwrap_or_default();

@@ -53,7 +53,7 @@ impl Projections {
         if let Some(record) = self.records.get(run).await {
             return Ok((record.tenant == *tenant).then_some(record));
         }
-        let Some(record) = store::runs::run(&self.store, tenant, run).await? else {
+        let Some(record) = store::runs::find(&self.store, tenant, run).await? else {
             return Ok(None);
         };
         let record = Arc::new(record);

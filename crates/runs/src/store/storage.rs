@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::ports::storage::{Remains, RunDeletion, Unmasked};
 use crate::rules::run::record::RunRecord;
 use crate::storage::{LegalHold, Usage};
+use crate::store::runs::parse_record;
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::ports::store::StoreError;
@@ -71,10 +72,6 @@ const WHOLE_RUN: [&str; 3] = [
 fn hold_of(hold: Option<String>) -> Result<Option<LegalHold>, StoreError> {
     let hold = hold.map(|hold| column("run", "legal_hold").document(&hold));
     hold.transpose()
-}
-
-fn run_of(record: &str) -> Result<RunRecord, StoreError> {
-    column("run_record", "record").document(record)
 }
 
 /// The tenant's current usage. Reads every run's size, so callers should cache the result
@@ -148,7 +145,7 @@ pub async fn next_unmasked(database: &Database) -> Result<Option<Unmasked>, Stor
     let row: Option<(i64, String)> = query(UNMASKED).fetch_optional(database.readers()).await?;
     let unmasked = row.map(|(masked_to, record)| {
         Ok(Unmasked {
-            record: run_of(&record)?,
+            record: parse_record(&record)?,
             masked_to: column("run", "masked_to").number(masked_to)?,
         })
     });
@@ -240,7 +237,7 @@ pub async fn deletable_runs(
         .fetch_all(database.readers())
         .await?;
     rows.into_iter()
-        .map(|(number, record)| Ok((number, run_of(&record)?)))
+        .map(|(number, record)| Ok((number, parse_record(&record)?)))
         .collect()
 }
 

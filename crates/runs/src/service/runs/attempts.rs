@@ -44,7 +44,7 @@ impl Runs {
         let mut after = 0;
         loop {
             let page =
-                store::attempts::evals_of(&self.store, tenant, agent, version, after, RECORDS);
+                store::attempts::eval_runs(&self.store, tenant, agent, version, after, RECORDS);
             let page = page.await.map_err(|cause| internal(&cause))?;
             for (number, record) in &page {
                 after = *number;

@@ -259,15 +259,10 @@ impl Runs {
             status: 201,
             body: body.to_string().into(),
         });
-        let completes = completes.as_ref();
-        let recorded = match &run.callback {
-            Some(callback) => {
-                store::webhooks::create_calling_back(&self.store, &record, callback, completes)
-                    .await
-            }
-            None => store::runs::create(&self.store, &record, completes).await,
-        };
-        recorded.map_err(|cause| match cause {
+        let callback = run.callback.as_ref();
+        let recorded =
+            store::runs::create_with_callback(&self.store, &record, callback, completes.as_ref());
+        recorded.await.map_err(|cause| match cause {
             StoreError::ScopeTaken(active) => already_active(&active),
             // Ids are new, so the conflict is about the number of a retry.
             StoreError::Exists(_) => Problem::new(

@@ -66,7 +66,7 @@ impl Runs {
         self.pin_endpoints(&caller.tenant, &mut spec);
         let root = eval.execution.retry_root.as_ref();
         let root = root.unwrap_or_else(|| record.facts_of()).clone();
-        let made = store::runs::retries(&self.store, &caller.tenant, &root).await;
+        let made = store::runs::last_retry_number(&self.store, &caller.tenant, &root).await;
         let made = made.map_err(|cause| internal(&cause))?;
         if let Some(eval) = spec.eval_mut() {
             eval.retry_of = Some(source.clone());

@@ -73,11 +73,10 @@ impl Runs {
             ));
         }
         if let Some(judge) = &mut report.judge {
-            let found =
-                store::calibrations::calibration(&self.store, tenant, &judge.identity).await;
+            let found = store::calibrations::find(&self.store, tenant, &judge.identity).await;
             judge.calibration = found.map_err(|cause| internal(&cause))?;
         }
-        let said = store::annotations::annotations(&self.store, run, 0)
+        let said = store::annotations::list(&self.store, run, 0)
             .await
             .map_err(|cause| internal(&cause))?;
         let of_tasks = said

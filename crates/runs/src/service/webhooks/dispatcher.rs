@@ -91,7 +91,7 @@ impl Leased for Dispatcher {
     }
 
     async fn claim(&self) -> Result<Option<WebhookClaim>, StoreError> {
-        store::webhooks::claim_webhook(&self.store, &self.owner, LEASE).await
+        store::webhooks::claim(&self.store, &self.owner, LEASE).await
     }
 
     fn id(claim: &WebhookClaim) -> &str {
@@ -113,7 +113,7 @@ impl Leased for Dispatcher {
             claim,
         };
         turn.take().await?;
-        store::webhooks::release_webhook(&self.store, &turn.claim).await?;
+        store::webhooks::release(&self.store, &turn.claim).await?;
         Ok(())
     }
 
@@ -149,13 +149,14 @@ impl Turn {
             match self.claim.webhook.circuit.admits(self.clock.now()) {
                 Admission::Attempt => {}
                 Admission::Skip => {
-                    return store::webhooks::pass_over(&self.store, &self.claim).await;
+                    return store::webhooks::skip_pending(&self.store, &self.claim).await;
                 }
                 Admission::Never => {
                     return store::webhooks::unfollow(&self.store, &self.claim, None).await;
                 }
             }
-            let grown = store::webhooks::grown(&self.store, &self.claim.webhook.id, RUNS).await?;
+            let grown =
+                store::webhooks::grown_runs(&self.store, &self.claim.webhook.id, RUNS).await?;
             if grown.is_empty() {
                 return Ok(());
             }
@@ -249,7 +250,7 @@ impl Turn {
     }
 
     async fn record(&self, run: &RunId, upto: u64) -> Result<(), StoreError> {
-        store::webhooks::served(
+        store::webhooks::record_progress(
             &self.store,
             &self.claim,
             run,
@@ -269,7 +270,7 @@ impl Turn {
         if let Some(wanted) = self.wanted.get(run) {
             return Ok(*wanted);
         }
-        let record = store::runs::run(&self.store, &webhook.tenant, run).await?;
+        let record = store::runs::find(&self.store, &webhook.tenant, run).await?;
         let wanted = record.is_some_and(|record| {
             record
                 .spec

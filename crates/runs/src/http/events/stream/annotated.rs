@@ -36,7 +36,7 @@ impl Notes {
         ended: bool,
     ) -> Result<Self, StoreError> {
         let told = if filter.passes(KIND) && !ended {
-            Some(store::annotations::last_annotation(&state.host.store, run).await?)
+            Some(store::annotations::last_number(&state.host.store, run).await?)
         } else {
             None
         };
@@ -54,7 +54,7 @@ impl Notes {
         let Some(told) = &mut self.told else {
             return Vec::new();
         };
-        let new = match store::annotations::annotations(&state.host.store, run, *told).await {
+        let new = match store::annotations::list(&state.host.store, run, *told).await {
             Ok(new) => new,
             Err(cause) => {
                 // The annotations can still be listed; the stream is about the log.

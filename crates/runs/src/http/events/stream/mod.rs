@@ -105,7 +105,7 @@ impl Waiting {
             follow: state
                 .log
                 .follow(&subscription.run.run_id, subscription.head),
-            annotated: store::annotations::annotated(&state.host.store),
+            annotated: store::annotations::subscribe(&state.host.store),
             run: subscription.run.run_id.clone(),
             ticks,
             sent_since_tick: false,

@@ -139,7 +139,7 @@ impl Runs {
         tenant: &TenantId,
         id: &str,
     ) -> Result<Attempt, Problem> {
-        let found = store::calibrations::attempt(&self.store, tenant, id).await;
+        let found = store::calibrations::find_attempt(&self.store, tenant, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
         let FoundAttempt { mut attempt, held } =
             found.ok_or_else(|| Problem::new(ErrorCode::NotFound, "no such calibration"))?;
@@ -157,7 +157,7 @@ impl Runs {
 
     /// A calibration with few samples must not replace one that gates rely on.
     async fn spares_a_better_one(&self, caller: &Caller, judge: &JudgePin) -> Result<(), Problem> {
-        let kept = store::calibrations::calibration(&self.store, &caller.tenant, &judge.identity);
+        let kept = store::calibrations::find(&self.store, &caller.tenant, &judge.identity);
         let kept = kept.await.map_err(|cause| internal(&cause))?;
         let now = self.clock.now();
         match kept.filter(|kept| kept.counts_at(now)) {
@@ -179,7 +179,7 @@ impl Runs {
     /// # Errors
     /// An internal error.
     pub async fn calibrations(&self, tenant: &TenantId) -> Result<Vec<Calibration>, Problem> {
-        let found = store::calibrations::calibrations(&self.store, tenant).await;
+        let found = store::calibrations::list(&self.store, tenant).await;
         found.map_err(|cause| internal(&cause))
     }
 }
