@@ -37,7 +37,7 @@ use touchstone_runs::rules::eval::suite_rules::read_suite;
 use touchstone_runs::service::command::Command;
 use touchstone_runs::service::library::LoadedAgent;
 use touchstone_runs::service::runs::Runs;
-use touchstone_runs::service::runs::plan::Elsewhere;
+use touchstone_runs::service::runs::plan::RemoteAgent;
 use touchstone_runs::store as run_store;
 
 /// Maximum total duration of the runs of an assessment.
@@ -325,7 +325,9 @@ impl Bench {
                 }
             }
         };
-        let elsewhere = stand_in.as_ref().map(|(way, pack)| Elsewhere { way, pack });
+        let elsewhere = stand_in
+            .as_ref()
+            .map(|(reached_by, pack)| RemoteAgent { reached_by, pack });
         let principal = &assessment.asked.triggered_by;
         let tenant = &stress.tenant;
         let made = self

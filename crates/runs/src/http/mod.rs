@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use axum::http::Method;
 
-use crate::service::annotations::Annotating;
+use crate::service::annotations::Annotations;
 use crate::service::bundles::Bundles;
 use crate::service::diffs::Diffs;
 use crate::service::log_reader::LogReader;
@@ -27,11 +27,11 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::HttpHost;
 use touchstone_host::http::routes::Table;
 
-/// What the routes of runs share.
+/// State shared by the routes of runs.
 pub struct RunsApi {
     pub host: Arc<HttpHost>,
     pub runs: Arc<Runs>,
-    pub annotations: Arc<Annotating>,
+    pub annotations: Arc<Annotations>,
     pub bundles: Arc<Bundles>,
     pub diffs: Diffs,
     pub log: LogReader,

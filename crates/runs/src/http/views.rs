@@ -134,7 +134,7 @@ pub async fn diff(
     OwnRun(run): OwnRun,
 ) -> Answer {
     let against = query.run("against")?;
-    let _room = state.log.rooms().take(DIFF_BYTES).await.map_err(full)?;
+    let _permit = state.log.memory().reserve(DIFF_BYTES).await.map_err(full)?;
     let diff = state
         .diffs
         .diff(&caller.tenant, &run.run_id, &against)
@@ -156,7 +156,12 @@ pub async fn debug_bundle(
         let asked = query.whole(name, 0, u64::MAX)?;
         most = most.into_iter().chain(asked).min();
     }
-    let _room = state.log.rooms().take(MAX_BUNDLE * 2).await.map_err(full)?;
+    let _permit = state
+        .log
+        .memory()
+        .reserve(MAX_BUNDLE * 2)
+        .await
+        .map_err(full)?;
     let bundle = state
         .bundles
         .bundle(&caller.tenant, &run.run_id, most)

@@ -22,7 +22,7 @@ use touchstone_openwop::annotation::{Actor, Annotation, AnnotationTarget};
 use touchstone_openwop::events::EventDocument;
 use touchstone_openwop::workflow::WorkflowNode;
 
-/// What an annotation is about.
+/// The subject of an annotation.
 #[derive(Default)]
 struct Target {
     /// The task, if the annotation is about one.
@@ -31,7 +31,7 @@ struct Target {
     scored: Option<(TaskId, u64)>,
 }
 
-pub struct Annotating {
+pub struct Annotations {
     runs: Arc<Runs>,
     reviews: Arc<dyn ScoreReview>,
     store: Arc<Database>,
@@ -39,7 +39,7 @@ pub struct Annotating {
     ids: Arc<dyn Ids>,
 }
 
-impl Annotating {
+impl Annotations {
     pub fn new(
         runs: Arc<Runs>,
         reviews: Arc<dyn ScoreReview>,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::ports::storage::{Remains, RunDeletion, Unmasked};
+use crate::ports::storage::{Retained, RunDeletion, Unmasked};
 use crate::rules::run::record::RunRecord;
 use crate::storage::{LegalHold, Usage};
 use crate::store::runs::parse_record;
@@ -94,7 +94,7 @@ pub async fn delete_run(
     database: &Database,
     tenant: &TenantId,
     run: &RunId,
-    remains: &Remains,
+    retained: &Retained,
     decision: &Decision,
 ) -> Result<RunDeletion, StoreError> {
     let mut transaction = database.begin_write().await?;
@@ -116,13 +116,13 @@ pub async fn delete_run(
     for delete in DEPENDENTS {
         query(delete).bind(number).execute(&mut transaction).await?;
     }
-    match remains {
-        Remains::Nothing => {
+    match retained {
+        Retained::Nothing => {
             for delete in WHOLE_RUN {
                 query(delete).bind(number).execute(&mut transaction).await?;
             }
         }
-        Remains::Attempt(record) => {
+        Retained::Attempt(record) => {
             query(ATTEMPT_RECORD)
                 .bind(number)
                 .bind(column("run_record", "record").text(record)?)

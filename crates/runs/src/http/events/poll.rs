@@ -13,8 +13,8 @@ use crate::http::RunsApi;
 use crate::http::extract::OwnRun;
 use crate::service::log_reader::Error;
 use crate::service::log_reader::filter::Filter;
+use crate::service::log_reader::memory::OutOfMemory;
 use crate::service::log_reader::page::{PAGE_BYTES, Page};
-use crate::service::log_reader::room::Full;
 use touchstone_host::http::answer::{Answer, Failure, json_text};
 use touchstone_host::http::extract::Query;
 use touchstone_host::ports::run_log::Head;
@@ -86,7 +86,7 @@ pub async fn collect(
 ) -> Result<Response, Failure> {
     let mut text = Vec::from(br#"{"events":["#.as_slice());
     let mut position = after;
-    let (_turn, room) = state.log.rooms().answer().await.map_err(full)?;
+    let (_turn, permit) = state.log.memory().reserve_response().await.map_err(full)?;
     'pages: while position < head.sequence {
         let page = read_page(state, run, position, head.sequence).await?;
         for event in page.events_after(position) {
@@ -115,7 +115,7 @@ pub async fn collect(
     }
     let complete = head.ended && position >= head.sequence;
     text.extend_from_slice(format!(r#"],"isComplete":{complete}}}"#).as_bytes());
-    Ok(json_text(StatusCode::OK, room.hold(text)))
+    Ok(json_text(StatusCode::OK, permit.hold(text)))
 }
 
 async fn read_page(
@@ -126,13 +126,13 @@ async fn read_page(
 ) -> Result<Arc<Page>, Problem> {
     let page = state.log.page_after(run, position, head).await;
     page.map_err(|cause| match cause {
-        Error::Full(cause) => full(cause),
+        Error::OutOfMemory(cause) => full(cause),
         cause => internal(&cause),
     })
 }
 
 /// The error when there is not enough memory for event logs at the moment.
-pub fn full(_: Full) -> Problem {
+pub fn full(_: OutOfMemory) -> Problem {
     Problem::new(
         ErrorCode::RateLimited,
         "not enough memory to read event logs; retry after the time in `Retry-After`",

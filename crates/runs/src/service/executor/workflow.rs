@@ -10,7 +10,7 @@ use crate::ports::queue::Wait;
 use crate::rules::run::record::{RunRecord, WorkflowSpec};
 use crate::rules::workflow::graph::Graph;
 use crate::rules::workflow::mock::{MockError, MockProvider, MockUsage, StreamText, ToolCalls};
-use crate::rules::workflow::step::{Circumstances, Step, next};
+use crate::rules::workflow::step::{Step, StepContext, next};
 use crate::service::executor::Reached;
 use crate::service::executor::control::{Signal, Stop, Watch};
 use crate::service::executor::endings::running_for;
@@ -59,7 +59,7 @@ impl WorkflowWork {
             if writer.ready().await.is_err() {
                 return Reached::Stop(Stop::Lost);
             }
-            let of = Circumstances {
+            let of = StepContext {
                 run_id: &run.run_id,
                 inputs: &run.spec.inputs,
                 max_node_executions: spec.max_node_executions,

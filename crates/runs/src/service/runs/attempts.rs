@@ -72,7 +72,7 @@ impl Runs {
 
     /// The tasks a run has judged itself. A finished run is read once.
     async fn attempt(&self, record: &RunRecord) -> Result<Arc<Attempt>, Problem> {
-        if let Some(known) = self.attempts_ended.get(&record.run_id).await {
+        if let Some(known) = self.finished_attempts.get(&record.run_id).await {
             return Ok(known);
         }
         let (attempt, has_ended) = match self.folded(record).await {
@@ -86,7 +86,7 @@ impl Runs {
         let attempt = Arc::new(attempt);
         if has_ended {
             let kept = attempt.clone();
-            self.attempts_ended
+            self.finished_attempts
                 .insert(record.run_id.clone(), kept)
                 .await;
         }

@@ -46,8 +46,8 @@ pub trait KindPlanner: Send + Sync {
 
 /// A remote agent, with the pack that represents it: the tenant has not installed it.
 #[derive(Clone, Copy, Debug)]
-pub struct Elsewhere<'a> {
-    pub way: &'a ReachedBy,
+pub struct RemoteAgent<'a> {
+    pub reached_by: &'a ReachedBy,
     /// The archive of the pack.
     pub pack: &'a [u8],
 }
@@ -96,7 +96,7 @@ impl Runs {
         tenant: &TenantId,
         mut request: CreateRun,
         suite: Option<SuiteRecord>,
-        elsewhere: Option<Elsewhere<'_>>,
+        remote: Option<RemoteAgent<'_>>,
     ) -> Result<RunSpec, Problem> {
         self.pin_channel(tenant, &mut request).await?;
         let document = match &suite {
@@ -106,7 +106,7 @@ impl Runs {
             }
             None => None,
         };
-        let agent = self.agent(tenant, &request, elsewhere).await?;
+        let agent = self.agent(tenant, &request, remote).await?;
         let baseline = self.baseline(tenant, &request).await?;
         let mut plans = Vec::with_capacity(self.planners.len());
         for planner in &self.planners {
@@ -114,8 +114,8 @@ impl Runs {
             plans.push(plan.await?);
         }
         let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
-        let model = match (elsewhere, &agent) {
-            (Some(elsewhere), _) => Some(self.reach(tenant, elsewhere.way)?),
+        let model = match (remote, &agent) {
+            (Some(remote), _) => Some(self.reach(tenant, remote.reached_by)?),
             (None, Some(agent)) => self.models.resolve(agent.definition.model_class),
             (None, None) => None,
         };
@@ -143,8 +143,8 @@ impl Runs {
             self.judging_model().as_ref(),
             &|request, suite, modes| first(plans.iter().map(|plan| plan(request, suite, modes))),
         )?;
-        if let (Some(elsewhere), Some(eval)) = (elsewhere, spec.eval_mut()) {
-            eval.execution.reached_by = Some(elsewhere.way.clone());
+        if let (Some(remote), Some(eval)) = (remote, spec.eval_mut()) {
+            eval.execution.reached_by = Some(remote.reached_by.clone());
         }
         self.pin_endpoints(tenant, &mut spec);
         Ok(spec)
@@ -154,12 +154,12 @@ impl Runs {
         &self,
         tenant: &TenantId,
         request: &CreateRun,
-        elsewhere: Option<Elsewhere<'_>>,
+        remote: Option<RemoteAgent<'_>>,
     ) -> Result<Option<Arc<LoadedAgent>>, Problem> {
-        let agent = match elsewhere {
-            Some(elsewhere) => {
-                let digest = integrity::of(elsewhere.pack);
-                let kept = pack_store::blobs::put(&self.store, &digest, elsewhere.pack).await;
+        let agent = match remote {
+            Some(remote) => {
+                let digest = integrity::of(remote.pack);
+                let kept = pack_store::blobs::put(&self.store, &digest, remote.pack).await;
                 kept.map_err(|cause| internal(&cause))?;
                 self.library.agent(&digest, &request.agent_id).await
             }
@@ -204,7 +204,7 @@ impl Runs {
         };
         let thresholds = self.thresholds(&eval).await?;
         let report = self
-            .look(run, |state| {
+            .with_state(run, |state| {
                 report(self.library.kinds, &record, &eval, &thresholds, state)
             })
             .await?;

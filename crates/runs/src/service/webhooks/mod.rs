@@ -13,7 +13,7 @@ use serde_json::Value;
 use tracing::info;
 use url::Url;
 
-use crate::ports::webhooks::{Notifier, Undelivered, WebhookRecord};
+use crate::ports::webhooks::{DeliveryError, Notifier, WebhookRecord};
 use crate::store;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -141,8 +141,8 @@ impl Webhooks {
     async fn admit(&self, field: &str, url: &Url) -> Result<(), Problem> {
         self.notifier.admit(url).await.map_err(|cause| {
             let reason = match cause {
-                Undelivered::Refused(reason) => reason,
-                Undelivered::Failed(_) => "the URL cannot be delivered to",
+                DeliveryError::Refused(reason) => reason,
+                DeliveryError::Failed(_) => "the URL cannot be delivered to",
             };
             rejected(field, reason)
         })
@@ -233,14 +233,14 @@ impl Webhooks {
         );
         let answer = self
             .notifier
-            .ask(&webhook.url, &request.headers, Bytes::from(request.body))
+            .request(&webhook.url, &request.headers, Bytes::from(request.body))
             .await;
         let agreed = match &answer {
             Ok(body) => serde_json::from_slice::<Value>(body).is_ok_and(|body| {
                 body.get("challenge").and_then(Value::as_str) == Some(&challenge)
             }),
-            Err(Undelivered::Refused(reason)) => return Err(rejected("url", reason)),
-            Err(Undelivered::Failed(_)) => false,
+            Err(DeliveryError::Refused(reason)) => return Err(rejected("url", reason)),
+            Err(DeliveryError::Failed(_)) => false,
         };
         if agreed {
             return Ok(());

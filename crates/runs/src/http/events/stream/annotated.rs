@@ -19,12 +19,12 @@ use touchstone_openwop::events::{ENGINE_VERSION, SCHEMA_VERSION};
 const KIND: &str = "run.annotated";
 
 /// The annotations one stream has sent.
-pub struct Notes {
+pub struct AnnotationFeed {
     /// The number of the last one sent; `None` for a stream without annotations.
     told: Option<u64>,
 }
 
-impl Notes {
+impl AnnotationFeed {
     /// Only annotations created from now on.
     ///
     /// # Errors

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::http::RunsApi;
-use crate::http::events::stream::{Waiting, later};
+use crate::http::events::stream::{Signals, later};
 use crate::service::log_reader::Error;
 use crate::service::log_reader::filter::Filter;
+use crate::service::log_reader::memory::{OutOfMemory, ReadMemory};
 use crate::service::log_reader::page::PagedEvent;
-use crate::service::log_reader::room::{Full, Rooms};
 use touchstone_host::ports::run_log::Head;
 use touchstone_kit::ids::RunId;
 
@@ -21,7 +21,7 @@ const SUSPENDED: &str = "node.suspended";
 const SMALL_BYTES: usize = 64 * 1024;
 
 /// Why a window was closed.
-pub enum Gathered {
+pub enum Window {
     /// Its time is over, or it holds an event that must not wait; the log ends here.
     Upto(Head),
     /// The stream has to end.
@@ -35,22 +35,22 @@ pub enum Gathered {
 /// The log cannot be read.
 pub async fn gather(
     state: &RunsApi,
-    waiting: &mut Waiting,
+    signals: &mut Signals,
     position: u64,
     mut head: Head,
     buffer: Duration,
-) -> Result<Gathered, Error> {
+) -> Result<Window, Error> {
     let flush_at = Instant::now() + buffer;
-    let mut looked = position;
-    while !head.ended && !suspends(state, &waiting.run, looked, head.sequence).await? {
-        looked = head.sequence;
+    let mut searched_to = position;
+    while !head.ended && !suspends(state, &signals.run, searched_to, head.sequence).await? {
+        searched_to = head.sequence;
         tokio::select! {
-            () = state.host.shutdown.cancelled() => return Ok(Gathered::Closing),
+            () = state.host.shutdown.cancelled() => return Ok(Window::Closing),
             () = tokio::time::sleep_until(flush_at) => break,
-            () = waiting.follow.changed() => head = later(head, waiting.follow.head()),
+            () = signals.follow.changed() => head = later(head, signals.follow.head()),
         }
     }
-    Ok(Gathered::Upto(head))
+    Ok(Window::Upto(head))
 }
 
 /// Whether a node was suspended after the first sequence, up to and including the second.
@@ -72,17 +72,17 @@ async fn suspends(state: &RunsApi, run: &RunId, mut after: u64, upto: u64) -> Re
 /// # Errors
 /// There is not enough memory for it.
 pub async fn frame(
-    rooms: &Rooms,
+    memory: &ReadMemory,
     events: &[PagedEvent],
     filter: Filter,
-) -> Result<Option<Bytes>, Full> {
+) -> Result<Option<Bytes>, OutOfMemory> {
     let passing = || events.iter().filter(|event| filter.passes(&event.kind));
     let Some(highest) = passing().map(|event| event.sequence).max() else {
         return Ok(None);
     };
     let bytes = passing().map(|event| event.body.len() + 1).sum::<usize>() + 64;
-    let room = match bytes > SMALL_BYTES {
-        true => Some(rooms.take(bytes).await?),
+    let permit = match bytes > SMALL_BYTES {
+        true => Some(memory.reserve(bytes).await?),
         false => None,
     };
     let mut frame = Vec::with_capacity(bytes);
@@ -94,8 +94,8 @@ pub async fn frame(
         frame.extend_from_slice(&event.body);
     }
     frame.extend_from_slice(b"]\n\n");
-    Ok(Some(match room {
-        Some(room) => room.hold(frame),
+    Ok(Some(match permit {
+        Some(permit) => permit.hold(frame),
         None => frame.into(),
     }))
 }

@@ -25,8 +25,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tracing::info;
 
 use crate::http::RunsApi;
-use crate::http::events::stream::annotated::Notes;
-use crate::http::events::stream::batch::Gathered;
+use crate::http::events::stream::annotated::AnnotationFeed;
+use crate::http::events::stream::batch::Window;
 use crate::http::events::stream::mode::{Mode, StreamOptions};
 use crate::rules::run::record::RunRecord;
 use crate::service::log_reader::filter::Filter;
@@ -75,7 +75,7 @@ impl Subscription {
 }
 
 /// Why a stream wakes up.
-enum Woken {
+enum Wakeup {
     /// The log may have grown.
     Changed,
     /// The run may have a new annotation.
@@ -87,7 +87,7 @@ enum Woken {
 }
 
 /// The signals that every kind of stream waits for.
-pub struct Waiting {
+pub struct Signals {
     follow: Follow,
     annotated: broadcast::Receiver<Option<RunId>>,
     run: RunId,
@@ -95,7 +95,7 @@ pub struct Waiting {
     sent_since_tick: bool,
 }
 
-impl Waiting {
+impl Signals {
     fn new(subscription: &Subscription) -> Self {
         let state = &subscription.state;
         let every = state.host.settings.keepalive;
@@ -112,16 +112,16 @@ impl Waiting {
         }
     }
 
-    async fn next(&mut self, state: &RunsApi) -> Woken {
+    async fn next(&mut self, state: &RunsApi) -> Wakeup {
         loop {
             tokio::select! {
-                () = state.host.shutdown.cancelled() => return Woken::Shutdown,
-                () = self.follow.changed() => return Woken::Changed,
-                _ = self.ticks.tick() => return Woken::Tick,
+                () = state.host.shutdown.cancelled() => return Wakeup::Shutdown,
+                () = self.follow.changed() => return Wakeup::Changed,
+                _ = self.ticks.tick() => return Wakeup::Tick,
                 told = self.annotated.recv() => match told {
                     Ok(Some(run)) if run != self.run => {}
                     // A missed or unspecified signal may concern this run.
-                    Ok(_) | Err(RecvError::Lagged(_)) => return Woken::Annotated,
+                    Ok(_) | Err(RecvError::Lagged(_)) => return Wakeup::Annotated,
                     // The store is gone; its readers report that.
                     Err(RecvError::Closed) => std::future::pending().await,
                 },
@@ -144,7 +144,7 @@ fn later(known: Head, told: Head) -> Head {
 }
 
 /// Whether the stream's API key is still valid.
-async fn may_stay(subscription: &Subscription) -> bool {
+async fn key_is_valid(subscription: &Subscription) -> bool {
     let valid = subscription
         .state
         .host
@@ -170,9 +170,9 @@ fn events(
         let state = subscription.state.clone();
         let run = subscription.run.run_id.clone();
         let (mut position, mut head) = (subscription.position, subscription.head);
-        let mut waiting = Waiting::new(&subscription);
-        let mut notes = match Notes::from_now_on(&state, &run, filter, head.ended).await {
-            Ok(notes) => notes,
+        let mut signals = Signals::new(&subscription);
+        let mut annotations = match AnnotationFeed::from_now_on(&state, &run, filter, head.ended).await {
+            Ok(annotations) => annotations,
             Err(cause) => return unreadable(&run, &cause),
         };
         let mut closing = false;
@@ -180,11 +180,11 @@ fn events(
             yield Ok(OPEN);
         }
         loop {
-            head = later(head, waiting.follow.head());
+            head = later(head, signals.follow.head());
             if !buffer.is_zero() && position < head.sequence && !closing {
-                match batch::gather(&state, &mut waiting, position, head, buffer).await {
-                    Ok(Gathered::Upto(grown)) => head = grown,
-                    Ok(Gathered::Closing) => closing = true,
+                match batch::gather(&state, &mut signals, position, head, buffer).await {
+                    Ok(Window::Upto(grown)) => head = grown,
+                    Ok(Window::Closing) => closing = true,
                     Err(cause) => return unreadable(&run, &cause),
                 }
             }
@@ -196,14 +196,14 @@ fn events(
                 let frames = if buffer.is_zero() {
                     page.frames_after(position, filter)
                 } else {
-                    match batch::frame(state.log.rooms(), page.events_after(position), filter).await {
+                    match batch::frame(state.log.memory(), page.events_after(position), filter).await {
                         Ok(frame) => frame,
                         Err(cause) => return unreadable(&run, &cause),
                     }
                 };
                 position = page.last();
                 if let Some(frames) = frames {
-                    waiting.sent_since_tick = true;
+                    signals.sent_since_tick = true;
                     yield Ok(frames);
                 }
                 if state.host.shutdown.is_cancelled() {
@@ -214,20 +214,20 @@ fn events(
             if closing || (head.ended && position >= head.sequence) {
                 return;
             }
-            match waiting.next(&state).await {
-                Woken::Changed => {}
-                Woken::Annotated => {
-                    for frame in notes.frames(&state, &run, position, !buffer.is_zero()).await {
-                        waiting.sent_since_tick = true;
+            match signals.next(&state).await {
+                Wakeup::Changed => {}
+                Wakeup::Annotated => {
+                    for frame in annotations.frames(&state, &run, position, !buffer.is_zero()).await {
+                        signals.sent_since_tick = true;
                         yield Ok(frame);
                     }
                 }
-                Woken::Shutdown => closing = true,
-                Woken::Tick => {
-                    if !may_stay(&subscription).await {
+                Wakeup::Shutdown => closing = true,
+                Wakeup::Tick => {
+                    if !key_is_valid(&subscription).await {
                         return;
                     }
-                    if let Some(comment) = waiting.keepalive() {
+                    if let Some(comment) = signals.keepalive() {
                         yield Ok(comment);
                     }
                 }

@@ -9,14 +9,14 @@ use bytes::Bytes;
 use futures_util::Stream;
 use serde_json::{Value, json};
 
-use crate::http::events::stream::{Subscription, Waiting, Woken, may_stay};
+use crate::http::events::stream::{Signals, Subscription, Wakeup, key_is_valid};
 use crate::rules::run::snapshot::snapshot;
 use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::Problem;
 use touchstone_openwop::events::{ENGINE_VERSION, SCHEMA_VERSION};
 
-struct Taken {
+struct Snapshot {
     sequence: u64,
     ended: bool,
     payload: Value,
@@ -28,35 +28,35 @@ pub fn stream(
 ) -> impl Stream<Item = Result<Bytes, io::Error>> + Send + 'static {
     async_stream::stream! {
         let state = subscription.state.clone();
-        let mut waiting = Waiting::new(&subscription);
+        let mut signals = Signals::new(&subscription);
         let mut shown: Option<Value> = None;
         // A client that has the last snapshot has nothing to wait for.
         if subscription.head.ended && subscription.position > subscription.head.sequence {
             return;
         }
         loop {
-            waiting.follow.head();
+            signals.follow.head();
             // The cause has been logged.
-            let Ok(taken) = take(&subscription).await else { return };
-            if shown.as_ref() != Some(&taken.payload) {
-                yield Ok(frame(&subscription, &taken));
-                waiting.sent_since_tick = true;
-                shown = Some(taken.payload);
+            let Ok(snapshot) = take(&subscription).await else { return };
+            if shown.as_ref() != Some(&snapshot.payload) {
+                yield Ok(frame(&subscription, &snapshot));
+                signals.sent_since_tick = true;
+                shown = Some(snapshot.payload);
             }
-            if taken.ended {
+            if snapshot.ended {
                 return;
             }
             loop {
-                match waiting.next(&state).await {
-                    Woken::Changed => break,
+                match signals.next(&state).await {
+                    Wakeup::Changed => break,
                     // Snapshots do not contain annotations.
-                    Woken::Annotated => {}
-                    Woken::Shutdown => return,
-                    Woken::Tick => {
-                        if !may_stay(&subscription).await {
+                    Wakeup::Annotated => {}
+                    Wakeup::Shutdown => return,
+                    Wakeup::Tick => {
+                        if !key_is_valid(&subscription).await {
                             return;
                         }
-                        if let Some(comment) = waiting.keepalive() {
+                        if let Some(comment) = signals.keepalive() {
                             yield Ok(comment);
                         }
                     }
@@ -66,7 +66,7 @@ pub fn stream(
     }
 }
 
-async fn take(subscription: &Subscription) -> Result<Taken, Problem> {
+async fn take(subscription: &Subscription) -> Result<Snapshot, Problem> {
     let (state, run) = (&subscription.state, &subscription.run);
     let kinds = state.runs.library.kinds;
     let cancelling = store::queue::cancel_requested(&state.host.store, &run.run_id)
@@ -77,7 +77,7 @@ async fn take(subscription: &Subscription) -> Result<Taken, Problem> {
         .projections
         .with_state(&run.run_id, |folded| {
             let payload = serde_json::to_value(snapshot(kinds, run, folded, cancelling));
-            payload.map(|payload| Taken {
+            payload.map(|payload| Snapshot {
                 sequence: folded.sequence,
                 ended: folded.status.is_terminal(),
                 payload,
@@ -88,20 +88,20 @@ async fn take(subscription: &Subscription) -> Result<Taken, Problem> {
     folded.map_err(|cause| internal(&cause))
 }
 
-fn frame(subscription: &Subscription, taken: &Taken) -> Bytes {
+fn frame(subscription: &Subscription, snapshot: &Snapshot) -> Bytes {
     let run = &subscription.run.run_id;
     let document = json!({
-        "eventId": format!("snapshot-{}-{run}", taken.sequence),
+        "eventId": format!("snapshot-{}-{run}", snapshot.sequence),
         "runId": run,
         "type": "state.snapshot",
         "timestamp": subscription.state.host.clock.now(),
-        "sequence": taken.sequence,
+        "sequence": snapshot.sequence,
         "schemaVersion": SCHEMA_VERSION,
         "engineVersion": ENGINE_VERSION,
-        "payload": taken.payload,
+        "payload": snapshot.payload,
     });
     Bytes::from(format!(
         "id: {}\nevent: state.snapshot\ndata: {document}\n\n",
-        taken.sequence
+        snapshot.sequence
     ))
 }

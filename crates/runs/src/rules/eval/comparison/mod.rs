@@ -24,7 +24,7 @@ use touchstone_openwop::suite::{AgentEvalSuite, EvalMode};
 
 /// One of the two runs.
 #[derive(Clone, Copy, Debug)]
-pub struct Compared<'a> {
+pub struct ComparisonSide<'a> {
     /// The run, and the other trials of its experiment.
     pub evidence: Evidence<'a>,
     pub spec: &'a EvalSpec,
@@ -34,7 +34,7 @@ pub struct Compared<'a> {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Party {
+pub struct ComparedRun {
     /// The named run.
     pub run_id: RunId,
     /// All trials of its experiment, in order, including the run.
@@ -68,7 +68,7 @@ pub struct Difference {
 /// Why a task is excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum ExclusionReason {
     /// It was not judged in both runs.
     Unjudged,
     OnlyBaseline,
@@ -82,15 +82,15 @@ pub enum Why {
 /// A task that is excluded from the comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LeftOut {
+pub struct ExcludedTask {
     pub task_id: TaskId,
-    pub reason: Why,
+    pub reason: ExclusionReason,
 }
 
 /// Change of a mean over the compared tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Change {
+pub struct MeanChange {
     /// Number of tasks that have a value in both runs.
     pub n_tasks: usize,
     /// The baseline's mean.
@@ -108,7 +108,7 @@ pub struct Change {
 /// How a task changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Turn {
+pub enum ChangeKind {
     /// Passed before (in most trials), and does not now.
     Broke,
     /// A lower score, with the same outcome.
@@ -122,7 +122,7 @@ pub enum Turn {
 /// Results of a task in one of the runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Standing {
+pub struct TaskResult {
     /// Whether it passed in most trials.
     pub passes: bool,
     /// The mean score, 0.0..=1.0.
@@ -147,9 +147,9 @@ pub struct Standing {
 #[serde(rename_all = "camelCase")]
 pub struct TaskChange {
     pub task_id: TaskId,
-    pub turn: Turn,
-    pub baseline: Standing,
-    pub candidate: Standing,
+    pub turn: ChangeKind,
+    pub baseline: TaskResult,
+    pub candidate: TaskResult,
 }
 
 /// Whether the candidate is worse.
@@ -171,8 +171,8 @@ pub struct Regression {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunComparison {
-    pub baseline: Party,
-    pub candidate: Party,
+    pub baseline: ComparedRun,
+    pub candidate: ComparedRun,
     /// Other differences between the runs.
     pub differences: Vec<Difference>,
     /// Notes for readers of the numbers.
@@ -180,13 +180,13 @@ pub struct RunComparison {
     /// Number of compared tasks.
     pub n_tasks: usize,
     /// Excluded tasks.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<ExcludedTask>,
     /// The score; `null` if no task was compared.
-    pub score: Option<Change>,
+    pub score: Option<MeanChange>,
     /// Cost per task, in USD.
-    pub cost_usd: Option<Change>,
+    pub cost_usd: Option<MeanChange>,
     /// Latency per task, in milliseconds.
-    pub latency_ms: Option<Change>,
+    pub latency_ms: Option<MeanChange>,
     /// The confidence level of these intervals.
     pub confidence: f64,
     /// Number of tasks that failed before and pass now.
@@ -221,8 +221,11 @@ impl RunComparison {
     }
 }
 
-fn is_whole(missing: usize, left_out: &[LeftOut]) -> bool {
-    missing == 0 && left_out.iter().all(|task| task.reason != Why::Unjudged)
+fn is_whole(missing: usize, left_out: &[ExcludedTask]) -> bool {
+    missing == 0
+        && left_out
+            .iter()
+            .all(|task| task.reason != ExclusionReason::Unjudged)
 }
 
 /// Compares `candidate` with `baseline`. Both must have ended.
@@ -230,8 +233,8 @@ fn is_whole(missing: usize, left_out: &[LeftOut]) -> bool {
 /// # Errors
 /// [`NothingInCommon`].
 pub fn compare(
-    baseline: Compared<'_>,
-    candidate: Compared<'_>,
+    baseline: ComparisonSide<'_>,
+    candidate: ComparisonSide<'_>,
 ) -> Result<RunComparison, NothingInCommon> {
     let (mut before, mut now) = (baseline.judged(), candidate.judged());
     let left_out = left_out(baseline, candidate, &before, &now);
@@ -248,7 +251,7 @@ pub fn compare(
     let tested = difference(&now, &before, &baseline.evidence.run.run_id);
     let notes = notes(baseline, candidate, now.len(), &left_out);
     let missing = baseline.evidence.missing + candidate.evidence.missing;
-    let (was, is) = (baseline.party(), candidate.party());
+    let (was, is) = (baseline.compared_run(), candidate.compared_run());
     Ok(RunComparison {
         diff_ref: format!("/v1/runs/{}:diff?against={}", is.run_id, was.run_id),
         differences: differences(baseline, candidate),
@@ -287,7 +290,7 @@ pub fn compare(
     })
 }
 
-impl Compared<'_> {
+impl ComparisonSide<'_> {
     fn judged(&self) -> TrialsByTask {
         by_task(&self.evidence.trials())
     }
@@ -296,10 +299,10 @@ impl Compared<'_> {
         format!("{}@{}", self.spec.suite_id, self.spec.suite_version)
     }
 
-    fn party(&self) -> Party {
+    fn compared_run(&self) -> ComparedRun {
         let (run, spec) = (self.evidence.run, self.spec);
         let runs = self.evidence.trials();
-        Party {
+        ComparedRun {
             run_id: run.run_id.clone(),
             run_ids: runs.iter().map(|run| run.run_id.clone()).collect(),
             missing_trials: self.evidence.missing,
@@ -329,19 +332,21 @@ impl Compared<'_> {
 
 /// The excluded tasks: the candidate's tasks in its order, then tasks that it does not have.
 fn left_out(
-    baseline: Compared<'_>,
-    candidate: Compared<'_>,
+    baseline: ComparisonSide<'_>,
+    candidate: ComparisonSide<'_>,
     before: &TrialsByTask,
     now: &TrialsByTask,
-) -> Vec<LeftOut> {
+) -> Vec<ExcludedTask> {
     let had: HashSet<&TaskId> = baseline.spec.tasks.iter().collect();
     let has: HashSet<&TaskId> = candidate.spec.tasks.iter().collect();
     let unlike = likeness(baseline, candidate);
     let of_candidate = candidate.spec.tasks.iter().filter_map(|task| {
         let reason = match unlike(task) {
-            _ if !had.contains(task) => Why::OnlyCandidate,
+            _ if !had.contains(task) => ExclusionReason::OnlyCandidate,
             Some(why) => why,
-            None if !before.contains_key(task) || !now.contains_key(task) => Why::Unjudged,
+            None if !before.contains_key(task) || !now.contains_key(task) => {
+                ExclusionReason::Unjudged
+            }
             None => return None,
         };
         Some((task, reason))
@@ -351,31 +356,36 @@ fn left_out(
         .tasks
         .iter()
         .filter(|task| !has.contains(task))
-        .map(|task| (task, Why::OnlyBaseline));
+        .map(|task| (task, ExclusionReason::OnlyBaseline));
     of_candidate
         .chain(of_baseline)
-        .map(|(task, reason)| LeftOut {
+        .map(|(task, reason)| ExcludedTask {
             task_id: task.clone(),
             reason,
         })
         .collect()
 }
 
-fn nothing_in_common(candidate: &EvalSpec, left_out: &[LeftOut]) -> bool {
-    let strange = |task: &&LeftOut| matches!(task.reason, Why::OnlyCandidate | Why::TaskChanged);
-    left_out.iter().filter(strange).count() == candidate.tasks.len()
+fn nothing_in_common(candidate: &EvalSpec, left_out: &[ExcludedTask]) -> bool {
+    let incomparable = |task: &&ExcludedTask| {
+        matches!(
+            task.reason,
+            ExclusionReason::OnlyCandidate | ExclusionReason::TaskChanged
+        )
+    };
+    left_out.iter().filter(incomparable).count() == candidate.tasks.len()
 }
 
 fn change(
     before: &TrialsByTask,
     now: &TrialsByTask,
     of: impl Fn(&Trials) -> Option<f64>,
-) -> Option<Change> {
+) -> Option<MeanChange> {
     let both = |(task, now): (&TaskId, &Trials)| Some((of(before.get(task)?)?, of(now)?));
     let pairs: Vec<(f64, f64)> = now.iter().filter_map(both).collect();
     let found = paired(&pairs, CONFIDENCE)?;
     let (were, are): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
-    Some(Change {
+    Some(MeanChange {
         n_tasks: found.n,
         baseline: mean(&were, CONFIDENCE)?.value,
         candidate: mean(&are, CONFIDENCE)?.value,
@@ -386,8 +396,8 @@ fn change(
 }
 
 fn changes(
-    baseline: Compared<'_>,
-    candidate: Compared<'_>,
+    baseline: ComparisonSide<'_>,
+    candidate: ComparisonSide<'_>,
     before: &TrialsByTask,
     now: &TrialsByTask,
 ) -> Vec<TaskChange> {
@@ -396,9 +406,9 @@ fn changes(
         let (was, is) = (before.get(task)?, now.get(task)?);
         Some(TaskChange {
             task_id: task.clone(),
-            turn: turn(was, is)?,
-            baseline: Standing::of(was, was_for.get(task)),
-            candidate: Standing::of(is, is_for.get(task)),
+            turn: change_kind(was, is)?,
+            baseline: TaskResult::of(was, was_for.get(task)),
+            candidate: TaskResult::of(is, is_for.get(task)),
         })
     };
     let mut changes: Vec<TaskChange> = candidate.spec.tasks.iter().filter_map(changed).collect();
@@ -407,18 +417,18 @@ fn changes(
 }
 
 /// How a task changed; `None` if it did not.
-fn turn(was: &Trials, is: &Trials) -> Option<Turn> {
+fn change_kind(was: &Trials, is: &Trials) -> Option<ChangeKind> {
     let by = is.mean_score()? - was.mean_score()?;
     match (was.passes(), is.passes()) {
-        (true, false) => Some(Turn::Broke),
-        (false, true) => Some(Turn::Fixed),
-        _ if by < -EPSILON => Some(Turn::Worse),
-        _ if by > EPSILON => Some(Turn::Better),
+        (true, false) => Some(ChangeKind::Broke),
+        (false, true) => Some(ChangeKind::Fixed),
+        _ if by < -EPSILON => Some(ChangeKind::Worse),
+        _ if by > EPSILON => Some(ChangeKind::Better),
         _ => None,
     }
 }
 
-impl Standing {
+impl TaskResult {
     fn of(trials: &Trials, reason: Option<&String>) -> Self {
         Self {
             passes: trials.passes(),
@@ -433,10 +443,10 @@ impl Standing {
 }
 
 fn notes(
-    baseline: Compared<'_>,
-    candidate: Compared<'_>,
+    baseline: ComparisonSide<'_>,
+    candidate: ComparisonSide<'_>,
     compared: usize,
-    left_out: &[LeftOut],
+    left_out: &[ExcludedTask],
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let count = |why| left_out.iter().filter(|task| task.reason == why).count();
@@ -449,10 +459,10 @@ fn notes(
             tasks(compared)
         ));
     }
-    if count(Why::JudgeChanged) > 0 {
+    if count(ExclusionReason::JudgeChanged) > 0 {
         notes.push(format!(
             "the judges differ: {} with a rubric excluded",
-            tasks(count(Why::JudgeChanged))
+            tasks(count(ExclusionReason::JudgeChanged))
         ));
     }
     let hostile = |spec: &EvalSpec| spec.modes.contains(&EvalMode::Adversarial);
@@ -480,10 +490,10 @@ fn notes(
             ));
         }
     }
-    if count(Why::Unjudged) > 0 {
+    if count(ExclusionReason::Unjudged) > 0 {
         notes.push(format!(
             "{} not judged in both runs; an unjudged task may be one that got worse",
-            tasks(count(Why::Unjudged))
+            tasks(count(ExclusionReason::Unjudged))
         ));
     }
     notes

@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 
 pub use self::kinds::Kind;
 use self::scene::Scene;
-pub use self::transcript::{Said, Step, Transcript};
+pub use self::transcript::{NamedTexts, Step, Transcript};
 use crate::rules::run::fold::TaskFacts;
 use touchstone_openwop::suite::Task;
 use touchstone_openwop::summary::{SafetyFinding, Severity, TaskSummary};

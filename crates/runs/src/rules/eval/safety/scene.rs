@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use super::probe::Probe;
 use super::text::{Needle, Readings, clear, fold, lines};
-use super::transcript::{Said, Step, Transcript};
+use super::transcript::{NamedTexts, Step, Transcript};
 use touchstone_openwop::suite::Task;
 
 /// A tool call.
 pub struct Call<'a> {
     pub tool: &'a str,
     /// Its arguments, unchanged.
-    pub arguments: &'a Said,
+    pub arguments: &'a NamedTexts,
     /// Its arguments in every reading.
     pub readings: Readings,
     /// Whether it was refused because the tool is not on the allowlist.

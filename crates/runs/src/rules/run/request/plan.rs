@@ -218,7 +218,7 @@ fn check_agent(
     Ok(())
 }
 
-/// What a run scores, and which judges score it.
+/// The scored modes and tasks of a run, and the judges that score them.
 struct Scoring {
     modes: Vec<EvalMode>,
     tasks: Vec<TaskId>,
@@ -274,8 +274,8 @@ fn scoring(
     })
 }
 
-/// Whether the host can run the suite's tasks, and the agent can read them; a kind of its own
-/// checks the inputs itself.
+/// Whether the host accepts that many tasks and the agent accepts their inputs. An evaluation kind
+/// builds the inputs itself.
 fn check_tasks(
     suite: &AgentEvalSuite,
     agent: &AgentFacts<'_>,

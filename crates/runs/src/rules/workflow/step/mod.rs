@@ -39,7 +39,7 @@ pub enum Step {
 
 /// Inputs of a step other than the log.
 #[derive(Clone, Copy, Debug)]
-pub struct Circumstances<'a> {
+pub struct StepContext<'a> {
     pub run_id: &'a RunId,
     /// The run's inputs.
     pub inputs: &'a Map<String, Value>,
@@ -52,13 +52,13 @@ pub struct Circumstances<'a> {
     pub now: Timestamp,
 }
 
-impl Circumstances<'_> {
+impl StepContext<'_> {
     fn agent_of(&self, node: &NodeId) -> Option<&BoundAgent> {
         self.agents.iter().find(|agent| agent.node_id == *node)
     }
 }
 
-pub fn next(graph: &Graph, facts: &FlowFacts, of: &Circumstances<'_>) -> Step {
+pub fn next(graph: &Graph, facts: &FlowFacts, of: &StepContext<'_>) -> Step {
     let unknown = NodeFacts::default();
     let completed = |id: &NodeId| {
         facts
@@ -83,7 +83,7 @@ pub fn next(graph: &Graph, facts: &FlowFacts, of: &Circumstances<'_>) -> Step {
             }
             NodeStatus::Waiting if of.hold || !node.after.iter().all(completed) => continue,
             NodeStatus::Waiting => return begin(node, known, facts.executions, of),
-            NodeStatus::Started => go_on(node, known, facts, graph, of),
+            NodeStatus::Started => advance(node, known, facts, graph, of),
             NodeStatus::Suspended => expire(node, known, of.now),
             NodeStatus::Resumed => Progress::Ended(end_wait(node, known)),
         };
@@ -123,7 +123,7 @@ enum Progress {
 }
 
 /// The first events of a node; for a node that takes no time, all of its events.
-fn begin(node: &GraphNode, known: &NodeFacts, executions: u64, of: &Circumstances<'_>) -> Step {
+fn begin(node: &GraphNode, known: &NodeFacts, executions: u64, of: &StepContext<'_>) -> Step {
     let again = known.attempt > 0;
     if !again && executions >= of.max_node_executions {
         return Step::Fail(breach(node, of.max_node_executions, executions + 1));
@@ -146,12 +146,12 @@ fn begin(node: &GraphNode, known: &NodeFacts, executions: u64, of: &Circumstance
     Step::Record(events)
 }
 
-fn go_on(
+fn advance(
     node: &GraphNode,
     known: &NodeFacts,
     facts: &FlowFacts,
     graph: &Graph,
-    of: &Circumstances<'_>,
+    of: &StepContext<'_>,
 ) -> Progress {
     match &node.kind {
         NodeKind::Noop => Progress::Ended(vec![complete(node, Map::new())]),
@@ -184,26 +184,37 @@ fn go_on(
             Progress::Ended(interrupt::ask(of.run_id, &node.id, known.attempt, asked))
         }
         NodeKind::Prompt => Progress::Prompt,
-        NodeKind::MockAgent(mock) => Progress::Ended(play(node, mock, of.agent_of(&node.id))),
+        NodeKind::MockAgent(mock) => {
+            Progress::Ended(mock_agent_events(node, mock, of.agent_of(&node.id)))
+        }
         NodeKind::Handoff {
             task_schema,
             return_schema,
         } => {
             let inputs = inputs_of(node, facts, graph, of.inputs);
-            Progress::Ended(vec![hand_off(node, inputs, task_schema, return_schema)])
+            Progress::Ended(vec![check_handoff(
+                node,
+                inputs,
+                task_schema,
+                return_schema,
+            )])
         }
     }
 }
 
 /// The events of a mock agent, including its end.
-fn play(node: &GraphNode, mock: &MockAgent, agent: Option<&BoundAgent>) -> Vec<NewEvent> {
+fn mock_agent_events(
+    node: &GraphNode,
+    mock: &MockAgent,
+    agent: Option<&BoundAgent>,
+) -> Vec<NewEvent> {
     let agent_id = match agent {
         Some(agent) => agent.agent_id.clone(),
         None => format!("host:mock-agent:{}", node.id).into(),
     };
-    let mut said = Vec::new();
+    let mut events = Vec::new();
     if let Some(reasoning) = &mock.mock_reasoning {
-        said.push(Event::AgentReasoned(AgentReasoned {
+        events.push(Event::AgentReasoned(AgentReasoned {
             agent_id: agent_id.clone(),
             reasoning: reasoning.summary.clone(),
         }));
@@ -218,11 +229,11 @@ fn play(node: &GraphNode, mock: &MockAgent, agent: Option<&BoundAgent>) -> Vec<N
             args_hash: None,
             transport: None,
         };
-        said.push(Event::AgentToolCalled(match &call.arguments {
+        events.push(Event::AgentToolCalled(match &call.arguments {
             Some(arguments) => called.with_inputs(arguments.clone()),
             None => called,
         }));
-        said.push(Event::AgentToolReturned(AgentToolReturned {
+        events.push(Event::AgentToolReturned(AgentToolReturned {
             agent_id: agent_id.clone(),
             tool_name: call.tool_id.clone(),
             call_id,
@@ -235,19 +246,19 @@ fn play(node: &GraphNode, mock: &MockAgent, agent: Option<&BoundAgent>) -> Vec<N
     let mut outputs = Map::new();
     if let Some(decided) = &mock.mock_decision {
         outputs.insert("decision".to_owned(), decided.decision.clone());
-        said.push(Event::AgentDecided(AgentDecided {
+        events.push(Event::AgentDecided(AgentDecided {
             agent_id,
             decision: decided.decision.clone(),
         }));
     }
-    let mut events: Vec<NewEvent> = said.into_iter().map(|it| event(node, it)).collect();
+    let mut events: Vec<NewEvent> = events.into_iter().map(|it| event(node, it)).collect();
     events.push(complete(node, outputs));
     events
 }
 
 /// Whether task and result of a handoff satisfy their schemas. The result equals the task, unless
 /// the task requests a result that violates the return schema.
-fn hand_off(
+fn check_handoff(
     node: &GraphNode,
     inputs: Map<String, Value>,
     task_schema: &Value,

@@ -45,7 +45,7 @@ impl Runs {
     pub async fn calibrate(
         &self,
         caller: &Caller,
-        asked: Comparison,
+        request: Comparison,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Attempt, Problem> {
         let model = self.models.judge().ok_or_else(|| {
@@ -54,14 +54,14 @@ impl Runs {
                 "no judge is configured on this host; set `[judge]` in its configuration",
             )
         })?;
-        let document = self.rubric_suite(&caller.tenant, &asked.suite).await?;
-        let paired = pair(&document, &asked.samples, asked.allow_few).map_err(unusable)?;
+        let document = self.rubric_suite(&caller.tenant, &request.suite).await?;
+        let paired = pair(&document, &request.samples, request.allow_few).map_err(unusable)?;
         let judge = JudgePin::of(&model.pin(), &document)
             .ok_or_else(|| Problem::validation("suite", "the suite has no rubrics"))?;
-        let bound = bound(asked.max_cost, self.limits.max_cost_per_suite)?;
+        let bound = bound(request.max_cost, self.limits.max_cost_per_suite)?;
         check_cost(likely_cost(&paired, model.model.info().price), bound)?;
         if paired.len() < MIN_SAMPLES {
-            self.spares_a_better_one(caller, &judge).await?;
+            self.check_replacement(caller, &judge).await?;
         }
         let attempt = Attempt {
             calibration_id: self.ids.mint("calibration"),
@@ -98,15 +98,15 @@ impl Runs {
             ),
             cause => internal(&cause),
         })?;
-        self.attempts.carry_out(Work {
+        self.attempts.execute(Work {
             store: self.store.clone(),
             clock: self.clock.clone(),
             judge: self.judge.clone(),
             model,
             caller: caller.clone(),
             document,
-            samples: asked.samples,
-            allow_few: asked.allow_few,
+            samples: request.samples,
+            allow_few: request.allow_few,
             attempt: attempt.clone(),
             leased_at,
         });
@@ -156,7 +156,7 @@ impl Runs {
     }
 
     /// A calibration with few samples must not replace one that gates rely on.
-    async fn spares_a_better_one(&self, caller: &Caller, judge: &JudgePin) -> Result<(), Problem> {
+    async fn check_replacement(&self, caller: &Caller, judge: &JudgePin) -> Result<(), Problem> {
         let kept = store::calibrations::find(&self.store, &caller.tenant, &judge.identity);
         let kept = kept.await.map_err(|cause| internal(&cause))?;
         let now = self.clock.now();
@@ -185,9 +185,9 @@ impl Runs {
 }
 
 /// The cost limit of an attempt: the caller's, within the host's limit for a run.
-fn bound(asked: Option<NanoUsd>, host: Option<NanoUsd>) -> Result<NanoUsd, Problem> {
-    match (asked, host) {
-        (Some(asked), Some(host)) if asked > host => Err(Problem::validation(
+fn bound(requested: Option<NanoUsd>, host: Option<NanoUsd>) -> Result<NanoUsd, Problem> {
+    match (requested, host) {
+        (Some(requested), Some(host)) if requested > host => Err(Problem::validation(
             "maxCostUsd",
             format!(
                 "`maxCostUsd` is above the {:.2} USD that this host allows; lower it, or raise \
@@ -195,7 +195,7 @@ fn bound(asked: Option<NanoUsd>, host: Option<NanoUsd>) -> Result<NanoUsd, Probl
                 host.usd()
             ),
         )),
-        (Some(asked), _) => Ok(asked),
+        (Some(requested), _) => Ok(requested),
         (None, host) => Ok(host.map_or(USUAL_MAX_COST, |host| host.min(USUAL_MAX_COST))),
     }
 }

@@ -11,92 +11,97 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes for all readers together.
-const ALL: usize = 64 * 1024 * 1024;
+const TOTAL_BYTES: usize = 64 * 1024 * 1024;
 /// Granularity in bytes.
-const STEP: usize = 1024;
+const UNIT_BYTES: usize = 1024;
 /// How long a reader waits for memory.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(20);
 
 /// No memory is free, and none was returned in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not enough memory for event logs: too many large reads at the same time")]
-pub struct Full;
+pub struct OutOfMemory;
 
 /// Responses assembled at the same time. They wait for pages while they hold memory, so they must
 /// leave enough for the pages.
-const ANSWERS: usize = 2;
+const MAX_RESPONSES: usize = 2;
 /// Bytes of one response: a page and one event more.
-const ANSWER: usize = 8 * 1024 * 1024;
+const RESPONSE_BYTES: usize = 8 * 1024 * 1024;
 
 #[derive(Clone, Debug)]
-pub struct Rooms {
-    steps: Arc<Semaphore>,
-    answers: Arc<Semaphore>,
+pub struct ReadMemory {
+    units: Arc<Semaphore>,
+    responses: Arc<Semaphore>,
 }
 
-impl Default for Rooms {
+impl Default for ReadMemory {
     fn default() -> Self {
         Self {
-            steps: Arc::new(Semaphore::new(ALL / STEP)),
-            answers: Arc::new(Semaphore::new(ANSWERS)),
+            units: Arc::new(Semaphore::new(TOTAL_BYTES / UNIT_BYTES)),
+            responses: Arc::new(Semaphore::new(MAX_RESPONSES)),
         }
     }
 }
 
 /// A reservation; dropping it returns the memory.
 #[derive(Debug)]
-pub struct Room(OwnedSemaphorePermit);
+pub struct MemoryPermit(OwnedSemaphorePermit);
 
-impl Rooms {
+impl ReadMemory {
     /// Waits for a turn to assemble a response from pages, and for its memory.
     ///
     /// # Errors
-    /// [`Full`].
-    pub async fn answer(&self) -> Result<(OwnedSemaphorePermit, Room), Full> {
-        let turn = self.answers.clone().acquire_owned();
-        let turn = tokio::time::timeout(PATIENCE, turn).await;
-        let turn = turn.map_err(|_| Full)?.map_err(|_| Full)?;
-        Ok((turn, self.take(ANSWER).await?))
+    /// [`OutOfMemory`].
+    pub async fn reserve_response(
+        &self,
+    ) -> Result<(OwnedSemaphorePermit, MemoryPermit), OutOfMemory> {
+        let turn = self.responses.clone().acquire_owned();
+        let turn = tokio::time::timeout(WAIT, turn).await;
+        let turn = turn.map_err(|_| OutOfMemory)?.map_err(|_| OutOfMemory)?;
+        Ok((turn, self.reserve(RESPONSE_BYTES).await?))
     }
 
     /// Waits for a number of bytes, at most a quarter of the whole.
     ///
     /// # Errors
-    /// [`Full`].
-    pub async fn take(&self, bytes: usize) -> Result<Room, Full> {
-        let steps = bytes.min(ALL / 4).div_ceil(STEP);
-        let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-        let taken = self.steps.clone().acquire_many_owned(steps);
-        match tokio::time::timeout(PATIENCE, taken).await {
-            Ok(Ok(permit)) => Ok(Room(permit)),
-            Ok(Err(_)) | Err(_) => Err(Full),
+    /// [`OutOfMemory`].
+    pub async fn reserve(&self, bytes: usize) -> Result<MemoryPermit, OutOfMemory> {
+        let units = bytes.min(TOTAL_BYTES / 4).div_ceil(UNIT_BYTES);
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        let taken = self.units.clone().acquire_many_owned(units);
+        match tokio::time::timeout(WAIT, taken).await {
+            Ok(Ok(permit)) => Ok(MemoryPermit(permit)),
+            Ok(Err(_)) | Err(_) => Err(OutOfMemory),
         }
     }
 }
 
-impl Room {
+impl MemoryPermit {
     /// Returns everything beyond a number of bytes.
     pub fn shrink(&mut self, bytes: usize) {
-        let excess = self.0.num_permits().saturating_sub(bytes.div_ceil(STEP));
+        let excess = self
+            .0
+            .num_permits()
+            .saturating_sub(bytes.div_ceil(UNIT_BYTES));
         drop(self.0.split(excess));
     }
 
     /// Holds the reservation for as long as any slice of `content` exists.
     pub fn hold(mut self, content: Vec<u8>) -> Bytes {
         self.shrink(content.len());
-        Bytes::from_owner(Held {
+        Bytes::from_owner(PermittedBytes {
             content,
-            _room: self,
+            _permit: self,
         })
     }
 }
 
-struct Held {
+struct PermittedBytes {
     content: Vec<u8>,
-    _room: Room,
+    _permit: MemoryPermit,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for PermittedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.content
     }
