@@ -1,6 +1,7 @@
 pub mod compare;
 pub mod eval;
 pub mod judge;
+pub mod output;
 pub mod progress;
 pub mod run;
 pub mod suite;

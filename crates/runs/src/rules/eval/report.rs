@@ -16,6 +16,7 @@ use crate::rules::run::fold::{RunState, RunStatus, TaskFacts};
 use crate::rules::run::fork::{Fork, Provenance};
 use crate::rules::run::record::{
     COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial,
+    is_zero,
 };
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
@@ -76,14 +77,6 @@ pub struct TaskReport {
     /// Annotations by people (RFC 0056). They do not change the outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub annotations: Vec<Annotation>,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature serde asks for"
-)]
-fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
 
 /// The origin of the suite.
@@ -251,8 +244,8 @@ pub fn annotate(report: &mut EvalReport, annotations: impl Iterator<Item = (Task
     }
     let mut annotated = 0;
     for task in &mut report.tasks {
-        if let Some(said) = by_task.remove(&task.task_id) {
-            task.annotations = said;
+        if let Some(annotations) = by_task.remove(&task.task_id) {
+            task.annotations = annotations;
             annotated += 1;
         }
     }

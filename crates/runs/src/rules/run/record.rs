@@ -358,7 +358,7 @@ pub struct ExecutionPin {
     clippy::trivially_copy_pass_by_ref,
     reason = "the signature serde asks for"
 )]
-fn is_zero(n: &u32) -> bool {
+pub(crate) fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 

@@ -282,13 +282,22 @@ fn rate_of(attempts: &[Attempts], trials: usize) -> Option<Estimate> {
     }
     let passed = attempts.iter().map(|task| task.passed).sum();
     let found = wilson(passed, attempts.len(), CONFIDENCE)?;
-    Some(Estimate {
-        value: found.rate,
-        se: None,
-        low: Some(found.interval.low),
-        high: Some(found.interval.high),
-        method: Method::Wilson,
-    })
+    Some(estimate(
+        found.rate,
+        None,
+        Some(found.interval),
+        Method::Wilson,
+    ))
+}
+
+fn estimate(value: f64, se: Option<f64>, interval: Option<Interval>, method: Method) -> Estimate {
+    Estimate {
+        value,
+        se,
+        low: interval.map(|it| it.low),
+        high: interval.map(|it| it.high),
+        method,
+    }
 }
 
 /// The mean score, and the design effect.
@@ -298,25 +307,19 @@ fn score_of(scores: &[Vec<f64>], trials: usize) -> (Option<Estimate>, Option<f64
         return (clustered(scores), effect);
     }
     let scores: Vec<f64> = scores.iter().flatten().copied().collect();
-    let estimate = mean(&scores, CONFIDENCE).map(|found| Estimate {
-        value: found.value,
-        se: found.se,
-        low: found.interval.map(|it| it.low),
-        high: found.interval.map(|it| it.high),
-        method: Method::T,
-    });
-    (estimate, None)
+    let found = mean(&scores, CONFIDENCE);
+    let score = found.map(|found| estimate(found.value, found.se, found.interval, Method::T));
+    (score, None)
 }
 
 fn clustered(clusters: &[Vec<f64>]) -> Option<Estimate> {
     let found = clustered_mean(clusters, CONFIDENCE)?;
-    Some(Estimate {
-        value: found.value,
-        se: found.se,
-        low: found.interval.map(|it| it.low),
-        high: found.interval.map(|it| it.high),
-        method: Method::ClusteredT,
-    })
+    Some(estimate(
+        found.value,
+        found.se,
+        found.interval,
+        Method::ClusteredT,
+    ))
 }
 
 /// Compares trials of the same tasks: `now` with `before`, the trials of `baseline`.
@@ -341,7 +344,7 @@ pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -
     let found = paired(&pairs, REGRESSION_CONFIDENCE);
     let interval = found
         .and_then(|found| found.interval)
-        .zip(score_interval(&pairs))
+        .zip(tango_interval(&pairs))
         .map(|(student, tango)| student.hull(tango));
     Comparison {
         run_id: baseline.clone(),
@@ -364,7 +367,7 @@ pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -
 
 /// Tango's interval of the mean difference. Student's interval has no width if all tasks changed
 /// alike, and would therefore call any two runs without a flip "not worse".
-fn score_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
+fn tango_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
     let (fixed, broken) = pairs
         .iter()
         .map(|(before, now)| now - before)
@@ -387,11 +390,11 @@ fn score_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
 ///
 /// If tasks have different numbers of trials, the mean over tasks must show the same as the mean
 /// over trials. Otherwise, repeating only the easy tasks would raise the score.
-pub fn shown(scores: &[Vec<f64>], look: usize) -> Option<(Interval, Method)> {
+pub fn mean_interval(scores: &[Vec<f64>], look: usize) -> Option<(Interval, Method)> {
     let counts = || scores.iter().map(Vec::len);
     let trials = counts().max().unwrap_or_default();
     let score = score_of(scores, trials).0?;
-    let mut interval = chance(score.value, scores.len(), counts().sum(), look)?;
+    let mut interval = interval_of_mean(score.value, scores.len(), counts().sum(), look)?;
     let binary = |score: &f64| *score == 0.0 || *score == 1.0;
     if trials <= 1 && scores.iter().flatten().all(binary) {
         return Some(interval);
@@ -401,7 +404,7 @@ pub fn shown(scores: &[Vec<f64>], look: usize) -> Option<(Interval, Method)> {
         let means = scores.iter().filter_map(|task| mean(task, CONFIDENCE));
         let means: Vec<Vec<f64>> = means.map(|task| vec![task.value]).collect();
         let over_tasks = score_of(&means, 1).0?;
-        let (weighed, _) = chance(over_tasks.value, means.len(), counts().sum(), look)?;
+        let (weighed, _) = interval_of_mean(over_tasks.value, means.len(), counts().sum(), look)?;
         interval.0 = interval.0.hull(weighed).hull(limits(&over_tasks)?);
     }
     Some((interval.0, Method::Widest))
@@ -409,7 +412,7 @@ pub fn shown(scores: &[Vec<f64>], look: usize) -> Option<(Interval, Method)> {
 
 /// Whether one run in which all of `tasks` pass shows `threshold`.
 pub fn perfect_run_shows(tasks: usize, threshold: f64) -> bool {
-    chance(1.0, tasks, tasks, 1).is_some_and(|(interval, _)| interval.low >= threshold)
+    interval_of_mean(1.0, tasks, tasks, 1).is_some_and(|(interval, _)| interval.low >= threshold)
 }
 
 fn limits(estimate: &Estimate) -> Option<Interval> {
@@ -420,7 +423,12 @@ fn limits(estimate: &Estimate) -> Option<Interval> {
 }
 
 /// The interval of a mean, given the number of tasks and of trials.
-fn chance(mean: f64, tasks: usize, trials: usize, look: usize) -> Option<(Interval, Method)> {
+fn interval_of_mean(
+    mean: f64,
+    tasks: usize,
+    trials: usize,
+    look: usize,
+) -> Option<(Interval, Method)> {
     let mean = mean.clamp(0.0, 1.0);
     let wilson = wilson_of(mean, tasks, CONFIDENCE)?.interval;
     let sampled = clopper_pearson(mean, tasks, FIRST_LOOK)?;
@@ -456,10 +464,10 @@ fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
     };
     let most = scores.iter().map(Vec::len).max().unwrap_or_default();
     let score = score_of(&scores, most).0.map(|score| score.value);
-    let found = shown(&scores, ids.looks);
+    let found = mean_interval(&scores, ids.looks);
     let interval = found.map(|(interval, _)| interval);
-    let open = open(&evidence, own.len(), scores.len());
-    let mut reasons = open.clone();
+    let missing = missing_data(&evidence, own.len(), scores.len());
+    let mut reasons = missing.clone();
     let measured = trials.iter().any(|run| run.is_measured());
     let least = scores.iter().map(Vec::len).min().unwrap_or_default();
     if measured && least < MEASURED_TRIALS {
@@ -473,7 +481,7 @@ fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
     });
     let verdict = match by_score {
         GateVerdict::Pass if !reasons.is_empty() => GateVerdict::Inconclusive,
-        _ if !open.is_empty() => GateVerdict::Inconclusive,
+        _ if !missing.is_empty() => GateVerdict::Inconclusive,
         by_score => by_score,
     };
     if by_score == GateVerdict::Inconclusive
@@ -508,7 +516,7 @@ fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
 }
 
 /// Data that is missing for a decision.
-fn open(evidence: &Evidence<'_>, own: usize, pooled: usize) -> Vec<String> {
+fn missing_data(evidence: &Evidence<'_>, own: usize, pooled: usize) -> Vec<String> {
     let trials = evidence.trials();
     let mut reasons = Vec::new();
     if trials.iter().any(|run| !run.is_judged()) {

@@ -5,7 +5,8 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::run::run_id;
+use crate::cli::output::print_result;
+use crate::cli::run::{RunArgument, post_action, run_id};
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -27,13 +28,6 @@ pub struct Hold {
     reason: String,
 }
 
-#[derive(Debug, Args)]
-pub struct Release {
-    /// Run id
-    #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
-}
-
 /// Deletes the runs in order; stops at the first refusal.
 pub async fn delete(context: &Context<'_>, arguments: &Delete) -> Result<Exit, Failure> {
     let session = context.look().await?;
@@ -44,41 +38,18 @@ pub async fn delete(context: &Context<'_>, arguments: &Delete) -> Result<Exit, F
             .client()
             .call(Call::new(Method::DELETE, &path))
             .await?;
-        if terminal.json() {
-            terminal.document(&answer);
-        } else {
-            terminal.print(&format!("{run} deleted"));
-        }
+        print_result(terminal, &answer, || format!("{run} deleted"));
     }
     Ok(Exit::Good)
 }
 
 pub async fn hold(context: &Context<'_>, arguments: &Hold) -> Result<Exit, Failure> {
     let body = json!({"reason": arguments.reason});
-    post(context, &arguments.run, "hold", &body, "under legal hold").await
+    post_action(context, &arguments.run, "hold", &body, "under legal hold").await
 }
 
-pub async fn release(context: &Context<'_>, arguments: &Release) -> Result<Exit, Failure> {
-    post(context, &arguments.run, "release", &json!({}), "released").await
-}
-
-async fn post(
-    context: &Context<'_>,
-    run: &str,
-    action: &str,
-    body: &Value,
-    done: &str,
-) -> Result<Exit, Failure> {
-    let session = context.look().await?;
-    let path = format!("/v1/host/touchstone/runs/{run}:{action}");
-    let answer: Value = session.client().post(&path, body).await?;
-    let terminal = context.terminal();
-    if terminal.json() {
-        terminal.document(&answer);
-    } else {
-        terminal.print(&format!("{run} {done}"));
-    }
-    Ok(Exit::Good)
+pub async fn release(context: &Context<'_>, arguments: &RunArgument) -> Result<Exit, Failure> {
+    post_action(context, &arguments.run, "release", &json!({}), "released").await
 }
 
 #[derive(Deserialize)]
