@@ -16,7 +16,7 @@ use touchstone_runs::rules::workflow::gate::{GatePolicy, Responder};
 use touchstone_runs::rules::workflow::graph::Graph;
 use touchstone_runs::rules::workflow::interrupt::answer;
 use touchstone_runs::rules::workflow::node::NodeKind;
-use touchstone_runs::rules::workflow::step::{StepContext, Step, next};
+use touchstone_runs::rules::workflow::step::{Step, StepContext, next};
 
 struct Asked {
     graph: Graph,

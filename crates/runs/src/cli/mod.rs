@@ -1,3 +1,4 @@
+pub mod cassette;
 pub mod compare;
 pub mod eval;
 pub mod judge;
@@ -5,6 +6,5 @@ pub mod output;
 pub mod progress;
 pub mod run;
 pub mod suite;
-pub mod tape;
 pub mod watch;
 pub mod webhook;

@@ -256,7 +256,7 @@ pub async fn follow(
         loop {
             tokio::select! {
                 event = events.next() => match event {
-                    Some(event) => progress.take(&event?),
+                    Some(event) => progress.apply(&event?),
                     None => break,
                 },
                 () = interrupts.next() => {

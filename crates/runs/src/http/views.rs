@@ -151,10 +151,10 @@ pub async fn debug_bundle(
 ) -> Answer {
     // OpenWOP debug-bundle, "Bundle size limits": a host's own parameter is named `host.*`; the
     // plain name is the earlier one.
-    let mut most = None;
+    let mut max_events = None;
     for name in ["host.touchstone.maxEvents", "maxEvents"] {
-        let asked = query.whole(name, 0, u64::MAX)?;
-        most = most.into_iter().chain(asked).min();
+        let limit = query.whole(name, 0, u64::MAX)?;
+        max_events = max_events.into_iter().chain(limit).min();
     }
     let _permit = state
         .log
@@ -164,7 +164,7 @@ pub async fn debug_bundle(
         .map_err(full)?;
     let bundle = state
         .bundles
-        .bundle(&caller.tenant, &run.run_id, most)
+        .bundle(&caller.tenant, &run.run_id, max_events)
         .await?;
     json(StatusCode::OK, &bundle)
 }

@@ -162,18 +162,11 @@ pub async fn unregister(
     let endpoint = format!("DELETE /v1/webhooks/{id}");
     let tenant = query.get("tenantId").map(str::to_owned);
     let (webhooks, who) = (state.webhooks.clone(), caller.clone());
-    let answer = once(
-        &state.host,
-        &caller,
-        endpoint,
-        key,
-        &Value::Null,
-        |_| async move {
-            webhooks.remove(&who, tenant.as_deref(), &id).await?;
-            Ok(Done::new(StatusCode::NO_CONTENT, Value::Null))
-        },
-    )
-    .await?;
+    let operation = |_| async move {
+        webhooks.remove(&who, tenant.as_deref(), &id).await?;
+        Ok(Done::new(StatusCode::NO_CONTENT, Value::Null))
+    };
+    let answer = once(&state.host, &caller, endpoint, key, &Value::Null, operation).await?;
     // Executed or replayed, a 204 has no body.
     let (mut parts, _) = answer.into_parts();
     parts.headers.remove(CONTENT_TYPE);

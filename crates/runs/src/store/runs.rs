@@ -143,11 +143,11 @@ pub async fn insert(transaction: &mut Transaction, run: &RunRecord) -> Result<i6
         .execute(&mut *transaction)
         .await?;
     // The tenant's subscriptions follow the run.
-    if let Some(told) = run.told() {
+    if let Some(sequence) = run.notified_to() {
         query(FOLLOW_RUN)
             .bind(number)
             .bind(run.tenant.as_str())
-            .bind(i64::try_from(told).unwrap_or(i64::MAX))
+            .bind(i64::try_from(sequence).unwrap_or(i64::MAX))
             .execute(&mut *transaction)
             .await?;
     }

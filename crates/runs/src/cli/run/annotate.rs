@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::output::print_result;
 use crate::cli::run::run_id;
-use crate::render::words::said;
+use crate::render::words::annotation_line;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::client::{Client, EventPage};
 use touchstone_host::cli::context::Context;
@@ -54,7 +54,7 @@ pub async fn run(context: &Context<'_>, arguments: &Annotate) -> Result<Exit, Fa
     let created: Annotation = client.post(&path, &Value::Object(body)).await?;
     let subject = arguments.task.as_ref().unwrap_or(&arguments.run);
     print_result(context.terminal(), &created, || {
-        format!("{subject} {}", said(&created))
+        format!("{subject} {}", annotation_line(&created))
     });
     Ok(Exit::Good)
 }

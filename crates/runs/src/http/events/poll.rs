@@ -59,9 +59,9 @@ async fn wait(state: &RunsApi, run: &RunId, after: u64, head: Head, patience: Du
     let until = Instant::now() + patience;
     let mut follow = state.log.follow(run, head);
     loop {
-        let told = follow.head();
-        if told.sequence > after || told.ended {
-            return told;
+        let current = follow.head();
+        if current.sequence > after || current.ended {
+            return current;
         }
         tokio::select! {
             () = state.host.shutdown.cancelled() => return head,

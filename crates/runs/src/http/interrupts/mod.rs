@@ -86,18 +86,11 @@ pub async fn resolve(
     // The principal is part of the request: the response to one principal is not replayed to
     // another with the same key.
     let asked = json!([caller.principal, body]);
-    once(
-        &state.host,
-        &caller,
-        endpoint,
-        key,
-        &asked,
-        |_| async move {
-            let answered = runs.resolve(&who, &run, &node, &value).await?;
-            Ok(Done::new(StatusCode::OK, answered))
-        },
-    )
-    .await
+    let operation = |_| async move {
+        let answered = runs.resolve(&who, &run, &node, &value).await?;
+        Ok(Done::new(StatusCode::OK, answered))
+    };
+    once(&state.host, &caller, endpoint, key, &asked, operation).await
 }
 
 /// `GET /v1/interrupts/{token}`.

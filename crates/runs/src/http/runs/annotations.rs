@@ -12,6 +12,7 @@ use crate::rules::run::annotation::parse;
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody};
 use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::ports::idempotency::IdempotencyClaim;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::internal;
 
@@ -40,22 +41,15 @@ pub async fn create(
     let new = parse(&body)?;
     let endpoint = format!("POST /v1/runs/{run}/annotations");
     let (annotations, who) = (state.annotations.clone(), caller.clone());
-    once(
-        &state.host,
-        &caller,
-        endpoint,
-        key,
-        &body,
-        |claim| async move {
-            let made = annotations
-                .annotate(&who, &run, new, claim.as_ref())
-                .await?;
-            Ok(Done::new(
-                StatusCode::CREATED,
-                serde_json::to_value(made).map_err(|cause| internal(&cause))?,
-            )
-            .recorded(claim.is_some()))
-        },
-    )
-    .await
+    let operation = |claim: Option<IdempotencyClaim>| async move {
+        let annotation = annotations
+            .annotate(&who, &run, new, claim.as_ref())
+            .await?;
+        Ok(Done::new(
+            StatusCode::CREATED,
+            serde_json::to_value(annotation).map_err(|cause| internal(&cause))?,
+        )
+        .recorded(claim.is_some()))
+    };
+    once(&state.host, &caller, endpoint, key, &body, operation).await
 }

@@ -16,6 +16,7 @@ use touchstone_host::http::extract::{
     IdempotencyKey, JsonBody, OptionalJsonBody, is_run_id, members, no_such_run,
 };
 use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::ports::idempotency::IdempotencyClaim;
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::RunId;
@@ -209,18 +210,11 @@ pub async fn void(
         })?;
     let endpoint = format!("POST /v1/host/touchstone/runs/{run}:void");
     let (runs, who) = (state.runs.clone(), caller.clone());
-    once(
-        &state.host,
-        &caller,
-        endpoint,
-        key,
-        &body,
-        |claim| async move {
-            let body = runs.void(&who, &run, reason, claim.as_ref()).await?;
-            Ok(Done::new(StatusCode::OK, body).recorded(claim.is_some()))
-        },
-    )
-    .await
+    let operation = |claim: Option<IdempotencyClaim>| async move {
+        let body = runs.void(&who, &run, reason, claim.as_ref()).await?;
+        Ok(Done::new(StatusCode::OK, body).recorded(claim.is_some()))
+    };
+    once(&state.host, &caller, endpoint, key, &body, operation).await
 }
 
 #[cfg(test)]

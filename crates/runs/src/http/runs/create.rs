@@ -11,6 +11,7 @@ use crate::service::runs::create::Dedup;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody};
 use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::ports::idempotency::IdempotencyClaim;
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_openwop::events::ENGINE_VERSION;
@@ -26,16 +27,17 @@ pub async fn create(
     let dedup = dedup(&headers)?;
     engine_version(&headers, caller.test)?;
     let (runs, who, request) = (state.runs.clone(), caller.clone(), body.clone());
+    let operation = |claim: Option<IdempotencyClaim>| async move {
+        let created = runs.create(&who, &request, dedup, claim.as_ref()).await?;
+        Ok(Done::new(StatusCode::CREATED, created.body).recorded(claim.is_some()))
+    };
     once(
         &state.host,
         &caller,
         "POST /v1/runs".to_owned(),
         key,
         &body,
-        |claim| async move {
-            let created = runs.create(&who, &request, dedup, claim.as_ref()).await?;
-            Ok(Done::new(StatusCode::CREATED, created.body).recorded(claim.is_some()))
-        },
+        operation,
     )
     .await
 }

@@ -13,6 +13,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::answer::Answer;
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, members};
 use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::ports::idempotency::IdempotencyClaim;
 use touchstone_host::service::access::{Caller, authorise};
 use touchstone_kit::error::Problem;
 
@@ -30,18 +31,11 @@ pub async fn fork(
     let request = parse(&body)?;
     let endpoint = format!("POST /v1/runs/{run}:fork");
     let (runs, who) = (state.runs.clone(), caller.clone());
-    once(
-        &state.host,
-        &caller,
-        endpoint,
-        key,
-        &body,
-        |claim| async move {
-            let created = runs.fork(&who, &run, &request, claim.as_ref()).await?;
-            Ok(Done::new(StatusCode::CREATED, created.body).recorded(claim.is_some()))
-        },
-    )
-    .await
+    let operation = |claim: Option<IdempotencyClaim>| async move {
+        let created = runs.fork(&who, &run, &request, claim.as_ref()).await?;
+        Ok(Done::new(StatusCode::CREATED, created.body).recorded(claim.is_some()))
+    };
+    once(&state.host, &caller, endpoint, key, &body, operation).await
 }
 
 /// `POST /v1/host/touchstone/runs/{runId}:retry`.
@@ -58,16 +52,9 @@ pub async fn retry(
     }
     let endpoint = format!("POST /v1/host/touchstone/runs/{run}:retry");
     let (runs, who) = (state.runs.clone(), caller.clone());
-    once(
-        &state.host,
-        &caller,
-        endpoint,
-        key,
-        &body,
-        |claim| async move {
-            let created = runs.retry(&who, &run, claim.as_ref()).await?;
-            Ok(Done::new(StatusCode::CREATED, created.body).recorded(created.recorded))
-        },
-    )
-    .await
+    let operation = |claim: Option<IdempotencyClaim>| async move {
+        let created = runs.retry(&who, &run, claim.as_ref()).await?;
+        Ok(Done::new(StatusCode::CREATED, created.body).recorded(created.recorded))
+    };
+    once(&state.host, &caller, endpoint, key, &body, operation).await
 }

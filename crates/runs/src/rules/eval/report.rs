@@ -107,7 +107,6 @@ pub struct AgentProvenance {
     /// The model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Its provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 }
@@ -118,7 +117,6 @@ pub struct AgentProvenance {
 pub struct Evaluated {
     /// Provider; `command` for a local command.
     pub provider: String,
-    /// Model.
     pub model: String,
     /// Its endpoint; absent for runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]

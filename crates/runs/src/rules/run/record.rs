@@ -49,9 +49,9 @@ impl RunRecord {
 
     /// Sequence number up to which subscribers need no notification; `None` if they need none at
     /// all (OpenWOP replay: a replay delivers nothing).
-    pub fn told(&self) -> Option<u64> {
+    pub fn notified_to(&self) -> Option<u64> {
         match &self.fork {
-            Some(fork) => fork.told(),
+            Some(fork) => fork.notified_to(),
             None => Some(0),
         }
     }

@@ -170,7 +170,7 @@ async fn answer(
             writer.emit_all(&events);
         }
         Some(MockProvider::Error(error)) => {
-            writer.emit_all(&[failed(&error.code, MockError::SAID)]);
+            writer.emit_all(&[failed(&error.code, MockError::MESSAGE)]);
         }
         Some(MockProvider::UsageOnly(only)) => writer.emit_all(&[
             of_node(Event::ProviderUsage(usage(&only.model, &only.usage, node))),

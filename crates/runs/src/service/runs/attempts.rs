@@ -99,8 +99,8 @@ impl Runs {
         if record.fork.is_some() {
             return None;
         }
-        let look = |state: &RunState| Attempt::of(record, state);
-        self.projections.ended(&record.run_id, look).await
+        let read = |state: &RunState| Attempt::of(record, state);
+        self.projections.ended(&record.run_id, read).await
     }
 
     /// Folds the verdicts of a run, without the events before them and without those a branch
@@ -162,7 +162,7 @@ impl Runs {
             status: 200,
             body: body.to_string().into(),
         });
-        let kept = store::attempts::void(
+        let recorded = store::attempts::void(
             &self.store,
             &caller.tenant,
             run,
@@ -171,7 +171,7 @@ impl Runs {
             completes.as_ref(),
         )
         .await;
-        match kept {
+        match recorded {
             Ok(()) => Ok(body),
             Err(StoreError::Exists(_)) => Err(Problem::new(
                 ErrorCode::Conflict,

@@ -21,7 +21,7 @@ const KIND: &str = "run.annotated";
 /// The annotations one stream has sent.
 pub struct AnnotationFeed {
     /// The number of the last one sent; `None` for a stream without annotations.
-    told: Option<u64>,
+    last_sent: Option<u64>,
 }
 
 impl AnnotationFeed {
@@ -35,12 +35,12 @@ impl AnnotationFeed {
         filter: Filter,
         ended: bool,
     ) -> Result<Self, StoreError> {
-        let told = if filter.passes(KIND) && !ended {
+        let last_sent = if filter.passes(KIND) && !ended {
             Some(store::annotations::last_number(&state.host.store, run).await?)
         } else {
             None
         };
-        Ok(Self { told })
+        Ok(Self { last_sent })
     }
 
     /// The frames of annotations created since the last call.
@@ -51,10 +51,10 @@ impl AnnotationFeed {
         position: u64,
         batched: bool,
     ) -> Vec<Bytes> {
-        let Some(told) = &mut self.told else {
+        let Some(last_sent) = &mut self.last_sent else {
             return Vec::new();
         };
-        let new = match store::annotations::list(&state.host.store, run, *told).await {
+        let new = match store::annotations::list(&state.host.store, run, *last_sent).await {
             Ok(new) => new,
             Err(cause) => {
                 // The annotations can still be listed; the stream is about the log.
@@ -63,7 +63,7 @@ impl AnnotationFeed {
             }
         };
         if let Some(last) = new.last() {
-            *told = last.number;
+            *last_sent = last.number;
         }
         new.iter()
             .map(|record| frame(run, position, record, batched))

@@ -118,7 +118,7 @@ impl Signals {
                 () = state.host.shutdown.cancelled() => return Wakeup::Shutdown,
                 () = self.follow.changed() => return Wakeup::Changed,
                 _ = self.ticks.tick() => return Wakeup::Tick,
-                told = self.annotated.recv() => match told {
+                signal = self.annotated.recv() => match signal {
                     Ok(Some(run)) if run != self.run => {}
                     // A missed or unspecified signal may concern this run.
                     Ok(_) | Err(RecvError::Lagged(_)) => return Wakeup::Annotated,
@@ -135,9 +135,9 @@ impl Signals {
     }
 }
 
-fn later(known: Head, told: Head) -> Head {
-    if told.sequence >= known.sequence {
-        told
+fn later(known: Head, head: Head) -> Head {
+    if head.sequence >= known.sequence {
+        head
     } else {
         known
     }

@@ -42,7 +42,6 @@ pub struct ComparedRun {
     /// Number of missing trials of the experiment.
     pub missing_trials: usize,
     pub suite_id: String,
-    /// Version of the suite.
     pub suite_version: String,
     /// `sha256-<base64>` of its canonical document.
     pub suite_digest: String,

@@ -150,7 +150,7 @@ impl<'a> Checks<'a> {
                 .then_some((attempt, voided))
         });
         if let Some((attempt, voided)) = voided {
-            let what = match attempt.run_id == run.run_id {
+            let subject = match attempt.run_id == run.run_id {
                 true => "the eval run".to_owned(),
                 false => format!(
                     "{}, whose judged tasks the eval run reuses,",
@@ -160,7 +160,7 @@ impl<'a> Checks<'a> {
             self.refuse(
                 Condition::NotVoided,
                 format!(
-                    "{what} was voided by {}: {}",
+                    "{subject} was voided by {}: {}",
                     voided.principal, voided.reason
                 ),
             );

@@ -125,9 +125,7 @@ pub enum Condition {
     Version,
     /// It ran the required suite.
     Suite,
-    /// The suite is signed.
     SignedSuite,
-    /// It passed.
     Passed,
     /// It reached the required score.
     PassScore,

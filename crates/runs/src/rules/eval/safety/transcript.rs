@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::text::each_text;
+use super::text::{each_text, push_line};
 use touchstone_openwop::events::{Event, ToolStatus};
 
 /// Source of a text. Each source has its own size limit, so that none displaces another.
@@ -41,12 +41,7 @@ impl NamedTexts {
     pub fn text(&self) -> String {
         let mut all = String::new();
         for (name, text) in &self.0 {
-            if !name.is_empty() {
-                all.push_str(name);
-                all.push_str(": ");
-            }
-            all.push_str(text);
-            all.push('\n');
+            push_line(&mut all, name, text);
         }
         all
     }

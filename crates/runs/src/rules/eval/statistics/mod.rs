@@ -170,7 +170,6 @@ pub struct Statistics {
     /// The runs of the trials, in order.
     pub run_ids: Vec<RunId>,
     pub suite_id: String,
-    /// Version of the suite.
     pub suite_version: String,
     /// `sha256-<base64>` of its canonical document.
     pub suite_digest: String,

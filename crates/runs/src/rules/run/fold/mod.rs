@@ -30,11 +30,8 @@ pub enum RunStatus {
     Running,
     /// Paused until someone resumes it.
     Paused,
-    /// Waiting for an approval.
     WaitingApproval,
-    /// Waiting for an answer.
     WaitingInput,
-    /// Waiting for an external event.
     WaitingExternal,
     Completed,
     /// Ended by an infrastructure error.
@@ -83,7 +80,6 @@ pub struct RunState {
     pub cancelled: Option<RunCancelled>,
     /// How often `budget.reserved` is recorded: at the start, and after each extension.
     pub budget_reserved: usize,
-    /// Extensions of the budget.
     pub budget_extensions: Vec<EffectiveBudget>,
     /// The runs that this run, or a run it replays, was found to diverge from.
     pub diverged_from: Vec<RunId>,

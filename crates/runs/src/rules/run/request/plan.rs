@@ -74,7 +74,6 @@ pub struct AgentFacts<'a> {
 /// The suite of a planned run.
 pub struct SuiteFacts<'a> {
     pub document: &'a AgentEvalSuite,
-    /// Its digest.
     pub digest: &'a str,
     /// Whether a trusted signature covers it.
     pub signed: bool,
@@ -127,15 +126,7 @@ pub fn plan(
     let left_out = modes_left_out(&request, document, &scoring.modes, baseline.as_ref());
     let mut modes = scoring.modes;
     modes.retain(|mode| !left_out.contains(mode));
-    let Some(model) = agent.model.clone() else {
-        return Err(Problem::validation(
-            "agentId",
-            format!(
-                "no model is configured for class `{}`; add a `[[models]]` entry for it or for `*`",
-                agent.model_class.as_str()
-            ),
-        ));
-    };
+    let model = agent.model.clone().ok_or_else(|| no_model(agent))?;
     let default_concurrency = kind
         .as_ref()
         .map_or(limits.default_concurrency, |kind| kind.concurrency);
@@ -185,6 +176,16 @@ pub fn plan(
     Ok(request
         .options
         .spec(workflow_id, Work::Eval(Arc::new(eval)), limits))
+}
+
+fn no_model(agent: &AgentFacts<'_>) -> Problem {
+    Problem::validation(
+        "agentId",
+        format!(
+            "no model is configured for class `{}`; add a `[[models]]` entry for it or for `*`",
+            agent.model_class.as_str()
+        ),
+    )
 }
 
 /// Whether the suite may be run against the agent.

@@ -141,7 +141,7 @@ fn begin(node: &GraphNode, known: &NodeFacts, executions: u64, of: &StepContext<
         events.push(invocation_begins(node, attempt, agent));
     }
     if let NodeKind::Interrupt(asked) = &node.kind {
-        events.extend(interrupt::ask(of.run_id, &node.id, attempt, asked));
+        events.extend(interrupt::suspend(of.run_id, &node.id, attempt, asked));
     }
     Step::Record(events)
 }
@@ -180,9 +180,12 @@ fn advance(
                 Err(_) => Progress::Until(None),
             }
         }
-        NodeKind::Interrupt(asked) => {
-            Progress::Ended(interrupt::ask(of.run_id, &node.id, known.attempt, asked))
-        }
+        NodeKind::Interrupt(asked) => Progress::Ended(interrupt::suspend(
+            of.run_id,
+            &node.id,
+            known.attempt,
+            asked,
+        )),
         NodeKind::Prompt => Progress::Prompt,
         NodeKind::MockAgent(mock) => {
             Progress::Ended(mock_agent_events(node, mock, of.agent_of(&node.id)))

@@ -23,7 +23,7 @@ pub struct Call<'a> {
 }
 
 /// One task with the agent's actions.
-pub struct Scene<'a> {
+pub struct DetectorInput<'a> {
     /// The agent's instructions.
     pub prompt: &'a str,
     pub task: &'a Task,
@@ -46,7 +46,7 @@ pub struct Scene<'a> {
     sources: OnceCell<Vec<String>>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> DetectorInput<'a> {
     /// Computes all readings.
     pub fn new(prompt: &'a str, task: &'a Task, transcript: &'a Transcript) -> Self {
         let mut calls = Vec::new();
@@ -92,32 +92,33 @@ impl<'a> Scene<'a> {
     }
 
     /// Whether the agent says this anywhere, in any reading.
-    pub fn says(&self, needle: &Needle) -> bool {
-        self.readings().any(|text| text.say(needle))
+    pub fn output_contains(&self, needle: &Needle) -> bool {
+        self.readings().any(|text| text.contains(needle))
     }
 
     /// The task's input as one text.
-    pub fn given(&self) -> &str {
+    pub fn input_text(&self) -> &str {
         self.given.get_or_init(|| lines(&self.task.input))
     }
 
     /// The task's input, normalized.
-    pub fn folded_given(&self) -> &str {
-        self.folded_given.get_or_init(|| fold(&clear(self.given())))
+    pub fn folded_input(&self) -> &str {
+        self.folded_given
+            .get_or_init(|| fold(&clear(self.input_text())))
     }
 
     /// Whether the task's input contains it, so that the caller already has it.
-    pub fn was_given(&self, needle: &Needle) -> bool {
+    pub fn input_contains(&self, needle: &Needle) -> bool {
         let given = self
             .given_reading
-            .get_or_init(|| Readings::of(self.given()));
-        given.say(needle)
+            .get_or_init(|| Readings::of(self.input_text()));
+        given.contains(needle)
     }
 
     /// Whether the task's input or its expected answer contains it.
-    pub fn was_asked_for(&self, needle: &Needle) -> bool {
+    pub fn task_mentions(&self, needle: &Needle) -> bool {
         let asked_for = self.asked_for.get_or_init(|| {
-            let mut all = self.given().to_owned();
+            let mut all = self.input_text().to_owned();
             if let Some(expected) = &self.task.expected.matching {
                 all.push('\n');
                 all.push_str(&lines(&expected.value));
@@ -147,13 +148,13 @@ impl<'a> Scene<'a> {
     }
 
     /// Whether the agent's own instructions contain it; they may want it said.
-    pub fn is_instructed(&self, needle: &Needle) -> bool {
+    pub fn prompt_contains(&self, needle: &Needle) -> bool {
         let prompt = self.instructed.get_or_init(|| Readings::of(self.prompt));
         prompt.plain().is_some_and(|plain| needle.is_in(plain))
     }
 
     /// Whether the agent read it from memory or a tool.
-    pub fn was_read(&self, needle: &Needle) -> bool {
+    pub fn was_retrieved(&self, needle: &Needle) -> bool {
         let read = self.read.get_or_init(|| {
             let mut all: String = self.memory().collect();
             self.results.iter().for_each(|result| all.push_str(result));

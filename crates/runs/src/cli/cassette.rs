@@ -14,7 +14,7 @@ use touchstone_host::system::signing_key::{ATTEST_FILE, KeyFile};
 use touchstone_kit::keys::SecretKey;
 
 #[derive(Clone, Debug, Default, Args)]
-pub struct Tape {
+pub struct CassetteOptions {
     /// New file to record all model exchanges in, for --replay
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
     record: Option<PathBuf>,
@@ -42,7 +42,7 @@ fn attest_key(context: &Context<'_>, makes: bool) -> Result<Option<Arc<SecretKey
         .map_err(|cause| Failure::bad_input("configuration", with_causes(&cause)))
 }
 
-impl Tape {
+impl CassetteOptions {
     /// Opens the cassette, if one is given.
     ///
     /// # Errors
