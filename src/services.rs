@@ -55,7 +55,7 @@ use touchstone_runs::http::RunsApi;
 use touchstone_runs::ports::channels::Channels;
 use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::rules::run::request::HostLimits;
-use touchstone_runs::service::annotations::Annotating;
+use touchstone_runs::service::annotations::Annotations;
 use touchstone_runs::service::bundles::Bundles;
 use touchstone_runs::service::command::Command;
 use touchstone_runs::service::diffs::Diffs;
@@ -65,7 +65,7 @@ use touchstone_runs::service::executor::task_loop::TenantPermits;
 use touchstone_runs::service::library::Library;
 use touchstone_runs::service::log_reader::LogReader;
 use touchstone_runs::service::projections::Projections;
-use touchstone_runs::service::runs::{Offer, Runs};
+use touchstone_runs::service::runs::{RunServices, Runs};
 use touchstone_runs::service::storage::Storage;
 use touchstone_runs::service::webhooks::Webhooks;
 use touchstone_runs::service::workflows::Workflows;
@@ -196,7 +196,7 @@ impl Services {
             library.clone(),
             parts.models,
             projections.clone(),
-            Offer {
+            RunServices {
                 workflows: Workflows {
                     fixtures: parts.fixtures,
                 },
@@ -213,7 +213,7 @@ impl Services {
                 command: parts.command,
             },
         );
-        let runs = Arc::new(runs.limited_by(storage.clone()));
+        let runs = Arc::new(runs.with_storage(storage.clone()));
         let cards = Arc::new(CardScores::new(
             Arc::new(parts.cards),
             store.clone(),
@@ -366,7 +366,7 @@ impl Services {
         RunsApi {
             host: host.clone(),
             runs: self.runs.clone(),
-            annotations: Arc::new(Annotating::new(
+            annotations: Arc::new(Annotations::new(
                 self.runs.clone(),
                 self.aaaf.clone(),
                 store.clone(),

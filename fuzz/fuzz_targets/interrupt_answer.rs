@@ -16,7 +16,7 @@ use touchstone_runs::rules::workflow::gate::{GatePolicy, Responder};
 use touchstone_runs::rules::workflow::graph::Graph;
 use touchstone_runs::rules::workflow::interrupt::answer;
 use touchstone_runs::rules::workflow::node::NodeKind;
-use touchstone_runs::rules::workflow::step::{Circumstances, Step, next};
+use touchstone_runs::rules::workflow::step::{Step, StepContext, next};
 
 struct Asked {
     graph: Graph,
@@ -58,7 +58,7 @@ static ASKED: LazyLock<Vec<Asked>> = LazyLock::new(|| {
 fn carry_on(graph: &Graph, facts: &mut FlowFacts) -> Step {
     let (run, inputs) = (RunId::from("run_fuzz"), Map::new());
     loop {
-        let of = Circumstances {
+        let of = StepContext {
             run_id: &run,
             inputs: &inputs,
             max_node_executions: 10,

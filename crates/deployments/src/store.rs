@@ -12,7 +12,7 @@ use touchstone_host::store::migrations::Schema;
 use touchstone_host::store::sql::{Sql, query};
 use touchstone_kit::ids::{AgentId, TenantId};
 use touchstone_packs::ports::inventory::Revision;
-use touchstone_runs::store::runs::begin;
+use touchstone_runs::store::runs;
 
 pub const SCHEMA: Schema = Schema {
     feature: "deployments",
@@ -113,14 +113,14 @@ pub async fn commit_deployment(
             return Err(StoreError::Stale);
         }
     }
-    let number = begin(&mut transaction, commit.run).await?;
+    let number = runs::insert(&mut transaction, commit.run).await?;
     query(END)
         .bind(number)
         .bind(log.head)
         .execute(&mut transaction)
         .await?;
     for opened in commit.opens {
-        begin(&mut transaction, opened).await?;
+        runs::insert(&mut transaction, opened).await?;
     }
     for (sequence, (kind, body)) in (1_i64..).zip(log.rows) {
         query(EVENT)

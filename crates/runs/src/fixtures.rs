@@ -179,12 +179,12 @@ fn content(id: &str) -> Option<(&'static str, Vec<Value>, Value)> {
             ("agent identity", vec![echo], none)
         }
         "conformance-agent-reasoning" => {
-            let said = json!({
+            let config = json!({
                 "mockReasoning": {"summary": "There is one thing to look up."},
                 "mockToolCalls": [{"toolId": "openwop:core.conformance.look-up", "arguments": {"id": 1}, "result": {"found": true}}],
                 "mockDecision": {"decision": {"found": true}},
             });
-            let mut reasoner = node("reasoner", "core.conformance.mock-agent", said, json!({}));
+            let mut reasoner = node("reasoner", "core.conformance.mock-agent", config, json!({}));
             bind(&mut reasoner, "core.conformance.reasoning-agent");
             ("agent reasoning", vec![reasoner], none)
         }

@@ -13,7 +13,7 @@ use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use url::{Host, Url};
 
-use crate::ports::webhooks::{Acknowledged, Notifier, Undelivered};
+use crate::ports::webhooks::{DeliveryError, EndpointResponse, Notifier};
 use touchstone_host::net::Client;
 use touchstone_host::net::address::Reach;
 use touchstone_host::net::error::Error;
@@ -24,7 +24,7 @@ use touchstone_host::net::target::PrivateTarget;
 const AGENT: &str = concat!("openwop-webhook-dispatcher/", env!("CARGO_PKG_VERSION"));
 const DELIVER_WITHIN: Duration = Duration::from_secs(5);
 const NOTIFY_WITHIN: Duration = Duration::from_secs(15);
-const ASK_WITHIN: Duration = Duration::from_secs(10);
+const REQUEST_WITHIN: Duration = Duration::from_secs(10);
 /// Timeout of the resolver during registration.
 const RESOLVE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -42,7 +42,7 @@ pub struct WebhookClient {
 struct Clients {
     deliver: Client,
     notify: Client,
-    ask: Client,
+    request: Client,
 }
 
 impl Clients {
@@ -56,7 +56,7 @@ impl Clients {
         Ok(Self {
             deliver: client(DELIVER_WITHIN)?,
             notify: client(NOTIFY_WITHIN)?,
-            ask: client(ASK_WITHIN)?,
+            request: client(REQUEST_WITHIN)?,
         })
     }
 }
@@ -79,11 +79,11 @@ impl WebhookClient {
     }
 
     /// The clients for a URL, if the text of the URL permits deliveries.
-    fn of(&self, url: &Url) -> Result<&Clients, Undelivered> {
+    fn of(&self, url: &Url) -> Result<&Clients, DeliveryError> {
         let opened = self.private_targets.iter().any(|target| target.covers(url));
         let clients = if opened { &self.private } else { &self.public };
         if !opened && url.scheme() != "https" {
-            return Err(Undelivered::Refused("the URL must be https"));
+            return Err(DeliveryError::Refused("the URL must be https"));
         }
         if !opened && names_an_inside(url) {
             return Err(INWARD);
@@ -96,13 +96,13 @@ impl WebhookClient {
     }
 }
 
-const INWARD: Undelivered = Undelivered::Refused(
+const INWARD: DeliveryError = DeliveryError::Refused(
     "the URL points to a private, local or reserved address that the operator of this host has not opened for webhooks",
 );
 
 #[async_trait]
 impl Notifier for WebhookClient {
-    async fn admit(&self, url: &Url) -> Result<(), Undelivered> {
+    async fn admit(&self, url: &Url) -> Result<(), DeliveryError> {
         let clients = self.of(url)?;
         let Some(Host::Domain(name)) = url.host() else {
             return Ok(());
@@ -125,7 +125,7 @@ impl Notifier for WebhookClient {
         url: &Url,
         headers: &[(&'static str, String)],
         body: Bytes,
-    ) -> Result<(), Undelivered> {
+    ) -> Result<(), DeliveryError> {
         let client = &self.of(url)?.deliver;
         // Only the status of the endpoint's response matters.
         let answer = client
@@ -140,7 +140,7 @@ impl Notifier for WebhookClient {
         url: &Url,
         headers: &[(&'static str, String)],
         body: Bytes,
-    ) -> Result<Acknowledged, Undelivered> {
+    ) -> Result<EndpointResponse, DeliveryError> {
         let client = &self.of(url)?.notify;
         let answer = client
             .open(Method::POST, url, &header_map(headers)?, Some(body))
@@ -148,19 +148,19 @@ impl Notifier for WebhookClient {
             .map_err(|cause| failed(&cause))?;
         let asked = answer.headers().get(RETRY_AFTER);
         let asked = asked.and_then(|value| value.to_str().ok());
-        Ok(Acknowledged {
+        Ok(EndpointResponse {
             status: answer.status(),
             retry_after: asked.map(str::to_owned),
         })
     }
 
-    async fn ask(
+    async fn request(
         &self,
         url: &Url,
         headers: &[(&'static str, String)],
         body: Bytes,
-    ) -> Result<Bytes, Undelivered> {
-        let client = &self.of(url)?.ask;
+    ) -> Result<Bytes, DeliveryError> {
+        let client = &self.of(url)?.request;
         let answer = client
             .post(url, &header_map(headers)?, body.to_vec())
             .await
@@ -170,11 +170,11 @@ impl Notifier for WebhookClient {
     }
 }
 
-fn taken(status: u16) -> Result<(), Undelivered> {
+fn taken(status: u16) -> Result<(), DeliveryError> {
     match status {
         200..=299 => Ok(()),
-        300..=399 => Err(Undelivered::Failed(Error::Redirect.label().into_owned())),
-        status => Err(Undelivered::Failed(
+        300..=399 => Err(DeliveryError::Failed(Error::Redirect.label().into_owned())),
+        status => Err(DeliveryError::Failed(
             Error::Status(status).label().into_owned(),
         )),
     }
@@ -188,28 +188,28 @@ fn names_an_inside(url: &Url) -> bool {
     INSIDE.contains(&name.as_str()) || INSIDE_ZONES.iter().any(|zone| name.ends_with(zone))
 }
 
-fn refused(cause: &Error) -> Undelivered {
+fn refused(cause: &Error) -> DeliveryError {
     match cause {
         Error::BlockedAddress => INWARD,
-        Error::CredentialsInUrl => Undelivered::Refused("the URL must not contain credentials"),
-        _ => Undelivered::Refused("the URL must be https and name a host"),
+        Error::CredentialsInUrl => DeliveryError::Refused("the URL must not contain credentials"),
+        _ => DeliveryError::Refused("the URL must be https and name a host"),
     }
 }
 
-fn failed(cause: &Error) -> Undelivered {
+fn failed(cause: &Error) -> DeliveryError {
     match cause {
         Error::BlockedAddress => INWARD,
-        cause => Undelivered::Failed(cause.label().into_owned()),
+        cause => DeliveryError::Failed(cause.label().into_owned()),
     }
 }
 
 /// # Errors
 /// A value is not a valid header. A delivery without its signature would only be refused.
-fn header_map(headers: &[(&'static str, String)]) -> Result<HeaderMap, Undelivered> {
+fn header_map(headers: &[(&'static str, String)]) -> Result<HeaderMap, DeliveryError> {
     let mut map = HeaderMap::with_capacity(headers.len() + 1);
     for (name, value) in headers {
         let value = HeaderValue::from_str(value)
-            .map_err(|_| Undelivered::Failed("invalid_header".to_owned()))?;
+            .map_err(|_| DeliveryError::Failed("invalid_header".to_owned()))?;
         map.append(HeaderName::from_static(name), value);
     }
     map.insert(USER_AGENT, HeaderValue::from_static(AGENT));

@@ -193,7 +193,7 @@ async fn credentials_in_annotations_are_masked_everywhere() {
             assert!(text.contains("[REDACTED:"), "{text}");
         }
     }
-    let kept = run_store::annotations::annotations(&host.store, &run, 0)
+    let kept = run_store::annotations::list(&host.store, &run, 0)
         .await
         .unwrap();
     assert!(

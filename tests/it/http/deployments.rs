@@ -1012,7 +1012,7 @@ async fn retries_and_forks_keep_the_version_a_channel_had() {
     let draw = |run: RunId| {
         let store = host.store.clone();
         async move {
-            let record = run_store::runs::run(&store, &"acme".into(), &run)
+            let record = run_store::runs::find(&store, &"acme".into(), &run)
                 .await
                 .unwrap()
                 .unwrap();
@@ -1053,7 +1053,7 @@ async fn retries_and_forks_keep_the_version_a_channel_had() {
     let now = host.post("/v1/runs", &body).await.json();
     let now = RunId::from(now["runId"].as_str().unwrap());
     host.ended(&now).await;
-    let record = run_store::runs::run(&host.store, &"acme".into(), &now)
+    let record = run_store::runs::find(&host.store, &"acme".into(), &now)
         .await
         .unwrap()
         .unwrap();

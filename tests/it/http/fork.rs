@@ -112,7 +112,7 @@ async fn a_branch_has_no_more_in_flight_than_its_endpoint_answers_at_once() {
     let anew = host.post("/v1/runs", &body).await;
     let anew = RunId::from(anew.json()["runId"].as_str().unwrap());
     for run in [branch, anew] {
-        let record = run_store::runs::run(&host.store, &"acme".into(), &run)
+        let record = run_store::runs::find(&host.store, &"acme".into(), &run)
             .await
             .unwrap()
             .unwrap();

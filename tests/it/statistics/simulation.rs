@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use statrs::distribution::{Beta, ContinuousCDF as _};
 use touchstone_kit::statistics::{GateVerdict, against_threshold, wilson_of};
-use touchstone_runs::rules::eval::statistics::{CONFIDENCE, shown};
+use touchstone_runs::rules::eval::statistics::{CONFIDENCE, mean_interval};
 
 const TASKS: [usize; 5] = [5, 10, 20, 50, 100];
 const TRIALS: [usize; 3] = [1, 3, 10];
@@ -104,7 +104,7 @@ fn scores(dice: &mut Dice, (tasks, trials): (usize, usize), rates: &[f64]) -> Ve
 }
 
 fn passes(scores: &[Vec<f64>], look: usize, threshold: f64) -> bool {
-    shown(scores, look)
+    mean_interval(scores, look)
         .is_some_and(|(interval, _)| against_threshold(interval, threshold) == GateVerdict::Pass)
 }
 
@@ -186,7 +186,7 @@ fn the_promise_holds_for_any_number_of_tasks_and_any_bar() {
             let scores: Vec<Vec<f64>> = (0..tasks)
                 .map(|task| vec![if task < passed { 1.0 } else { 0.0 }])
                 .collect();
-            let Some((interval, _)) = shown(&scores, 1) else {
+            let Some((interval, _)) = mean_interval(&scores, 1) else {
                 continue;
             };
             let bar = interval.low;

@@ -40,11 +40,11 @@ fn annotation(run: &RunId, id: &str) -> Annotation {
 
 const AMPLE: AnnotationLimits = AnnotationLimits {
     count: 100,
-    octets: 100_000,
+    bytes: 100_000,
 };
 
 /// Size of these annotations in bytes, not characters.
-fn octets_of(run: &RunId, ids: &[&str]) -> u32 {
+fn bytes_of(run: &RunId, ids: &[&str]) -> u32 {
     let written = |id: &&str| serde_json::to_string(&annotation(run, id)).unwrap().len();
     u32::try_from(ids.iter().map(written).sum::<usize>()).unwrap()
 }
@@ -67,7 +67,7 @@ async fn add(
         run_id: Some(run.clone()),
     };
     let task = TaskId::from("task-0");
-    run_store::annotations::annotate(
+    run_store::annotations::add(
         store,
         &tenant(owner),
         Some(&task),
@@ -95,7 +95,7 @@ async fn they_are_numbered_within_their_run_and_found_after_a_number(
         let added = add(store.as_ref(), "acme", run, id, AMPLE).await.unwrap();
         assert_eq!(added, Annotated::Recorded);
     }
-    let found = run_store::annotations::annotations(&store, &first, 0)
+    let found = run_store::annotations::list(&store, &first, 0)
         .await
         .unwrap();
     let numbers: Vec<u64> = found.iter().map(|record| record.number).collect();
@@ -103,19 +103,19 @@ async fn they_are_numbered_within_their_run_and_found_after_a_number(
     assert_eq!(found[0].annotation, annotation(&first, "a"));
     assert_eq!(found[0].task, Some("task-0".into()));
     assert_eq!(
-        run_store::annotations::annotations(&store, &first, 1)
+        run_store::annotations::list(&store, &first, 1)
             .await
             .unwrap(),
         found[1..]
     );
     assert_eq!(
-        run_store::annotations::last_annotation(&store, &first)
+        run_store::annotations::last_number(&store, &first)
             .await
             .unwrap(),
         2
     );
     assert_eq!(
-        run_store::annotations::last_annotation(&store, &"run_3".into())
+        run_store::annotations::last_number(&store, &"run_3".into())
             .await
             .unwrap(),
         0
@@ -127,9 +127,9 @@ async fn they_are_numbered_within_their_run_and_found_after_a_number(
     let two = AnnotationLimits { count: 2, ..AMPLE };
     let added = add(store.as_ref(), "acme", &first, "d", two).await.unwrap();
     assert_eq!(added, Annotated::TooMany);
-    let octets = octets_of(&first, &["a", "c", "d"]);
+    let bytes = bytes_of(&first, &["a", "c", "d"]);
     let short = AnnotationLimits {
-        octets: octets - 1,
+        bytes: bytes - 1,
         ..AMPLE
     };
     let added = add(store.as_ref(), "acme", &first, "d", short).await;
@@ -140,7 +140,7 @@ async fn they_are_numbered_within_their_run_and_found_after_a_number(
             .is_err()
     );
     assert_eq!(
-        run_store::annotations::annotations(&store, &first, 0)
+        run_store::annotations::list(&store, &first, 0)
             .await
             .unwrap(),
         found
@@ -150,7 +150,7 @@ async fn they_are_numbered_within_their_run_and_found_after_a_number(
         store.audit_head(&tenant("globex")).await.unwrap().sequence,
         0
     );
-    let just = AnnotationLimits { octets, ..AMPLE };
+    let just = AnnotationLimits { bytes, ..AMPLE };
     let added = add(store.as_ref(), "acme", &first, "d", just).await;
     assert_eq!(added.unwrap(), Annotated::Recorded);
 }
@@ -182,7 +182,7 @@ async fn concurrent_annotations_are_kept_with_distinct_numbers(
     for one in many.collect::<Vec<_>>() {
         assert_eq!(one.await.unwrap(), Annotated::Recorded);
     }
-    let found = run_store::annotations::annotations(&replicas[0], &"run_1".into(), 0)
+    let found = run_store::annotations::list(&replicas[0], &"run_1".into(), 0)
         .await
         .unwrap();
     let numbers: Vec<u64> = found.iter().map(|record| record.number).collect();
@@ -193,12 +193,12 @@ async fn concurrent_annotations_are_kept_with_distinct_numbers(
 #[tokio::test]
 async fn listeners_are_told_on_every_replica(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
-    let mut listeners = vec![run_store::annotations::annotated(&store)];
+    let mut listeners = vec![run_store::annotations::subscribe(&store)];
     let other = database.open().await;
     if engine == Postgres {
-        listeners.push(run_store::annotations::annotated(&other));
+        listeners.push(run_store::annotations::subscribe(&other));
     }
-    run_store::annotations::notify_annotated(&store, &"run_1".into()).await;
+    run_store::annotations::notify(&store, &"run_1".into()).await;
     for listener in &mut listeners {
         let told = timeout(TOO_LONG, listener.recv()).await.unwrap().unwrap();
         assert_eq!(told, Some("run_1".into()));

@@ -47,7 +47,7 @@ async fn every_eval_of_a_version_is_listed_whether_it_has_ended_or_not(
     let mut found = Vec::new();
     let mut after = 0;
     loop {
-        let page = run_store::attempts::evals_of(&store, &acme, &agent, "1.0.0", after, 2);
+        let page = run_store::attempts::eval_runs(&store, &acme, &agent, "1.0.0", after, 2);
         let page = page.await.unwrap();
         found.extend(page.iter().map(|(_, run)| run.run_id.to_string()));
         match page.last() {

@@ -77,38 +77,36 @@ async fn the_newest_one_of_a_judge_is_kept_for_its_tenant(
         run_store::calibrations::end_attempt(&store, &ours, &attempt, &decision())
             .await
             .unwrap();
-        let found = run_store::calibrations::attempt(&store, &ours, &attempt.calibration_id)
+        let found = run_store::calibrations::find_attempt(&store, &ours, &attempt.calibration_id)
             .await
             .unwrap()
             .unwrap();
         assert_eq!((found.attempt, found.held), (attempt, false));
     }
-    let found = run_store::calibrations::calibration(&store, &ours, "sha256-b")
+    let found = run_store::calibrations::find(&store, &ours, "sha256-b")
         .await
         .unwrap();
     assert_eq!(found, Some(calibration("sha256-b", 0.9)));
-    let all = run_store::calibrations::calibrations(&store, &ours)
-        .await
-        .unwrap();
+    let all = run_store::calibrations::list(&store, &ours).await.unwrap();
     assert_eq!(
         all,
         [calibration("sha256-a", 0.6), calibration("sha256-b", 0.9)]
     );
     let theirs = tenant("globex");
     assert_eq!(
-        run_store::calibrations::calibration(&store, &theirs, "sha256-b")
+        run_store::calibrations::find(&store, &theirs, "sha256-b")
             .await
             .unwrap(),
         None
     );
     assert!(
-        run_store::calibrations::calibrations(&store, &theirs)
+        run_store::calibrations::list(&store, &theirs)
             .await
             .unwrap()
             .is_empty()
     );
     assert_eq!(
-        run_store::calibrations::attempt(&store, &theirs, "calibration_0")
+        run_store::calibrations::find_attempt(&store, &theirs, "calibration_0")
             .await
             .unwrap(),
         None
@@ -140,7 +138,7 @@ async fn an_attempt_is_the_only_one_as_long_as_it_is_held(
     run_store::calibrations::renew_attempt(&store, &ours, &held, Duration::ZERO)
         .await
         .unwrap();
-    let found = run_store::calibrations::attempt(&store, &ours, "calibration_1")
+    let found = run_store::calibrations::find_attempt(&store, &ours, "calibration_1")
         .await
         .unwrap()
         .unwrap();
@@ -154,7 +152,7 @@ async fn an_attempt_is_the_only_one_as_long_as_it_is_held(
         assert!(matches!(lost, Err(StoreError::Fenced)), "{lost:?}");
     }
     assert!(
-        run_store::calibrations::calibrations(&store, &ours)
+        run_store::calibrations::list(&store, &ours)
             .await
             .unwrap()
             .is_empty()
@@ -163,7 +161,7 @@ async fn an_attempt_is_the_only_one_as_long_as_it_is_held(
     run_store::calibrations::begin_attempt(&store, &ours, &next, LEASE, None)
         .await
         .unwrap();
-    let found = run_store::calibrations::attempt(&store, &ours, "calibration_1")
+    let found = run_store::calibrations::find_attempt(&store, &ours, "calibration_1")
         .await
         .unwrap()
         .unwrap();

@@ -156,7 +156,7 @@ async fn a_transition_is_recorded_whole(#[values(Sqlite, Postgres)] engine: Engi
     for id in ["run_1", "run_2", "run_3"] {
         let id = RunId::from(id);
         assert!(
-            run_store::runs::run(&store, &acme, &id)
+            run_store::runs::find(&store, &acme, &id)
                 .await
                 .unwrap()
                 .is_some()
@@ -209,7 +209,7 @@ async fn a_decision_on_a_stale_state_changes_nothing(#[values(Sqlite, Postgres)]
         (one, Revision(1))
     );
     assert!(
-        run_store::runs::run(&store, &acme, &"run_2".into())
+        run_store::runs::find(&store, &acme, &"run_2".into())
             .await
             .unwrap()
             .is_none()
@@ -290,7 +290,7 @@ async fn an_answer_that_cannot_be_kept_undoes_all_of_it(
         Revision(0)
     );
     assert!(
-        run_store::runs::run(&store, &acme, &"run_1".into())
+        run_store::runs::find(&store, &acme, &"run_1".into())
             .await
             .unwrap()
             .is_none()

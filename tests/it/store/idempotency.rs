@@ -168,7 +168,7 @@ async fn a_run_and_its_answer_are_recorded_together(#[values(Sqlite, Postgres)] 
     let late = run_store::runs::create(&store, &run, Some(&answer(&first))).await;
     assert!(matches!(late, Err(StoreError::Fenced)), "{late:?}");
     assert_eq!(
-        run_store::runs::run(&store, &acme, &id).await.unwrap(),
+        run_store::runs::find(&store, &acme, &id).await.unwrap(),
         None
     );
     assert!(
@@ -182,7 +182,7 @@ async fn a_run_and_its_answer_are_recorded_together(#[values(Sqlite, Postgres)] 
         .await
         .unwrap();
     assert_eq!(
-        run_store::runs::run(&store, &acme, &id).await.unwrap(),
+        run_store::runs::find(&store, &acme, &id).await.unwrap(),
         Some(run.clone())
     );
     assert_eq!(store.begin(&first, at(12), LEASE).await.unwrap(), replay());

@@ -412,16 +412,16 @@ async fn a_run_is_created_once_and_seen_by_its_tenant_only(
 
     let id = RunId::from("run_2");
     assert_eq!(
-        run_store::runs::run(&store, &acme, &id).await.unwrap(),
+        run_store::runs::find(&store, &acme, &id).await.unwrap(),
         Some(second)
     );
     let id = RunId::from("run_1");
     assert_eq!(
-        run_store::runs::run(&store, &acme, &id).await.unwrap(),
+        run_store::runs::find(&store, &acme, &id).await.unwrap(),
         Some(first)
     );
     assert_eq!(
-        run_store::runs::run(&store, &globex, &id).await.unwrap(),
+        run_store::runs::find(&store, &globex, &id).await.unwrap(),
         None
     );
 }

@@ -144,7 +144,7 @@ async fn a_webhook_of_a_dead_process_is_served_by_the_next_one() {
     open!(Sqlite => database, store);
     let dead = database.open().await;
     assert!(
-        run_store::webhooks::add_webhook(&store, &webhook("wh_1", "acme"), 9)
+        run_store::webhooks::create(&store, &webhook("wh_1", "acme"), 9)
             .await
             .unwrap()
     );
@@ -152,16 +152,16 @@ async fn a_webhook_of_a_dead_process_is_served_by_the_next_one() {
     run_store::runs::append(&store, &run, fence, &events(&run, 1, 2), false)
         .await
         .unwrap();
-    let lost = run_store::webhooks::claim_webhook(&dead, "dispatcher", HOUR)
+    let lost = run_store::webhooks::claim(&dead, "dispatcher", HOUR)
         .await
         .unwrap();
     let lost = lost.unwrap();
-    let waiting = run_store::webhooks::claim_webhook(&store, "dispatcher", HOUR)
+    let waiting = run_store::webhooks::claim(&store, "dispatcher", HOUR)
         .await
         .unwrap();
     assert!(waiting.is_none(), "a live process holds it");
     drop(dead);
-    let next = run_store::webhooks::claim_webhook(&store, "dispatcher", HOUR)
+    let next = run_store::webhooks::claim(&store, "dispatcher", HOUR)
         .await
         .unwrap();
     assert!(next.unwrap().fence > lost.fence);
@@ -195,7 +195,7 @@ async fn a_job_and_a_calibration_of_a_dead_process_are_free_at_once() {
     run_store::calibrations::begin_attempt(&store, &ours, &next, HOUR, None)
         .await
         .unwrap();
-    let shown = run_store::calibrations::attempt(&store, &ours, "calibration_1")
+    let shown = run_store::calibrations::find_attempt(&store, &ours, "calibration_1")
         .await
         .unwrap();
     assert!(!shown.unwrap().held);
@@ -212,7 +212,7 @@ async fn no_lease_is_measured_by_the_wall_clock() {
     open!(Sqlite => database, store);
     let wall_clock = Timestamp::now().as_microsecond();
     assert!(
-        run_store::webhooks::add_webhook(&store, &webhook("wh_1", "acme"), 9)
+        run_store::webhooks::create(&store, &webhook("wh_1", "acme"), 9)
             .await
             .unwrap()
     );
@@ -220,7 +220,7 @@ async fn no_lease_is_measured_by_the_wall_clock() {
     run_store::runs::append(&store, &run, fence, &events(&run, 1, 2), false)
         .await
         .unwrap();
-    run_store::webhooks::claim_webhook(&store, "dispatcher", TTL)
+    run_store::webhooks::claim(&store, "dispatcher", TTL)
         .await
         .unwrap();
     job_store::begin_job(&store, "job", "a", at(0), TTL)

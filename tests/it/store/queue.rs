@@ -369,7 +369,7 @@ async fn each_retry_of_a_run_has_a_number_of_its_own(#[values(Sqlite, Postgres)]
         run
     };
     let made = async |of: &str| {
-        run_store::runs::retries(&store, &tenant(of), &root)
+        run_store::runs::last_retry_number(&store, &tenant(of), &root)
             .await
             .unwrap()
     };

@@ -28,7 +28,7 @@ async fn a_reopened_store_continues_its_logs(#[values(Sqlite, Postgres)] engine:
         run_store::runs::read(&store, &run, 0, 1_000).await.unwrap(),
         log
     );
-    let found = run_store::runs::run(&store, &tenant("acme"), &run)
+    let found = run_store::runs::find(&store, &tenant("acme"), &run)
         .await
         .unwrap();
     assert_eq!(found, Some(record("run_1", "acme", 1)));

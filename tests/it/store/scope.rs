@@ -27,7 +27,7 @@ async fn a_scope_is_free_again_when_its_run_has_ended(#[values(Sqlite, Postgres)
     let taken = run_store::runs::create(&store, &about("r2", "acme", "s", true), None).await;
     assert!(matches!(taken, Err(StoreError::ScopeTaken(run)) if run.as_str() == "r1"));
     assert!(
-        run_store::runs::run(&store, &tenant("acme"), &"r2".into())
+        run_store::runs::find(&store, &tenant("acme"), &"r2".into())
             .await
             .unwrap()
             .is_none()

@@ -65,7 +65,7 @@ async fn furnish(store: &Database) -> [u8; 32] {
     let mut subscription = webhook("wh_1", "acme");
     subscription.secrets.current = Secret::kept(PREVIOUS.to_owned());
     assert!(
-        run_store::webhooks::add_webhook(store, &subscription, 9)
+        run_store::webhooks::create(store, &subscription, 9)
             .await
             .unwrap()
     );
@@ -75,7 +75,7 @@ async fn furnish(store: &Database) -> [u8; 32] {
         .rotated(Secret::kept(CURRENT.to_owned()), at(90));
     let (acme, id) = (tenant("acme"), "wh_1".into());
     assert!(
-        run_store::webhooks::rotate_webhook(store, &acme, &id, &known, &rotated)
+        run_store::webhooks::replace_secrets(store, &acme, &id, &known, &rotated)
             .await
             .unwrap()
     );
@@ -93,7 +93,7 @@ async fn furnish(store: &Database) -> [u8; 32] {
         body: format!("{{\"callbackSecret\":\"{CALLBACK}\"}}").into(),
     };
     let created =
-        run_store::webhooks::create_calling_back(store, &run, &callback, Some(&completes));
+        run_store::runs::create_with_callback(store, &run, Some(&callback), Some(&completes));
     created.await.unwrap();
     let key = claim(1, "a");
     store
@@ -110,7 +110,7 @@ async fn furnish(store: &Database) -> [u8; 32] {
 }
 
 async fn assert_readable(store: &Database) {
-    let found = run_store::webhooks::webhook(store, &tenant("acme"), &"wh_1".into()).await;
+    let found = run_store::webhooks::find(store, &tenant("acme"), &"wh_1".into()).await;
     let secrets = found.unwrap().unwrap().secrets;
     let previous = secrets.previous.unwrap().0;
     assert_eq!(
@@ -146,7 +146,7 @@ async fn no_secret_can_be_read_from_the_database(#[values(Sqlite, Postgres)] eng
     // Another replica with the same key.
     assert_readable(&*database.open().await).await;
     // The callback is claimed with its secret once the run has ended.
-    let claimed = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into()).await;
+    let claimed = run_store::webhooks::find(&store, &tenant("acme"), &"wh_1".into()).await;
     assert!(claimed.is_ok());
 }
 
@@ -171,7 +171,7 @@ async fn another_key_reads_nothing_and_writes_nothing(#[values(Sqlite, Postgres)
     refused(stranger.host_secret("tokens", [0; 32]).await.unwrap_err());
     refused(replayed(&stranger, 1).await.unwrap_err());
     refused(
-        run_store::webhooks::webhooks(&stranger, &tenant("acme"))
+        run_store::webhooks::list(&stranger, &tenant("acme"))
             .await
             .unwrap_err(),
     );
@@ -184,7 +184,7 @@ async fn another_key_reads_nothing_and_writes_nothing(#[values(Sqlite, Postgres)
                 .to_owned(),
         )
         .await;
-    let moved = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into()).await;
+    let moved = run_store::webhooks::find(&store, &tenant("acme"), &"wh_1".into()).await;
     assert!(matches!(
         moved,
         Err(StoreError::Undecryptable {
@@ -235,7 +235,7 @@ async fn secrets_of_an_earlier_version_are_encrypted_and_its_host_secrets_replac
     furnish(&store).await;
     make_plain(&database).await;
     assert!(database.raw().await.holds(CURRENT.as_bytes()));
-    let found = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into()).await;
+    let found = run_store::webhooks::find(&store, &tenant("acme"), &"wh_1".into()).await;
     assert_eq!(found.unwrap().unwrap().secrets.current.expose(), CURRENT);
 
     let plain = [b't'; 32];
@@ -243,7 +243,7 @@ async fn secrets_of_an_earlier_version_are_encrypted_and_its_host_secrets_replac
     assert_eq!(secret, [78; 32], "copies of the database have the old key");
     assert_eq!(store.reencrypt(Reencrypt::Plaintext).await.unwrap(), 4);
     assert_eq!(store.reencrypt(Reencrypt::Plaintext).await.unwrap(), 0);
-    let found = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into()).await;
+    let found = run_store::webhooks::find(&store, &tenant("acme"), &"wh_1".into()).await;
     assert_eq!(found.unwrap().unwrap().secrets.current.expose(), CURRENT);
     assert_eq!(replayed(&store, 1).await.unwrap(), answer());
     drop(store);
@@ -293,7 +293,7 @@ async fn a_rotation_can_be_interrupted_anywhere(#[values(Sqlite, Postgres)] engi
     let kept = after.host_secret(AUDIT_CHECKPOINTS, [0; 32]).await.unwrap();
     assert_eq!(kept, signs, "earlier signatures verify");
     assert!(
-        run_store::webhooks::webhooks(&before, &tenant("acme"))
+        run_store::webhooks::list(&before, &tenant("acme"))
             .await
             .is_err(),
         "the old key no longer decrypts"

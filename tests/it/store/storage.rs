@@ -6,7 +6,7 @@ use touchstone_host::store::database::Database;
 use touchstone_kit::ids::RunId;
 use touchstone_packs::ports::inventory::SuiteRecord;
 use touchstone_packs::store as pack_store;
-use touchstone_runs::ports::storage::{Remains, RunDeletion};
+use touchstone_runs::ports::storage::{Retained, RunDeletion};
 use touchstone_runs::storage::{LegalHold, Usage};
 use touchstone_runs::store as run_store;
 
@@ -37,8 +37,8 @@ async fn ended(store: &Database, id: &str) -> RunId {
     run
 }
 
-async fn delete(store: &Database, owner: &str, run: &RunId, remains: &Remains) -> RunDeletion {
-    run_store::storage::delete_run(store, &tenant(owner), run, remains, &decision(run))
+async fn delete(store: &Database, owner: &str, run: &RunId, retained: &Retained) -> RunDeletion {
+    run_store::storage::delete_run(store, &tenant(owner), run, retained, &decision(run))
         .await
         .unwrap()
 }
@@ -124,15 +124,15 @@ async fn a_deleted_run_is_gone_with_its_log_and_the_deletion_is_audited(
     open!(engine => database, store);
     let run = ended(store.as_ref(), "run_a").await;
     assert_eq!(
-        delete(store.as_ref(), "globex", &run, &Remains::Nothing).await,
+        delete(store.as_ref(), "globex", &run, &Retained::Nothing).await,
         RunDeletion::NotFound
     );
     assert_eq!(
-        delete(store.as_ref(), "acme", &run, &Remains::Nothing).await,
+        delete(store.as_ref(), "acme", &run, &Retained::Nothing).await,
         RunDeletion::Deleted
     );
     assert_eq!(
-        run_store::runs::run(&store, &tenant("acme"), &run)
+        run_store::runs::find(&store, &tenant("acme"), &run)
             .await
             .unwrap(),
         None
@@ -149,7 +149,7 @@ async fn a_deleted_run_is_gone_with_its_log_and_the_deletion_is_audited(
     );
     assert!(database.runs("acme").await.is_empty());
     assert_eq!(
-        delete(store.as_ref(), "acme", &run, &Remains::Nothing).await,
+        delete(store.as_ref(), "acme", &run, &Retained::Nothing).await,
         RunDeletion::NotFound
     );
     let entries = store.audit_entries(&tenant("acme"), 0, 10).await.unwrap();
@@ -162,13 +162,13 @@ async fn a_deleted_run_is_gone_with_its_log_and_the_deletion_is_audited(
 async fn what_remains_of_an_attempt_is_masked_in_pages(#[values(Sqlite, Postgres)] engine: Engine) {
     open!(engine => database, store);
     let run = ended(store.as_ref(), "run_a").await;
-    let remains = Remains::Attempt(Box::new(record("run_a", "acme", 1)));
+    let retained = Retained::Attempt(Box::new(record("run_a", "acme", 1)));
     assert_eq!(
-        delete(store.as_ref(), "acme", &run, &remains).await,
+        delete(store.as_ref(), "acme", &run, &retained).await,
         RunDeletion::Deleted
     );
     assert_eq!(
-        run_store::runs::run(&store, &tenant("acme"), &run)
+        run_store::runs::find(&store, &tenant("acme"), &run)
             .await
             .unwrap(),
         None
@@ -233,7 +233,7 @@ async fn a_run_in_progress_or_under_a_hold_is_not_deleted(
     open!(engine => _database, store);
     let run = ended(store.as_ref(), "run_a").await;
     let (open, _) = claimed(store.as_ref(), "run_b").await;
-    let nothing = Remains::Nothing;
+    let nothing = Retained::Nothing;
     assert_eq!(
         delete(store.as_ref(), "acme", &open, &nothing).await,
         RunDeletion::InProgress

@@ -52,7 +52,7 @@ async fn run_of(store: &Database, id: &str, owner: &str, count: u64, ends: bool)
 }
 
 async fn claim(store: &Database) -> Option<WebhookClaim> {
-    run_store::webhooks::claim_webhook(store, "replica", TTL)
+    run_store::webhooks::claim(store, "replica", TTL)
         .await
         .unwrap()
 }
@@ -72,57 +72,53 @@ async fn a_subscription_is_kept_as_it_is_and_seen_by_its_tenant_only(
 ) {
     open!(engine => _database, store);
     let kept = webhook("wh_1", "acme");
+    assert!(run_store::webhooks::create(&store, &kept, 2).await.unwrap());
     assert!(
-        run_store::webhooks::add_webhook(&store, &kept, 2)
+        run_store::webhooks::create(&store, &webhook("wh_2", "acme"), 2)
             .await
             .unwrap()
     );
     assert!(
-        run_store::webhooks::add_webhook(&store, &webhook("wh_2", "acme"), 2)
-            .await
-            .unwrap()
-    );
-    assert!(
-        !run_store::webhooks::add_webhook(&store, &webhook("wh_3", "acme"), 2)
+        !run_store::webhooks::create(&store, &webhook("wh_3", "acme"), 2)
             .await
             .unwrap(),
         "no more than it may have"
     );
     assert!(
-        run_store::webhooks::add_webhook(&store, &webhook("wh_4", "globex"), 2)
+        run_store::webhooks::create(&store, &webhook("wh_4", "globex"), 2)
             .await
             .unwrap()
     );
     let (acme, globex) = (tenant("acme"), tenant("globex"));
-    let found = run_store::webhooks::webhook(&store, &acme, &"wh_1".into())
+    let found = run_store::webhooks::find(&store, &acme, &"wh_1".into())
         .await
         .unwrap();
     assert_eq!(found.as_ref(), Some(&kept));
     assert_eq!(
-        run_store::webhooks::webhook(&store, &globex, &"wh_1".into())
+        run_store::webhooks::find(&store, &globex, &"wh_1".into())
             .await
             .unwrap(),
         None
     );
-    let listed = run_store::webhooks::webhooks(&store, &acme).await.unwrap();
+    let listed = run_store::webhooks::list(&store, &acme).await.unwrap();
     assert_eq!(listed, [kept, webhook("wh_2", "acme")]);
     assert!(
-        !run_store::webhooks::remove_webhook(&store, &globex, &"wh_1".into())
+        !run_store::webhooks::remove(&store, &globex, &"wh_1".into())
             .await
             .unwrap()
     );
     assert!(
-        run_store::webhooks::remove_webhook(&store, &acme, &"wh_1".into())
+        run_store::webhooks::remove(&store, &acme, &"wh_1".into())
             .await
             .unwrap()
     );
     assert!(
-        !run_store::webhooks::remove_webhook(&store, &acme, &"wh_1".into())
+        !run_store::webhooks::remove(&store, &acme, &"wh_1".into())
             .await
             .unwrap()
     );
     assert_eq!(
-        run_store::webhooks::webhooks(&store, &acme)
+        run_store::webhooks::list(&store, &acme)
             .await
             .unwrap()
             .len(),
@@ -138,7 +134,7 @@ async fn secrets_are_replaced_only_if_they_are_the_known_ones(
     open!(engine => _database, store);
     let (acme, id) = (tenant("acme"), "wh_1".into());
     let first = webhook("wh_1", "acme").secrets;
-    run_store::webhooks::add_webhook(&store, &webhook("wh_1", "acme"), 9)
+    run_store::webhooks::create(&store, &webhook("wh_1", "acme"), 9)
         .await
         .unwrap();
     let second = first.clone().rotated(Secret::minted([8; 32]), at(60));
@@ -148,18 +144,18 @@ async fn secrets_are_replaced_only_if_they_are_the_known_ones(
         (&first, &second, true),
         (&first, &third, false),
     ] {
-        let rotated = run_store::webhooks::rotate_webhook(&store, &acme, &id, known, new)
+        let rotated = run_store::webhooks::replace_secrets(&store, &acme, &id, known, new)
             .await
             .unwrap();
         assert_eq!(rotated, done);
     }
-    let kept = run_store::webhooks::webhook(&store, &acme, &id)
+    let kept = run_store::webhooks::find(&store, &acme, &id)
         .await
         .unwrap()
         .unwrap();
     assert_eq!(kept.secrets, second);
     let foreign =
-        run_store::webhooks::rotate_webhook(&store, &tenant("globex"), &id, &second, &third).await;
+        run_store::webhooks::replace_secrets(&store, &tenant("globex"), &id, &second, &third).await;
     assert!(!foreign.unwrap());
 }
 
@@ -171,7 +167,7 @@ async fn a_subscription_follows_running_runs_from_now_and_new_runs_from_the_star
     open!(engine => _database, store);
     run_of(&store, "run_over", "acme", 3, true).await;
     let (running, fence) = run_of(&store, "run_running", "acme", 3, false).await;
-    run_store::webhooks::add_webhook(&store, &webhook("wh_1", "acme"), 9)
+    run_store::webhooks::create(&store, &webhook("wh_1", "acme"), 9)
         .await
         .unwrap();
     run_of(&store, "run_foreign", "globex", 3, true).await;
@@ -182,11 +178,13 @@ async fn a_subscription_follows_running_runs_from_now_and_new_runs_from_the_star
         .unwrap();
     run_of(&store, "run_later", "acme", 2, false).await;
     assert_eq!(
-        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
+        run_store::webhooks::grown_runs(&store, &id, 9)
+            .await
+            .unwrap(),
         [followed("run_running", 3, 5), followed("run_later", 0, 2)]
     );
     assert_eq!(
-        run_store::webhooks::grown(&store, &id, 1)
+        run_store::webhooks::grown_runs(&store, &id, 1)
             .await
             .unwrap()
             .len(),
@@ -197,19 +195,19 @@ async fn a_subscription_follows_running_runs_from_now_and_new_runs_from_the_star
     assert_eq!(held.webhook, webhook("wh_1", "acme"));
     let circuit = Circuit::default();
     for (run, upto) in [("run_running", 4), ("run_running", 5), ("run_later", 2)] {
-        run_store::webhooks::served(&store, &held, &run.into(), upto, &circuit, TTL)
+        run_store::webhooks::record_progress(&store, &held, &run.into(), upto, &circuit, TTL)
             .await
             .unwrap();
     }
     assert_eq!(
-        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
+        run_store::webhooks::grown_runs(&store, &id, 9)
+            .await
+            .unwrap(),
         []
     );
-    run_store::webhooks::release_webhook(&store, &held)
-        .await
-        .unwrap();
+    run_store::webhooks::release(&store, &held).await.unwrap();
     assert_eq!(claim(&store).await, None, "nothing is left");
-    let kept = run_store::webhooks::webhook(&store, &tenant("acme"), &id)
+    let kept = run_store::webhooks::find(&store, &tenant("acme"), &id)
         .await
         .unwrap()
         .unwrap();
@@ -223,7 +221,7 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
 ) {
     open!(engine => database, store);
     for id in ["wh_1", "wh_2"] {
-        run_store::webhooks::add_webhook(&store, &webhook(id, "acme"), 9)
+        run_store::webhooks::create(&store, &webhook(id, "acme"), 9)
             .await
             .unwrap();
     }
@@ -236,13 +234,9 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
     );
     database.pass(20).await;
     assert_eq!(claim(&store).await, None, "both are leased");
-    run_store::webhooks::release_webhook(&store, &second)
-        .await
-        .unwrap();
+    run_store::webhooks::release(&store, &second).await.unwrap();
     database.pass(1).await;
-    run_store::webhooks::release_webhook(&store, &first)
-        .await
-        .unwrap();
+    run_store::webhooks::release(&store, &first).await.unwrap();
     let again = claim(&store).await.unwrap();
     assert_eq!(again.webhook.id.as_str(), "wh_2", "it was given back first");
 
@@ -250,7 +244,7 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
     let taken = claim(&store).await.unwrap();
     assert_eq!(taken.webhook.id.as_str(), "wh_1");
     let circuit = Circuit::default();
-    run_store::webhooks::served(&store, &taken, &run, 1, &circuit, 2 * TTL)
+    run_store::webhooks::record_progress(&store, &taken, &run, 1, &circuit, 2 * TTL)
         .await
         .unwrap();
     // Recording an attempt extended the lease.
@@ -265,28 +259,26 @@ async fn one_replica_serves_it_and_the_longest_waiting_comes_first(
     let other = claim(&store).await.unwrap();
     assert_eq!(other.webhook.id.as_str(), "wh_1");
     assert!(other.fence > taken.fence);
-    let late = run_store::webhooks::served(&store, &taken, &run, 2, &circuit, TTL).await;
+    let late = run_store::webhooks::record_progress(&store, &taken, &run, 2, &circuit, TTL).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
     assert!(matches!(
-        run_store::webhooks::pass_over(&store, &taken).await,
+        run_store::webhooks::skip_pending(&store, &taken).await,
         Err(StoreError::Fenced)
     ));
     let late = run_store::webhooks::unfollow(&store, &taken, None).await;
     assert!(matches!(late, Err(StoreError::Fenced)));
-    run_store::webhooks::release_webhook(&store, &taken)
-        .await
-        .unwrap();
+    run_store::webhooks::release(&store, &taken).await.unwrap();
     assert_eq!(claim(&store).await, None, "and it cannot release the lease");
     assert_eq!(
-        run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+        run_store::webhooks::grown_runs(&store, &"wh_1".into(), 9)
             .await
             .unwrap(),
         [followed("run_1", 1, 2)]
     );
-    run_store::webhooks::remove_webhook(&store, &tenant("acme"), &"wh_1".into())
+    run_store::webhooks::remove(&store, &tenant("acme"), &"wh_1".into())
         .await
         .unwrap();
-    let gone = run_store::webhooks::served(&store, &other, &run, 2, &circuit, TTL).await;
+    let gone = run_store::webhooks::record_progress(&store, &other, &run, 2, &circuit, TTL).await;
     assert!(matches!(gone, Err(StoreError::Fenced)));
 }
 
@@ -296,35 +288,45 @@ async fn skipped_and_unfollowed_events_are_not_delivered_later(
     #[values(Sqlite, Postgres)] engine: Engine,
 ) {
     open!(engine => database, store);
-    run_store::webhooks::add_webhook(&store, &webhook("wh_1", "acme"), 9)
+    run_store::webhooks::create(&store, &webhook("wh_1", "acme"), 9)
         .await
         .unwrap();
     let (running, fence) = run_of(&store, "run_1", "acme", 2, false).await;
     run_of(&store, "run_2", "acme", 2, true).await;
     let id = "wh_1".into();
     let held = claim(&store).await.unwrap();
-    run_store::webhooks::pass_over(&store, &held).await.unwrap();
+    run_store::webhooks::skip_pending(&store, &held)
+        .await
+        .unwrap();
     assert_eq!(
-        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
+        run_store::webhooks::grown_runs(&store, &id, 9)
+            .await
+            .unwrap(),
         []
     );
     run_store::runs::append(&store, &running, fence, &events(&running, 3, 1), false)
         .await
         .unwrap();
     assert_eq!(
-        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
+        run_store::webhooks::grown_runs(&store, &id, 9)
+            .await
+            .unwrap(),
         [followed("run_1", 2, 3)]
     );
     run_store::webhooks::unfollow(&store, &held, Some(&running))
         .await
         .unwrap();
     assert_eq!(
-        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
+        run_store::webhooks::grown_runs(&store, &id, 9)
+            .await
+            .unwrap(),
         []
     );
     run_of(&store, "run_3", "acme", 1, false).await;
     assert_eq!(
-        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
+        run_store::webhooks::grown_runs(&store, &id, 9)
+            .await
+            .unwrap(),
         [followed("run_3", 0, 1)]
     );
     run_store::webhooks::unfollow(&store, &held, None)
@@ -332,13 +334,15 @@ async fn skipped_and_unfollowed_events_are_not_delivered_later(
         .unwrap();
     run_of(&store, "run_4", "acme", 1, false).await;
     assert_eq!(
-        run_store::webhooks::grown(&store, &id, 9).await.unwrap(),
+        run_store::webhooks::grown_runs(&store, &id, 9)
+            .await
+            .unwrap(),
         []
     );
     database.pass(60).await;
     assert_eq!(claim(&store).await, None);
     assert_eq!(
-        run_store::webhooks::webhooks(&store, &tenant("acme"))
+        run_store::webhooks::list(&store, &tenant("acme"))
             .await
             .unwrap()
             .len(),
@@ -401,8 +405,7 @@ async fn a_run_that_is_created_at_the_same_moment_is_followed(
     });
     for n in 0..10 {
         let added =
-            run_store::webhooks::add_webhook(&store, &webhook(&format!("wh_{n}"), "acme"), 99)
-                .await;
+            run_store::webhooks::create(&store, &webhook(&format!("wh_{n}"), "acme"), 99).await;
         assert!(added.unwrap());
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -422,7 +425,7 @@ async fn a_run_that_is_created_at_the_same_moment_is_followed(
     for n in 0..10 {
         let id = format!("wh_{n}").into();
         assert_eq!(
-            run_store::webhooks::grown(&store, &id, 99)
+            run_store::webhooks::grown_runs(&store, &id, 99)
                 .await
                 .unwrap()
                 .len(),
@@ -442,7 +445,7 @@ async fn events_copied_by_a_fork_are_not_delivered_again(
     #[case] after: Option<u64>,
 ) {
     open!(engine => _database, store);
-    run_store::webhooks::add_webhook(&store, &webhook("wh_1", "acme"), 9)
+    run_store::webhooks::create(&store, &webhook("wh_1", "acme"), 9)
         .await
         .unwrap();
     let mut fork = record("run_fork", "acme", 1);
@@ -468,7 +471,7 @@ async fn events_copied_by_a_fork_are_not_delivered_again(
         .map(|after| followed("run_fork", after, 5))
         .collect();
     assert_eq!(
-        run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+        run_store::webhooks::grown_runs(&store, &"wh_1".into(), 9)
             .await
             .unwrap(),
         expected

@@ -140,7 +140,7 @@ async fn pending_messages_are_delivered_after_a_restart_without_duplicates(
     open!(engine => database, store);
     let receiver = Receiver::start(Answer::Status(204)).await;
     let clock = Told::at_rest();
-    run_store::webhooks::add_webhook(&store, &subscription("wh_1", &receiver), 9)
+    run_store::webhooks::create(&store, &subscription("wh_1", &receiver), 9)
         .await
         .unwrap();
     let mut log = Log::of(&store, "run_1", "acme").await;
@@ -164,7 +164,7 @@ async fn pending_messages_are_delivered_after_a_restart_without_duplicates(
     assert_eq!(runs["run_1"], (1..=48).collect::<Vec<_>>());
     assert_eq!(runs["run_2"], [1, 2]);
     assert!(
-        run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+        run_store::webhooks::grown_runs(&store, &"wh_1".into(), 9)
             .await
             .unwrap()
             .is_empty(),
@@ -181,28 +181,33 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
     let receiver = Receiver::start(Answer::Status(500)).await;
     let clock = Told::at_rest();
     let callback = subscription("wh_1", &receiver);
-    run_store::webhooks::create_calling_back(&store, &record("run_1", "acme", 1), &callback, None)
-        .await
-        .unwrap();
+    run_store::runs::create_with_callback(
+        &store,
+        &record("run_1", "acme", 1),
+        Some(&callback),
+        None,
+    )
+    .await
+    .unwrap();
     let mut log = Log::claimed(&store, "run_1").await;
     let mut other = Log::of(&store, "run_2", "acme").await;
     log.append(2, false).await;
     other.append(2, true).await;
-    let due = run_store::webhooks::claim_webhook(&store, "nobody", TTL).await;
+    let due = run_store::webhooks::claim(&store, "nobody", TTL).await;
     assert_eq!(
         due.unwrap(),
         None,
         "its run is still running, and the other run is not subscribed"
     );
     assert_eq!(
-        run_store::webhooks::webhooks(&store, &tenant("acme"))
+        run_store::webhooks::list(&store, &tenant("acme"))
             .await
             .unwrap(),
         []
     );
     let id = "wh_1".into();
     assert!(
-        !run_store::webhooks::remove_webhook(&store, &tenant("acme"), &id)
+        !run_store::webhooks::remove(&store, &tenant("acme"), &id)
             .await
             .unwrap()
     );
@@ -217,10 +222,10 @@ async fn a_callback_waits_for_the_end_of_its_run_outlives_a_restart_and_is_gone_
         [1, 2, 3],
         "each attempted once, accepted or not"
     );
-    let left = run_store::webhooks::claim_webhook(&store, "nobody", TTL).await;
+    let left = run_store::webhooks::claim(&store, "nobody", TTL).await;
     assert_eq!(left.unwrap(), None);
     // Its id can be used again: nothing of it is left.
-    let again = run_store::webhooks::add_webhook(&store, &callback, 9).await;
+    let again = run_store::webhooks::create(&store, &callback, 9).await;
     assert!(again.unwrap());
 }
 
@@ -232,7 +237,7 @@ async fn a_replica_that_is_killed_in_the_middle_leaves_one_event_to_come_again(
     open!(engine => database, store);
     let receiver = Receiver::start(Answer::Status(200)).await;
     let clock = Told::at_rest();
-    run_store::webhooks::add_webhook(&store, &subscription("wh_1", &receiver), 9)
+    run_store::webhooks::create(&store, &subscription("wh_1", &receiver), 9)
         .await
         .unwrap();
     let mut log = Log::of(&store, "run_1", "acme").await;
@@ -242,7 +247,7 @@ async fn a_replica_that_is_killed_in_the_middle_leaves_one_event_to_come_again(
     receiver.answer(Answer::Hang);
     log.append(3, true).await;
     receiver.wait_for(4).await;
-    let lease = run_store::webhooks::claim_webhook(&store, "second", TTL).await;
+    let lease = run_store::webhooks::claim(&store, "second", TTL).await;
     assert_eq!(lease.unwrap(), None, "it is being served");
     // The store disappears, as in a killed process: nothing more is recorded or released.
     first.task.abort();
@@ -265,7 +270,7 @@ async fn several_replicas_deliver_each_event_once_and_in_order(
     let mut receivers = Vec::new();
     for n in 0..3 {
         let receiver = Receiver::start(Answer::Status(200)).await;
-        run_store::webhooks::add_webhook(&store, &subscription(&format!("wh_{n}"), &receiver), 9)
+        run_store::webhooks::create(&store, &subscription(&format!("wh_{n}"), &receiver), 9)
             .await
             .unwrap();
         receivers.push(receiver);
@@ -315,11 +320,11 @@ async fn a_hanging_endpoint_delays_no_other_endpoint() {
         Receiver::start(Answer::Status(200)).await,
     );
     for n in 0..20 {
-        run_store::webhooks::add_webhook(&store, &subscription(&format!("wh_slow_{n}"), &slow), 99)
+        run_store::webhooks::create(&store, &subscription(&format!("wh_slow_{n}"), &slow), 99)
             .await
             .unwrap();
     }
-    run_store::webhooks::add_webhook(&store, &subscription("wh_quick", &quick), 99)
+    run_store::webhooks::create(&store, &subscription("wh_quick", &quick), 99)
         .await
         .unwrap();
     let replica = Replica::start(&store, &clock, "only");
@@ -340,7 +345,7 @@ async fn a_broken_endpoint_is_left_alone_for_an_hour_and_then_probed_once() {
     open!(Sqlite => _database, store);
     let clock = Told::at_rest();
     let receiver = Receiver::start(Answer::Status(500)).await;
-    run_store::webhooks::add_webhook(&store, &subscription("wh_1", &receiver), 9)
+    run_store::webhooks::create(&store, &subscription("wh_1", &receiver), 9)
         .await
         .unwrap();
     let replica = Replica::start(&store, &clock, "only");
@@ -350,11 +355,11 @@ async fn a_broken_endpoint_is_left_alone_for_an_hour_and_then_probed_once() {
     let state = async |wanted: &str| {
         // The last attempt is recorded shortly after its response.
         for _ in 0..1000 {
-            let webhook = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into())
+            let webhook = run_store::webhooks::find(&store, &tenant("acme"), &"wh_1".into())
                 .await
                 .unwrap()
                 .unwrap();
-            let grown = run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+            let grown = run_store::webhooks::grown_runs(&store, &"wh_1".into(), 9)
                 .await
                 .unwrap();
             if webhook.circuit.state(clock.now()) == wanted && grown.is_empty() {
@@ -399,14 +404,14 @@ async fn a_hundred_failures_within_a_week_end_a_subscription() {
         doomed.circuit = doomed.circuit.failed_at(at(-3600 * (99 - n)));
         doomed.circuit = doomed.circuit.succeeded();
     }
-    run_store::webhooks::add_webhook(&store, &doomed, 9)
+    run_store::webhooks::create(&store, &doomed, 9)
         .await
         .unwrap();
     let replica = Replica::start(&store, &clock, "only");
     let mut log = Log::of(&store, "run_1", "acme").await;
     log.append(2, false).await;
     receiver.wait_for(1).await;
-    while !run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+    while !run_store::webhooks::grown_runs(&store, &"wh_1".into(), 9)
         .await
         .unwrap()
         .is_empty()
@@ -417,13 +422,13 @@ async fn a_hundred_failures_within_a_week_end_a_subscription() {
     Log::of(&store, "run_2", "acme").await.append(2, true).await;
     replica.stop().await;
     assert_eq!(receiver.got().len(), 1);
-    let webhook = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into())
+    let webhook = run_store::webhooks::find(&store, &tenant("acme"), &"wh_1".into())
         .await
         .unwrap()
         .unwrap();
     assert_eq!(webhook.circuit.state(clock.now()), "failed");
     assert!(
-        run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+        run_store::webhooks::grown_runs(&store, &"wh_1".into(), 9)
             .await
             .unwrap()
             .is_empty()
@@ -436,7 +441,7 @@ async fn a_redirect_is_a_failure_and_leads_nowhere() {
     let clock = Told::at_rest();
     let elsewhere = Receiver::start(Answer::Status(200)).await;
     let receiver = Receiver::start(Answer::Redirect(elsewhere.address)).await;
-    run_store::webhooks::add_webhook(&store, &subscription("wh_1", &receiver), 9)
+    run_store::webhooks::create(&store, &subscription("wh_1", &receiver), 9)
         .await
         .unwrap();
     let mut log = Log::of(&store, "run_1", "acme").await;
@@ -444,7 +449,7 @@ async fn a_redirect_is_a_failure_and_leads_nowhere() {
     let replica = Replica::start(&store, &clock, "only");
     receiver.wait_for(1).await;
     replica.stop().await;
-    let webhook = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into())
+    let webhook = run_store::webhooks::find(&store, &tenant("acme"), &"wh_1".into())
         .await
         .unwrap()
         .unwrap();
@@ -466,13 +471,13 @@ async fn an_address_is_judged_again_at_delivery() {
     )
     .parse()
     .unwrap();
-    run_store::webhooks::add_webhook(&store, &turned, 9)
+    run_store::webhooks::create(&store, &turned, 9)
         .await
         .unwrap();
     let mut log = Log::of(&store, "run_1", "acme").await;
     log.append(1, true).await;
     let replica = Replica::start(&store, &clock, "only");
-    while !run_store::webhooks::grown(&store, &"wh_1".into(), 9)
+    while !run_store::webhooks::grown_runs(&store, &"wh_1".into(), 9)
         .await
         .unwrap()
         .is_empty()
@@ -480,7 +485,7 @@ async fn an_address_is_judged_again_at_delivery() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     replica.stop().await;
-    let webhook = run_store::webhooks::webhook(&store, &tenant("acme"), &"wh_1".into())
+    let webhook = run_store::webhooks::find(&store, &tenant("acme"), &"wh_1".into())
         .await
         .unwrap()
         .unwrap();
@@ -495,7 +500,7 @@ async fn a_delivery_that_cannot_be_recorded_is_not_made_again_during_the_outage(
     open!(Postgres => database, store);
     let receiver = Receiver::start(Answer::Status(204)).await;
     let clock = Told::at_rest();
-    run_store::webhooks::add_webhook(&store, &subscription("wh_1", &receiver), 9)
+    run_store::webhooks::create(&store, &subscription("wh_1", &receiver), 9)
         .await
         .unwrap();
     let mut log = Log::of(&store, "run_1", "acme").await;

@@ -79,7 +79,7 @@ impl Attestations {
         self.gates.check_channel(channel)?;
         let key = self.key()?;
         let statistics = self.runs.statistics(&caller.tenant, run).await?;
-        let experiment = self.runs.body_of_evidence(&caller.tenant, run).await?;
+        let experiment = self.runs.pooled_evidence(&caller.tenant, run).await?;
         let Evidence {
             further,
             missing,

@@ -92,9 +92,11 @@ impl OasisGate {
         let mut unmet = match &newest {
             None => oasis::unmet(asked, candidate, None, now),
             Some(run) => {
-                let unmet = self.runs.look_at_eval(question.tenant, run, |spec, state| {
-                    oasis::unmet(asked, candidate, Evaluation::of(run, spec, state), now)
-                });
+                let unmet = self
+                    .runs
+                    .with_eval_state(question.tenant, run, |spec, state| {
+                        oasis::unmet(asked, candidate, Evaluation::of(run, spec, state), now)
+                    });
                 unmet.await?
             }
         };
@@ -136,7 +138,7 @@ impl OasisGate {
         let (mut records, mut after) = (Vec::new(), 0);
         loop {
             let page =
-                run_store::attempts::evals_of(&self.store, tenant, agent, version, after, RECORDS);
+                run_store::attempts::eval_runs(&self.store, tenant, agent, version, after, RECORDS);
             let page = page.await.map_err(|cause| internal(&cause))?;
             let is_last = page.len() < RECORDS as usize;
             for (number, record) in page {
@@ -156,7 +158,7 @@ impl OasisGate {
         let Some(named) = records.iter().find(|it| it.run_id == *newest) else {
             return Ok(Vec::new());
         };
-        let executed = self.runs.look_at_eval(tenant, newest, |_, state| {
+        let executed = self.runs.with_eval_state(tenant, newest, |_, state| {
             oasis::executed(&OasisFacts::of(&state.eval))
         });
         let executed = executed.await?;
@@ -166,7 +168,7 @@ impl OasisGate {
             if run == newest || voided.contains_key(run) || !oasis::is_attempt(named, record) {
                 continue;
             }
-            let has_failed = self.runs.look_at_eval(tenant, run, |_, state| {
+            let has_failed = self.runs.with_eval_state(tenant, run, |_, state| {
                 oasis::has_failed(asked, &OasisFacts::of(&state.eval), &executed)
             });
             if has_failed.await? {
@@ -182,7 +184,7 @@ impl OasisGate {
         run: &RunId,
         profile: &str,
     ) -> Result<bool, Problem> {
-        let found = self.runs.look_at_eval(question.tenant, run, |spec, _| {
+        let found = self.runs.with_eval_state(question.tenant, run, |spec, _| {
             let oasis = OasisSpec::of(spec);
             oasis.is_some_and(|oasis| oasis.request.profile == profile)
         });

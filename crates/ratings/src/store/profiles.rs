@@ -13,7 +13,7 @@ use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::query;
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_runs::rules::run::record::RunRecord;
-use touchstone_runs::store::runs::run_of;
+use touchstone_runs::store::runs::parse_record;
 
 const CHANGE: &str = "UPDATE aaaf_profile SET document = $3, updated_at = $4
     WHERE organization = $1 AND suite = $2";
@@ -175,7 +175,7 @@ pub async fn run_to_collect(
         .bind(tenant.as_str())
         .fetch_optional(database.readers())
         .await?;
-    record.map(|record| run_of(&record)).transpose()
+    record.map(|record| parse_record(&record)).transpose()
 }
 
 /// Records the result of processing a run. A missing profile is recorded only while it is

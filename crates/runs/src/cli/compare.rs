@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::output::{print_result, write_file};
 use crate::cli::run::run_id;
 use crate::render::comparison::{comparison, markdown};
 use crate::rules::eval::comparison::RunComparison;
@@ -63,20 +64,12 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     let found: RunComparison = session.client().get(&path).await?;
     let terminal = context.terminal();
     let to_stdout = arguments.markdown.as_deref() == Some(Path::new("-"));
-    if terminal.json() {
-        terminal.document(&found);
-    } else if to_stdout {
-        terminal.print(&markdown(&found));
-    } else {
-        terminal.print(&comparison(&found, terminal.style()));
-    }
+    print_result(terminal, &found, || match to_stdout {
+        true => markdown(&found),
+        false => comparison(&found, terminal.style()),
+    });
     if let Some(file) = arguments.markdown.as_ref().filter(|_| !to_stdout) {
-        std::fs::write(file, markdown(&found)).map_err(|cause| {
-            Failure::not_done(
-                "file_not_written",
-                format!("could not write {}: {cause}", file.display()),
-            )
-        })?;
+        write_file(file, &markdown(&found))?;
     }
     Ok(match arguments.fail_on_regression {
         None => Exit::Good,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cli::eval::amount;
+use crate::cli::output::print_result;
 use crate::cli::progress::Counted;
 use crate::rules::eval::rubric::attempt::{Attempt, Status};
 use crate::rules::eval::rubric::calibration::{Calibration, MIN_AGREEMENT, Sample, doubt};
@@ -99,7 +100,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         Command::Calibrate(arguments) => calibrate(context, &arguments).await,
         Command::Follow { calibration } => {
             let session = context.look().await?;
-            let attempt = look(session.client(), &calibration).await?;
+            let attempt = fetch(session.client(), &calibration).await?;
             let ended = follow(session.client(), context.terminal(), attempt).await?;
             verdict(context.terminal(), ended)
         }
@@ -119,13 +120,13 @@ async fn calibrate(context: &Context<'_>, arguments: &Calibrate) -> Result<Exit,
         ..Endpoints::default()
     };
     let session = work_with(context, endpoints, OwnModels::default()).await?;
-    let outcome = carry_out(context, session.client(), &body).await;
+    let outcome = start_and_follow(context, session.client(), &body).await;
     session.close().await;
     verdict(context.terminal(), outcome?)
 }
 
 /// Starts the calibration and waits for its end.
-async fn carry_out(
+async fn start_and_follow(
     context: &Context<'_>,
     client: &Client,
     body: &Value,
@@ -163,14 +164,14 @@ async fn follow(
         bar.reach(attempt.judged as u64, format!("{spent} of {most}"));
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LOOK_EVERY);
-        let looked = look(client, &attempt.calibration_id).await;
-        attempt = looked.inspect_err(|_| bar.clear())?;
+        let fetched = fetch(client, &attempt.calibration_id).await;
+        attempt = fetched.inspect_err(|_| bar.clear())?;
     }
     bar.clear();
     Ok(attempt)
 }
 
-async fn look(client: &Client, calibration: &str) -> Result<Attempt, Failure> {
+async fn fetch(client: &Client, calibration: &str) -> Result<Attempt, Failure> {
     let path = format!("{PATH}/{calibration}");
     persistently(|| client.get(&path)).await
 }
@@ -194,11 +195,7 @@ fn verdict(terminal: &Terminal, attempt: Attempt) -> Result<Exit, Failure> {
             .with("samples", attempt.samples)
             .with("costUsd", attempt.cost_usd.usd()));
     };
-    if terminal.json() {
-        terminal.document(&found);
-    } else {
-        terminal.print(&line(&found));
-    }
+    print_result(terminal, &found, || line(&found));
     let doubted = doubt(Some(&found), MIN_AGREEMENT, found.calibrated_at);
     if let Some(doubt) = &doubted {
         terminal.note(&format!("gates reject this judge by default: it {doubt}"));

@@ -1,9 +1,10 @@
+pub mod cassette;
 pub mod compare;
 pub mod eval;
 pub mod judge;
+pub mod output;
 pub mod progress;
 pub mod run;
 pub mod suite;
-pub mod tape;
 pub mod watch;
 pub mod webhook;

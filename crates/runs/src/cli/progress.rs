@@ -62,8 +62,8 @@ impl Counted {
     }
 
     /// Sets the number of items done and the text next to it.
-    pub fn reach(&self, done: u64, beside: String) {
-        self.0.set_message(harmless(&beside, false).into_owned());
+    pub fn reach(&self, done: u64, message: String) {
+        self.0.set_message(harmless(&message, false).into_owned());
         if self.0.position() != done {
             self.0.set_position(done);
         }
@@ -111,13 +111,13 @@ impl Progress {
         if self.visible { "debug" } else { "updates" }
     }
 
-    pub fn take(&self, event: &Value) {
+    pub fn apply(&self, event: &Value) {
         if !self.visible {
             return;
         }
         let (planned, ended) = {
             let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-            live.take(event, self.bar.elapsed());
+            live.apply(event, self.bar.elapsed());
             (live.planned(), live.ended())
         };
         if let Some(planned) = planned
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_left_stands_beside_the_time_it_took() {
+    fn the_remaining_time_follows_the_elapsed_time() {
         let (screen, live) = (Screen::default(), Arc::<Mutex<Live>>::default());
         let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
         let bar = ProgressBar::with_draw_target(None, target);
@@ -268,19 +268,19 @@ mod tests {
             visible: true,
         };
         let invocation = json!({"invocationId": "a", "agentId": "a", "source": "run-api", "toolSurfaceCount": 0, "memoryBound": false});
-        progress.take(&event(
+        progress.apply(&event(
             1,
             "eval.started",
             0,
             json!({"suiteId": "a.evals.b", "suiteVersion": "1.0.0", "taskCount": 5, "modes": ["golden"]}),
         ));
-        progress.take(&event(2, "agent.invocation.started", 0, invocation));
+        progress.apply(&event(2, "agent.invocation.started", 0, invocation));
         progress.bar.tick();
         assert!(
             !screen.0.lock().unwrap().contains("left"),
             "no estimate yet"
         );
-        progress.take(&event(
+        progress.apply(&event(
             3,
             "eval.scored",
             30,

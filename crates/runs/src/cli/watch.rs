@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::cli::output::{not_written, write_file};
 use crate::cli::progress::Progress;
 use crate::cli::run::statistics::exit_of;
 use crate::render::github::annotations;
@@ -30,7 +31,7 @@ const BUFFER: Duration = Duration::from_millis(100);
 /// Environment variable with the file that GitHub Actions shows as the step summary.
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 /// GitHub accepts at most 1 MiB per step.
-const MOST_SUMMARY_OCTETS: usize = 1_000_000;
+const MAX_SUMMARY_BYTES: usize = 1_000_000;
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct Outputs {
@@ -122,47 +123,33 @@ impl Outputs {
         report: &EvalReport,
         baseline: Option<&EvalReport>,
     ) -> Result<(), Failure> {
-        let save = |file: &PathBuf, text: String| {
-            std::fs::write(file, text).map_err(|cause| {
-                Failure::not_done(
-                    "file_not_written",
-                    format!("could not write {}: {cause}", file.display()),
-                )
-            })
-        };
         if let Some(file) = &self.junit {
             let text = junit(report)
                 .map_err(|cause| Failure::not_done("file_not_written", cause.to_string()))?;
-            save(file, text)?;
+            write_file(file, &text)?;
         }
         if let Some(file) = &self.markdown {
-            save(file, markdown(report, baseline))?;
+            write_file(file, &markdown(report, baseline))?;
         }
         if let Some(file) = self.step_summary()? {
             for annotation in annotations(report) {
                 // GitHub reads annotations from both streams; stdout is for the result.
                 terminal.note(&annotation);
             }
-            let summary = within(markdown(report, baseline), MOST_SUMMARY_OCTETS);
+            let summary = truncate(markdown(report, baseline), MAX_SUMMARY_BYTES);
             std::fs::OpenOptions::new()
                 .create(true)
                 .append(true)
                 .open(&file)
                 .and_then(|mut file| file.write_all(summary.as_bytes()))
-                .map_err(|cause| {
-                    Failure::not_done(
-                        "file_not_written",
-                        format!("could not write {}: {cause}", file.display()),
-                    )
-                    .or_try("add --no-github")
-                })?;
+                .map_err(|cause| not_written(&file, &cause).or_try("add --no-github"))?;
         }
         Ok(())
     }
 }
 
 /// Truncates the text at whole lines: GitHub does not show a summary that is too large.
-fn within(mut text: String, most: usize) -> String {
+fn truncate(mut text: String, most: usize) -> String {
     const CUT: &str = "\n_Truncated. `touchstone run show` prints everything._\n";
     if text.len() > most {
         let end = text.floor_char_boundary(most - CUT.len());
@@ -269,13 +256,13 @@ pub async fn follow(
         loop {
             tokio::select! {
                 event = events.next() => match event {
-                    Some(event) => progress.take(&event?),
+                    Some(event) => progress.apply(&event?),
                     None => break,
                 },
                 () = interrupts.next() => {
                     if cancelled {
                         progress.clear();
-                        return Err(left_alone(context, run));
+                        return Err(stopped_waiting(context, run));
                     }
                     cancelled = true;
                     progress.say("cancelling; press Ctrl-C again to stop waiting");
@@ -387,17 +374,17 @@ fn next_steps(
         Verdict::Fail | Verdict::Pending => {}
     }
     let mut text = String::new();
-    for (what, command) in steps {
+    for (purpose, command) in steps {
         text.push_str(&format!(
             "{}\n  {}\n",
-            ink.faint(what),
+            ink.faint(purpose),
             ink.command(&command)
         ));
     }
     text
 }
 
-fn left_alone(context: &Context<'_>, run: &str) -> Failure {
+fn stopped_waiting(context: &Context<'_>, run: &str) -> Failure {
     Failure::new(
         Exit::Inconclusive,
         "interrupted",

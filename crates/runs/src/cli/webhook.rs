@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
+use crate::cli::output::print_result;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -20,7 +21,7 @@ use touchstone_host::system::SystemIds;
 use touchstone_kit::webhook::{SCHEME_STANDARD, SCHEME_V1};
 
 /// Default event types: the ends of runs.
-const USUAL_EVENTS: [&str; 3] = ["run.completed", "run.failed", "run.cancelled"];
+const DEFAULT_EVENTS: [&str; 3] = ["run.completed", "run.failed", "run.cancelled"];
 /// Maximum size of a secret's file in bytes.
 const MAX_SECRET: u64 = 4096;
 
@@ -44,7 +45,7 @@ pub enum Command {
     #[command(
         after_help = "Exit codes: 0 deleted, 2 no such subscription, 3 no host.\n\nExamples:\n  touchstone webhook remove wh_0199c0de"
     )]
-    Remove(Which),
+    Remove(Remove),
     /// Replace the secret of a `--standard` subscription; the old one also signs for another day
     #[command(
         after_help = "Exit codes: 0 replaced, 2 no such subscription or one without --standard, 3 no host.\n\nExamples:\n  touchstone webhook rotate wh_0199c0de\n  touchstone webhook rotate wh_0199c0de --secret-file new.secret"
@@ -72,7 +73,7 @@ pub struct Add {
 }
 
 #[derive(Debug, Args)]
-pub struct Which {
+pub struct Remove {
     /// Subscription id, as shown by `webhook list`
     #[arg(value_name = "ID")]
     id: String,
@@ -116,7 +117,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
 async fn add(context: &Context<'_>, arguments: Add) -> Result<Exit, Failure> {
     let mut events = arguments.events;
     if events.is_empty() {
-        events = USUAL_EVENTS.map(str::to_owned).to_vec();
+        events = DEFAULT_EVENTS.map(str::to_owned).to_vec();
     }
     let secret = match &arguments.secret_file {
         Some(file) => Some(read_secret(file)?),
@@ -135,22 +136,22 @@ async fn add(context: &Context<'_>, arguments: Add) -> Result<Exit, Failure> {
         );
     }
     let session = context.look().await?;
-    let made: Value = session.client().post("/v1/webhooks", &body).await?;
+    let created: Value = session.client().post("/v1/webhooks", &body).await?;
     let terminal = context.terminal();
     // The host does not return a secret that was created or read here.
-    let secret = made
+    let secret = created
         .get("secret")
         .and_then(Value::as_str)
         .or(secret.as_deref());
     if terminal.json() {
-        let mut shown = made.clone();
+        let mut shown = created.clone();
         if let (Some(members), Some(secret)) = (shown.as_object_mut(), secret) {
             members.insert("secret".to_owned(), json!(secret));
         }
         terminal.document(&json!({"ok": true, "webhook": shown}));
         return Ok(Exit::Good);
     }
-    let id = made.get("webhookId").and_then(Value::as_str);
+    let id = created.get("webhookId").and_then(Value::as_str);
     terminal.note(&format!(
         "{} sends events to {}: {}; store its secret now, it is not shown again",
         id.unwrap_or_default(),
@@ -197,11 +198,8 @@ async fn remove(context: &Context<'_>, id: &str) -> Result<Exit, Failure> {
     let call = Call::new(Method::DELETE, &path(id));
     let _: Value = session.client().call(call).await?;
     let terminal = context.terminal();
-    if terminal.json() {
-        terminal.document(&json!({"webhookId": id, "removed": true}));
-    } else {
-        terminal.print(&format!("{id} removed"));
-    }
+    let removed = json!({"webhookId": id, "removed": true});
+    print_result(terminal, &removed, || format!("{id} removed"));
     Ok(Exit::Good)
 }
 

@@ -1,40 +1,20 @@
 //! Routes of runs, their logs and webhooks.
 
-pub mod annotations;
-pub mod bulk_cancel;
-pub mod cancel;
-pub mod comparison;
-pub mod create;
-pub mod debug_bundle;
-pub mod diff;
-pub mod eval_summary;
 pub mod events;
 pub mod extract;
-pub mod fork;
 pub mod interrupts;
 pub mod judge;
-pub mod not_offered;
-pub mod pause;
-pub mod poll;
-pub mod report;
-pub mod retry;
-pub mod snapshot;
-pub mod statistics;
+pub mod runs;
 pub mod storage;
-pub mod stream;
-pub mod token;
-pub mod void;
+pub mod views;
 pub mod webhooks;
 pub mod workflows;
 
 use std::sync::Arc;
 
 use axum::http::Method;
-use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodFilter, on};
 
-use crate::http::token::guard_token;
-use crate::service::annotations::Annotating;
+use crate::service::annotations::Annotations;
 use crate::service::bundles::Bundles;
 use crate::service::diffs::Diffs;
 use crate::service::log_reader::LogReader;
@@ -45,13 +25,13 @@ use crate::service::storage::Storage;
 use crate::service::webhooks::Webhooks;
 use touchstone_host::access::Scope;
 use touchstone_host::http::HttpHost;
-use touchstone_host::http::routes::{Operation, Table};
+use touchstone_host::http::routes::Table;
 
-/// What the routes of runs share.
+/// State shared by the routes of runs.
 pub struct RunsApi {
     pub host: Arc<HttpHost>,
     pub runs: Arc<Runs>,
-    pub annotations: Arc<Annotating>,
+    pub annotations: Arc<Annotations>,
     pub bundles: Arc<Bundles>,
     pub diffs: Diffs,
     pub log: LogReader,
@@ -74,209 +54,13 @@ impl AsRef<Runs> for RunsApi {
 }
 
 pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
-    let (get, post, delete) = (&Method::GET, &Method::POST, &Method::DELETE);
-    table
-        .keyed(
-            get,
-            "/v1/workflows/{workflowId}",
-            Scope::ManifestRead,
-            workflows::get,
-        )
-        .keyed(post, "/v1/runs", Scope::RunsCreate, create::create)
-        .keyed(
-            post,
-            "/v1/runs:bulk-cancel",
-            Scope::RunsCancel,
-            bulk_cancel::bulk_cancel,
-        )
-        .keyed(get, "/v1/runs/{runId}", Scope::RunsRead, snapshot::get)
-        .waiting(
-            get,
-            "/v1/runs/{runId}/events",
-            Scope::RunsRead,
-            events::stream,
-        )
-        .waiting(
-            get,
-            "/v1/runs/{runId}/events/poll",
-            Scope::RunsRead,
-            poll::poll,
-        )
-        .keyed(
-            post,
-            "/v1/runs/{runId}/cancel",
-            Scope::RunsCancel,
-            cancel::cancel,
-        )
-        .keyed(
-            post,
-            "/v1/runs/{runId}:pause",
-            Scope::RunsCancel,
-            pause::pause,
-        )
-        .keyed(
-            post,
-            "/v1/runs/{runId}:resume",
-            Scope::RunsCancel,
-            pause::resume,
-        )
-        .keyed(
-            post,
-            "/v1/runs/{runId}/interrupts/{nodeId}",
-            Scope::ApprovalsRespond,
-            interrupts::resolve,
-        )
-        .guarded(by_token("GET", "/v1/interrupts/{token}"), |api| {
-            on(MethodFilter::GET, interrupts::inspect)
-                .route_layer(from_fn_with_state(api.clone(), guard_token))
-        })
-        .guarded(by_token("POST", "/v1/interrupts/{token}"), |api| {
-            on(MethodFilter::POST, interrupts::resolve_by_token)
-                .route_layer(from_fn_with_state(api.clone(), guard_token))
-        })
-        .keyed(
-            get,
-            "/v1/host/touchstone/runs/{runId}/interrupts",
-            Scope::ApprovalsRespond,
-            interrupts::list,
-        )
-        .keyed(get, "/v1/runs/{runId}:diff", Scope::RunsRead, diff::get)
-        .keyed(post, "/v1/runs/{runId}:fork", Scope::RunsCreate, fork::fork)
-        .keyed(
-            get,
-            "/v1/runs/{runId}/eval-summary",
-            Scope::RunsRead,
-            eval_summary::get,
-        )
-        .not_offered(
-            get,
-            "/v1/runs/{runId}/artifacts/{artifactId}",
-            Scope::ArtifactsRead,
-            not_offered::artifact,
-        )
-        .keyed(
-            get,
-            "/v1/runs/{runId}/annotations",
-            Scope::RunsRead,
-            annotations::list,
-        )
-        .keyed(
-            post,
-            "/v1/runs/{runId}/annotations",
-            Scope::RunsCreate,
-            annotations::create,
-        )
-        .keyed(
-            get,
-            "/v1/runs/{runId}/debug-bundle",
-            Scope::RunsRead,
-            debug_bundle::get,
-        )
-        .keyed(
-            get,
-            "/v1/host/touchstone/runs/{runId}/comparison",
-            Scope::RunsRead,
-            comparison::get,
-        )
-        .keyed(
-            get,
-            "/v1/host/touchstone/runs/{runId}/report",
-            Scope::RunsRead,
-            report::get,
-        )
-        .keyed(
-            get,
-            "/v1/host/touchstone/runs/{runId}/statistics",
-            Scope::RunsRead,
-            statistics::get,
-        )
-        .keyed(
-            post,
-            "/v1/host/touchstone/runs/{runId}:retry",
-            Scope::RunsCreate,
-            retry::retry,
-        )
-        .keyed(
-            post,
-            "/v1/host/touchstone/runs/{runId}:void",
-            Scope::RunsVoid,
-            void::void,
-        )
-        .keyed(
-            post,
-            "/v1/webhooks",
-            Scope::WebhooksManage,
-            webhooks::register::register,
-        )
-        .keyed(
-            delete,
-            "/v1/webhooks/{webhookId}",
-            Scope::WebhooksManage,
-            webhooks::unregister::unregister,
-        )
-        .keyed(
-            post,
-            "/v1/webhooks/{webhookId}/rotate-secret",
-            Scope::WebhooksManage,
-            webhooks::rotate_secret::rotate_secret,
-        )
-        .keyed(
-            get,
-            "/v1/host/touchstone/webhooks",
-            Scope::WebhooksManage,
-            webhooks::list::list,
-        )
-        .keyed(
-            get,
-            "/v1/host/touchstone/judge/calibrations",
-            Scope::ManifestRead,
-            judge::list,
-        )
-        .keyed(
-            post,
-            "/v1/host/touchstone/judge/calibrations",
-            Scope::GatesWrite,
-            judge::calibrate,
-        )
-        .keyed(
-            get,
-            "/v1/host/touchstone/judge/calibrations/{calibrationId}",
-            Scope::ManifestRead,
-            judge::show,
-        )
-        .keyed(
-            get,
-            "/v1/host/touchstone/usage",
-            Scope::RunsRead,
-            storage::usage,
-        )
-        .keyed(
-            delete,
-            "/v1/host/touchstone/runs/{runId}",
-            Scope::RunsDelete,
-            storage::delete_run,
-        )
-        .keyed(
-            post,
-            "/v1/host/touchstone/runs/{runId}:hold",
-            Scope::RunsHold,
-            storage::hold,
-        )
-        .keyed(
-            post,
-            "/v1/host/touchstone/runs/{runId}:release",
-            Scope::RunsHold,
-            storage::release,
-        )
-}
-
-/// An operation whose path holds an interrupt token instead of a key.
-fn by_token(method: &'static str, path: &'static str) -> Operation {
-    Operation {
-        method,
-        path,
-        keyed: false,
-        scope: None,
-        described: true,
-    }
+    let table = table.keyed(
+        &Method::GET,
+        "/v1/workflows/{workflowId}",
+        Scope::ManifestRead,
+        workflows::get,
+    );
+    let table = events::routes(views::routes(runs::routes(table)));
+    let table = storage::routes(judge::routes(interrupts::routes(table)));
+    webhooks::routes(table)
 }

@@ -4,16 +4,42 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::http::RunsApi;
 use crate::http::extract::RunPath;
+use touchstone_host::access::Scope;
 use touchstone_host::http::answer::{Answer, json};
 use touchstone_host::http::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, members};
 use touchstone_host::http::idempotency::{Done, once};
+use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;
 use touchstone_kit::error::Problem;
+
+pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
+    let (get, post, delete) = (&Method::GET, &Method::POST, &Method::DELETE);
+    table
+        .keyed(get, "/v1/host/touchstone/usage", Scope::RunsRead, usage)
+        .keyed(
+            delete,
+            "/v1/host/touchstone/runs/{runId}",
+            Scope::RunsDelete,
+            delete_run,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/runs/{runId}:hold",
+            Scope::RunsHold,
+            hold,
+        )
+        .keyed(
+            post,
+            "/v1/host/touchstone/runs/{runId}:release",
+            Scope::RunsHold,
+            release,
+        )
+}
 
 /// `GET /v1/host/touchstone/usage`.
 pub async fn usage(

@@ -17,7 +17,7 @@ pub struct AnnotationRecord {
 pub struct AnnotationLimits {
     pub count: u32,
     /// Bytes of all annotation documents.
-    pub octets: u32,
+    pub bytes: u32,
 }
 
 /// The result of adding an annotation.

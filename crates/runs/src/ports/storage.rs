@@ -4,7 +4,7 @@ use crate::rules::run::record::RunRecord;
 
 /// What remains of a deleted run.
 #[derive(Clone, Debug)]
-pub enum Remains {
+pub enum Retained {
     Nothing,
     /// This record and a log without content: gates still count the run as an attempt.
     Attempt(Box<RunRecord>),

@@ -60,7 +60,7 @@ pub struct Window {
 
 /// Why a delivery failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Undelivered {
+pub enum DeliveryError {
     /// Deliveries to the URL are forbidden; names the rule, never the resolved address.
     #[error("{0}")]
     Refused(&'static str),
@@ -71,7 +71,7 @@ pub enum Undelivered {
 
 /// An endpoint's response, without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Acknowledged {
+pub struct EndpointResponse {
     pub status: u16,
     /// The raw `Retry-After` header.
     pub retry_after: Option<String>,
@@ -82,14 +82,14 @@ pub struct Acknowledged {
 pub trait Notifier: Send + Sync {
     /// Whether deliveries to `url` are allowed. Resolves the name; a name that does not resolve may
     /// do so later and is checked again at every delivery.
-    async fn admit(&self, url: &Url) -> Result<(), Undelivered>;
+    async fn admit(&self, url: &Url) -> Result<(), DeliveryError>;
     /// Delivers once, within five seconds; any status but 2xx is a failure, redirects included.
     async fn deliver(
         &self,
         url: &Url,
         headers: &[(&'static str, String)],
         body: Bytes,
-    ) -> Result<(), Undelivered>;
+    ) -> Result<(), DeliveryError>;
     /// Delivers once, within fifteen seconds, to an endpoint that may send `Retry-After`. Redirects
     /// are not followed: they are responses like any other.
     async fn notify(
@@ -97,13 +97,13 @@ pub trait Notifier: Send + Sync {
         url: &Url,
         headers: &[(&'static str, String)],
         body: Bytes,
-    ) -> Result<Acknowledged, Undelivered>;
+    ) -> Result<EndpointResponse, DeliveryError>;
     /// Sends a request and reads its short response, within ten seconds; any status but 2xx is a
     /// failure.
-    async fn ask(
+    async fn request(
         &self,
         url: &Url,
         headers: &[(&'static str, String)],
         body: Bytes,
-    ) -> Result<Bytes, Undelivered>;
+    ) -> Result<Bytes, DeliveryError>;
 }

@@ -1,14 +1,12 @@
 //! Sample reports for tests.
 
-use crate::rules::eval::report::{
-    AgentProvenance, EvalReport, SuiteProvenance, TaskOutcome, TaskReport, Verdict,
-};
-use crate::rules::kind::Extensions;
+use crate::rules::eval::report::{AgentProvenance, EvalReport, TaskOutcome, Verdict};
+use crate::rules::eval::sample;
 use touchstone_host::render::ink::Ink;
 use touchstone_host::render::table::Style;
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::suite::{EvalMode, ModelClass};
-use touchstone_openwop::summary::{EvalSummary, Regression, TaskSummary};
+use touchstone_openwop::suite::ModelClass;
+use touchstone_openwop::summary::{EvalSummary, Regression};
 
 /// A terminal of 100 columns without colours.
 pub const TERMINAL: Style = Style {
@@ -89,82 +87,41 @@ pub fn large() -> EvalReport {
 }
 
 fn report(run: &str, version: &str, tasks: &[(&str, TaskOutcome)]) -> EvalReport {
-    let passed = |outcome: TaskOutcome| outcome == TaskOutcome::Passed;
-    let passed_count = tasks.iter().filter(|(_, outcome)| passed(*outcome)).count();
-    let numbers = tasks
-        .iter()
-        .enumerate()
-        .map(|(n, (id, outcome))| TaskSummary {
-            task_id: (*id).into(),
-            score: f64::from(u8::from(passed(*outcome))),
-            passed: passed(*outcome),
-            cost_usd: Some(NanoUsd(12_500 * n as u64)),
-            latency_ms: Some(40 + 400 * n as u64),
-            schema_valid: Some(true),
-            safety_findings: Vec::new(),
-        });
-    let reasons = tasks.iter().map(|(id, outcome)| TaskReport {
-        task_id: (*id).into(),
-        outcome: *outcome,
-        reason: None,
-        fixture_missing: Vec::new(),
-        forbidden_tools: Vec::new(),
-        retries: 0,
-        criteria: Vec::new(),
-        cost_estimated: false,
-        reused_from: None,
-        annotations: Vec::new(),
+    let scores = tasks.iter().map(|(_, outcome)| match outcome {
+        TaskOutcome::Passed => Some(1.0),
+        TaskOutcome::Failed => Some(0.0),
+        TaskOutcome::Unjudged => None,
     });
-    EvalReport {
-        run_id: run.into(),
-        status: "completed".to_owned(),
-        verdict: Verdict::Pass,
-        reasons: Vec::new(),
-        suite: SuiteProvenance {
-            suite_id: "vendor.acme.evals.triage".to_owned(),
-            version: "2.0.0".to_owned(),
-            digest: "sha256-c3VpdGU=".to_owned(),
-            signed: true,
-            task_count: tasks.len(),
-            pass_score: 0.8,
-        },
-        agent: AgentProvenance {
-            agent_id: "vendor.acme.triage.default".into(),
-            version: version.to_owned(),
-            pack_integrity: "sha256-cGFjaw==".to_owned(),
-            model: Some("small-1".to_owned()),
-            provider: Some("openai".to_owned()),
-        },
-        evaluated: None,
-        replayed_from: None,
-        cassette_signed_by: None,
-        judge: None,
-        safety_judge: None,
-        judge_cost_usd: None,
-        modes: vec![EvalMode::Golden, EvalMode::Regression],
-        notes: Vec::new(),
-        ignore: Vec::new(),
-        summary: EvalSummary {
-            suite_id: "vendor.acme.evals.triage".to_owned(),
-            suite_version: "2.0.0".to_owned(),
-            evaluated_model_class: Some(ModelClass::Classification),
-            aggregate_score: passed_count as f64 / tasks.len() as f64,
-            passed: true,
-            task_count: tasks.len(),
-            passed_count,
-            total_cost_usd: Some(NanoUsd(75_000)),
-            tasks: numbers.collect(),
-            regression: None,
-        },
-        tasks: reasons.collect(),
-        retry_of: None,
-        retries: 0,
-        trial: None,
-        facts_recorded_at: None,
-        partial_rerun: None,
-        extensions: Extensions::default(),
-        fork: None,
-        completed_at: None,
-        duration_ms: Some(1_640),
+    let scores: Vec<Option<f64>> = scores.collect();
+    let mut report = sample::report(run, &["golden", "regression"], &scores);
+    let numbers = report.summary.tasks.iter_mut().zip(&mut report.tasks);
+    for (n, ((numbers, task), (id, _))) in numbers.zip(tasks).enumerate() {
+        (numbers.task_id, task.task_id) = ((*id).into(), (*id).into());
+        task.reason = None;
+        numbers.cost_usd = Some(NanoUsd(12_500 * n as u64));
+        numbers.latency_ms = Some(40 + 400 * n as u64);
+        numbers.schema_valid = Some(true);
     }
+    report.verdict = Verdict::Pass;
+    report.suite.version = "2.0.0".to_owned();
+    report.suite.digest = "sha256-c3VpdGU=".to_owned();
+    report.agent = AgentProvenance {
+        version: version.to_owned(),
+        pack_integrity: "sha256-cGFjaw==".to_owned(),
+        model: Some("small-1".to_owned()),
+        provider: Some("openai".to_owned()),
+        ..report.agent
+    };
+    let passed_count = scores.iter().filter(|score| **score == Some(1.0)).count();
+    report.summary = EvalSummary {
+        suite_version: "2.0.0".to_owned(),
+        evaluated_model_class: Some(ModelClass::Classification),
+        aggregate_score: passed_count as f64 / tasks.len() as f64,
+        passed: true,
+        passed_count,
+        total_cost_usd: Some(NanoUsd(75_000)),
+        ..report.summary
+    };
+    report.duration_ms = Some(1_640);
+    report
 }

@@ -84,9 +84,9 @@ pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
         parts.push(format!("refused {}", task.forbidden_tools.join(", ")));
     }
     // The list of refused tools already shows this finding.
-    let told = |kind: &str| kind == UNSAFE_TOOL_CALL && !task.forbidden_tools.is_empty();
+    let already_listed = |kind: &str| kind == UNSAFE_TOOL_CALL && !task.forbidden_tools.is_empty();
     let findings = numbers.safety_findings.iter();
-    for finding in findings.filter(|finding| !told(&finding.kind)) {
+    for finding in findings.filter(|finding| !already_listed(&finding.kind)) {
         let severity = severity(finding.severity);
         parts.push(format!("{severity}: {}", kinds::in_words(&finding.kind)));
     }
@@ -98,7 +98,7 @@ pub fn reason_of(numbers: &TaskSummary, task: &TaskReport) -> String {
     if let Some(run) = &task.reused_from {
         parts.push(format!("judged in {run}"));
     }
-    parts.extend(task.annotations.iter().map(said));
+    parts.extend(task.annotations.iter().map(annotation_line));
     // Labels and names come from the log, possibly of another host, and are untrusted.
     plain(&parts.join("; "))
 }
@@ -144,9 +144,9 @@ pub fn in_words(label: &str) -> String {
 }
 
 /// An annotation on one line.
-pub fn said(annotation: &Annotation) -> String {
+pub fn annotation_line(annotation: &Annotation) -> String {
     let signal = &annotation.signal;
-    let what = match signal.kind {
+    let text = match signal.kind {
         SignalKind::Rating => format!("rated {} of 5", signal.rating.unwrap_or_default()),
         SignalKind::Correction => {
             format!(
@@ -166,7 +166,7 @@ pub fn said(annotation: &Annotation) -> String {
     };
     // Annotations are untrusted text.
     plain(&format!(
-        "{what} by {}{note}",
+        "{text} by {}{note}",
         annotation.actor.principal_ref
     ))
 }

@@ -22,7 +22,7 @@ use touchstone_openwop::annotation::{Actor, Annotation, AnnotationTarget};
 use touchstone_openwop::events::EventDocument;
 use touchstone_openwop::workflow::WorkflowNode;
 
-/// What an annotation is about.
+/// The subject of an annotation.
 #[derive(Default)]
 struct Target {
     /// The task, if the annotation is about one.
@@ -31,7 +31,7 @@ struct Target {
     scored: Option<(TaskId, u64)>,
 }
 
-pub struct Annotating {
+pub struct Annotations {
     runs: Arc<Runs>,
     reviews: Arc<dyn ScoreReview>,
     store: Arc<Database>,
@@ -39,7 +39,7 @@ pub struct Annotating {
     ids: Arc<dyn Ids>,
 }
 
-impl Annotating {
+impl Annotations {
     pub fn new(
         runs: Arc<Runs>,
         reviews: Arc<dyn ScoreReview>,
@@ -100,7 +100,7 @@ impl Annotating {
             status: 201,
             body: body.into(),
         });
-        let recorded = store::annotations::annotate(
+        let recorded = store::annotations::add(
             &self.store,
             &caller.tenant,
             target.task.as_ref(),
@@ -108,14 +108,14 @@ impl Annotating {
             &decision,
             AnnotationLimits {
                 count: MAX_ANNOTATIONS,
-                octets: MAX_ANNOTATION_OCTETS,
+                bytes: MAX_ANNOTATION_OCTETS,
             },
             completes.as_ref(),
         )
         .await
         .map_err(|cause| internal(&cause))?;
         check_recorded(recorded)?;
-        store::annotations::notify_annotated(&self.store, run).await;
+        store::annotations::notify(&self.store, run).await;
         if let (Some(text), Some((task, sequence))) =
             (&annotation.signal.correction, &target.scored)
         {
@@ -162,7 +162,7 @@ impl Annotating {
     /// `not_found`.
     pub async fn list(&self, tenant: &TenantId, run: &RunId) -> Result<Vec<Annotation>, Problem> {
         self.runs.record(tenant, run).await?;
-        let found = store::annotations::annotations(&self.store, run, 0)
+        let found = store::annotations::list(&self.store, run, 0)
             .await
             .map_err(|cause| internal(&cause))?;
         Ok(found.into_iter().map(|record| record.annotation).collect())

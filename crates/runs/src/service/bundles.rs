@@ -37,7 +37,7 @@ pub struct Bundles {
 }
 
 /// The part of a log that a bundle holds.
-struct Cut {
+struct BundledEvents {
     events: Vec<Box<RawValue>>,
     to: Option<CutTo>,
 }
@@ -65,7 +65,7 @@ impl Bundles {
         &self,
         tenant: &TenantId,
         run: &RunId,
-        most: Option<u64>,
+        max_events: Option<u64>,
     ) -> Result<DebugBundle, Problem> {
         let record = self.runs.record(tenant, run).await?;
         let cancelling = store::queue::cancel_requested(&self.store, run).await;
@@ -82,7 +82,7 @@ impl Bundles {
         let cost = shown.pointer("/metrics/openwopCost").cloned();
         let mut redactor = Redactor::default();
         let run_shown = redactor.run(&record, shown);
-        let (annotations, all_said) = self.annotations(run, &mut redactor).await?;
+        let (annotations, all_annotations) = self.annotations(run, &mut redactor).await?;
         let mut bundle = DebugBundle {
             bundle_version: BUNDLE_VERSION,
             generated_at: self.clock.now(),
@@ -113,15 +113,24 @@ impl Bundles {
         // Serialized with the longest possible values, so that the remaining bytes are really left
         // for events.
         let around = serde_json::to_vec(&bundle).map_err(|cause| internal(&cause))?;
-        let room = MAX_BUNDLE.saturating_sub(around.len());
-        let cut = self
-            .events(run, &record.spec.work, events, most, room, &mut redactor)
+        let left = MAX_BUNDLE.saturating_sub(around.len());
+        let bundled = self
+            .events(
+                run,
+                &record.spec.work,
+                events,
+                max_events,
+                left,
+                &mut redactor,
+            )
             .await?;
-        bundle.truncated_reason = cut.to.or((!all_said).then_some(CutTo::Annotations));
+        bundle.truncated_reason = bundled
+            .to
+            .or((!all_annotations).then_some(CutTo::Annotations));
         bundle.truncated = bundle.truncated_reason.is_some();
-        bundle.truncated_original_count = cut.to.map(|_| events);
-        bundle.metrics.event_count = cut.events.len();
-        bundle.events = cut.events;
+        bundle.truncated_original_count = bundled.to.map(|_| events);
+        bundle.metrics.event_count = bundled.events.len();
+        bundle.events = bundled.events;
         bundle.redaction_applied = redactor.applied();
         Ok(bundle)
     }
@@ -132,16 +141,16 @@ impl Bundles {
         run: &RunId,
         redactor: &mut Redactor,
     ) -> Result<(Vec<Annotation>, bool), Problem> {
-        let found = store::annotations::annotations(&self.store, run, 0).await;
+        let found = store::annotations::list(&self.store, run, 0).await;
         let found = found.map_err(|cause| internal(&cause))?;
         let all = found.len();
         let mut kept = Vec::new();
-        let mut octets = 0;
+        let mut bytes = 0;
         for record in found {
             let annotation = redactor.annotation(record.annotation);
             let written = serde_json::to_vec(&annotation);
-            octets += written.map_err(|cause| internal(&cause))?.len();
-            if octets > MAX_ANNOTATIONS {
+            bytes += written.map_err(|cause| internal(&cause))?.len();
+            if bytes > MAX_ANNOTATIONS {
                 break;
             }
             kept.push(annotation);
@@ -155,12 +164,12 @@ impl Bundles {
         run: &RunId,
         work: &Work,
         end: u64,
-        most: Option<u64>,
-        mut room: usize,
+        max_events: Option<u64>,
+        mut left: usize,
         redactor: &mut Redactor,
-    ) -> Result<Cut, Problem> {
-        let wanted = most.map_or(end, |most| most.min(end));
-        let mut cut = Cut {
+    ) -> Result<BundledEvents, Problem> {
+        let wanted = max_events.map_or(end, |most| most.min(end));
+        let mut bundled = BundledEvents {
             events: Vec::new(),
             to: (wanted < end).then_some(CutTo::MaxEvents),
         };
@@ -181,16 +190,16 @@ impl Bundles {
                     Ok(shown) => shown,
                     Err(_) => unreadable(event).map_err(|cause| internal(&cause))?,
                 };
-                let octets = shown.get().len() + 1;
-                if octets > room {
-                    cut.to = Some(CutTo::SizeCap);
-                    return Ok(cut);
+                let bytes = shown.get().len() + 1;
+                if bytes > left {
+                    bundled.to = Some(CutTo::SizeCap);
+                    return Ok(bundled);
                 }
-                room -= octets;
-                cut.events.push(shown);
+                left -= bytes;
+                bundled.events.push(shown);
             }
         }
-        Ok(cut)
+        Ok(bundled)
     }
 }
 

@@ -34,7 +34,7 @@ impl Command {
     }
 
     /// Adds a run to execute.
-    pub fn take_on(&self, run: RunId) {
+    pub fn add_run(&self, run: RunId) {
         locked(&self.runs).insert(run);
     }
 
@@ -43,7 +43,7 @@ impl Command {
     }
 
     /// Adds an assessment to execute.
-    pub fn take_on_assessment(&self, id: String) {
+    pub fn add_assessment(&self, id: String) {
         locked(&self.assessments).insert(id);
     }
 

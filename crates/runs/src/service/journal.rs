@@ -36,8 +36,8 @@ use touchstone_openwop::events::{Event, NewEvent};
 /// Long enough to fold and append: nothing is awaited under this lease.
 const LEASE: Duration = Duration::from_secs(15);
 /// How long to wait for the current holder of the run.
-const PATIENCE: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Nothing was appended.
 #[derive(Debug, thiserror::Error)]
@@ -166,15 +166,15 @@ impl Journal {
     where
         E: From<JournalError>,
     {
-        let claim = self.take(tenant, run).await?;
+        let claim = self.claim(tenant, run).await?;
         let (record, fence) = (claim.run.clone(), claim.fence);
-        let appended = self.append_under(claim, decide, beside).await;
-        let given_back = if record.spec.work.is_claimable() {
+        let appended = self.append_claimed(claim, decide, beside).await;
+        let released = if record.spec.work.is_claimable() {
             store::queue::release(&self.store, run, fence).await
         } else {
             store::queue::park(&self.store, run, fence, Wait::default()).await
         };
-        match given_back {
+        match released {
             // The log has ended, or another process took over an expired lease.
             Ok(()) | Err(StoreError::Fenced) => {}
             Err(cause) => {
@@ -185,7 +185,7 @@ impl Journal {
         appended
     }
 
-    async fn append_under<E>(
+    async fn append_claimed<E>(
         &self,
         claim: Claim,
         decide: impl FnOnce(&RunState) -> Result<Vec<NewEvent>, E>,
@@ -221,7 +221,7 @@ impl Journal {
         writer.emit_with(&events, beside);
         let (flushed, ()) = tokio::join!(
             async {
-                let flushed = tokio::time::timeout(PATIENCE, writer.flush()).await;
+                let flushed = tokio::time::timeout(TIMEOUT, writer.flush()).await;
                 writer.close();
                 flushed.unwrap_or(Err(Closed))
             },
@@ -231,15 +231,15 @@ impl Journal {
         Ok(writer.with_state(Clone::clone))
     }
 
-    async fn take(&self, tenant: &TenantId, run: &RunId) -> Result<Claim, JournalError> {
-        let give_up = Instant::now() + PATIENCE;
+    async fn claim(&self, tenant: &TenantId, run: &RunId) -> Result<Claim, JournalError> {
+        let give_up = Instant::now() + TIMEOUT;
         loop {
             let claim =
                 store::queue::claim_run(&self.store, tenant, run, &self.owner, LEASE).await?;
             if let Some(claim) = claim {
                 return Ok(claim);
             }
-            if store::runs::run(&self.store, tenant, run).await?.is_none() {
+            if store::runs::find(&self.store, tenant, run).await?.is_none() {
                 return Err(JournalError::NoSuchRun);
             }
             let head = head(&self.store, run).await?.unwrap_or_default();
@@ -249,7 +249,7 @@ impl Journal {
             if Instant::now() >= give_up {
                 return Err(JournalError::Busy);
             }
-            self.store.run_changed(run, head, LOOK).await;
+            self.store.run_changed(run, head, POLL_INTERVAL).await;
         }
     }
 }

@@ -53,7 +53,7 @@ impl Projections {
         if let Some(record) = self.records.get(run).await {
             return Ok((record.tenant == *tenant).then_some(record));
         }
-        let Some(record) = store::runs::run(&self.store, tenant, run).await? else {
+        let Some(record) = store::runs::find(&self.store, tenant, run).await? else {
             return Ok(None);
         };
         let record = Arc::new(record);
@@ -75,10 +75,10 @@ impl Projections {
     }
 
     /// Reads the state of a finished run, if it is cached.
-    pub async fn ended<T>(&self, run: &RunId, look: impl FnOnce(&RunState) -> T) -> Option<T> {
+    pub async fn ended<T>(&self, run: &RunId, read: impl FnOnce(&RunState) -> T) -> Option<T> {
         let cached = self.states.get(run).await?;
         let state = cached.lock().await;
-        state.status.is_terminal().then(|| look(&state))
+        state.status.is_terminal().then(|| read(&state))
     }
 
     /// Folds the log to its end and reads the state.
@@ -88,7 +88,7 @@ impl Projections {
     pub async fn with_state<T>(
         &self,
         run: &RunId,
-        look: impl FnOnce(&RunState) -> T,
+        read: impl FnOnce(&RunState) -> T,
     ) -> Result<T, StoreError> {
         let cached = self
             .states
@@ -96,7 +96,7 @@ impl Projections {
             .await;
         let mut state = cached.lock().await;
         catch_up(self.store.as_ref(), run, &mut state).await?;
-        Ok(look(&state))
+        Ok(read(&state))
     }
 }
 

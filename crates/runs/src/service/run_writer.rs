@@ -40,10 +40,10 @@ const STALLED_AFTER: Duration = Duration::from_secs(1);
 const STORE_RETRIES: u32 = 5;
 
 /// How long an append is retried while the database is unavailable: about as long as a lease holds.
-const OUTAGE_PATIENCE: Duration = Duration::from_secs(15);
+const OUTAGE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Interval between two checks whether an outage is over.
-const OUTAGE_LOOK: Duration = Duration::from_millis(500);
+const OUTAGE_POLL: Duration = Duration::from_millis(500);
 
 /// The writer is closed: the lease is lost, the store failed, or the run has ended.
 #[derive(Debug, thiserror::Error)]
@@ -301,7 +301,7 @@ impl RunWriter {
     pub async fn writable(&self) -> Result<(), Closed> {
         let outage_over = async {
             while !self.inner.store.takes_writes().await {
-                tokio::time::sleep(OUTAGE_LOOK).await;
+                tokio::time::sleep(OUTAGE_POLL).await;
             }
         };
         tokio::select! {
@@ -455,8 +455,8 @@ impl RunWriter {
                     if outage {
                         inner.store.report_outage();
                     }
-                    let patient = outage && began.elapsed() < OUTAGE_PATIENCE;
-                    if attempt >= STORE_RETRIES && !patient {
+                    let keep_trying = outage && began.elapsed() < OUTAGE_TIMEOUT;
+                    if attempt >= STORE_RETRIES && !keep_trying {
                         return Err(cause);
                     }
                     attempt += 1;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::ports::channels::Channels;
-use crate::ports::storage::{Remains, RunDeletion};
+use crate::ports::storage::{Retained, RunDeletion};
 use crate::rules::kind::{Action, Kinds};
 use crate::rules::run::bundle::Redactor;
 use crate::rules::run::record::{RunRecord, Work};
@@ -30,7 +30,7 @@ use touchstone_kit::redaction::mask;
 use touchstone_packs::ports::host::{Addition, SharedStorage};
 
 /// How long a tenant's usage is cached. Reservations by this process are added meanwhile.
-const USAGE_HOLDS: Duration = Duration::from_secs(10);
+const USAGE_TTL: Duration = Duration::from_secs(10);
 /// Maximum number of tenants in the cache.
 const MAX_TENANTS: usize = 10_000;
 /// Events masked in one transaction.
@@ -50,7 +50,7 @@ pub struct Storage {
     channels: Arc<dyn Channels>,
     quotas: Quotas,
     retention: Retention,
-    known: Mutex<HashMap<TenantId, (Instant, Usage)>>,
+    cached_usage: Mutex<HashMap<TenantId, (Instant, Usage)>>,
 }
 
 impl Storage {
@@ -71,7 +71,7 @@ impl Storage {
             channels,
             quotas,
             retention,
-            known: Mutex::default(),
+            cached_usage: Mutex::default(),
         }
     }
 
@@ -96,14 +96,14 @@ impl Storage {
     pub async fn reserve(&self, tenant: &TenantId, adding: &Usage) -> Result<(), Problem> {
         if !self.is_fresh(tenant) {
             let usage = self.usage(tenant).await?;
-            let mut known = self.known();
-            if known.len() >= MAX_TENANTS {
-                known.clear();
+            let mut cached_usage = self.cached_usage();
+            if cached_usage.len() >= MAX_TENANTS {
+                cached_usage.clear();
             }
-            known.insert(tenant.clone(), (Instant::now(), usage));
+            cached_usage.insert(tenant.clone(), (Instant::now(), usage));
         }
-        let mut known = self.known();
-        let Some((_, used)) = known.get_mut(tenant) else {
+        let mut cached_usage = self.cached_usage();
+        let Some((_, used)) = cached_usage.get_mut(tenant) else {
             return Ok(());
         };
         if let Some(exceeded) = self.quotas.exceeded(used, adding) {
@@ -129,18 +129,20 @@ impl Storage {
     /// Reads the tenant's usage again before the next reservation, because something was deleted,
     /// or not added after all.
     pub fn forget_usage(&self, tenant: &TenantId) {
-        self.known().remove(tenant);
+        self.cached_usage().remove(tenant);
     }
 
     fn is_fresh(&self, tenant: &TenantId) -> bool {
-        let known = self.known();
-        known
+        let cached_usage = self.cached_usage();
+        cached_usage
             .get(tenant)
-            .is_some_and(|(read_at, _)| read_at.elapsed() < USAGE_HOLDS)
+            .is_some_and(|(read_at, _)| read_at.elapsed() < USAGE_TTL)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<TenantId, (Instant, Usage)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached_usage(&self) -> std::sync::MutexGuard<'_, HashMap<TenantId, (Instant, Usage)>> {
+        self.cached_usage
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Deletes a finished run. The scores of an eval run stay, without content, because gates count
@@ -281,15 +283,15 @@ impl Storage {
         record: &RunRecord,
         decision: &Decision,
     ) -> Result<RunDeletion, StoreError> {
-        let remains = match &record.spec.work {
-            Work::Eval(_) => Remains::Attempt(Box::new(without_content(record.clone()))),
-            Work::Workflow(_) | Work::Journal => Remains::Nothing,
+        let retained = match &record.spec.work {
+            Work::Eval(_) => Retained::Attempt(Box::new(without_content(record.clone()))),
+            Work::Workflow(_) | Work::Journal => Retained::Nothing,
         };
         let deleted = store::storage::delete_run(
             &self.store,
             &record.tenant,
             &record.run_id,
-            &remains,
+            &retained,
             decision,
         )
         .await?;

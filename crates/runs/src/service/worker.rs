@@ -66,7 +66,7 @@ pub struct Worker {
     /// The command this process runs; `None` for a host, which executes everything queued for
     /// hosts.
     command: Option<Arc<Command>>,
-    held: Mutex<HashMap<Key, Held>>,
+    held: Mutex<HashMap<Key, HeldRun>>,
     /// When runs that were parked here may be claimed again. Any replica may claim them then; this
     /// only saves the wait for the next read of the queue.
     wakes: Mutex<BTreeSet<Timestamp>>,
@@ -74,8 +74,8 @@ pub struct Worker {
 
 type Key = (RunId, Fence);
 
-/// What the worker knows of a run that it holds.
-struct Held {
+/// A run whose lease this worker holds.
+struct HeldRun {
     tenant: TenantId,
     cancel: watch::Sender<Option<CancelRequest>>,
     pause: watch::Sender<Option<PauseRequest>>,
@@ -85,7 +85,7 @@ struct Held {
 }
 
 /// A claimed run, and what its execution learns from the worker.
-pub struct Claimed {
+pub struct ClaimedRun {
     claim: Claim,
     cancelled: watch::Receiver<Option<CancelRequest>>,
     paused: watch::Receiver<Option<PauseRequest>>,
@@ -101,7 +101,7 @@ impl Leased for Worker {
     /// wait for one.
     const AT_ONCE: usize = Semaphore::MAX_PERMITS;
 
-    type Claim = Claimed;
+    type Claim = ClaimedRun;
 
     fn store(&self) -> &Database {
         &self.store
@@ -111,18 +111,18 @@ impl Leased for Worker {
         self.settings.poll
     }
 
-    async fn claim(&self) -> Result<Option<Claimed>, StoreError> {
-        let sated = self.sated();
+    async fn claim(&self) -> Result<Option<ClaimedRun>, StoreError> {
+        let tenants_at_limit = self.tenants_at_limit();
         let own = self.command.as_ref().map(|command| command.runs());
         let free = self.held().len() < self.settings.max_runs;
         let which = match &own {
             Some(runs) => Claimable::Named(if free { runs } else { &[] }),
-            None if free => Claimable::Except(&sated),
+            None if free => Claimable::Except(&tenants_at_limit),
             None => Claimable::Cancelled,
         };
         let lease = self.settings.lease;
         let asked_at = self.clock.uptime();
-        let claim = within(
+        let claim = with_timeout(
             lease / 3,
             store::queue::claim(&self.store, &self.owner, which, lease),
         )
@@ -130,11 +130,15 @@ impl Leased for Worker {
         Ok(claim.map(|claim| self.hold(claim, LeaseTerm::new(asked_at, lease))))
     }
 
-    fn id(claimed: &Claimed) -> &str {
+    fn id(claimed: &ClaimedRun) -> &str {
         claimed.claim.run.run_id.as_str()
     }
 
-    async fn perform(&self, claimed: Claimed, shutdown: &CancellationToken) -> Result<(), Failure> {
+    async fn perform(
+        &self,
+        claimed: ClaimedRun,
+        shutdown: &CancellationToken,
+    ) -> Result<(), Failure> {
         let claim = claimed.claim;
         let key = (claim.run.run_id.clone(), claim.fence);
         let (run_id, fence) = &key;
@@ -150,7 +154,7 @@ impl Leased for Worker {
         let executed = supervised(Self::NAME, self.executor.execute(claim, control)).await;
         // A broken run keeps its lease until it expires, so that others do not fail at once in the
         // same way.
-        let given_back = match executed.unwrap_or(ExecutionOutcome::Broken) {
+        let released = match executed.unwrap_or(ExecutionOutcome::Broken) {
             ExecutionOutcome::GivenBack => store::queue::release(&self.store, run_id, *fence).await,
             ExecutionOutcome::Parked(wait) => {
                 self.wake_at(wait.until);
@@ -161,13 +165,13 @@ impl Leased for Worker {
         self.held().remove(&key);
         // Another run may be waiting for a free slot.
         self.store.notify_work().await;
-        given_back?;
+        released?;
         Ok(())
     }
 
     async fn idle(&self, _: Duration) {
-        self.store.work_waiting(self.next_look()).await;
-        self.pass_on_requests().await;
+        self.store.work_waiting(self.until_next_poll()).await;
+        self.forward_requests().await;
     }
 }
 
@@ -208,7 +212,7 @@ impl Worker {
     }
 
     /// The tenants that have used up their share of the slots.
-    fn sated(&self) -> Vec<TenantId> {
+    fn tenants_at_limit(&self) -> Vec<TenantId> {
         let share = self.settings.max_runs.div_ceil(2);
         let mut held: HashMap<TenantId, usize> = HashMap::new();
         for run in self.held().values() {
@@ -218,11 +222,11 @@ impl Worker {
         held.into_keys().collect()
     }
 
-    fn hold(&self, claim: Claim, term: LeaseTerm) -> Claimed {
+    fn hold(&self, claim: Claim, term: LeaseTerm) -> ClaimedRun {
         let (cancel, cancelled) = watch::channel(None);
         let (pause, paused) = watch::channel(None);
         let (lease, lost) = (term.lease(self.clock.clone()), CancellationToken::new());
-        let held = Held {
+        let held = HeldRun {
             tenant: claim.run.tenant.clone(),
             cancel,
             pause,
@@ -231,7 +235,7 @@ impl Worker {
         };
         let key = (claim.run.run_id.clone(), claim.fence);
         self.held().insert(key, held);
-        Claimed {
+        ClaimedRun {
             claim,
             cancelled,
             paused,
@@ -246,7 +250,7 @@ impl Worker {
     }
 
     /// How long to wait for a signal before the next read of the queue.
-    fn next_look(&self) -> Duration {
+    fn until_next_poll(&self) -> Duration {
         let now = self.clock.now();
         let mut wakes = self.wakes.lock().unwrap_or_else(PoisonError::into_inner);
         *wakes = wakes.split_off(&now);
@@ -276,16 +280,16 @@ impl Worker {
         // A response after the leases expired is too late.
         let lease = self.settings.lease;
         let left = (*renewed_at + lease).saturating_duration_since(asked_at);
-        let patience = if left.is_zero() { lease / 3 } else { left };
-        match within(
-            patience,
+        let timeout = if left.is_zero() { lease / 3 } else { left };
+        match with_timeout(
+            timeout,
             store::queue::renew(&self.store, &self.owner, &before, lease),
         )
         .await
         {
             Ok(kept) => {
                 *renewed_at = asked_at;
-                self.settle_renewal(&before, &kept, uptime);
+                self.apply_renewal(&before, &kept, uptime);
             }
             Err(cause) => {
                 note_outage(self.store.as_ref(), &cause);
@@ -298,7 +302,7 @@ impl Worker {
         }
     }
 
-    fn settle_renewal(
+    fn apply_renewal(
         &self,
         before: &[Key],
         kept: &[(RunId, Fence, Option<CancelRequest>)],
@@ -312,7 +316,7 @@ impl Worker {
             match kept.iter().find(|(id, of, _)| id == run && of == fence) {
                 Some((_, _, cancel)) => {
                     ours.term.renew(asked_at, self.settings.lease);
-                    tell(&ours.cancel, cancel.clone());
+                    forward(&ours.cancel, cancel.clone());
                 }
                 // A run that has just ended no longer has a lease either; its task does not need
                 // one.
@@ -321,7 +325,7 @@ impl Worker {
         }
     }
 
-    async fn pass_on_requests(&self) {
+    async fn forward_requests(&self) {
         let runs: Vec<Key> = self.held().keys().cloned().collect();
         for key in runs {
             let run = &key.0;
@@ -333,39 +337,39 @@ impl Worker {
                 return;
             };
             if let Some(held) = self.held().get(&key) {
-                tell(&held.cancel, cancel);
+                forward(&held.cancel, cancel);
                 // Unlike a cancel, a pause may be withdrawn and requested again.
                 held.pause.send_if_modified(|known| {
-                    let news = *known != pause;
+                    let changed = *known != pause;
                     *known = pause;
-                    news
+                    changed
                 });
             }
         }
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Held>> {
+    fn held(&self) -> std::sync::MutexGuard<'_, HashMap<Key, HeldRun>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Treats a store that does not respond in time as failed: a connection to a dead machine may stay
 /// silent for minutes.
-async fn within<T>(
-    patience: Duration,
-    asked: impl Future<Output = Result<T, StoreError>>,
+async fn with_timeout<T>(
+    timeout: Duration,
+    query: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    let answered = tokio::time::timeout(patience, asked).await;
-    answered.unwrap_or_else(|late| Err(StoreError::Unavailable(Outage(Box::new(late)))))
+    let result = tokio::time::timeout(timeout, query).await;
+    result.unwrap_or_else(|late| Err(StoreError::Unavailable(Outage(Box::new(late)))))
 }
 
 /// Forwards a request the first time it is seen.
-fn tell<T>(told: &watch::Sender<Option<T>>, request: Option<T>) {
-    told.send_if_modified(|known| {
-        let news = known.is_none() && request.is_some();
-        if news {
+fn forward<T>(channel: &watch::Sender<Option<T>>, request: Option<T>) {
+    channel.send_if_modified(|known| {
+        let changed = known.is_none() && request.is_some();
+        if changed {
             *known = request;
         }
-        news
+        changed
     });
 }

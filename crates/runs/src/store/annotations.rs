@@ -16,12 +16,12 @@ use touchstone_openwop::annotation::Annotation;
 /// The caller locks the head of the tenant's audit chain first, so numbers are assigned one at a
 /// time.
 const ADD: &str = "INSERT INTO annotation (run_number, number, task, document)
-    SELECT run.number, COALESCE((SELECT MAX(given.number) FROM annotation given
-        WHERE given.run_number = run.number), 0) + 1, $3, $4
+    SELECT run.number, COALESCE((SELECT MAX(earlier.number) FROM annotation earlier
+        WHERE earlier.run_number = run.number), 0) + 1, $3, $4
     FROM run WHERE run.run_id = $1 AND run.tenant = $2 AND run.deleted_at IS NULL RETURNING number";
 const OF_RUN: &str = "SELECT number, task, document FROM annotation
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND number > $2 ORDER BY number";
-const OCTETS: &str =
+const TOTAL_BYTES: &str =
     "SELECT CAST(COALESCE(SUM(OCTET_LENGTH(document)), 0) AS BIGINT) FROM annotation
     WHERE run_number = (SELECT number FROM run WHERE run_id = $1)";
 const LAST: &str = "SELECT COALESCE(MAX(number), 0) FROM annotation
@@ -39,7 +39,7 @@ fn record_of((number, task, document): Row) -> Result<AnnotationRecord, StoreErr
 
 /// Adds an annotation to a run of this tenant, together with the audit entry and the
 /// idempotency record, all or nothing. Adds nothing beyond the limits.
-pub async fn annotate(
+pub async fn add(
     database: &Database,
     tenant: &TenantId,
     task: Option<&TaskId>,
@@ -59,20 +59,20 @@ pub async fn annotate(
         .fetch_optional(&mut transaction)
         .await?;
     let number = number.ok_or_else(|| column("annotation", "run_number").inconsistent())?;
-    let octets: i64 = query(OCTETS)
+    let bytes: i64 = query(TOTAL_BYTES)
         .bind(annotation.target.run_id.as_str())
         .fetch_one(&mut transaction)
         .await?;
-    let beyond = if number > i64::from(limits.count) {
+    let exceeded = if number > i64::from(limits.count) {
         Some(Annotated::TooMany)
-    } else if octets > i64::from(limits.octets) {
+    } else if bytes > i64::from(limits.bytes) {
         Some(Annotated::TooLong)
     } else {
         None
     };
-    if let Some(beyond) = beyond {
+    if let Some(exceeded) = exceeded {
         transaction.rollback().await?;
-        return Ok(beyond);
+        return Ok(exceeded);
     }
     if let Some(completion) = completes {
         database
@@ -84,7 +84,7 @@ pub async fn annotate(
 }
 
 /// The annotations of a run with a number above `after`, in order.
-pub async fn annotations(
+pub async fn list(
     database: &Database,
     run: &RunId,
     after: u64,
@@ -98,7 +98,7 @@ pub async fn annotations(
 }
 
 /// The number of the last one, 0 for none.
-pub async fn last_annotation(database: &Database, run: &RunId) -> Result<u64, StoreError> {
+pub async fn last_number(database: &Database, run: &RunId) -> Result<u64, StoreError> {
     let last: i64 = query(LAST)
         .bind(run.as_str())
         .fetch_one(database.readers())
@@ -107,12 +107,12 @@ pub async fn last_annotation(database: &Database, run: &RunId) -> Result<u64, St
 }
 
 /// Notifies every replica of a new annotation of a run.
-pub async fn notify_annotated(database: &Database, run: &RunId) {
+pub async fn notify(database: &Database, run: &RunId) {
     database.signal_annotated(run);
 }
 
 /// Runs annotated from now on; `None` if signals may have been missed, so that every subscriber
 /// checks.
-pub fn annotated(database: &Database) -> broadcast::Receiver<Option<RunId>> {
+pub fn subscribe(database: &Database) -> broadcast::Receiver<Option<RunId>> {
     database.local_signals().annotated()
 }

@@ -6,7 +6,7 @@ use futures_util::TryStreamExt;
 
 use crate::rules::eval::attempts::Voided;
 use crate::rules::run::record::RunRecord;
-use crate::store::runs::{event_of, run_of};
+use crate::store::runs::{event_of, parse_record};
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::idempotency::IdempotencyCompletion;
 use touchstone_host::ports::run_log::StoredEvent;
@@ -35,7 +35,7 @@ const VOIDED: &str = "SELECT run_id, document FROM run JOIN run_void ON run_numb
 
 /// Up to `limit` eval runs of a version with a number above `after`, in any state, oldest
 /// first, each with its number.
-pub async fn evals_of(
+pub async fn eval_runs(
     database: &Database,
     tenant: &TenantId,
     agent: &AgentId,
@@ -51,7 +51,7 @@ pub async fn evals_of(
         .bind(i64::from(limit))
         .fetch_all(database.readers())
         .await?;
-    let read = |(number, record): (i64, String)| Ok((number, run_of(&record)?));
+    let read = |(number, record): (i64, String)| Ok((number, parse_record(&record)?));
     rows.into_iter().map(read).collect()
 }
 

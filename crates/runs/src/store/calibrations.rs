@@ -14,16 +14,16 @@ use touchstone_host::store::database::Database;
 use touchstone_host::store::sql::{Transaction, query};
 use touchstone_kit::ids::TenantId;
 
-const KEEP: &str = "INSERT INTO calibration (tenant, identity, document) VALUES ($1, $2, $3)
+const UPSERT: &str = "INSERT INTO calibration (tenant, identity, document) VALUES ($1, $2, $3)
     ON CONFLICT (tenant, identity) DO UPDATE SET document = excluded.document";
-const LOOK_AGAIN: &str = "DELETE FROM aaaf_gathered WHERE left_out = 'uncalibrated_judge'
+const REGATHER: &str = "DELETE FROM aaaf_gathered WHERE left_out = 'uncalibrated_judge'
     AND organization IN (SELECT number FROM aaaf_organization WHERE tenant = $1)";
 const OF_JUDGE: &str = "SELECT document FROM calibration WHERE tenant = $1 AND identity = $2";
 const ALL: &str = "SELECT document FROM calibration WHERE tenant = $1 ORDER BY identity";
 
 /// Attempts kept per tenant.
-const ATTEMPTS: i64 = 100;
-const FORGET: &str = "DELETE FROM calibration_attempt WHERE tenant = $1 AND ended AND calibration_id NOT IN
+const KEPT_ATTEMPTS: i64 = 100;
+const DELETE_OLD: &str = "DELETE FROM calibration_attempt WHERE tenant = $1 AND ended AND calibration_id NOT IN
     (SELECT calibration_id FROM calibration_attempt WHERE tenant = $1 ORDER BY began_at DESC, calibration_id DESC LIMIT $2)";
 
 /// Owner of the leases on attempts; on SQLite the process id is appended.
@@ -31,25 +31,25 @@ const HOLDER: &str = "calibration";
 
 const DOCUMENT: Column = column("calibration_attempt", "document");
 
-fn read(document: &str) -> Result<Calibration, StoreError> {
+fn parse(document: &str) -> Result<Calibration, StoreError> {
     column("calibration", "document").document(document)
 }
 
 /// Ends attempts whose lease has expired, so that a new attempt can start. Their documents are
 /// kept.
-const LET_GO: &str = "UPDATE calibration_attempt SET ended = TRUE
+const END_EXPIRED: &str = "UPDATE calibration_attempt SET ended = TRUE
     WHERE tenant = $1 AND NOT ended AND lease_until <= COALESCE($2, {now})";
-const BEGIN: &str = "INSERT INTO calibration_attempt (tenant, calibration_id, began_at, lease_owner, lease_until, document)
+const INSERT_ATTEMPT: &str = "INSERT INTO calibration_attempt (tenant, calibration_id, began_at, lease_owner, lease_until, document)
     VALUES ($1, $2, $3, $6, COALESCE($7, {now}) + $4, $5) ON CONFLICT DO NOTHING";
 /// Ending an attempt sets a lease of zero.
-const GO_ON: &str = "UPDATE calibration_attempt SET document = $3, ended = $5, lease_until = COALESCE($6, {now}) + $4
+const UPDATE_HELD: &str = "UPDATE calibration_attempt SET document = $3, ended = $5, lease_until = COALESCE($6, {now}) + $4
     WHERE tenant = $1 AND calibration_id = $2 AND NOT ended AND lease_until > COALESCE($6, {now})";
 const ATTEMPT: &str =
     "SELECT document, NOT ended AND lease_until > COALESCE($3, {now}) FROM calibration_attempt
     WHERE tenant = $1 AND calibration_id = $2";
 
 /// Updates an attempt whose lease has not expired; [`StoreError::Fenced`] otherwise.
-async fn go_on(
+async fn update_held(
     database: &Database,
     transaction: &mut Transaction,
     tenant: &TenantId,
@@ -57,7 +57,7 @@ async fn go_on(
     lease: i64,
     ends: bool,
 ) -> Result<(), StoreError> {
-    let held = query(GO_ON)
+    let held = query(UPDATE_HELD)
         .bind(tenant.as_str())
         .bind(&attempt.calibration_id)
         .bind(DOCUMENT.text(attempt)?)
@@ -85,12 +85,12 @@ pub async fn begin_attempt(
 ) -> Result<(), StoreError> {
     database.release_dead().await?;
     let mut transaction = database.begin_write().await?;
-    query(LET_GO)
+    query(END_EXPIRED)
         .bind(tenant.as_str())
         .bind(database.lease_clock())
         .execute(&mut transaction)
         .await?;
-    let begun = query(BEGIN)
+    let begun = query(INSERT_ATTEMPT)
         .bind(tenant.as_str())
         .bind(&attempt.calibration_id)
         .bind(attempt.started_at.as_microsecond())
@@ -103,9 +103,9 @@ pub async fn begin_attempt(
     if begun == 0 {
         return Err(StoreError::Exists("an unfinished judge calibration"));
     }
-    query(FORGET)
+    query(DELETE_OLD)
         .bind(tenant.as_str())
-        .bind(ATTEMPTS)
+        .bind(KEPT_ATTEMPTS)
         .execute(&mut transaction)
         .await?;
     if let Some(completion) = completes {
@@ -127,7 +127,7 @@ pub async fn renew_attempt(
     lease: Duration,
 ) -> Result<(), StoreError> {
     let mut transaction = database.begin_write().await?;
-    go_on(
+    update_held(
         database,
         &mut transaction,
         tenant,
@@ -151,18 +151,18 @@ pub async fn end_attempt(
     decision: &Decision,
 ) -> Result<(), StoreError> {
     let mut transaction = database.begin_write().await?;
-    go_on(database, &mut transaction, tenant, attempt, 0, true).await?;
+    update_held(database, &mut transaction, tenant, attempt, 0, true).await?;
     record(&mut transaction, tenant, decision).await?;
     if let Some(calibration) = &attempt.calibration {
         let document = column("calibration", "document").text(calibration)?;
-        query(KEEP)
+        query(UPSERT)
             .bind(tenant.as_str())
             .bind(&calibration.judge.identity)
             .bind(document)
             .execute(&mut transaction)
             .await?;
         // Eval runs scored by this judge may now count as evidence, so they are gathered again.
-        query(LOOK_AGAIN)
+        query(REGATHER)
             .bind(tenant.as_str())
             .execute(&mut transaction)
             .await?;
@@ -171,7 +171,7 @@ pub async fn end_attempt(
 }
 
 /// One of the tenant's latest attempts.
-pub async fn attempt(
+pub async fn find_attempt(
     database: &Database,
     tenant: &TenantId,
     calibration_id: &str,
@@ -190,7 +190,7 @@ pub async fn attempt(
 }
 
 /// The calibration of a judge.
-pub async fn calibration(
+pub async fn find(
     database: &Database,
     tenant: &TenantId,
     identity: &str,
@@ -200,17 +200,14 @@ pub async fn calibration(
         .bind(identity)
         .fetch_optional(database.readers())
         .await?;
-    document.as_deref().map(read).transpose()
+    document.as_deref().map(parse).transpose()
 }
 
 /// All calibrations, by identity of the judge.
-pub async fn calibrations(
-    database: &Database,
-    tenant: &TenantId,
-) -> Result<Vec<Calibration>, StoreError> {
+pub async fn list(database: &Database, tenant: &TenantId) -> Result<Vec<Calibration>, StoreError> {
     let documents: Vec<String> = query(ALL)
         .bind(tenant.as_str())
         .fetch_all(database.readers())
         .await?;
-    documents.iter().map(|document| read(document)).collect()
+    documents.iter().map(|document| parse(document)).collect()
 }

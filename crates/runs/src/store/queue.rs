@@ -46,34 +46,40 @@ fn claim_of(row: ClaimedRow, record: Option<&str>) -> Result<Claim, StoreError> 
     })
 }
 
-// Without an owner, `lease_until` is the wall-clock time at which the run can next be claimed.
-const CLAIM: &str = "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($5, {now}) + $2,
+/// The statement that claims the run of a condition.
+macro_rules! claim_where {
+    ($condition:literal) => {
+        concat!(
+            "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($5, {now}) + $2,
         active_us = active_us + CASE WHEN lease_owner IS NULL THEN CASE WHEN active_since < COALESCE($5, {now})
             THEN COALESCE($5, {now}) - active_since ELSE 0 END ELSE 0 END,
         active_since = COALESCE($5, {now})
-    WHERE number = (SELECT number FROM run WHERE NOT ended
+    WHERE ",
+            $condition,
+            " RETURNING number, run_id, fence, head, ended, active_us"
+        )
+    };
+}
+
+// Without an owner, `lease_until` is the wall-clock time at which the run can next be claimed.
+const CLAIM: &str = claim_where!(
+    "number = (SELECT number FROM run WHERE NOT ended
         AND lease_until <= CASE WHEN lease_owner IS NULL THEN {now}
             ELSE COALESCE($5, {now}) END
         AND (cancel IS NOT NULL OR (executor IS NULL AND $3 AND tenant NOT IN ({each $4})))
-        ORDER BY number LIMIT 1 {skip locked})
-    RETURNING number, run_id, fence, head, ended, active_us";
-const CLAIM_NAMED: &str = "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($5, {now}) + $2,
-        active_us = active_us + CASE WHEN lease_owner IS NULL THEN CASE WHEN active_since < COALESCE($5, {now})
-            THEN COALESCE($5, {now}) - active_since ELSE 0 END ELSE 0 END,
-        active_since = COALESCE($5, {now})
-    WHERE number = (SELECT number FROM run WHERE NOT ended
+        ORDER BY number LIMIT 1 {skip locked})"
+);
+const CLAIM_NAMED: &str = claim_where!(
+    "number = (SELECT number FROM run WHERE NOT ended
         AND lease_until <= CASE WHEN lease_owner IS NULL THEN {now}
             ELSE COALESCE($5, {now}) END
         AND $3 AND run_id IN ({each $4})
-        ORDER BY number LIMIT 1 {skip locked})
-    RETURNING number, run_id, fence, head, ended, active_us";
-const CLAIM_RUN: &str = "UPDATE run SET fence = fence + 1, lease_owner = $1, lease_until = COALESCE($5, {now}) + $2,
-        active_us = active_us + CASE WHEN lease_owner IS NULL THEN CASE WHEN active_since < COALESCE($5, {now})
-            THEN COALESCE($5, {now}) - active_since ELSE 0 END ELSE 0 END,
-        active_since = COALESCE($5, {now})
-    WHERE run_id = $3 AND tenant = $4 AND NOT ended
-        AND (lease_owner IS NULL OR lease_until <= COALESCE($5, {now}))
-    RETURNING number, run_id, fence, head, ended, active_us";
+        ORDER BY number LIMIT 1 {skip locked})"
+);
+const CLAIM_RUN: &str = claim_where!(
+    "run_id = $3 AND tenant = $4 AND NOT ended
+        AND (lease_owner IS NULL OR lease_until <= COALESCE($5, {now}))"
+);
 const RENEW: &str = "UPDATE run SET lease_until = COALESCE($5, {now}) + $2,
         active_us = active_us + CASE WHEN active_since < COALESCE($5, {now})
             THEN COALESCE($5, {now}) - active_since ELSE 0 END,

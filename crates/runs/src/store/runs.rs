@@ -1,16 +1,16 @@
 //! Runs and their logs.
 
+use std::borrow::Cow;
+
 use futures_util::TryStreamExt;
 use serde::Deserialize;
-use std::borrow::Cow;
 
 use crate::ports::webhooks::WebhookRecord;
 use crate::rules::run::record::RunRecord;
 use crate::store::pauses::END_PAUSE;
-use crate::store::webhooks::{FOLLOW, add};
+use crate::store::webhooks::{self, FOLLOW};
 use touchstone_host::ports::idempotency::IdempotencyCompletion;
-use touchstone_host::ports::run_log::Fence;
-use touchstone_host::ports::run_log::{Beside, READ_BYTES, StoredEvent};
+use touchstone_host::ports::run_log::{Beside, Fence, READ_BYTES, StoredEvent};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::audit::record;
 use touchstone_host::store::convert::{Batch, NEVER, column};
@@ -47,7 +47,7 @@ const TRIALS: &str = "SELECT record FROM run JOIN run_record ON run_number = num
     WHERE tenant = $1 AND experiment = $2 ORDER BY number LIMIT $3";
 const RETRIES: &str = "SELECT MAX(retry_number) FROM run WHERE tenant = $1 AND retry_root = $2";
 /// Events whose body contains an id.
-const MENTIONS: Sql = Sql {
+const CONTAINING: Sql = Sql {
     sqlite: "SELECT sequence, body FROM event
         WHERE run_number = (SELECT number FROM run WHERE run_id = $1) AND instr(body, $2) > 0
         ORDER BY sequence",
@@ -77,7 +77,7 @@ const READ: &str = "SELECT sequence, kind, body FROM event
 /// OpenWOP run-event: maximum length of `eventId`, in characters.
 const EVENT_ID_MAX: usize = 128;
 
-pub fn run_of(record: &str) -> Result<RunRecord, StoreError> {
+pub fn parse_record(record: &str) -> Result<RunRecord, StoreError> {
     column("run_record", "record").document(record)
 }
 
@@ -91,18 +91,18 @@ pub fn event_of((sequence, kind, body): (i64, String, String)) -> Result<StoredE
 
 /// Whether the event has this id, rather than only mentioning it. An unreadable event does not
 /// match.
-fn is_named(body: &[u8], event_id: &str) -> bool {
+fn has_event_id(body: &[u8], event_id: &str) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Named<'a> {
+    struct EventHead<'a> {
         #[serde(borrow)]
         event_id: Cow<'a, str>,
     }
-    serde_json::from_slice(body).is_ok_and(|named: Named<'_>| named.event_id == event_id)
+    serde_json::from_slice(body).is_ok_and(|head: EventHead<'_>| head.event_id == event_id)
 }
 
 /// Stores a run without events within a transaction; returns its number.
-pub async fn begin(transaction: &mut Transaction, run: &RunRecord) -> Result<i64, StoreError> {
+pub async fn insert(transaction: &mut Transaction, run: &RunRecord) -> Result<i64, StoreError> {
     let claimable_from = match run.spec.work.is_claimable() {
         true => 0,
         false => NEVER,
@@ -143,19 +143,20 @@ pub async fn begin(transaction: &mut Transaction, run: &RunRecord) -> Result<i64
         .execute(&mut *transaction)
         .await?;
     // The tenant's subscriptions follow the run.
-    if let Some(told) = run.told() {
+    if let Some(sequence) = run.notified_to() {
         query(FOLLOW_RUN)
             .bind(number)
             .bind(run.tenant.as_str())
-            .bind(i64::try_from(told).unwrap_or(i64::MAX))
+            .bind(i64::try_from(sequence).unwrap_or(i64::MAX))
             .execute(&mut *transaction)
             .await?;
     }
     Ok(number)
 }
 
-/// Stores a new run, with its callback subscription if it has one.
-pub async fn create_run(
+/// As [`create`], with a subscription to only this run, if given: it is served once the run has
+/// ended, and deleted then. The functions for a tenant's subscriptions do not return it.
+pub async fn create_with_callback(
     database: &Database,
     run: &RunRecord,
     callback: Option<&WebhookRecord>,
@@ -177,9 +178,11 @@ pub async fn create_run(
         }
         None => database.begin_write().await?,
     };
-    let number = begin(&mut transaction, run).await?;
+    let number = insert(&mut transaction, run).await?;
     if let Some(callback) = callback {
-        let subscription = add(database.cipher(), &mut transaction, callback, Some(number)).await?;
+        let cipher = database.cipher();
+        let subscription =
+            webhooks::insert(cipher, &mut transaction, callback, Some(number)).await?;
         query(FOLLOW)
             .bind(subscription)
             .bind(number)
@@ -201,11 +204,11 @@ pub async fn create(
     run: &RunRecord,
     completes: Option<&IdempotencyCompletion>,
 ) -> Result<(), StoreError> {
-    create_run(database, run, None, completes).await
+    create_with_callback(database, run, None, completes).await
 }
 
 /// The immutable record of a run of this tenant.
-pub async fn run(
+pub async fn find(
     database: &Database,
     tenant: &TenantId,
     run: &RunId,
@@ -215,7 +218,7 @@ pub async fn run(
         .bind(tenant.as_str())
         .fetch_optional(database.readers())
         .await?;
-    record.as_deref().map(run_of).transpose()
+    record.as_deref().map(parse_record).transpose()
 }
 
 /// Appends `events` (consecutive, the first one directly after the head) if `fence` is still
@@ -235,7 +238,7 @@ pub async fn append(
     }
 }
 
-/// As [`append`](append) of at least one event, together with another record: both are
+/// As [`append`] of at least one event, together with another record: both are
 /// written, or neither.
 pub async fn append_with(
     database: &Database,
@@ -291,16 +294,16 @@ pub async fn sequence_of(
         return Ok(None);
     };
     if let [event] = read(database, run, before, 1).await?.as_slice()
-        && is_named(&event.body, event_id)
+        && has_event_id(&event.body, event_id)
     {
         return Ok(Some(event.sequence));
     }
-    let mut rows = query(MENTIONS)
+    let mut rows = query(CONTAINING)
         .bind(run.as_str())
         .bind(event_id)
         .fetch::<(i64, String)>(database.readers())?;
     while let Some((sequence, body)) = rows.try_next().await? {
-        if is_named(body.as_bytes(), event_id) {
+        if has_event_id(body.as_bytes(), event_id) {
             return column("event", "sequence").number(sequence).map(Some);
         }
     }
@@ -344,7 +347,7 @@ pub async fn newest_oasis(
 }
 
 /// The number of the last retry of a run, retries of its retries included; 0 without retries.
-pub async fn retries(
+pub async fn last_retry_number(
     database: &Database,
     tenant: &TenantId,
     root: &RunId,
@@ -370,5 +373,5 @@ pub async fn trials(
         .bind(i64::from(limit))
         .fetch_all(database.readers())
         .await?;
-    records.iter().map(|record| run_of(record)).collect()
+    records.iter().map(|record| parse_record(record)).collect()
 }

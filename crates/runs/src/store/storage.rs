@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::ports::storage::{Remains, RunDeletion, Unmasked};
+use crate::ports::storage::{Retained, RunDeletion, Unmasked};
 use crate::rules::run::record::RunRecord;
 use crate::storage::{LegalHold, Usage};
+use crate::store::runs::parse_record;
 use touchstone_host::audit::Decision;
 use touchstone_host::ports::run_log::StoredEvent;
 use touchstone_host::ports::store::StoreError;
@@ -73,10 +74,6 @@ fn hold_of(hold: Option<String>) -> Result<Option<LegalHold>, StoreError> {
     hold.transpose()
 }
 
-fn run_of(record: &str) -> Result<RunRecord, StoreError> {
-    column("run_record", "record").document(record)
-}
-
 /// The tenant's current usage. Reads every run's size, so callers should cache the result
 /// briefly.
 pub async fn usage(database: &Database, tenant: &TenantId) -> Result<Usage, StoreError> {
@@ -97,7 +94,7 @@ pub async fn delete_run(
     database: &Database,
     tenant: &TenantId,
     run: &RunId,
-    remains: &Remains,
+    retained: &Retained,
     decision: &Decision,
 ) -> Result<RunDeletion, StoreError> {
     let mut transaction = database.begin_write().await?;
@@ -119,13 +116,13 @@ pub async fn delete_run(
     for delete in DEPENDENTS {
         query(delete).bind(number).execute(&mut transaction).await?;
     }
-    match remains {
-        Remains::Nothing => {
+    match retained {
+        Retained::Nothing => {
             for delete in WHOLE_RUN {
                 query(delete).bind(number).execute(&mut transaction).await?;
             }
         }
-        Remains::Attempt(record) => {
+        Retained::Attempt(record) => {
             query(ATTEMPT_RECORD)
                 .bind(number)
                 .bind(column("run_record", "record").text(record)?)
@@ -148,7 +145,7 @@ pub async fn next_unmasked(database: &Database) -> Result<Option<Unmasked>, Stor
     let row: Option<(i64, String)> = query(UNMASKED).fetch_optional(database.readers()).await?;
     let unmasked = row.map(|(masked_to, record)| {
         Ok(Unmasked {
-            record: run_of(&record)?,
+            record: parse_record(&record)?,
             masked_to: column("run", "masked_to").number(masked_to)?,
         })
     });
@@ -240,7 +237,7 @@ pub async fn deletable_runs(
         .fetch_all(database.readers())
         .await?;
     rows.into_iter()
-        .map(|(number, record)| Ok((number, run_of(&record)?)))
+        .map(|(number, record)| Ok((number, parse_record(&record)?)))
         .collect()
 }
 

@@ -9,12 +9,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::ports::webhooks::{Followed, WebhookClaim, WebhookRecord, Window};
-use crate::rules::run::record::RunRecord;
-use crate::store::runs::create_run;
 use crate::store::runs::event_of;
-use touchstone_host::ports::idempotency::IdempotencyCompletion;
-use touchstone_host::ports::run_log::Fence;
-use touchstone_host::ports::run_log::StoredEvent;
+use touchstone_host::ports::run_log::{Fence, StoredEvent};
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{column, micros};
 use touchstone_host::store::database::Database;
@@ -62,7 +58,7 @@ const DONE: &str = "DELETE FROM webhook_run
 /// A run's callback subscription is deleted when nothing is left to deliver.
 const GONE: &str = "DELETE FROM webhook WHERE number = $1 AND run_number IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM webhook_run WHERE webhook_number = $1)";
-const PASS_OVER: &str =
+const SKIP_PENDING: &str =
     "UPDATE webhook_run SET sequence = (SELECT head FROM run WHERE number = run_number)
     WHERE webhook_number = $1";
 const ALL_DONE: &str = "DELETE FROM webhook_run WHERE webhook_number = $1 AND EXISTS (
@@ -168,7 +164,7 @@ fn record_of(cipher: &Cipher, row: Row) -> Result<WebhookRecord, StoreError> {
     })
 }
 
-fn followed_of((run, after, head): (String, i64, i64)) -> Result<Followed, StoreError> {
+fn followed_from_row((run, after, head): (String, i64, i64)) -> Result<Followed, StoreError> {
     Ok(Followed {
         run: run.into(),
         after: column("webhook_run", "sequence").number(after)?,
@@ -191,7 +187,7 @@ const RELEASE_WEBHOOK: &str =
     "UPDATE webhook SET lease_owner = NULL, lease_until = 0, served_at = {now}
     WHERE id = $1 AND fence = $2";
 
-async fn webhook_due(database: &Database) -> Result<bool, StoreError> {
+async fn is_due(database: &Database) -> Result<bool, StoreError> {
     query(DUE)
         .bind(database.lease_clock())
         .fetch_one(database.readers())
@@ -199,7 +195,7 @@ async fn webhook_due(database: &Database) -> Result<bool, StoreError> {
 }
 
 /// Adds a subscription; `false` if the tenant already has `most`.
-pub async fn add_webhook(
+pub async fn create(
     database: &Database,
     webhook: &WebhookRecord,
     most: u32,
@@ -212,7 +208,7 @@ pub async fn add_webhook(
     if present >= i64::from(most) {
         return Ok(false);
     }
-    let number = add(database.cipher(), &mut transaction, webhook, None).await?;
+    let number = insert(database.cipher(), &mut transaction, webhook, None).await?;
     query(FOLLOW_UNFINISHED)
         .bind(number)
         .bind(webhook.tenant.as_str())
@@ -222,19 +218,7 @@ pub async fn add_webhook(
     Ok(true)
 }
 
-/// Records a new run as [`RunLog::create`](super::RunLog::create) does, and with it a dedicated
-/// subscription: it follows only this run, is served once the run has ended, and is removed
-/// then. The methods for a tenant's subscriptions do not return it.
-pub async fn create_calling_back(
-    database: &Database,
-    run: &RunRecord,
-    callback: &WebhookRecord,
-    completes: Option<&IdempotencyCompletion>,
-) -> Result<(), StoreError> {
-    create_run(database, run, Some(callback), completes).await
-}
-
-pub async fn webhook(
+pub async fn find(
     database: &Database,
     tenant: &TenantId,
     id: &WebhookId,
@@ -248,7 +232,7 @@ pub async fn webhook(
 }
 
 /// All subscriptions of a tenant, oldest first.
-pub async fn webhooks(
+pub async fn list(
     database: &Database,
     tenant: &TenantId,
 ) -> Result<Vec<WebhookRecord>, StoreError> {
@@ -261,7 +245,7 @@ pub async fn webhooks(
 }
 
 /// Removes a subscription with its progress; `false` if it does not exist.
-pub async fn remove_webhook(
+pub async fn remove(
     database: &Database,
     tenant: &TenantId,
     id: &WebhookId,
@@ -276,7 +260,7 @@ pub async fn remove_webhook(
 
 /// Replaces the secrets, if they still are `known`; `false` if not, or if the subscription does
 /// not exist.
-pub async fn rotate_webhook(
+pub async fn replace_secrets(
     database: &Database,
     tenant: &TenantId,
     id: &WebhookId,
@@ -312,13 +296,13 @@ pub async fn rotate_webhook(
 
 /// Claims the subscription that has waited longest among those with pending events and a lease
 /// that is free or expired. Increases its fence. Leases use the store's own clock.
-pub async fn claim_webhook(
+pub async fn claim(
     database: &Database,
     owner: &str,
     ttl: Duration,
 ) -> Result<Option<WebhookClaim>, StoreError> {
-    let due = webhook_due(database).await?
-        || (database.release_dead().await? && webhook_due(database).await?);
+    let due =
+        is_due(database).await? || (database.release_dead().await? && is_due(database).await?);
     if !due {
         return Ok(None);
     }
@@ -341,7 +325,7 @@ pub async fn claim_webhook(
 }
 
 /// Runs whose logs have grown since the subscription was last served, oldest first.
-pub async fn grown(
+pub async fn grown_runs(
     database: &Database,
     id: &WebhookId,
     limit: u32,
@@ -351,7 +335,7 @@ pub async fn grown(
         .bind(i64::from(limit))
         .fetch_all(database.readers())
         .await?;
-    rows.into_iter().map(followed_of).collect()
+    rows.into_iter().map(followed_from_row).collect()
 }
 
 /// Events of these types within a range of a log, in order.
@@ -376,7 +360,7 @@ pub async fn events_of(
 /// Records that a run has been served up to `upto`, and the state of deliveries; renews the
 /// lease for `ttl` from now. [`StoreError::Fenced`] if the claim is no longer the newest, or
 /// the subscription is gone.
-pub async fn served(
+pub async fn record_progress(
     database: &Database,
     claim: &WebhookClaim,
     run: &RunId,
@@ -410,11 +394,11 @@ pub async fn served(
 }
 
 /// Skips all pending events of every run. [`StoreError::Fenced`] as in
-/// [`served`](served).
-pub async fn pass_over(database: &Database, claim: &WebhookClaim) -> Result<(), StoreError> {
+/// [`record_progress`].
+pub async fn skip_pending(database: &Database, claim: &WebhookClaim) -> Result<(), StoreError> {
     let mut transaction = database.begin_write().await?;
     let number = held(&mut transaction, claim).await?;
-    for statement in [PASS_OVER, ALL_DONE] {
+    for statement in [SKIP_PENDING, ALL_DONE] {
         query(statement)
             .bind(number)
             .execute(&mut transaction)
@@ -452,7 +436,7 @@ pub async fn unfollow(
 }
 
 /// Gives the subscription back, after all others that wait.
-pub async fn release_webhook(database: &Database, claim: &WebhookClaim) -> Result<(), StoreError> {
+pub async fn release(database: &Database, claim: &WebhookClaim) -> Result<(), StoreError> {
     query(RELEASE_WEBHOOK)
         .bind(claim.webhook.id.as_str())
         .bind(claim.fence.0)
@@ -462,7 +446,7 @@ pub async fn release_webhook(database: &Database, claim: &WebhookClaim) -> Resul
 }
 
 /// Adds a subscription to a run or (`None`) to its tenant; returns its number.
-pub async fn add(
+pub async fn insert(
     cipher: &Cipher,
     transaction: &mut Transaction,
     webhook: &WebhookRecord,

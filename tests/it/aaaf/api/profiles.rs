@@ -497,7 +497,7 @@ async fn judge_scores_count_after_calibration_with_people(
 pub async fn copied(site: &Site, of: &RunId, id: &str, change: impl FnOnce(&mut EvalSpec)) {
     let (tenant, copy) = (TenantId::from("acme"), RunId::from(id));
     let store = &site.host.store;
-    let mut record = run_store::runs::run(store, &tenant, of)
+    let mut record = run_store::runs::find(store, &tenant, of)
         .await
         .unwrap()
         .unwrap();

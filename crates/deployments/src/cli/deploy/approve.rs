@@ -39,7 +39,7 @@ pub async fn run(context: &Context<'_>, approve: &Approve) -> Result<Exit, Failu
     // The embedded host is this process: it both sends and processes the answer.
     let session = context.work().await?;
     if let Some(command) = session.service::<Arc<Command>>() {
-        command.take_on(approve.gate.as_str().into());
+        command.add_run(approve.gate.as_str().into());
     }
     let outcome = answer(context, session.client(), approve).await;
     session.close().await;

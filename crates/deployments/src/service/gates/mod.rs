@@ -365,7 +365,7 @@ impl Gates {
         tenant: &TenantId,
         run: &RunId,
     ) -> Result<Option<Experiment>, Problem> {
-        match self.runs.body_of_evidence(tenant, run).await {
+        match self.runs.pooled_evidence(tenant, run).await {
             Ok(experiment) => Ok(Some(experiment)),
             Err(problem) if problem.code == ErrorCode::NotFound => Ok(None),
             Err(problem) => Err(problem),

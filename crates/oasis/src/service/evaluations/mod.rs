@@ -294,7 +294,7 @@ impl Evaluations {
             return Err(no_evaluation());
         }
         self.runs
-            .look(run, |state| (state.status, OasisFacts::of(&state.eval)))
+            .with_state(run, |state| (state.status, OasisFacts::of(&state.eval)))
             .await
     }
 

@@ -147,7 +147,7 @@ impl Aaaf {
             Err(cause) => return Err(internal(&cause)),
         }
         if let Some(command) = self.runs.command() {
-            command.take_on_assessment(record.id.clone());
+            command.add_assessment(record.id.clone());
         }
         self.store.notify_work().await;
         Ok(record)
@@ -169,7 +169,7 @@ impl Aaaf {
             let found = found.await.map_err(|cause| internal(&cause))?;
             let of_command = |it: &AssessmentRecord| it.request.command.is_some();
             if let Some(found) = found.into_iter().find(of_command) {
-                command.take_on_assessment(found.id.clone());
+                command.add_assessment(found.id.clone());
                 self.store.notify_work().await;
                 return Ok(Some(found.id));
             }

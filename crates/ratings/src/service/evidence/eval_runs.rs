@@ -316,8 +316,7 @@ impl Aaaf {
         let Some(judge) = &eval.judge else {
             return Ok(Some(HashSet::new()));
         };
-        let found =
-            run_store::calibrations::calibration(&self.store, tenant, &judge.identity).await?;
+        let found = run_store::calibrations::find(&self.store, tenant, &judge.identity).await?;
         if doubt(found.as_ref(), MIN_AGREEMENT, self.clock.now()).is_none() {
             return Ok(Some(HashSet::new()));
         }

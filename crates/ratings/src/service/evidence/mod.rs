@@ -242,8 +242,7 @@ impl Aaaf {
             return Ok(Recorder::Agent);
         }
         if principal.starts_with(GRADER) {
-            let found =
-                run_store::calibrations::calibration(&self.store, &caller.tenant, principal).await;
+            let found = run_store::calibrations::find(&self.store, &caller.tenant, principal).await;
             let found = found.map_err(|cause| internal(&cause))?;
             let doubt = doubt(found.as_ref(), MIN_AGREEMENT, self.clock.now());
             return Ok(match doubt {

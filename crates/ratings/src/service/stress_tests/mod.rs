@@ -41,7 +41,7 @@ use touchstone_runs::rules::eval::suite_rules::read_suite;
 use touchstone_runs::service::command::Command;
 use touchstone_runs::service::library::LoadedAgent;
 use touchstone_runs::service::runs::Runs;
-use touchstone_runs::service::runs::plan::Elsewhere;
+use touchstone_runs::service::runs::plan::RemoteAgent;
 use touchstone_runs::store as run_store;
 
 /// Maximum total duration of the runs of an assessment.
@@ -337,7 +337,9 @@ impl StressTestRunner {
                 }
             }
         };
-        let elsewhere = stand_in.as_ref().map(|(way, pack)| Elsewhere { way, pack });
+        let elsewhere = stand_in
+            .as_ref()
+            .map(|(reached_by, pack)| RemoteAgent { reached_by, pack });
         let principal = &assessment.request.triggered_by;
         let tenant = &stress.tenant;
         let made = self
@@ -352,7 +354,7 @@ impl StressTestRunner {
         let Some(command) = self.command() else {
             return Ok(());
         };
-        let record = run_store::runs::run(&self.store, &stress.tenant, run).await?;
+        let record = run_store::runs::find(&self.store, &stress.tenant, run).await?;
         let eval = record.as_ref().and_then(|record| record.spec.eval());
         let request = eval.and_then(|eval| eval.execution.command.as_deref());
         if request.is_some_and(|request| request != command.name()) && !command.runs().contains(run)
@@ -383,7 +385,7 @@ impl StressTestRunner {
     ) -> Result<Result<(), &'static str>, StoreError> {
         let store = self.store.as_ref();
         let organization = assessment.organization;
-        let record = run_store::runs::run(store, &stress.tenant, run).await?;
+        let record = run_store::runs::find(store, &stress.tenant, run).await?;
         let agent = store::agents::agent(store, organization, &assessment.agent).await?;
         let prepared = library::prepare(test, &stress.plan.subject);
         let (Some(record), Some(agent), Some(prepared)) = (record, agent, prepared) else {

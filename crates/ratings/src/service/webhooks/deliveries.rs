@@ -27,7 +27,7 @@ use touchstone_host::telemetry::names;
 use touchstone_kit::retry_after::retry_after;
 use touchstone_kit::sealing::owner;
 use touchstone_kit::webhook::{Secret, Secrets, standard_headers};
-use touchstone_runs::ports::webhooks::Undelivered;
+use touchstone_runs::ports::webhooks::DeliveryError;
 
 /// Maximum number of simultaneous attempts at one endpoint.
 const MAX_CONCURRENT: u32 = 8;
@@ -167,8 +167,8 @@ impl Deliverer {
                 let outcome = DeliveryOutcome::of(answer.status, wait);
                 (outcome, format!("status_{}", answer.status))
             }
-            Err(Undelivered::Failed(label)) => (DeliveryOutcome::Rejected(None), label),
-            Err(Undelivered::Refused(_)) => (
+            Err(DeliveryError::Failed(label)) => (DeliveryOutcome::Rejected(None), label),
+            Err(DeliveryError::Refused(_)) => (
                 DeliveryOutcome::Rejected(None),
                 "address_not_allowed".to_owned(),
             ),

@@ -17,7 +17,7 @@ use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::sealing::owner;
 use touchstone_kit::webhook::Secret;
-use touchstone_runs::ports::webhooks::Undelivered;
+use touchstone_runs::ports::webhooks::DeliveryError;
 use touchstone_runs::service::webhooks::OVERLAP;
 
 /// Maximum number of webhooks of an organization.
@@ -45,8 +45,8 @@ impl Aaaf {
             .await
             .map_err(|cause| {
                 let reason = match cause {
-                    Undelivered::Refused(reason) => reason,
-                    Undelivered::Failed(_) => "the URL cannot receive deliveries",
+                    DeliveryError::Refused(reason) => reason,
+                    DeliveryError::Failed(_) => "the URL cannot receive deliveries",
                 };
                 Problem::new(ErrorCode::WebhookUrlRejected, reason).with("field", "url")
             })?;

@@ -5,7 +5,7 @@ pub mod trials;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::cli::tape::Tape;
+use crate::cli::cassette::CassetteOptions;
 use crate::cli::watch::{Outputs, Started, watch};
 use crate::rules::eval::matching::is_member_pointer;
 use crate::rules::eval::suite_rules::SuiteRef;
@@ -87,7 +87,7 @@ pub struct Arguments {
     agent_command: Option<String>,
 
     #[command(flatten)]
-    tape: Tape,
+    cassette: CassetteOptions,
 
     #[command(flatten)]
     outputs: Outputs,
@@ -133,7 +133,7 @@ pub async fn run(
         )
         .or_try("omit --server"));
     }
-    let cassette = arguments.tape.open(context)?;
+    let cassette = arguments.cassette.open(context)?;
     let own = OwnModels {
         cassette: cassette.clone(),
         agent_command: arguments.agent_command.clone(),
@@ -161,9 +161,9 @@ pub async fn run(
     .await;
     session.close().await;
     match (cassette, outcome) {
-        (Some(cassette), Ok(exit)) => Ok(arguments.tape.finish(context, &cassette, exit)),
+        (Some(cassette), Ok(exit)) => Ok(arguments.cassette.finish(context, &cassette, exit)),
         (Some(cassette), Err(failure)) => {
-            arguments.tape.finish(context, &cassette, Exit::NotDone);
+            arguments.cassette.finish(context, &cassette, Exit::NotDone);
             Err(failure)
         }
         (None, outcome) => outcome,

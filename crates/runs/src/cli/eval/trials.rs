@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::eval::Arguments;
+use crate::cli::output::print_result;
 use crate::cli::run::statistics::exit_of;
 use crate::cli::watch::{Interrupts, Started, follow};
 use crate::render::statistics::statistics;
@@ -60,15 +61,10 @@ pub async fn run(
     let first = runs.first().map(String::as_str).unwrap_or_default();
     let path = format!("/v1/host/touchstone/runs/{first}/statistics");
     let found: Statistics = client.get(&path).await?;
-    if terminal.json() {
-        terminal.document(&json!({
-            "experimentId": experiment,
-            "runIds": runs,
-            "statistics": found,
-        }));
-    } else {
-        terminal.print(&format!("\n{}", statistics(&found, terminal.ink())));
-    }
+    let document = json!({"experimentId": experiment, "runIds": runs, "statistics": found});
+    print_result(terminal, &document, || {
+        format!("\n{}", statistics(&found, terminal.ink()))
+    });
     Ok(exit_of(found.gate.verdict))
 }
 

@@ -4,8 +4,9 @@ use axum::http::Method;
 use clap::{ArgGroup, Args};
 use serde_json::{Map, Value, json};
 
+use crate::cli::output::print_result;
 use crate::cli::run::run_id;
-use crate::render::words::said;
+use crate::render::words::annotation_line;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::client::{Client, EventPage};
 use touchstone_host::cli::context::Context;
@@ -43,21 +44,18 @@ pub async fn run(context: &Context<'_>, arguments: &Annotate) -> Result<Exit, Fa
     let client = session.client();
     let mut body = Map::from_iter([("signal".to_owned(), signal(arguments))]);
     if let Some(task) = &arguments.task {
-        let event = scored(client, &arguments.run, task).await?;
+        let event = scoring_event(client, &arguments.run, task).await?;
         body.insert("target".to_owned(), json!({"eventId": event}));
     }
     if let Some(note) = &arguments.note {
         body.insert("note".to_owned(), json!(note));
     }
     let path = format!("/v1/runs/{}/annotations", arguments.run);
-    let made: Annotation = client.post(&path, &Value::Object(body)).await?;
-    let terminal = context.terminal();
-    if terminal.json() {
-        terminal.document(&made);
-    } else {
-        let about = arguments.task.as_ref().unwrap_or(&arguments.run);
-        terminal.print(&format!("{about} {}", said(&made)));
-    }
+    let created: Annotation = client.post(&path, &Value::Object(body)).await?;
+    let subject = arguments.task.as_ref().unwrap_or(&arguments.run);
+    print_result(context.terminal(), &created, || {
+        format!("{subject} {}", annotation_line(&created))
+    });
     Ok(Exit::Good)
 }
 
@@ -71,7 +69,7 @@ fn signal(arguments: &Annotate) -> Value {
 }
 
 /// The event that scored a task.
-async fn scored(client: &Client, run: &str, task: &str) -> Result<String, Failure> {
+async fn scoring_event(client: &Client, run: &str, task: &str) -> Result<String, Failure> {
     let mut after = 0;
     loop {
         let path = format!("/v1/runs/{run}/events?streamMode=updates");

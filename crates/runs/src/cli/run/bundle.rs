@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
+use crate::cli::output::write_file;
 use crate::cli::run::run_id;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -36,17 +37,7 @@ pub async fn run(context: &Context<'_>, arguments: &Bundle) -> Result<Exit, Fail
     match &arguments.out {
         // Always JSON, even on a terminal: the bundle is for programs and attachments.
         None => terminal.document(&bundle),
-        Some(file) => {
-            let unwritten = |cause: String| {
-                Failure::not_done(
-                    "file_not_written",
-                    format!("could not write {}: {cause}", file.display()),
-                )
-            };
-            let text = serde_json::to_string_pretty(&bundle)
-                .map_err(|cause| unwritten(cause.to_string()))?;
-            std::fs::write(file, text).map_err(|cause| unwritten(cause.to_string()))?;
-        }
+        Some(file) => write_file(file, &format!("{bundle:#}"))?,
     }
     Ok(Exit::Good)
 }

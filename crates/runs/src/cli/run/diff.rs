@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::cli::output::print_result;
 use crate::cli::run::run_id;
 use crate::render::diff::diff;
 use touchstone_host::cli::context::Context;
@@ -23,11 +24,7 @@ pub async fn run(context: &Context<'_>, arguments: &Diff) -> Result<Exit, Failur
     let path = format!("/v1/runs/{}:diff?against={}", arguments.a, arguments.b);
     let found: RunDiff = session.client().get(&path).await?;
     let terminal = context.terminal();
-    if terminal.json() {
-        terminal.document(&found);
-    } else {
-        terminal.print(&diff(&found, terminal.ink()));
-    }
+    print_result(terminal, &found, || diff(&found, terminal.ink()));
     let same = found.diverged_at_seq.is_none() && found.state_diff.is_empty();
     Ok(if same { Exit::Good } else { Exit::Negative })
 }

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
+use crate::cli::output::print_result;
 use crate::cli::run::run_id;
 use crate::cli::watch::{Outputs, Started, watch};
 use crate::rules::kind::Kinds;
@@ -70,7 +71,7 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Fork) -> Resul
             )
             .await
         } else {
-            settle(context, client, &started.run_id).await
+            follow_workflow(context, client, &started.run_id).await
         }
     }
     .await;
@@ -79,7 +80,11 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, arguments: &Fork) -> Resul
 }
 
 /// Follows a workflow run until it has ended or waits for an answer, and prints its status.
-async fn settle(context: &Context<'_>, client: &Client, run: &str) -> Result<Exit, Failure> {
+async fn follow_workflow(
+    context: &Context<'_>,
+    client: &Client,
+    run: &str,
+) -> Result<Exit, Failure> {
     let path = format!("/v1/runs/{run}");
     {
         let mut events = std::pin::pin!(client.events(run, "updates", Duration::ZERO, 0));
@@ -88,19 +93,16 @@ async fn settle(context: &Context<'_>, client: &Client, run: &str) -> Result<Exi
             let kind = event.get("type").and_then(Value::as_str);
             // The event may be part of the copied history, where it was already answered.
             if matches!(kind, Some("node.suspended" | "run.paused"))
-                && rests(&client.get(&path).await?)
+                && has_stopped(&client.get(&path).await?)
             {
                 break;
             }
         }
     }
     let snapshot: Value = client.get(&path).await?;
-    let terminal = context.terminal();
-    if terminal.json() {
-        terminal.document(&snapshot);
-    } else {
-        terminal.print(&format!("{run} {}", status(&snapshot)));
-    }
+    print_result(context.terminal(), &snapshot, || {
+        format!("{run} {}", status(&snapshot))
+    });
     Ok(match status(&snapshot) {
         "failed" => Exit::Negative,
         "cancelled" => Exit::Inconclusive,
@@ -108,7 +110,7 @@ async fn settle(context: &Context<'_>, client: &Client, run: &str) -> Result<Exi
     })
 }
 
-fn rests(snapshot: &Value) -> bool {
+fn has_stopped(snapshot: &Value) -> bool {
     !matches!(status(snapshot), "pending" | "running")
 }
 

@@ -4,16 +4,10 @@ use clap::{ArgGroup, Args};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::run::run_id;
+use crate::cli::output::print_result;
+use crate::cli::run::{RunArgument, run_id};
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-
-#[derive(Debug, Args)]
-pub struct Interrupts {
-    /// Run id
-    #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
-}
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true).args(["accept", "reject", "value"]))]
@@ -67,7 +61,7 @@ struct Shown {
     granted_by: Vec<String>,
 }
 
-pub async fn list(context: &Context<'_>, arguments: &Interrupts) -> Result<Exit, Failure> {
+pub async fn list(context: &Context<'_>, arguments: &RunArgument) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let run = &arguments.run;
     let path = format!("/v1/host/touchstone/runs/{run}/interrupts");
@@ -137,13 +131,10 @@ pub async fn answer(context: &Context<'_>, arguments: &Answer) -> Result<Exit, F
     let path = format!("/v1/runs/{run}/interrupts/{node}");
     let body = json!({"resumeValue": value});
     let answered: Value = session.client().post(&path, &body).await?;
-    let terminal = context.terminal();
-    if terminal.json() {
-        terminal.document(&answered);
-    } else {
-        let status = answered.get("status").and_then(Value::as_str);
-        terminal.print(&format!("{run} {}", status.unwrap_or_default()));
-    }
+    let status = answered.get("status").and_then(Value::as_str);
+    print_result(context.terminal(), &answered, || {
+        format!("{run} {}", status.unwrap_or_default())
+    });
     Ok(Exit::Good)
 }
 

@@ -2,38 +2,33 @@
 
 pub mod annotate;
 pub mod bundle;
-pub mod delete;
+pub mod control;
 pub mod diff;
+pub mod events;
 pub mod fork;
 pub mod interrupts;
-pub mod pause;
 pub mod statistics;
-pub mod void;
+pub mod storage;
 
 pub use crate::cli::run::statistics::exit_of;
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use futures_util::StreamExt;
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
+use crate::cli::output::print_result;
 use crate::cli::watch::{Outputs, Started, fetch, show, watch};
 use crate::rules::kind::Kinds;
-use crate::rules::run::fold::RunStatus;
 use touchstone_agents::cli::{ModelEndpoint, work_with};
 use touchstone_agents::model::OwnModels;
-use touchstone_host::cli::client::{Client, EventPage};
-use touchstone_host::cli::context::{Context, Session};
+use touchstone_host::cli::client::Client;
+use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
-use touchstone_host::cli::terminal::Terminal;
-use touchstone_host::ports::clock::Clock as _;
-use touchstone_host::system::SystemClock;
 
 /// How long a cancellation may take: the lease of a killed process has to expire first.
-const CANCEL_TAKES: Duration = Duration::from_secs(30);
-/// How long `run cancel` waits for the run to end.
-const CANCEL_SHOWS: Duration = Duration::from_secs(3);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Inspect, cancel, pause, answer, retry, fork and delete runs
 #[derive(Debug, Subcommand)]
@@ -51,7 +46,7 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  touchstone run events run_0199c0de\n  touchstone run events run_0199c0de --follow\n  touchstone --json run events run_0199c0de | jq .type"
     )]
-    Events(Events),
+    Events(events::Events),
     /// Annotate a run or the score of a task; recorded events do not change
     #[command(
         after_help = "Examples:\n  touchstone run annotate run_0199c0de --task refund-twice --correct billing\n  touchstone run annotate run_0199c0de --rating 4 --note good"
@@ -71,7 +66,7 @@ pub enum Command {
     #[command(
         after_help = "Exit codes: 0 the pass score is reached with significance, 1 missed with significance, 2 bad input, 3 could not complete, 4 too few tasks to decide.\n\nExamples:\n  touchstone run statistics run_0199c0de\n  touchstone --json run statistics run_0199c0de | jq .gate"
     )]
-    Statistics(statistics::Which),
+    Statistics(RunArgument),
     /// Fork a run: replay it, or branch from an event
     #[command(
         after_help = "Exit codes: 0 passed with significance, 1 failed, 2 bad input, 3 could not complete, 4 inconclusive. Workflows: 0 completed or waiting for an answer, 1 failed, 4 cancelled.\n\nExamples:\n  touchstone run fork run_0199c0de\n  touchstone run fork run_0199c0de --mode branch --from-seq 120"
@@ -81,22 +76,22 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  touchstone run cancel run_0199c0de --reason 'wrong model'"
     )]
-    Cancel(Cancel),
+    Cancel(control::Cancel),
     /// Pause a run after the tasks in flight have ended
     #[command(
         after_help = "Exit codes: 0 paused or pausing, 2 not running, 3 no host.\n\nExamples:\n  touchstone run pause run_0199c0de\n  touchstone run pause run_0199c0de --now"
     )]
-    Pause(pause::Pause),
+    Pause(control::Pause),
     /// Resume a paused run
     #[command(
         after_help = "Exit codes: 0 resumed, 2 not paused, 3 no host.\n\nExamples:\n  touchstone run resume run_0199c0de"
     )]
-    Resume(pause::Resume),
+    Resume(RunArgument),
     /// List the open interrupts of a run: the questions and approvals it waits for
     #[command(
         after_help = "Examples:\n  touchstone run interrupts run_0199c0de\n  touchstone --json run interrupts run_0199c0de | jq '.interrupts[].token'"
     )]
-    Interrupts(interrupts::Interrupts),
+    Interrupts(RunArgument),
     /// Answer an interrupt of a run
     #[command(
         after_help = "Exit codes: 0 answered, 2 refused or too late, 3 no host.\n\nExamples:\n  touchstone run answer run_0199c0de gate --accept\n  touchstone run answer run_0199c0de ask --value '{\"answers\":{\"q1\":\"blue\"}}'"
@@ -111,17 +106,17 @@ pub enum Command {
     #[command(
         after_help = "Deletes inputs, messages and annotations. Scores of eval runs are kept without content, because gates count every attempt. Needs the scope runs:delete.\n\nExit codes: 0 deleted, 2 not found or refused, 3 could not complete.\n\nExamples:\n  touchstone run delete run_0199c0de"
     )]
-    Delete(delete::Delete),
+    Delete(storage::Delete),
     /// Place a legal hold on a run, so that it cannot be deleted
     #[command(
         after_help = "Needs the scope runs:hold.\n\nExamples:\n  touchstone run hold run_0199c0de --reason case-17"
     )]
-    Hold(delete::Hold),
+    Hold(storage::Hold),
     /// Release the legal hold of a run
     #[command(
         after_help = "Needs the scope runs:hold.\n\nExamples:\n  touchstone run release run_0199c0de"
     )]
-    Release(delete::Release),
+    Release(RunArgument),
     /// Show storage use and quotas
     #[command(after_help = "Examples:\n  touchstone run usage\n  touchstone --json run usage")]
     Usage,
@@ -129,7 +124,7 @@ pub enum Command {
     #[command(
         after_help = "A gate pools all runs of the same agent, suite and model, and each run makes it stricter. A void run still counts as an attempt. Report, gate checks and audit log show the principal and the reason. This cannot be undone. Needs the scope runs:void.\n\nExit codes: 0 voided, 2 refused, 3 no host.\n\nExamples:\n  touchstone run void run_0199c0de --reason misconfigured"
     )]
-    Void(void::Void),
+    Void(control::Void),
 }
 
 #[derive(Debug, Args)]
@@ -139,29 +134,6 @@ pub struct Show {
     run: String,
     #[command(flatten)]
     outputs: Outputs,
-}
-
-#[derive(Debug, Args)]
-pub struct Events {
-    /// Run id
-    #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
-    /// Wait for further events until the run ends
-    #[arg(long)]
-    follow: bool,
-    /// Show only events with a higher sequence number
-    #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
-    after: u64,
-}
-
-#[derive(Debug, Args)]
-pub struct Cancel {
-    /// Run id
-    #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
-    /// Reason to record with the cancellation
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -175,13 +147,20 @@ pub struct Retry {
     outputs: Outputs,
 }
 
+#[derive(Debug, Args)]
+pub struct RunArgument {
+    /// Run id
+    #[arg(value_name = "RUN", value_parser = run_id)]
+    pub run: String,
+}
+
 /// Parses a run id. Other characters could change the request path.
 pub fn run_id(text: &str) -> Result<String, String> {
-    let sound = (1..=128).contains(&text.len())
+    let valid = (1..=128).contains(&text.len())
         && text
             .bytes()
-            .all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'_' | b'-'));
-    if sound {
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    if valid {
         Ok(text.to_owned())
     } else {
         Err("a run id may contain only letters, digits, `_` and `-`".to_owned())
@@ -197,23 +176,23 @@ pub async fn run(context: &Context<'_>, kinds: Kinds, command: Command) -> Resul
             let report = fetch(session.client(), &arguments.run).await?;
             show(context, &session, kinds, &report, &outputs).await
         }
-        Command::Events(arguments) => events(context, &arguments).await,
+        Command::Events(arguments) => events::run(context, &arguments).await,
         Command::Annotate(arguments) => annotate::run(context, &arguments).await,
         Command::Statistics(arguments) => statistics::run(context, &arguments).await,
         Command::Bundle(arguments) => bundle::run(context, &arguments).await,
         Command::Diff(arguments) => diff::run(context, &arguments).await,
         Command::Fork(arguments) => fork::run(context, kinds, &arguments).await,
-        Command::Cancel(arguments) => cancel(context, &arguments).await,
-        Command::Pause(arguments) => pause::pause(context, &arguments).await,
-        Command::Resume(arguments) => pause::resume(context, &arguments).await,
+        Command::Cancel(arguments) => control::cancel(context, &arguments).await,
+        Command::Pause(arguments) => control::pause(context, &arguments).await,
+        Command::Resume(arguments) => control::resume(context, &arguments).await,
         Command::Interrupts(arguments) => interrupts::list(context, &arguments).await,
         Command::Answer(arguments) => interrupts::answer(context, &arguments).await,
         Command::Retry(arguments) => retry(context, kinds, &arguments).await,
-        Command::Delete(arguments) => delete::delete(context, &arguments).await,
-        Command::Hold(arguments) => delete::hold(context, &arguments).await,
-        Command::Release(arguments) => delete::release(context, &arguments).await,
-        Command::Usage => delete::usage(context).await,
-        Command::Void(arguments) => void::run(context, &arguments).await,
+        Command::Delete(arguments) => storage::delete(context, &arguments).await,
+        Command::Hold(arguments) => storage::hold(context, &arguments).await,
+        Command::Release(arguments) => storage::release(context, &arguments).await,
+        Command::Usage => storage::usage(context).await,
+        Command::Void(arguments) => control::void(context, &arguments).await,
     }
 }
 
@@ -251,7 +230,7 @@ async fn start_retry(
     context
         .terminal()
         .note(&format!("{run} is being cancelled; waiting for it to end"));
-    match tokio::time::timeout(CANCEL_TAKES, until_ended(client, run)).await {
+    match tokio::time::timeout(CANCEL_TIMEOUT, until_ended(client, run)).await {
         Ok(ended) => ended?,
         Err(_) => return Err(advised(context, run, refused)),
     }
@@ -298,122 +277,19 @@ fn advised(context: &Context<'_>, run: &str, failure: Failure) -> Failure {
     failure.or_try(remedy)
 }
 
-async fn cancel(context: &Context<'_>, arguments: &Cancel) -> Result<Exit, Failure> {
-    // With the embedded host, this process ends the run if the command that executed it is gone.
-    let session = context.work().await?;
-    let outcome = request_cancel(context, &session, arguments).await;
-    session.close().await;
-    outcome
-}
-
-async fn request_cancel(
+/// Posts to an action of a run, and prints that it is `done`.
+async fn post_action(
     context: &Context<'_>,
-    session: &Session,
-    arguments: &Cancel,
+    run: &str,
+    action: &str,
+    body: &Value,
+    done: &str,
 ) -> Result<Exit, Failure> {
-    let body = match &arguments.reason {
-        Some(reason) => json!({"reason": reason}),
-        None => json!({}),
-    };
-    let path = format!("/v1/runs/{}/cancel", arguments.run);
-    let mut answer: Value = session.client().post(&path, &body).await?;
-    let cancelling = |answer: &Value| {
-        answer.get("status").and_then(Value::as_str) == Some(RunStatus::Cancelling.as_str())
-    };
-    if context.is_embedded() && cancelling(&answer) {
-        let ended = until_ended(session.client(), &arguments.run);
-        if let Ok(ended) = tokio::time::timeout(CANCEL_SHOWS, ended).await {
-            ended?;
-            answer = session.client().post(&path, &body).await?;
-        }
-    }
-    let terminal = context.terminal();
-    if terminal.json() {
-        terminal.document(&answer);
-    } else {
-        let status = answer
-            .get("status")
-            .and_then(Value::as_str)
-            .unwrap_or("cancelling");
-        terminal.print(&format!("{} {status}", arguments.run));
-        if !matches!(status, "cancelling" | "cancelled") {
-            terminal.note("the run had already ended; nothing was cancelled");
-        }
-        if context.is_embedded() && status == "cancelling" {
-            terminal.note("the process that executes the run will end it");
-        }
-    }
-    Ok(Exit::Good)
-}
-
-async fn events(context: &Context<'_>, arguments: &Events) -> Result<Exit, Failure> {
     let session = context.look().await?;
-    let client = session.client();
-    let terminal = context.terminal();
-    if arguments.follow {
-        let mut events =
-            std::pin::pin!(client.events(&arguments.run, "debug", Duration::ZERO, arguments.after));
-        while let Some(event) = events.next().await {
-            print(terminal, &event?);
-        }
-        return Ok(Exit::Good);
-    }
-    // Events recorded so far; while there are more pages, polling returns immediately.
-    let snapshot: Value = client.get(&format!("/v1/runs/{}", arguments.run)).await?;
-    let ended = matches!(
-        snapshot.get("status").and_then(Value::as_str),
-        Some("completed" | "failed" | "cancelled")
-    );
-    let mut after = arguments.after;
-    // For an unfinished run, prints all events up to now, over as many pages as needed.
-    let began = SystemClock.now().to_string();
-    loop {
-        let path = format!(
-            "/v1/runs/{}/events/poll?lastSequence={after}&timeout=1",
-            arguments.run
-        );
-        let page: EventPage = client.get(&path).await?;
-        for event in &page.events {
-            after = event
-                .get("sequence")
-                .and_then(Value::as_u64)
-                .unwrap_or(after)
-                .max(after);
-            print(terminal, event);
-        }
-        let newest = page
-            .events
-            .last()
-            .and_then(|event| event.get("timestamp"))
-            .and_then(Value::as_str);
-        let caught_up = !ended && newest.is_some_and(|newest| newest > began.as_str());
-        if page.is_complete || page.events.is_empty() || caught_up {
-            return Ok(Exit::Good);
-        }
-    }
-}
-
-fn print(terminal: &Terminal, event: &Value) {
-    if terminal.json() {
-        terminal.line(event);
-    } else {
-        terminal.print(&line(event));
-    }
-}
-
-fn line(event: &Value) -> String {
-    let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
-    let sequence = event
-        .get("sequence")
-        .and_then(Value::as_u64)
-        .unwrap_or_default();
-    format!(
-        "{sequence:>6}  {}  {:<28}  {}  {}",
-        text("timestamp"),
-        text("type"),
-        text("nodeId"),
-        event.get("payload").unwrap_or(&Value::Null)
-    )
+    let path = format!("/v1/host/touchstone/runs/{run}:{action}");
+    let answer: Value = session.client().post(&path, body).await?;
+    print_result(context.terminal(), &answer, || format!("{run} {done}"));
+    Ok(Exit::Good)
 }
 
 #[cfg(test)]

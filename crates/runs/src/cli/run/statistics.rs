@@ -1,31 +1,19 @@
 //! `touchstone run statistics`: confidence intervals and significance of scores.
 
-use clap::Args;
-
-use crate::cli::run::run_id;
+use crate::cli::output::print_result;
+use crate::cli::run::RunArgument;
 use crate::render::statistics::statistics;
 use crate::rules::eval::statistics::Statistics;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_kit::statistics::GateVerdict;
 
-#[derive(Debug, Args)]
-pub struct Which {
-    /// Run id
-    #[arg(value_name = "RUN", value_parser = run_id)]
-    run: String,
-}
-
-pub async fn run(context: &Context<'_>, arguments: &Which) -> Result<Exit, Failure> {
+pub async fn run(context: &Context<'_>, arguments: &RunArgument) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let path = format!("/v1/host/touchstone/runs/{}/statistics", arguments.run);
     let found: Statistics = session.client().get(&path).await?;
     let terminal = context.terminal();
-    if terminal.json() {
-        terminal.document(&found);
-    } else {
-        terminal.print(&statistics(&found, terminal.ink()));
-    }
+    print_result(terminal, &found, || statistics(&found, terminal.ink()));
     Ok(exit_of(found.gate.verdict))
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::cli::output::write_file;
 use crate::cli::suite::init::suite_id;
 use crate::cli::suite::{File, Shown, read, read_octets, show_faults};
 use crate::rules::eval::import::{Fault, Format, Identity, Imported, Loss, convert};
@@ -209,14 +210,7 @@ fn written(
     suite: &Value,
     losses: &[Loss],
 ) -> Result<Exit, Failure> {
-    let unwritten = |cause: String| {
-        Failure::not_done(
-            "file_not_written",
-            format!("could not write {}: {cause}", file.display()),
-        )
-    };
-    let text = serde_json::to_string_pretty(suite).map_err(|cause| unwritten(cause.to_string()))?;
-    std::fs::write(file, text + "\n").map_err(|cause| unwritten(cause.to_string()))?;
+    write_file(file, &format!("{suite:#}\n"))?;
     let tasks = suite
         .get("tasks")
         .and_then(Value::as_array)

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::render::comparison::{
-    Tone, by, in_short, left_out, measures, signed_ms, signed_usd, standing, turn, verdict, why,
+    Tone, by, change_kind, in_short, left_out, measures, signed_ms, signed_usd, task_result,
+    verdict, why,
 };
 use crate::render::markdown::escaped;
 use crate::rules::eval::comparison::RunComparison;
@@ -72,9 +73,9 @@ fn changes(text: &mut String, found: &RunComparison) {
             text,
             "| `{}` | **{}** | {} | {} | {} | {} | {} |",
             change.task_id,
-            turn(change.turn),
-            standing(&change.baseline),
-            standing(&change.candidate),
+            change_kind(change.turn),
+            task_result(&change.baseline),
+            task_result(&change.candidate),
             by(change, |it| it.latency_ms, signed_ms),
             escaped(&by(change, |it| it.cost_usd, signed_usd)),
             escaped(&why(change))

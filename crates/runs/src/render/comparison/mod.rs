@@ -12,7 +12,8 @@ use serde_json::Value;
 pub use crate::render::comparison::markdown::markdown;
 use crate::render::words::in_words;
 use crate::rules::eval::comparison::{
-    Change, Difference, LeftOut, RunComparison, Standing, TaskChange, Turn, Why,
+    ChangeKind, Difference, ExcludedTask, ExclusionReason, MeanChange, RunComparison, TaskChange,
+    TaskResult,
 };
 use crate::rules::eval::scoring::tasks;
 use touchstone_host::render::ink::Ink;
@@ -74,15 +75,15 @@ fn changes(text: &mut String, found: &RunComparison, style: Style) {
         table.set_header(["task", "", "was", "is", "latency", "cost", "reason"].map(bold));
         let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
         for change in found.changes.iter().take(LISTED) {
-            let turned = Cell::new(turn(change.turn)).fg(match change.turn {
-                Turn::Broke | Turn::Worse => table::BAD,
-                Turn::Fixed | Turn::Better => table::GOOD,
+            let turned = Cell::new(change_kind(change.turn)).fg(match change.turn {
+                ChangeKind::Broke | ChangeKind::Worse => table::BAD,
+                ChangeKind::Fixed | ChangeKind::Better => table::GOOD,
             });
             table.add_row([
                 Cell::new(change.task_id.as_str()),
                 turned,
-                right(standing(&change.baseline)),
-                right(standing(&change.candidate)),
+                right(task_result(&change.baseline)),
+                right(task_result(&change.candidate)),
                 right(by(change, |it| it.latency_ms, signed_ms)),
                 right(by(change, |it| it.cost_usd, signed_usd)),
                 Cell::new(why(change)),
@@ -97,10 +98,10 @@ fn changes(text: &mut String, found: &RunComparison, style: Style) {
         for change in found.changes.iter().take(LISTED) {
             let line = format!(
                 "{:<8}{:<width$}  {} → {}  {:>9}  {:>10}  {}",
-                turn(change.turn),
+                change_kind(change.turn),
                 change.task_id.as_str(),
-                standing(&change.baseline),
-                standing(&change.candidate),
+                task_result(&change.baseline),
+                task_result(&change.candidate),
                 by(change, |it| it.latency_ms, signed_ms),
                 by(change, |it| it.cost_usd, signed_usd),
                 why(change)
@@ -115,16 +116,16 @@ fn changes(text: &mut String, found: &RunComparison, style: Style) {
     }
 }
 
-const fn turn(turn: Turn) -> &'static str {
-    match turn {
-        Turn::Broke => "broke",
-        Turn::Worse => "worse",
-        Turn::Fixed => "fixed",
-        Turn::Better => "better",
+const fn change_kind(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Broke => "broke",
+        ChangeKind::Worse => "worse",
+        ChangeKind::Fixed => "fixed",
+        ChangeKind::Better => "better",
     }
 }
 
-fn standing(of: &Standing) -> String {
+fn task_result(of: &TaskResult) -> String {
     let sign = if of.passes { "✓" } else { "✗" };
     match of.trials {
         1 => format!("{sign} {:.2}", of.score),
@@ -134,7 +135,7 @@ fn standing(of: &Standing) -> String {
 
 fn by(
     change: &TaskChange,
-    of: impl Fn(&Standing) -> Option<f64>,
+    of: impl Fn(&TaskResult) -> Option<f64>,
     shown: impl Fn(f64) -> String,
 ) -> String {
     let both = of(&change.baseline).zip(of(&change.candidate));
@@ -144,12 +145,12 @@ fn by(
 /// Why the task fails now, or why it failed in the baseline.
 fn why(change: &TaskChange) -> String {
     match change.turn {
-        Turn::Broke | Turn::Worse => match &change.candidate.reason {
+        ChangeKind::Broke | ChangeKind::Worse => match &change.candidate.reason {
             Some(reason) => in_words(reason),
             None if change.candidate.score == 0.0 => "answer differs".to_owned(),
             None => String::new(),
         },
-        Turn::Fixed | Turn::Better => match &change.baseline.reason {
+        ChangeKind::Fixed | ChangeKind::Better => match &change.baseline.reason {
             Some(reason) => format!("was: {}", in_words(reason)),
             None => String::new(),
         },
@@ -159,7 +160,7 @@ fn why(change: &TaskChange) -> String {
 /// All measures, with their confidence intervals.
 fn measures(found: &RunComparison) -> Vec<(&'static str, String)> {
     let confidence = found.confidence * 100.0;
-    let line = |change: &Change, shown: fn(f64) -> String, signed: fn(f64) -> String| {
+    let line = |change: &MeanChange, shown: fn(f64) -> String, signed: fn(f64) -> String| {
         let limits = match (change.low, change.high) {
             (Some(low), Some(high)) => format!(
                 " ({} to {} at {confidence:.0} %)",
@@ -249,14 +250,17 @@ fn verdict(found: &RunComparison) -> (Tone, &'static str, String) {
 }
 
 /// Skipped tasks by reason: their number and the first ones.
-fn left_out(tasks: &[LeftOut]) -> Vec<(String, String)> {
+fn left_out(tasks: &[ExcludedTask]) -> Vec<(String, String)> {
     const NAMED: usize = 5;
     [
-        (Why::Unjudged, "unjudged in one run"),
-        (Why::TaskChanged, "task differs between the suites"),
-        (Why::JudgeChanged, "different judge"),
-        (Why::OnlyBaseline, "only in the baseline"),
-        (Why::OnlyCandidate, "only in the candidate"),
+        (ExclusionReason::Unjudged, "unjudged in one run"),
+        (
+            ExclusionReason::TaskChanged,
+            "task differs between the suites",
+        ),
+        (ExclusionReason::JudgeChanged, "different judge"),
+        (ExclusionReason::OnlyBaseline, "only in the baseline"),
+        (ExclusionReason::OnlyCandidate, "only in the candidate"),
     ]
     .into_iter()
     .filter_map(|(reason, words)| {

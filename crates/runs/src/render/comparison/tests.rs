@@ -12,15 +12,15 @@ fn found() -> RunComparison {
             "agentVersion": version, "model": "small-1", "provider": "openai",
         })
     };
-    let standing = |score: f64, cost: f64, ms: f64, reason: Option<&str>| {
-        let mut standing = json!({
+    let task_result = |score: f64, cost: f64, ms: f64, reason: Option<&str>| {
+        let mut result = json!({
             "passes": score >= 1.0, "score": score, "trials": 1, "passedTrials": u8::from(score >= 1.0),
             "costUsd": cost, "latencyMs": ms,
         });
         if let Some(reason) = reason {
-            standing["reason"] = json!(reason);
+            result["reason"] = json!(reason);
         }
-        standing
+        result
     };
     let change = |task: &str, turn: &str, baseline, candidate| json!({"taskId": task, "turn": turn, "baseline": baseline, "candidate": candidate});
     serde_json::from_value(json!({
@@ -31,7 +31,7 @@ fn found() -> RunComparison {
             {"what": "temperature", "baseline": null, "candidate": 0.7},
             {"what": "ignore", "baseline": [], "candidate": ["/why", "/note"]},
         ],
-        "notes": ["what was left out of matching is not the same"],
+        "notes": ["the ignore lists differ"],
         "nTasks": 20,
         "leftOut": [{"taskId": "slow-report", "reason": "unjudged"}],
         "score": {"nTasks": 20, "baseline": 0.85, "candidate": 0.8, "difference": -0.05, "low": -0.205, "high": 0.105},
@@ -40,10 +40,10 @@ fn found() -> RunComparison {
         "confidence": 0.95, "fixed": 1, "broke": 2, "mcnemarP": 1.0,
         "regression": {"verdict": "inconclusive", "margin": 0.02, "confidence": 0.9, "low": -0.178, "high": 0.078},
         "changes": [
-            change("refund-twice", "broke", standing(1.0, 0.001, 1200.0, None), standing(0.0, 0.002, 800.0, Some("output_schema_violation"))),
-            change("vat-digit", "broke", standing(1.0, 0.001, 1200.0, None), standing(0.0, 0.001, 61_000.0, None)),
-            change("tone", "worse", standing(0.75, 0.001, 1200.0, None), standing(0.5, 0.001, 1200.0, None)),
-            change("clock-in-down", "fixed", standing(0.0, 0.001, 1200.0, Some("output_not_json")), standing(1.0, 0.0, 900.0, None)),
+            change("refund-twice", "broke", task_result(1.0, 0.001, 1200.0, None), task_result(0.0, 0.002, 800.0, Some("output_schema_violation"))),
+            change("vat-digit", "broke", task_result(1.0, 0.001, 1200.0, None), task_result(0.0, 0.001, 61_000.0, None)),
+            change("tone", "worse", task_result(0.75, 0.001, 1200.0, None), task_result(0.5, 0.001, 1200.0, None)),
+            change("clock-in-down", "fixed", task_result(0.0, 0.001, 1200.0, Some("output_not_json")), task_result(1.0, 0.0, 900.0, None)),
         ],
         "diffRef": "/v1/runs/run_after:diff?against=run_before",
     }))

@@ -26,7 +26,7 @@ use touchstone_kit::ids::TaskId;
 use touchstone_openwop::events::AgentInvocationStarted;
 
 /// Rows of a terminal of unknown size.
-const USUAL_ROWS: usize = 24;
+const DEFAULT_ROWS: usize = 24;
 /// Rows besides tasks: bar, table lines, count of hidden tasks, prompt.
 const OTHER_ROWS: usize = 7;
 /// Maximum number of characters of a task's name.
@@ -44,7 +44,7 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 struct Running {
     task: TaskId,
     since: Duration,
-    doing: String,
+    activity: String,
 }
 
 /// The known state of a run.
@@ -58,7 +58,7 @@ pub struct Live {
     /// Ended tasks in order of their end, limited to [`KEPT`].
     ended: VecDeque<TaskId>,
     /// Ended tasks that did not pass, with the same limit.
-    troubled: VecDeque<TaskId>,
+    not_passed: VecDeque<TaskId>,
     /// Maximum name width so far, so that columns do not move back and forth.
     widest: usize,
     pace: Pace,
@@ -70,7 +70,7 @@ const KEPT: usize = 200;
 impl Live {
     /// Applies an event; all events must be given in order. `now` is the time since any fixed
     /// moment.
-    pub fn take(&mut self, event: &Value, now: Duration) {
+    pub fn apply(&mut self, event: &Value, now: Duration) {
         // A skipped event must not hide later ones.
         if let Some(sequence) = event.get("sequence").and_then(Value::as_u64) {
             self.state.sequence = sequence.saturating_sub(1);
@@ -90,7 +90,7 @@ impl Live {
             }
             // The agent's own invocation encloses its workers' invocations.
             Some("agent.handoff" | "runOrchestrator.decided") => {
-                self.doing(task(), "delegates");
+                self.set_activity(task(), "delegates");
             }
             Some("agent.invocation.started") if is_of_worker(payload) => {}
             Some("agent.invocation.started") => {
@@ -101,15 +101,15 @@ impl Live {
             }
             Some("agent.toolCalled") => {
                 let tool = payload.get("toolName").and_then(Value::as_str);
-                self.doing(task(), &format!("calls {}", tool.unwrap_or("a tool")));
+                self.set_activity(task(), &format!("calls {}", tool.unwrap_or("a tool")));
             }
-            Some("agent.toolReturned") => self.doing(task(), ASKING),
-            Some("touchstone.model.retried") => self.doing(task(), "retries"),
+            Some("agent.toolReturned") => self.set_activity(task(), ASKING),
+            Some("touchstone.model.retried") => self.set_activity(task(), "retries"),
             Some("agent.invocation.completed") => {
                 let tasks = &self.state.eval.tasks;
                 let facts = task().and_then(|task| tasks.get(&task));
-                let goes_on = facts.is_some_and(|facts| facts.open_invocation.is_some());
-                self.doing(task(), if goes_on { ASKING } else { "is scored" });
+                let still_open = facts.is_some_and(|facts| facts.open_invocation.is_some());
+                self.set_activity(task(), if still_open { ASKING } else { "is scored" });
             }
             Some("eval.scored") => {
                 let task = payload.get("taskId").and_then(Value::as_str);
@@ -131,14 +131,14 @@ impl Live {
         self.running.push(Running {
             task,
             since: now,
-            doing: ASKING.to_owned(),
+            activity: ASKING.to_owned(),
         });
     }
 
-    fn doing(&mut self, task: Option<TaskId>, what: &str) {
+    fn set_activity(&mut self, task: Option<TaskId>, activity: &str) {
         let of_task = |running: &&mut Running| Some(&running.task) == task.as_ref();
         if let Some(running) = self.running.iter_mut().find(of_task) {
-            what.clone_into(&mut running.doing);
+            activity.clone_into(&mut running.activity);
         }
     }
 
@@ -153,7 +153,7 @@ impl Live {
         self.counts.add(outcome);
         keep(&mut self.ended, task.clone());
         if outcome != TaskOutcome::Passed {
-            keep(&mut self.troubled, task);
+            keep(&mut self.not_passed, task);
         }
     }
 
@@ -201,16 +201,16 @@ impl Live {
     /// The task table, for a terminal with `rows` rows.
     pub fn tasks(&self, now: Duration, rows: Option<u16>, style: Style) -> String {
         let room = rows
-            .map_or(USUAL_ROWS, usize::from)
+            .map_or(DEFAULT_ROWS, usize::from)
             .saturating_sub(OTHER_ROWS);
         let fits = self.planned.is_some_and(|tasks| tasks <= room);
         let ended: Vec<&TaskId> = match fits {
             true => self.ended.iter().collect(),
             false => {
                 // Running tasks come first, with room for the latest tasks that did not pass.
-                let least = self.troubled.len().min(room / 3);
+                let least = self.not_passed.len().min(room / 3);
                 let left = room.saturating_sub(self.running.len()).max(least);
-                last(&self.troubled, left).collect()
+                last(&self.not_passed, left).collect()
             }
         };
         let shown = room.saturating_sub(ended.len()).min(self.running.len());
@@ -283,11 +283,11 @@ fn running_row(running: &Running, cost: &str, now: Duration) -> Row {
         &running.task,
         (spinner.copied().unwrap_or_default(), Color::Cyan),
         [String::new(), seconds, cost.to_owned()],
-        &running.doing,
+        &running.activity,
     )
 }
 
-fn row(task: &TaskId, (sign, colour): (&str, Color), numbers: [String; 3], what: &str) -> Row {
+fn row(task: &TaskId, (sign, colour): (&str, Color), numbers: [String; 3], activity: &str) -> Row {
     let mut name: String = plain(task.as_str()).chars().take(NAME_WIDTH).collect();
     if task.as_str().chars().count() > NAME_WIDTH {
         name.pop();
@@ -297,7 +297,7 @@ fn row(task: &TaskId, (sign, colour): (&str, Color), numbers: [String; 3], what:
     let right = |text| Cell::new(text).set_alignment(CellAlignment::Right);
     cells.extend(numbers.map(right));
     // Labels come from the log, possibly of another host, and are untrusted.
-    cells.push(Cell::new(plain(what)));
+    cells.push(Cell::new(plain(activity)));
     let mut row = Row::from(cells);
     row.max_height(1);
     row

@@ -24,7 +24,7 @@ impl Log {
         if let Some(task) = task {
             event["nodeId"] = json!(task);
         }
-        self.live.take(&event, self.now);
+        self.live.apply(&event, self.now);
         self
     }
 
@@ -175,11 +175,11 @@ fn outcomes_have_colours_and_nothing_else_has_changed() {
 #[test]
 fn what_cannot_be_read_shows_nothing_and_ends_nothing() {
     let mut log = Log::of(2);
-    log.live.take(
+    log.live.apply(
         &json!({"type": "eval.scored", "sequence": 99}),
         Duration::ZERO,
     );
-    log.live.take(&json!("no event"), Duration::ZERO);
+    log.live.apply(&json!("no event"), Duration::ZERO);
     log.event("vendor.unheard-of", None, json!({}))
         .begin("a")
         .end("a", 1.0);
@@ -265,7 +265,7 @@ fn whoever_comes_late_is_told_by_the_log() {
                 json!({"invocationId": task, "agentId": "a", "source": "run-api", "toolSurfaceCount": 0, "memoryBound": false})
             }
         };
-        late.live.take(
+        late.live.apply(
             &json!({
                 "eventId": format!("evt_{sequence}"), "runId": "run_1", "type": kind, "sequence": sequence,
                 "nodeId": task, "timestamp": BEGAN + Duration::from_secs(second), "schemaVersion": 1,

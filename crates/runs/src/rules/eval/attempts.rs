@@ -212,8 +212,8 @@ pub fn looks(attempts: &[Attempt]) -> usize {
     let mut opened: BTreeSet<&RunId> = BTreeSet::new();
     // In order of creation, so that a retry comes after its source.
     for attempt in attempts.iter().filter(|attempt| !attempt.tasks.is_empty()) {
-        let goes_on = judged_before(attempt, &by_id).is_some_and(|run| continued.insert(run));
-        if !goes_on {
+        let continues = judged_before(attempt, &by_id).is_some_and(|run| continued.insert(run));
+        if !continues {
             opened.insert(&attempt.run_id);
         }
     }

@@ -9,7 +9,7 @@ pub mod report;
 pub mod rubric;
 pub mod safety;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 pub mod scoring;
 pub mod statistics;
 pub mod suite_lint;

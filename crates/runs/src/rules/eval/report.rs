@@ -16,6 +16,7 @@ use crate::rules::run::fold::{RunState, RunStatus, TaskFacts};
 use crate::rules::run::fork::{Fork, Provenance};
 use crate::rules::run::record::{
     COMMAND_PROVIDER, EndpointPin, EvalSpec, JudgePin, PartialRerun, RunRecord, RunSpec, Trial,
+    is_zero,
 };
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
@@ -78,14 +79,6 @@ pub struct TaskReport {
     pub annotations: Vec<Annotation>,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature serde asks for"
-)]
-fn is_zero(n: &u32) -> bool {
-    *n == 0
-}
-
 /// The origin of the suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -114,7 +107,6 @@ pub struct AgentProvenance {
     /// The model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Its provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 }
@@ -125,7 +117,6 @@ pub struct AgentProvenance {
 pub struct Evaluated {
     /// Provider; `command` for a local command.
     pub provider: String,
-    /// Model.
     pub model: String,
     /// Its endpoint; absent for runs of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -251,8 +242,8 @@ pub fn annotate(report: &mut EvalReport, annotations: impl Iterator<Item = (Task
     }
     let mut annotated = 0;
     for task in &mut report.tasks {
-        if let Some(said) = by_task.remove(&task.task_id) {
-            task.annotations = said;
+        if let Some(annotations) = by_task.remove(&task.task_id) {
+            task.annotations = annotations;
             annotated += 1;
         }
     }

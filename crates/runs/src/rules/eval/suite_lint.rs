@@ -16,7 +16,7 @@ use touchstone_kit::statistics::minimum_detectable_effect;
 use touchstone_openwop::suite::{AgentEvalSuite, Criterion, EvalMode, ExpectedKind, Task};
 
 /// Shorter answers occur in a text by chance.
-const TELLING_CHARS: usize = 3;
+const MIN_ANSWER_CHARS: usize = 3;
 /// Tolerance of a sum of weights around 1.
 const ROUNDING: f64 = 1e-6;
 /// A change of the score that authors usually want to detect.
@@ -87,8 +87,8 @@ fn duplicate_inputs(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String
     let mut seen: HashMap<String, &Task> = HashMap::new();
     for (index, task) in suite.tasks.iter().enumerate() {
         // The same input with other memory or tools is a different question.
-        let asked = serde_json::json!([task.input, task.fixtures]);
-        match seen.get(&canonical_text(&asked)) {
+        let question = serde_json::json!([task.input, task.fixtures]);
+        match seen.get(&canonical_text(&question)) {
             Some(first) => {
                 let consequence = match first.expected == task.expected {
                     true => "it counts twice and adds no information",
@@ -104,7 +104,7 @@ fn duplicate_inputs(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String
                 );
             }
             None => {
-                seen.insert(canonical_text(&asked), task);
+                seen.insert(canonical_text(&question), task);
             }
         }
     }
@@ -152,13 +152,13 @@ impl Answer {
         }
         let mut texts = Vec::new();
         each_text(&matching.value, &mut |text| {
-            texts.push(spelt(text));
+            texts.push(normalized(text));
         });
         texts.retain(|text| !text.trim().is_empty());
-        let telling = texts
+        let distinctive = texts
             .iter()
-            .any(|text| text.trim().chars().count() >= TELLING_CHARS);
-        telling.then_some(Self(texts))
+            .any(|text| text.trim().chars().count() >= MIN_ANSWER_CHARS);
+        distinctive.then_some(Self(texts))
     }
 
     /// Whether the input contains all strings of the answer, as whole words.
@@ -174,7 +174,7 @@ impl Words {
     fn of(input: &Value) -> Self {
         let mut all = String::new();
         each_text(input, &mut |text| {
-            all.push_str(&spelt(text));
+            all.push_str(&normalized(text));
         });
         Self(all)
     }
@@ -182,20 +182,20 @@ impl Words {
 
 /// Lower case, with every run of other characters replaced by one space and one space at each end,
 /// so that only whole words match.
-fn spelt(text: &str) -> String {
-    let mut spelt = String::with_capacity(text.len() + 2);
-    spelt.push(' ');
+fn normalized(text: &str) -> String {
+    let mut normalized = String::with_capacity(text.len() + 2);
+    normalized.push(' ');
     for c in text.chars().flat_map(char::to_lowercase) {
         if c.is_alphanumeric() {
-            spelt.push(c);
-        } else if !spelt.ends_with(' ') {
-            spelt.push(' ');
+            normalized.push(c);
+        } else if !normalized.ends_with(' ') {
+            normalized.push(' ');
         }
     }
-    if !spelt.ends_with(' ') {
-        spelt.push(' ');
+    if !normalized.ends_with(' ') {
+        normalized.push(' ');
     }
-    spelt
+    normalized
 }
 
 fn each_text(value: &Value, visit: &mut impl FnMut(&str)) {
@@ -268,7 +268,7 @@ fn underpowered(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, St
                 .to_owned(),
         );
     } else if !shown(n) {
-        let needed = match enough(shown) {
+        let needed = match smallest_sufficient(shown) {
             Some(needed) => format!(
                 "at least {}, all passed, are needed to show it",
                 tasks(needed)
@@ -302,7 +302,7 @@ fn underpowered(suite: &AgentEvalSuite, advise: &mut impl FnMut(Rule, String, St
 
 /// The smallest number of tasks for which `shown` holds; `shown` must hold for all larger numbers
 /// too.
-fn enough(shown: impl Fn(usize) -> bool) -> Option<usize> {
+fn smallest_sufficient(shown: impl Fn(usize) -> bool) -> Option<usize> {
     let (mut too_few, mut most) = (0, 1);
     while !shown(most) {
         if most >= MOST_TASKS {

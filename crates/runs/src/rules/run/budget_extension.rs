@@ -58,7 +58,7 @@ pub fn ask(run: &RunId, used_up: UsedUp, asked: usize) -> Vec<NewEvent> {
         gate: gate(),
     };
     let attempt = u32::try_from(asked).map_or(u32::MAX, |asked| asked.saturating_add(1));
-    interrupt::ask(run, &NodeId::from(NODE), attempt, &question)
+    interrupt::suspend(run, &NodeId::from(NODE), attempt, &question)
 }
 
 fn resume_schema(dimension: Dimension) -> Value {

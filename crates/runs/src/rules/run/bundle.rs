@@ -73,7 +73,7 @@ impl Redactor {
                 "inputs" | "metadata" | "variables" => self.content(value),
                 "configurable" => self.configurable(value),
                 "status" => *value = json!(value.as_str().map(status)),
-                _ => self.shapes(value),
+                _ => self.mask_credentials(value),
             }
         }
         if let Some(ended) = run.get("completedAt").cloned() {
@@ -93,7 +93,7 @@ impl Redactor {
         for (name, value) in &mut document {
             if name != "payload" {
                 if ENVELOPE.contains(&name.as_str()) {
-                    self.shapes(value);
+                    self.mask_credentials(value);
                 } else {
                     self.content(value);
                 }
@@ -105,7 +105,7 @@ impl Redactor {
                         if content.contains(&name.as_str()) {
                             self.content(value);
                         } else {
-                            self.shapes(value);
+                            self.mask_credentials(value);
                         }
                     }
                 }
@@ -149,12 +149,12 @@ impl Redactor {
         members.retain(|name, _| SETTINGS.contains(&name.as_str()));
         self.applied |= members.len() < before;
         for value in members.values_mut() {
-            self.shapes(value);
+            self.mask_credentials(value);
         }
     }
 
     /// Masks credentials in all strings and member names.
-    fn shapes(&mut self, value: &mut Value) {
+    fn mask_credentials(&mut self, value: &mut Value) {
         match value {
             Value::String(text) => {
                 if let Cow::Owned(masked) = mask(text) {
@@ -162,7 +162,9 @@ impl Redactor {
                     *text = masked;
                 }
             }
-            Value::Array(elements) => elements.iter_mut().for_each(|value| self.shapes(value)),
+            Value::Array(elements) => elements
+                .iter_mut()
+                .for_each(|value| self.mask_credentials(value)),
             Value::Object(members) => {
                 if members
                     .keys()
@@ -170,7 +172,9 @@ impl Redactor {
                 {
                     return self.content(value);
                 }
-                members.values_mut().for_each(|value| self.shapes(value));
+                members
+                    .values_mut()
+                    .for_each(|value| self.mask_credentials(value));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
@@ -329,19 +333,19 @@ mod tests {
     #[case(json!({"signal": {"kind": "label", "label": "odd"}}), json!({"signal": {"kind": "label", "label": "odd"}}), false)]
     #[case(json!({"signal": {"kind": "rating", "rating": 4}}), json!({"signal": {"kind": "rating", "rating": 4}}), false)]
     fn of_an_annotation_only_the_words_are_masked(
-        #[case] said: Value,
+        #[case] content: Value,
         #[case] expected: Value,
         #[case] applied: bool,
     ) {
-        let around = |said: Value| {
+        let around = |content: Value| {
             let mut annotation = json!({"annotationId": "ann_1", "target": {"runId": "run_1"},
                 "actor": {"principalRef": "ann"}, "createdAt": "2026-01-01T00:00:00Z"});
             let members = annotation.as_object_mut().unwrap();
-            members.extend(said.as_object().unwrap().clone());
+            members.extend(content.as_object().unwrap().clone());
             annotation
         };
         let mut redactor = Redactor::default();
-        let annotation = serde_json::from_value(around(said)).unwrap();
+        let annotation = serde_json::from_value(around(content)).unwrap();
         let shown = serde_json::to_value(redactor.annotation(annotation)).unwrap();
         assert_eq!((shown, redactor.applied()), (around(expected), applied));
     }

@@ -19,7 +19,7 @@ use touchstone_openwop::diff::{DiffOp, EventDiff, RunDiff};
 /// Maximum number of stored differences.
 const MAX_DIFFS: usize = 1_000;
 /// Maximum total size of the events in them, in bytes.
-const MAX_OCTETS: usize = 4 * 1024 * 1024;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// One of the two runs.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub fn comparable(a: &Side, b: &Side) -> u64 {
 pub struct LogDiff {
     diverged_at: Option<u64>,
     diffs: Vec<EventDiff>,
-    octets: usize,
+    bytes: usize,
     full: bool,
 }
 
@@ -66,8 +66,8 @@ impl LogDiff {
             }
         };
         self.diverged_at.get_or_insert(seq);
-        let octets = a.map_or(0, <[u8]>::len) + b.map_or(0, <[u8]>::len);
-        let fits = self.diffs.len() < MAX_DIFFS && self.octets + octets <= MAX_OCTETS;
+        let bytes = a.map_or(0, <[u8]>::len) + b.map_or(0, <[u8]>::len);
+        let fits = self.diffs.len() < MAX_DIFFS && self.bytes + bytes <= MAX_BYTES;
         // The first difference is always shown.
         if !fits && !self.diffs.is_empty() {
             self.full = true;
@@ -77,7 +77,7 @@ impl LogDiff {
             let unreadable = || json!({"sequence": seq, "type": "touchstone.unreadable"});
             body.map(|body| serde_json::from_slice(body).unwrap_or_else(|_| unreadable()))
         };
-        self.octets += octets;
+        self.bytes += bytes;
         self.diffs.push(EventDiff {
             seq,
             op,
@@ -228,7 +228,7 @@ mod tests {
             ),
             (Some(1), MAX_DIFFS, true)
         );
-        let big = json!({"text": "x".repeat(MAX_OCTETS)});
+        let big = json!({"text": "x".repeat(MAX_BYTES)});
         let (a, b) = (
             vec![event("a", 1, "x.y", &big), event("a", 2, "x.y", &big)],
             vec![],
@@ -238,14 +238,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_goes_on_says_nothing_about_what_comes_after_its_end() {
+    fn events_after_the_end_of_an_unfinished_log_are_not_compared() {
         let (short, long) = (log("a", &[1, 2]), log("b", &[1, 2, 3]));
-        let (going, done) = (RunStatus::Running, RunStatus::Completed);
-        for statuses in [(going, done), (going, going)] {
+        let (running, done) = (RunStatus::Running, RunStatus::Completed);
+        for statuses in [(running, done), (running, running)] {
             let found = diff(&short, &long, statuses);
             assert_eq!((found.diverged_at_seq, found.truncated), (None, true));
         }
-        let found = diff(&short, &long, (done, going));
+        let found = diff(&short, &long, (done, running));
         assert_eq!(
             (found.diverged_at_seq, found.event_diffs[0].op),
             (Some(3), DiffOp::Added)

@@ -70,7 +70,7 @@ pub struct Provenance {
 impl Fork {
     /// The part of the log that subscribers already received from the source: a branch's history,
     /// or all of a replay (`None`).
-    pub fn told(&self) -> Option<u64> {
+    pub fn notified_to(&self) -> Option<u64> {
         match self.mode {
             ForkMode::Replay => None,
             ForkMode::Branch => Some(self.history),

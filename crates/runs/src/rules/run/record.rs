@@ -49,9 +49,9 @@ impl RunRecord {
 
     /// Sequence number up to which subscribers need no notification; `None` if they need none at
     /// all (OpenWOP replay: a replay delivers nothing).
-    pub fn told(&self) -> Option<u64> {
+    pub fn notified_to(&self) -> Option<u64> {
         match &self.fork {
-            Some(fork) => fork.told(),
+            Some(fork) => fork.notified_to(),
             None => Some(0),
         }
     }
@@ -358,7 +358,7 @@ pub struct ExecutionPin {
     clippy::trivially_copy_pass_by_ref,
     reason = "the signature serde asks for"
 )]
-fn is_zero(n: &u32) -> bool {
+pub(crate) fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 

@@ -39,7 +39,7 @@ pub fn counts_as_failed(reason: &str, retries: u32) -> bool {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoRetry {
+pub enum RetryRefusal {
     #[error("the run has not ended: wait until it has, or cancel it")]
     Running,
     /// Cancelled, but its executor has not stopped yet.
@@ -90,7 +90,7 @@ pub enum NoRetry {
     },
 }
 
-impl NoRetry {
+impl RetryRefusal {
     /// A stable label, for `details.reason`.
     pub const fn label(&self) -> &'static str {
         match self {
@@ -106,7 +106,7 @@ impl NoRetry {
 
 /// The models and judges that are configured now.
 #[derive(Clone, Debug, Default)]
-pub struct Configured {
+pub struct ConfiguredModels {
     /// For the class of the run's agent.
     pub model: Option<ModelIdentity>,
     /// The model that judges.
@@ -117,15 +117,15 @@ pub struct Configured {
     pub safety_judge: Option<JudgePin>,
 }
 
-impl Configured {
+impl ConfiguredModels {
     /// Whether the current configuration matches the one the run was created for.
     ///
     /// # Errors
     /// The difference, with both identities.
-    pub fn carries_on(&self, spec: &EvalSpec) -> Result<(), NoRetry> {
+    pub fn check_same(&self, spec: &EvalSpec) -> Result<(), RetryRefusal> {
         let then = spec.evaluated();
         if !self.model.as_ref().is_some_and(|now| now.serves(&then)) {
-            return Err(NoRetry::ModelChanged {
+            return Err(RetryRefusal::ModelChanged {
                 then: Box::new(then),
                 now: self.model.clone().map(Box::new),
             });
@@ -141,7 +141,7 @@ impl Configured {
         {
             return Ok(());
         }
-        Err(NoRetry::JudgeChanged {
+        Err(RetryRefusal::JudgeChanged {
             then: Box::new(then),
             now: self.judge.clone().map(Box::new),
         })
@@ -160,15 +160,15 @@ pub fn may_retry(
     spec: &EvalSpec,
     facts: &EvalFacts,
     status: RunStatus,
-    now: &Configured,
-) -> Result<(), NoRetry> {
+    now: &ConfiguredModels,
+) -> Result<(), RetryRefusal> {
     match status {
-        RunStatus::Cancelling => return Err(NoRetry::Cancelling),
-        status if !status.is_terminal() => return Err(NoRetry::Running),
+        RunStatus::Cancelling => return Err(RetryRefusal::Cancelling),
+        status if !status.is_terminal() => return Err(RetryRefusal::Running),
         _ => {}
     }
     if let Some(kind) = kinds.of(spec) {
-        return Err(NoRetry::Kind {
+        return Err(RetryRefusal::Kind {
             name: kind.name(),
             reason: kind.refusal(Action::Retry),
         });
@@ -179,9 +179,9 @@ pub fn may_retry(
         .filter(|task| task.scored && task.unjudged.is_none())
         .count();
     if status == RunStatus::Completed && judged == spec.tasks.len() {
-        return Err(NoRetry::Judged);
+        return Err(RetryRefusal::Judged);
     }
-    now.carries_on(spec)
+    now.check_same(spec)
 }
 
 #[cfg(test)]
@@ -244,8 +244,8 @@ mod tests {
         assert_eq!(outcome.err().map(|refusal| refusal.label()), refusal);
     }
 
-    fn configured(spec: &EvalSpec) -> Configured {
-        Configured {
+    fn configured(spec: &EvalSpec) -> ConfiguredModels {
+        ConfiguredModels {
             model: Some(spec.evaluated()),
             judge: spec.judged_by(),
             rubric_judge: spec.judge.clone(),
@@ -291,7 +291,7 @@ mod tests {
         let spec = spec();
         let mut small = configured(&spec);
         small.model.as_mut().unwrap().model.model = "small-1".to_owned();
-        let refusal = |now: &Configured| {
+        let refusal = |now: &ConfiguredModels| {
             may_retry(
                 Kinds::NONE,
                 &spec,
@@ -306,7 +306,7 @@ mod tests {
             text.contains("`large-1`") && text.contains("`small-1`"),
             "{text}"
         );
-        let none = refusal(&Configured::default()).to_string();
+        let none = refusal(&ConfiguredModels::default()).to_string();
         assert!(none.contains("no model is configured"), "{none}");
     }
 
@@ -363,7 +363,7 @@ mod tests {
             ..spec()
         };
         spec.execution.judge_endpoint = at("http://10.0.0.3/v1", "sha256-judge");
-        let label = |change: fn(&mut Configured)| {
+        let label = |change: fn(&mut ConfiguredModels)| {
             let mut now = configured(&spec);
             change(&mut now);
             let outcome = may_retry(
@@ -376,12 +376,12 @@ mod tests {
             outcome.err().map(|refusal| refusal.label())
         };
         assert_eq!(label(|_| {}), None);
-        let reworded = |now: &mut Configured| {
+        let reworded = |now: &mut ConfiguredModels| {
             now.rubric_judge.as_mut().unwrap().identity = "sha256-b".to_owned();
         };
         assert_eq!(label(reworded), Some("judge_changed"));
         assert_eq!(label(|now| now.rubric_judge = None), Some("judge_changed"));
-        let moved = |now: &mut Configured| now.judge.as_mut().unwrap().endpoint = None;
+        let moved = |now: &mut ConfiguredModels| now.judge.as_mut().unwrap().endpoint = None;
         assert_eq!(label(moved), Some("judge_changed"));
     }
 }

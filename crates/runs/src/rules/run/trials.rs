@@ -8,7 +8,7 @@ use super::record::{EvalSpec, RunRecord};
 
 /// The trials that count, by number, and how many are missing.
 #[derive(Debug)]
-pub struct Standing<'a> {
+pub struct CountingTrials<'a> {
     /// The counting trials, in order.
     pub runs: Vec<&'a RunRecord>,
     /// Number of trials that were not run, or that ran something else.
@@ -17,7 +17,7 @@ pub struct Standing<'a> {
 
 /// Selects the trials among the runs of an experiment, given in order of creation. Runs that differ
 /// from `named`, one of them, in agent, suite or model do not count.
-pub fn standing<'a>(named: &EvalSpec, created: &'a [RunRecord]) -> Standing<'a> {
+pub fn counting_trials<'a>(named: &EvalSpec, created: &'a [RunRecord]) -> CountingTrials<'a> {
     let mut slots: BTreeMap<u32, &RunRecord> = BTreeMap::new();
     for run in created {
         let Some(eval) = run.spec.eval() else {
@@ -37,20 +37,20 @@ pub fn standing<'a>(named: &EvalSpec, created: &'a [RunRecord]) -> Standing<'a> 
         }
     }
     let planned = named.trial.as_ref().map_or(1, |trial| trial.of);
-    let alike = |run: &&RunRecord| run.spec.eval().is_some_and(|eval| same(named, eval));
+    let same_eval = |run: &&RunRecord| run.spec.eval().is_some_and(|eval| same(named, eval));
     let runs: Vec<&RunRecord> = slots
         .range(1..=planned)
         .map(|(_, run)| *run)
-        .filter(alike)
+        .filter(same_eval)
         .collect();
     let missing = (planned as usize).saturating_sub(runs.len());
-    Standing { runs, missing }
+    CountingTrials { runs, missing }
 }
 
 /// Whether two runs are trials of the same eval.
 fn same(a: &EvalSpec, b: &EvalSpec) -> bool {
     let of = |trial: &EvalSpec| trial.trial.as_ref().map(|trial| trial.of);
-    let thing = |eval: &EvalSpec| {
+    let evaluated = |eval: &EvalSpec| {
         (
             eval.suite_digest.clone(),
             eval.agent_id.clone(),
@@ -63,7 +63,7 @@ fn same(a: &EvalSpec, b: &EvalSpec) -> bool {
         )
     };
     of(a) == of(b)
-        && thing(a) == thing(b)
+        && evaluated(a) == evaluated(b)
         && a.tasks == b.tasks
         && a.modes == b.modes
         && a.ignore == b.ignore
@@ -109,8 +109,8 @@ mod tests {
         run(id, eval)
     }
 
-    fn standing_ids(created: &[RunRecord]) -> (Vec<&str>, usize) {
-        let found = standing(&eval(1, 2), created);
+    fn counting_ids(created: &[RunRecord]) -> (Vec<&str>, usize) {
+        let found = counting_trials(&eval(1, 2), created);
         (
             found.runs.iter().map(|run| run.run_id.as_str()).collect(),
             found.missing,
@@ -120,14 +120,14 @@ mod tests {
     #[test]
     fn the_first_run_under_a_number_counts_and_its_retries() {
         let mut created = vec![run("a1", eval(1, 2)), run("b1", eval(1, 2))];
-        assert_eq!(standing_ids(&created), (vec!["a1"], 1));
+        assert_eq!(counting_ids(&created), (vec!["a1"], 1));
         created.push(run("a2", eval(2, 2)));
-        assert_eq!(standing_ids(&created), (vec!["a1", "a2"], 0));
+        assert_eq!(counting_ids(&created), (vec!["a1", "a2"], 0));
         created.push(retry("r1", "a1", eval(1, 2)));
         created.push(retry("r2", "r1", eval(1, 2)));
         created.push(retry("other", "b1", eval(1, 2)));
         created.push(run("a3", eval(3, 2)));
-        assert_eq!(standing_ids(&created), (vec!["r2", "a2"], 0));
+        assert_eq!(counting_ids(&created), (vec!["r2", "a2"], 0));
     }
 
     #[rstest]
@@ -141,11 +141,11 @@ mod tests {
     #[case::temperature(|eval: &mut EvalSpec| eval.temperature = Some(0.7))]
     #[case::ignored(|eval: &mut EvalSpec| eval.ignore = vec!["/why".to_owned()])]
     #[case::another_plan(|eval: &mut EvalSpec| eval.trial.as_mut().unwrap().of = 3)]
-    fn a_trial_of_something_else_is_none(#[case] change: fn(&mut EvalSpec)) {
+    fn a_trial_of_another_eval_does_not_count(#[case] change: fn(&mut EvalSpec)) {
         let mut other = eval(2, 2);
         change(&mut other);
         assert_eq!(
-            standing_ids(&[run("a1", eval(1, 2)), run("a2", other)]),
+            counting_ids(&[run("a1", eval(1, 2)), run("a2", other)]),
             (vec!["a1"], 1)
         );
     }

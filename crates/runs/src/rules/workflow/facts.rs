@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use touchstone_kit::ids::NodeId;
 use touchstone_openwop::events::{Event, InterruptKind, InterruptRequested, RunError};
 
-/// Status of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeStatus {
     /// Not started, or abandoned by a pause so that it starts again.
@@ -38,7 +37,6 @@ impl NodeStatus {
 #[derive(Clone, Debug, PartialEq)]
 pub struct InterruptFacts {
     pub id: String,
-    /// The request.
     pub requested: InterruptRequested,
     pub requested_at: Timestamp,
     /// The principals who have approved so far.
@@ -54,7 +52,6 @@ pub struct NodeFacts {
     pub attempt: u32,
     /// When it last started.
     pub started_at: Option<Timestamp>,
-    /// Its outputs.
     pub outputs: Map<String, Value>,
     pub error: Option<RunError>,
     /// Its latest interrupt.
@@ -70,7 +67,7 @@ pub struct FlowFacts {
     /// Number of nodes that have started; a node that starts again after a pause counts once.
     pub executions: u64,
     /// The request that the next `node.suspended` belongs to.
-    asked: Option<(InterruptRequested, Timestamp)>,
+    requested: Option<(InterruptRequested, Timestamp)>,
     /// Suspended nodes, longest first.
     suspended: Vec<NodeId>,
 }
@@ -132,13 +129,13 @@ impl FlowFacts {
                 self.suspended.retain(|id| *id != failed.node_id);
             }
             Event::InterruptRequested(requested) => {
-                self.asked = Some((requested.clone(), at));
+                self.requested = Some((requested.clone(), at));
             }
             Event::NodeSuspended(suspended) => {
                 let node = self.nodes.entry(suspended.node_id.clone()).or_default();
                 node.status = NodeStatus::Suspended;
                 node.interrupt =
-                    self.asked
+                    self.requested
                         .take()
                         .map(|(requested, requested_at)| InterruptFacts {
                             id: suspended.interrupt_id.clone(),

@@ -35,7 +35,7 @@ pub const HOST: &str = "host";
 pub const TIMEOUT: &str = "timeout";
 
 /// The events that suspend a node.
-pub fn ask(run: &RunId, node: &NodeId, attempt: u32, interrupt: &Interrupt) -> Vec<NewEvent> {
+pub fn suspend(run: &RunId, node: &NodeId, attempt: u32, interrupt: &Interrupt) -> Vec<NewEvent> {
     let key = format!("{run}:{node}:{attempt}");
     let interrupt_id = format!("int-{node}-{attempt}");
     let of_node = |event| NewEvent::of_task(event, node, None);
@@ -54,7 +54,7 @@ pub fn ask(run: &RunId, node: &NodeId, attempt: u32, interrupt: &Interrupt) -> V
             key,
         })),
     ];
-    let said = |name: &str| {
+    let data_text = |name: &str| {
         let text = interrupt.data.get(name).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()
     };
@@ -63,9 +63,9 @@ pub fn ask(run: &RunId, node: &NodeId, attempt: u32, interrupt: &Interrupt) -> V
             events.push(of_node(Event::ApprovalRequested(ApprovalRequested {
                 node_id: node.clone(),
                 interrupt_id,
-                artifact_id: said("artifactId"),
-                artifact_type: said("artifactType"),
-                title: said("title"),
+                artifact_id: data_text("artifactId"),
+                artifact_type: data_text("artifactType"),
+                title: data_text("title"),
                 actions: listed(&interrupt.data, "actions"),
                 required_approvals: interrupt.gate.quorum,
             })));

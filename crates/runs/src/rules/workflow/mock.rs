@@ -86,21 +86,21 @@ pub struct MockToolCall {
 pub struct MockError {
     /// The code the node fails with; a label.
     pub code: String,
-    /// The configured message. Errors contain no content, so [`MockError::SAID`] is recorded
+    /// The configured message. Errors contain no content, so [`MockError::MESSAGE`] is recorded
     /// instead.
     pub message: String,
 }
 
 impl MockError {
     /// The recorded message of a mock failure.
-    pub const SAID: &'static str = "the mock provider failed as configured";
+    pub const MESSAGE: &'static str = "the mock provider failed as configured";
 }
 
 impl Default for MockError {
     fn default() -> Self {
         Self {
             code: "mock_provider_error".to_owned(),
-            message: Self::SAID.to_owned(),
+            message: Self::MESSAGE.to_owned(),
         }
     }
 }
@@ -149,9 +149,7 @@ impl FinishReason {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct MockUsage {
-    /// Prompt tokens.
     pub prompt_tokens: u64,
-    /// Completion tokens.
     pub completion_tokens: u64,
     /// Total tokens; defaults to the sum.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,7 +157,6 @@ pub struct MockUsage {
 }
 
 impl MockUsage {
-    /// Total tokens.
     pub fn total(&self) -> u64 {
         self.total_tokens
             .unwrap_or_else(|| self.prompt_tokens.saturating_add(self.completion_tokens))
@@ -181,18 +178,21 @@ pub enum MockFault {
 ///
 /// # Errors
 /// [`MockFault`].
-pub fn read(asked: &Map<String, Value>) -> Result<MockProvider, MockFault> {
-    let id = asked.get("id").and_then(Value::as_str).unwrap_or_default();
+pub fn read(provider: &Map<String, Value>) -> Result<MockProvider, MockFault> {
+    let id = provider
+        .get("id")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if !MOCK_PROVIDERS.contains(&id) {
         return Err(MockFault::Unknown);
     }
-    let config = match asked.get("config") {
+    let config = match provider.get("config") {
         None | Some(Value::Null) => Value::Object(Map::new()),
         Some(config @ Value::Object(_)) => config.clone(),
         // serde would accept a list as the members in their order.
         Some(_) => {
-            let words = "must have an object as its `config`";
-            return Err(MockFault::Config(words.to_owned()));
+            let reason = "must have an object as its `config`";
+            return Err(MockFault::Config(reason.to_owned()));
         }
     };
     let provider = serde_json::json!({"id": id, "config": config});

@@ -26,8 +26,10 @@ pub enum NodeKind {
     Noop,
     /// Copies its inputs to its outputs.
     Identity,
-    /// Fails.
-    Fail { code: String, message: String },
+    Fail {
+        code: String,
+        message: String,
+    },
     /// Waits for the milliseconds of its input `delayMs`, or of its config.
     Delay {
         /// From the config.
@@ -52,15 +54,12 @@ pub enum NodeKind {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct MockAgent {
-    /// Its reasoning.
     pub mock_reasoning: Option<MockReasoning>,
     /// Its tool calls, each with its result.
     pub mock_tool_calls: Vec<MockCall>,
-    /// Its decision.
     pub mock_decision: Option<MockDecision>,
 }
 
-/// The reasoning of a mock agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MockReasoning {
@@ -74,7 +73,6 @@ pub struct MockCall {
     pub tool_id: String,
     #[serde(default)]
     pub arguments: Option<Value>,
-    /// The result of the call.
     pub result: Value,
 }
 
@@ -221,8 +219,8 @@ impl NodeKind {
 }
 
 fn text(config: &Map<String, Value>, key: &str, otherwise: &str) -> String {
-    let said = config.get(key).and_then(Value::as_str);
-    said.filter(|text| !text.is_empty())
+    let text = config.get(key).and_then(Value::as_str);
+    text.filter(|text| !text.is_empty())
         .unwrap_or(otherwise)
         .to_owned()
 }

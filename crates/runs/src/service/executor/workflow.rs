@@ -10,7 +10,7 @@ use crate::ports::queue::Wait;
 use crate::rules::run::record::{RunRecord, WorkflowSpec};
 use crate::rules::workflow::graph::Graph;
 use crate::rules::workflow::mock::{MockError, MockProvider, MockUsage, StreamText, ToolCalls};
-use crate::rules::workflow::step::{Circumstances, Step, next};
+use crate::rules::workflow::step::{Step, StepContext, next};
 use crate::service::executor::WorkEnd;
 use crate::service::executor::control::{RunSignals, Signal, Stop};
 use crate::service::executor::endings::{fail, running_for};
@@ -55,7 +55,7 @@ impl WorkflowExecutor {
             if writer.ready().await.is_err() {
                 return WorkEnd::Stopped(Stop::Lost);
             }
-            let of = Circumstances {
+            let of = StepContext {
                 run_id: &run.run_id,
                 inputs: &run.spec.inputs,
                 max_node_executions: spec.max_node_executions,
@@ -152,7 +152,7 @@ async fn answer(
             writer.emit_all(&events);
         }
         Some(MockProvider::Error(error)) => {
-            writer.emit_all(&[failed(&error.code, MockError::SAID)]);
+            writer.emit_all(&[failed(&error.code, MockError::MESSAGE)]);
         }
         Some(MockProvider::UsageOnly(only)) => writer.emit_all(&[
             of_node(Event::ProviderUsage(usage(&only.model, &only.usage, node))),

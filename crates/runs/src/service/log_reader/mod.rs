@@ -11,8 +11,8 @@
 
 pub mod filter;
 pub mod follower;
+pub mod memory;
 pub mod page;
-pub mod room;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use tokio::sync::{Mutex, Semaphore};
 pub use crate::service::log_reader::filter::Filter;
 pub use crate::service::log_reader::follower::Follow;
 use crate::service::log_reader::follower::Followers;
+pub use crate::service::log_reader::memory::{MemoryPermit, OutOfMemory, ReadMemory};
 pub use crate::service::log_reader::page::{PAGE_BYTES, PAGE_EVENTS, Page, PagedEvent};
-pub use crate::service::log_reader::room::{Full, Room, Rooms};
 use crate::store;
 use touchstone_host::store::database::head;
 
@@ -55,7 +55,7 @@ pub enum Error {
     Gap(u64),
     /// Other readers have used up the memory.
     #[error(transparent)]
-    Full(#[from] Full),
+    OutOfMemory(#[from] OutOfMemory),
 }
 
 impl From<StoreError> for Error {
@@ -73,7 +73,7 @@ pub struct LogReader {
     full: Cache<(RunId, u64), Arc<Page>>,
     tails: Cache<RunId, Tail>,
     followers: Followers,
-    rooms: Rooms,
+    memory: ReadMemory,
     turns: Semaphore,
 }
 
@@ -96,14 +96,14 @@ impl LogReader {
                 .time_to_idle(TAIL_IDLE)
                 .build(),
             followers: Followers::default(),
-            rooms: Rooms::default(),
+            memory: ReadMemory::default(),
             turns: Semaphore::new(AT_ONCE),
         }
     }
 
     /// The memory that readers share.
-    pub fn rooms(&self) -> &Rooms {
-        &self.rooms
+    pub fn memory(&self) -> &ReadMemory {
+        &self.memory
     }
 
     /// The current head of the log, from the store.
@@ -197,12 +197,12 @@ impl LogReader {
         let page = match kept.as_ref().filter(|page| page.first() == first) {
             Some(page) if page.last() >= head || page.is_cut() => return Ok(page.clone()),
             Some(page) => {
-                let (more, mut room) = self.read(run, page.last(), head).await?;
+                let (more, mut permit) = self.read(run, page.last(), head).await?;
                 // The page and the new events are both copied into the new page.
-                if room.is_none() && page.bytes() > SMALL_BYTES {
-                    room = Some(self.rooms.take(page.bytes() + SMALL_BYTES).await?);
+                if permit.is_none() && page.bytes() > SMALL_BYTES {
+                    permit = Some(self.memory.reserve(page.bytes() + SMALL_BYTES).await?);
                 }
-                Arc::new(page.extended(more, room))
+                Arc::new(page.extended(more, permit))
             }
             None => {
                 let page = Arc::new(self.load(run, first, head).await?);
@@ -219,8 +219,8 @@ impl LogReader {
     }
 
     async fn load(&self, run: &RunId, first: u64, last: u64) -> Result<Page, Error> {
-        let (events, room) = self.read(run, first - 1, last).await?;
-        Ok(Page::new(first, events, room))
+        let (events, permit) = self.read(run, first - 1, last).await?;
+        Ok(Page::new(first, events, permit))
     }
 
     /// The events after `after` within one page, at least up to `last` unless they are large; with
@@ -230,9 +230,9 @@ impl LogReader {
         run: &RunId,
         after: u64,
         last: u64,
-    ) -> Result<(Vec<PagedEvent>, Option<Room>), Error> {
+    ) -> Result<(Vec<PagedEvent>, Option<MemoryPermit>), Error> {
         // The size is known only after the read, so few reads run at the same time.
-        let _turn = self.turns.acquire().await.map_err(|_| Full)?;
+        let _turn = self.turns.acquire().await.map_err(|_| OutOfMemory)?;
         // Include whatever else the page has by now: it is equally durable.
         let limit = u32::try_from(PAGE_EVENTS - after % PAGE_EVENTS).unwrap_or(u32::MAX);
         let events = store::runs::read(&self.store, run, after, limit).await?;
@@ -245,10 +245,10 @@ impl LogReader {
             return Err(Error::Gap(after));
         }
         let bytes: usize = events.iter().map(|event| event.body.len()).sum();
-        let room = match bytes > SMALL_BYTES {
-            true => Some(self.rooms.take(bytes + bytes / 8).await?),
+        let permit = match bytes > SMALL_BYTES {
+            true => Some(self.memory.reserve(bytes + bytes / 8).await?),
             false => None,
         };
-        Ok((events.into_iter().map(PagedEvent::from).collect(), room))
+        Ok((events.into_iter().map(PagedEvent::from).collect(), permit))
     }
 }

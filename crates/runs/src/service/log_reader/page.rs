@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::service::log_reader::filter::Filter;
-use crate::service::log_reader::room::Room;
+use crate::service::log_reader::memory::MemoryPermit;
 use touchstone_host::ports::run_log::{READ_BYTES, StoredEvent};
 
 /// Events in a page. Page `n` holds the sequences `n * PAGE_EVENTS + 1 ..= (n + 1) * PAGE_EVENTS`.
@@ -60,9 +60,9 @@ impl Frames {
 }
 
 impl Page {
-    /// Lays out `events`, which must be consecutive from `first`. The `room` is returned with the
+    /// Lays out `events`, which must be consecutive from `first`. The `permit` is returned with the
     /// last slice of the page.
-    pub(super) fn new(first: u64, events: Vec<PagedEvent>, room: Option<Room>) -> Self {
+    pub(super) fn new(first: u64, events: Vec<PagedEvent>, permit: Option<MemoryPermit>) -> Self {
         let mut text = Vec::with_capacity(
             events
                 .iter()
@@ -76,8 +76,8 @@ impl Page {
             spans.push(body);
             ends.push((event.sequence, text.len()));
         }
-        let text = match room {
-            Some(room) => room.hold(text),
+        let text = match permit {
+            Some(permit) => permit.hold(text),
             None => Bytes::from(text),
         };
         let events = events
@@ -99,11 +99,11 @@ impl Page {
     }
 
     /// The same page with more events at its end.
-    pub(super) fn extended(&self, more: Vec<PagedEvent>, room: Option<Room>) -> Self {
+    pub(super) fn extended(&self, more: Vec<PagedEvent>, permit: Option<MemoryPermit>) -> Self {
         Self::new(
             self.first,
             self.events.iter().cloned().chain(more).collect(),
-            room,
+            permit,
         )
     }
 

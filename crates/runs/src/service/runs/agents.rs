@@ -41,8 +41,12 @@ impl Runs {
     ///
     /// # Errors
     /// `validation_error` that names the member of `reached_by`.
-    pub fn reach(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, Problem> {
-        self.models.reach(tenant, way).map_err(|refusal| {
+    pub fn reach(
+        &self,
+        tenant: &TenantId,
+        reached_by: &ReachedBy,
+    ) -> Result<ModelBinding, Problem> {
+        self.models.reach(tenant, reached_by).map_err(|refusal| {
             let field = format!("reached_by.{}", refusal.field);
             Problem::validation(&field, refusal.to_string())
         })

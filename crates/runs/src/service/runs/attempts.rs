@@ -44,7 +44,7 @@ impl Runs {
         let mut after = 0;
         loop {
             let page =
-                store::attempts::evals_of(&self.store, tenant, agent, version, after, RECORDS);
+                store::attempts::eval_runs(&self.store, tenant, agent, version, after, RECORDS);
             let page = page.await.map_err(|cause| internal(&cause))?;
             for (number, record) in &page {
                 after = *number;
@@ -72,7 +72,7 @@ impl Runs {
 
     /// The tasks a run has judged itself. A finished run is read once.
     async fn attempt(&self, record: &RunRecord) -> Result<Arc<Attempt>, Problem> {
-        if let Some(known) = self.attempts_ended.get(&record.run_id).await {
+        if let Some(known) = self.finished_attempts.get(&record.run_id).await {
             return Ok(known);
         }
         let (attempt, has_ended) = match self.folded(record).await {
@@ -86,7 +86,7 @@ impl Runs {
         let attempt = Arc::new(attempt);
         if has_ended {
             let kept = attempt.clone();
-            self.attempts_ended
+            self.finished_attempts
                 .insert(record.run_id.clone(), kept)
                 .await;
         }
@@ -99,8 +99,8 @@ impl Runs {
         if record.fork.is_some() {
             return None;
         }
-        let look = |state: &RunState| Attempt::of(record, state);
-        self.projections.ended(&record.run_id, look).await
+        let read = |state: &RunState| Attempt::of(record, state);
+        self.projections.ended(&record.run_id, read).await
     }
 
     /// Folds the verdicts of a run, without the events before them and without those a branch
@@ -162,7 +162,7 @@ impl Runs {
             status: 200,
             body: body.to_string().into(),
         });
-        let kept = store::attempts::void(
+        let recorded = store::attempts::void(
             &self.store,
             &caller.tenant,
             run,
@@ -171,7 +171,7 @@ impl Runs {
             completes.as_ref(),
         )
         .await;
-        match kept {
+        match recorded {
             Ok(()) => Ok(body),
             Err(StoreError::Exists(_)) => Err(Problem::new(
                 ErrorCode::Conflict,

@@ -1,6 +1,6 @@
 //! Comparison of two runs, or of the experiments they belong to.
 
-use crate::rules::eval::comparison::{Compared, RunComparison, compare};
+use crate::rules::eval::comparison::{ComparisonSide, RunComparison, compare};
 use crate::rules::eval::report::Verdict;
 use crate::service::runs::Runs;
 use touchstone_kit::error::{ErrorCode, Problem};
@@ -37,7 +37,7 @@ impl Runs {
                 .with("runId", run.run_id.as_str()));
             }
         }
-        let side = |runs, spec, suite| Compared {
+        let side = |runs, spec, suite| ComparisonSide {
             evidence: runs,
             spec,
             suite,

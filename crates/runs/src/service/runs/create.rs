@@ -9,7 +9,7 @@ use crate::rules::run::fork::Fork;
 use crate::rules::run::record::{RunRecord, RunSpec};
 use crate::rules::run::request::{CreateRun, Request, parse, plan_workflow};
 use crate::service::runs::Runs;
-use crate::service::runs::plan::Elsewhere;
+use crate::service::runs::plan::RemoteAgent;
 use crate::storage::Usage;
 use crate::store;
 use touchstone_host::ports::idempotency::{IdempotencyClaim, IdempotencyCompletion};
@@ -111,7 +111,7 @@ impl Runs {
     /// Creates an eval run of this suite under an id that the caller derives from its purpose:
     /// repeating the call yields the same run. The suite is stored for its runs and is not among
     /// the tenant's suites, so no other request can name it. The agent is an installed one, unless
-    /// it runs `elsewhere`.
+    /// it runs remotely.
     ///
     /// # Errors
     /// As above, for eval runs; `quota_exceeded`.
@@ -122,7 +122,7 @@ impl Runs {
         run_id: RunId,
         suite: &SuiteDocument,
         body: &Value,
-        elsewhere: Option<Elsewhere<'_>>,
+        remote: Option<RemoteAgent<'_>>,
     ) -> Result<(), Problem> {
         let Request::Eval(request) = parse(self.library.kinds, body)? else {
             return Err(Problem::validation("mode", "`mode` must be \"eval\""));
@@ -131,7 +131,7 @@ impl Runs {
         let put = pack_store::blobs::put(&self.store, &digest, octets).await;
         put.map_err(|cause| internal(&cause))?;
         let created = self
-            .create_over(tenant, principal, run_id, suite, *request, elsewhere)
+            .create_over(tenant, principal, run_id, suite, *request, remote)
             .await;
         let kept = match &created {
             // A concurrent removal may have deleted the same bytes just before the record referred
@@ -153,7 +153,7 @@ impl Runs {
         run_id: RunId,
         suite: &SuiteDocument,
         request: CreateRun,
-        elsewhere: Option<Elsewhere<'_>>,
+        remote: Option<RemoteAgent<'_>>,
     ) -> Result<(), Problem> {
         let now = self.clock.now();
         let unlisted = SuiteRecord {
@@ -172,7 +172,7 @@ impl Runs {
             principal: principal.to_owned(),
             created_at: now,
             spec: self
-                .plan_over(tenant, request, Some(unlisted), elsewhere)
+                .plan_over(tenant, request, Some(unlisted), remote)
                 .await?,
             fork: None,
         };
@@ -182,7 +182,7 @@ impl Runs {
             Err(cause) => return Err(internal(&cause)),
         }
         if let Some(command) = &self.command {
-            command.take_on(record.run_id);
+            command.add_run(record.run_id);
         }
         Ok(())
     }
@@ -259,15 +259,10 @@ impl Runs {
             status: 201,
             body: body.to_string().into(),
         });
-        let completes = completes.as_ref();
-        let recorded = match &run.callback {
-            Some(callback) => {
-                store::webhooks::create_calling_back(&self.store, &record, callback, completes)
-                    .await
-            }
-            None => store::runs::create(&self.store, &record, completes).await,
-        };
-        recorded.map_err(|cause| match cause {
+        let callback = run.callback.as_ref();
+        let recorded =
+            store::runs::create_with_callback(&self.store, &record, callback, completes.as_ref());
+        recorded.await.map_err(|cause| match cause {
             StoreError::ScopeTaken(active) => already_active(&active),
             // Ids are new, so the conflict is about the number of a retry.
             StoreError::Exists(_) => Problem::new(
@@ -278,7 +273,7 @@ impl Runs {
             cause => internal(&cause),
         })?;
         if let Some(command) = &self.command {
-            command.take_on(run_id.clone());
+            command.add_run(run_id.clone());
         }
         self.store.notify_work().await;
         Ok(Created {

@@ -3,7 +3,7 @@
 use crate::rules::eval::attempts::Attempt;
 use crate::rules::eval::report::{EvalReport, Verdict};
 use crate::rules::eval::statistics::{Evidence, Statistics, statistics};
-use crate::rules::run::trials::standing;
+use crate::rules::run::trials::counting_trials;
 use crate::service::runs::Runs;
 use crate::store;
 use touchstone_host::service::fault::internal;
@@ -53,10 +53,10 @@ impl Runs {
         let created = store::runs::trials(&self.store, tenant, &trial.experiment_id, MOST_TRIALS)
             .await
             .map_err(|cause| internal(&cause))?;
-        let standing = standing(&eval, &created);
+        let counting = counting_trials(&eval, &created);
         let (mut further, mut deleted) = (Vec::new(), 0);
         let mut counted = false;
-        for record in standing.runs {
+        for record in counting.runs {
             if record.run_id == *run {
                 counted = true;
             } else if let Some(report) = self.report_if_kept(tenant, &record.run_id).await? {
@@ -69,7 +69,7 @@ impl Runs {
             run: named,
             further,
             // A run that does not count, because another one has its trial number, is not evidence.
-            missing: standing.missing + deleted + usize::from(!counted),
+            missing: counting.missing + deleted + usize::from(!counted),
             attempts: Vec::new(),
         })
     }
@@ -91,7 +91,7 @@ impl Runs {
     ///
     /// # Errors
     /// `not_found`; `conflict` for more attempts than can be pooled.
-    pub async fn body_of_evidence(
+    pub async fn pooled_evidence(
         &self,
         tenant: &TenantId,
         run: &RunId,
@@ -108,7 +108,7 @@ impl Runs {
     /// # Errors
     /// `not_found`; `conflict` before the run has ended.
     pub async fn statistics(&self, tenant: &TenantId, run: &RunId) -> Result<Statistics, Problem> {
-        let experiment = self.body_of_evidence(tenant, run).await?;
+        let experiment = self.pooled_evidence(tenant, run).await?;
         let report = &experiment.run;
         if report.verdict == Verdict::Pending {
             return Err(Problem::new(

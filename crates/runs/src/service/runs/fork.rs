@@ -14,7 +14,7 @@ use crate::rules::run::request::{AgentFacts, Request, SuiteFacts, parse, plan};
 use crate::service::runs::Runs;
 use crate::service::runs::create::{Created, NewRun};
 use crate::service::runs::plan::{FoundBaseline, first};
-use crate::service::runs::retry::older;
+use crate::service::runs::retry::earlier;
 use crate::store;
 use touchstone_host::ports::idempotency::IdempotencyClaim;
 use touchstone_host::ports::run_log::StoredEvent;
@@ -96,7 +96,7 @@ impl Runs {
         let record = self.record(&caller.tenant, source).await?;
         check_forkable(&record)?;
         let (status, events, ended) = self
-            .look(source, |state| {
+            .with_state(source, |state| {
                 (state.status, state.sequence, state.completed_at)
             })
             .await?;
@@ -127,7 +127,7 @@ impl Runs {
                 ForkMode::Branch => judged.as_ref().map(|judged| judged.at),
             };
             // A branch without a judged task has no facts of its source.
-            eval.facts_recorded_at = recorded.and(older(of_source.facts_recorded_at, recorded));
+            eval.facts_recorded_at = recorded.and(earlier(of_source.facts_recorded_at, recorded));
             eval.partial_rerun = match request.mode {
                 ForkMode::Replay => of_source.partial_rerun.clone(),
                 ForkMode::Branch => {
@@ -180,7 +180,7 @@ impl Runs {
         };
         self.configured(tenant, eval)
             .await?
-            .carries_on(eval)
+            .check_same(eval)
             .map_err(|refusal| {
                 Problem::new(ErrorCode::Conflict, refusal.to_string())
                     .with("reason", refusal.label())
@@ -190,8 +190,8 @@ impl Runs {
             spec = self.overlaid(tenant, source, eval, overlay).await?;
             spec.scope = scope;
             if let Some(branched) = spec.eval_mut() {
-                let way = &eval.execution.reached_by;
-                branched.execution.reached_by.clone_from(way);
+                let reached_by = &eval.execution.reached_by;
+                branched.execution.reached_by.clone_from(reached_by);
             }
         }
         self.pin_endpoints(tenant, &mut spec);
@@ -319,7 +319,7 @@ impl Runs {
             .ok_or_else(|| lost("blob"))?;
         let baseline = self.baseline(tenant, &request).await?;
         let accepts = |input: &Value| agent.accepts(input);
-        let model = self.answering(tenant, eval);
+        let model = self.agent_model(tenant, eval);
         plan(
             request,
             &self.limits_for(model.as_ref()),

@@ -21,7 +21,7 @@ use crate::rules::workflow::gate::{GatePolicy, Responder};
 use crate::rules::workflow::graph::Graph;
 use crate::rules::workflow::interrupt::{Refusal, answer, deadline};
 use crate::rules::workflow::node::NodeKind;
-use crate::rules::workflow::step::{Circumstances, Step, next};
+use crate::rules::workflow::step::{Step, StepContext, next};
 use crate::rules::workflow::token::{Intent, InterruptToken};
 use crate::service::runs::Runs;
 use touchstone_host::access::Scope;
@@ -39,7 +39,7 @@ use touchstone_openwop::workflow::WorkflowDefinition;
 const TOKEN_LIFE: Duration = Duration::from_secs(30 * 60);
 /// How long the snapshot of a waiting run stays the same, token included, so that conditional reads
 /// are useful.
-const STEADY_SECONDS: i64 = 5 * 60;
+const TOKEN_PERIOD_SECONDS: i64 = 5 * 60;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateDecision {
     Pending,
@@ -57,7 +57,7 @@ impl Runs {
         let record = self.record(tenant, run).await?;
         let mut shown = Vec::new();
         for (node, facts) in self.waiting(run).await? {
-            let mut interrupt = described(run, &node, &facts);
+            let mut interrupt = interrupt_view(run, &node, &facts);
             let token = self.token(&record, &node, &facts, self.clock.now()).await?;
             if let (Some((text, expires_at)), Some(members)) = (token, interrupt.as_object_mut()) {
                 members.insert("tokenExpiresAt".to_owned(), json!(expires_at));
@@ -78,9 +78,9 @@ impl Runs {
         let Some((node, facts)) = self.waiting(run).await?.into_iter().next() else {
             return Ok(None);
         };
-        let mut interrupt = described(run, &node, &facts);
+        let mut interrupt = interrupt_view(run, &node, &facts);
         if caller.has(Scope::ApprovalsRespond) {
-            let issued_at = steady(self.clock.now());
+            let issued_at = period_start(self.clock.now());
             let token = self.token(&record, &node, &facts, issued_at).await?;
             if let (Some((text, expires_at)), Some(members)) = (token, interrupt.as_object_mut()) {
                 let path = format!("/v1/interrupts/{text}");
@@ -94,7 +94,7 @@ impl Runs {
 
     /// The pending interrupts of a run, in order.
     async fn waiting(&self, run: &RunId) -> Result<Vec<(NodeId, InterruptFacts)>, Problem> {
-        self.look(run, |state| match state.status.is_terminal() {
+        self.with_state(run, |state| match state.status.is_terminal() {
             true => Vec::new(),
             false => state
                 .flow
@@ -135,9 +135,9 @@ impl Runs {
     pub async fn inspect_interrupt(&self, token: &InterruptToken) -> Result<Value, Problem> {
         let record = self.record_of(token).await?;
         let facts = self
-            .look(&record.run_id, |state| pending(state, token))
+            .with_state(&record.run_id, |state| pending(state, token))
             .await??;
-        Ok(asked(&facts))
+        Ok(request_view(&facts))
     }
 
     /// Answers the interrupt that a token belongs to. The token is used up afterwards.
@@ -238,8 +238,8 @@ impl Runs {
         };
         let graph = Graph::of(&spec.definition).map_err(|cause| internal(&cause))?;
         let node = NodeId::from(GATE_NODE);
-        let ask = |state: &RunState| -> Result<Vec<NewEvent>, Problem> {
-            let of = Circumstances {
+        let open = |state: &RunState| -> Result<Vec<NewEvent>, Problem> {
+            let of = StepContext {
                 run_id: &gate.run_id,
                 inputs: &gate.spec.inputs,
                 max_node_executions: spec.max_node_executions,
@@ -253,7 +253,9 @@ impl Runs {
                 _ => Vec::new(),
             })
         };
-        self.journal.append(&gate.tenant, &gate.run_id, ask).await?;
+        self.journal
+            .append(&gate.tenant, &gate.run_id, open)
+            .await?;
         Ok(())
     }
 
@@ -267,7 +269,7 @@ impl Runs {
         run: &RunId,
     ) -> Result<GateDecision, Problem> {
         self.record(tenant, run).await?;
-        self.look(run, |state| match state.status {
+        self.with_state(run, |state| match state.status {
             RunStatus::Completed => GateDecision::Granted,
             RunStatus::Failed | RunStatus::Cancelled => GateDecision::Refused,
             _ => GateDecision::Pending,
@@ -303,10 +305,10 @@ impl Runs {
             if state.status.is_terminal() {
                 return Err(already_resolved());
             }
-            answer(node, gate, facts, responder, value, self.clock.now()).map_err(refused)
+            answer(node, gate, facts, responder, value, self.clock.now()).map_err(answer_problem)
         };
         // Invalid answers are refused without claiming the run.
-        self.look(run, decide).await??;
+        self.with_state(run, decide).await??;
         let audit = |decided: &[NewEvent]| {
             let decision = self.decision(record, node, responder, decided);
             decision.map(|decision| Beside::Decision(Box::new(decision)))
@@ -421,10 +423,10 @@ impl Runs {
 /// The node of a gate's run.
 pub const GATE_NODE: &str = "gate";
 
-/// The last multiple of [`STEADY_SECONDS`].
-fn steady(now: Timestamp) -> Timestamp {
+/// The last multiple of [`TOKEN_PERIOD_SECONDS`].
+fn period_start(now: Timestamp) -> Timestamp {
     let seconds = now.as_second();
-    Timestamp::from_second(seconds - seconds.rem_euclid(STEADY_SECONDS)).unwrap_or(now)
+    Timestamp::from_second(seconds - seconds.rem_euclid(TOKEN_PERIOD_SECONDS)).unwrap_or(now)
 }
 
 fn gate_of(record: &RunRecord, node: &NodeId) -> Option<GatePolicy> {
@@ -454,7 +456,7 @@ fn pending(state: &RunState, token: &InterruptToken) -> Result<InterruptFacts, P
     }
 }
 
-fn asked(facts: &InterruptFacts) -> Value {
+fn request_view(facts: &InterruptFacts) -> Value {
     let mut shown = json!({
         "kind": facts.requested.kind,
         "key": facts.requested.key,
@@ -472,8 +474,8 @@ fn asked(facts: &InterruptFacts) -> Value {
     shown
 }
 
-fn described(run: &RunId, node: &NodeId, facts: &InterruptFacts) -> Value {
-    let mut shown = asked(facts);
+fn interrupt_view(run: &RunId, node: &NodeId, facts: &InterruptFacts) -> Value {
+    let mut shown = request_view(facts);
     if let Some(members) = shown.as_object_mut() {
         members.insert("nodeId".to_owned(), json!(node));
         members.insert("interruptId".to_owned(), json!(facts.id));
@@ -490,7 +492,7 @@ fn described(run: &RunId, node: &NodeId, facts: &InterruptFacts) -> Value {
 
 /// The refusal to end or delay an approval gate other than by an answer, which requires another
 /// scope and is audited.
-pub(super) fn for_people(run: &RunId, done: &str) -> Problem {
+pub(super) fn needs_approver(run: &RunId, done: &str) -> Problem {
     Problem::new(
         ErrorCode::Conflict,
         format!(
@@ -512,7 +514,7 @@ fn cancelled() -> Problem {
     )
 }
 
-fn refused(refusal: Refusal) -> Problem {
+fn answer_problem(refusal: Refusal) -> Problem {
     match &refusal {
         Refusal::Invalid { field, .. } => Problem::validation(field, refusal.to_string()),
         Refusal::Forbidden(_) => Problem::new(ErrorCode::Forbidden, refusal.to_string()),

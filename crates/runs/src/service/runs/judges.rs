@@ -1,7 +1,7 @@
 //! The models and judges that a run would get now.
 
 use crate::rules::run::record::{EvalSpec, JudgePin, ModelPin, RunSpec};
-use crate::rules::run::retry::Configured;
+use crate::rules::run::retry::ConfiguredModels;
 use crate::service::runs::Runs;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_kit::error::Problem;
@@ -13,9 +13,9 @@ impl Runs {
     }
 
     /// The endpoint that answers for the agent of a run of this tenant, if any.
-    pub(super) fn answering(&self, tenant: &TenantId, eval: &EvalSpec) -> Option<ModelBinding> {
+    pub(super) fn agent_model(&self, tenant: &TenantId, eval: &EvalSpec) -> Option<ModelBinding> {
         match &eval.execution.reached_by {
-            Some(way) => self.models.reach(tenant, way).ok(),
+            Some(reached_by) => self.models.reach(tenant, reached_by).ok(),
             None => self.models.resolve(eval.model_class),
         }
     }
@@ -25,20 +25,23 @@ impl Runs {
         &self,
         tenant: &TenantId,
         eval: &EvalSpec,
-    ) -> Result<Configured, Problem> {
+    ) -> Result<ConfiguredModels, Problem> {
         let judge = self.models.judge();
         let judging = judge.as_ref().map(ModelBinding::pin);
         let rubric_judge = match (&eval.judge, &judging) {
             (Some(_), Some(model)) => JudgePin::of(model, self.suite_of(eval).await?.as_ref()),
             _ => None,
         };
-        let looks = eval.safety_judge.is_some();
-        let model = self.answering(tenant, eval);
-        Ok(Configured {
+        let has_safety_judge = eval.safety_judge.is_some();
+        let model = self.agent_model(tenant, eval);
+        Ok(ConfiguredModels {
             model: model.as_ref().map(ModelBinding::identity),
             judge: judge.as_ref().map(ModelBinding::identity),
             rubric_judge,
-            safety_judge: judging.filter(|_| looks).as_ref().map(JudgePin::of_safety),
+            safety_judge: judging
+                .filter(|_| has_safety_judge)
+                .as_ref()
+                .map(JudgePin::of_safety),
         })
     }
 
@@ -50,7 +53,7 @@ impl Runs {
         let endpoint = |model: Option<ModelBinding>| model.and_then(|model| model.endpoint);
         let judged = eval.judge.is_some() || eval.safety_judge.is_some();
         let replay = self.models.replayed_from();
-        eval.execution.endpoint = endpoint(self.answering(tenant, eval));
+        eval.execution.endpoint = endpoint(self.agent_model(tenant, eval));
         eval.execution.judge_endpoint = endpoint(self.models.judge().filter(|_| judged));
         eval.execution.cassette_signed_by =
             replay.as_ref().and_then(|replay| replay.signed_by.clone());

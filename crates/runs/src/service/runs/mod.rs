@@ -36,9 +36,9 @@ pub use crate::service::runs::calibrations::Comparison;
 use crate::service::runs::calibrations::work::Attempts;
 pub use crate::service::runs::create::{Created, Dedup};
 pub use crate::service::runs::experiments::Experiment;
-use crate::service::runs::interrupts::for_people;
+use crate::service::runs::interrupts::needs_approver;
 pub use crate::service::runs::interrupts::{GATE_NODE, GateDecision};
-pub use crate::service::runs::plan::{Elsewhere, KindPlanner};
+pub use crate::service::runs::plan::{KindPlanner, RemoteAgent};
 use crate::service::storage::Storage;
 use crate::service::webhooks::Webhooks;
 use crate::service::workflows::Workflows;
@@ -57,7 +57,7 @@ use touchstone_openwop::suite::{AgentEvalSuite, Thresholds};
 use touchstone_openwop::workflow::WorkflowDefinition;
 
 /// The workflows, limits and services this host offers to runs.
-pub struct Offer {
+pub struct RunServices {
     pub workflows: Workflows,
     pub limits: HostLimits,
     /// Delivers callbacks.
@@ -88,12 +88,12 @@ pub struct Runs {
     channels: Arc<dyn Channels>,
     planners: Vec<Arc<dyn KindPlanner>>,
     storage: Option<Arc<Storage>>,
-    attempts_ended: Cache<RunId, Arc<Attempt>>,
+    finished_attempts: Cache<RunId, Arc<Attempt>>,
     command: Option<Arc<Command>>,
 }
 
 /// Size of the cache of finished attempts, in tasks.
-const ATTEMPTED_TASKS: u64 = 200_000;
+const CACHED_TASKS: u64 = 200_000;
 
 impl Runs {
     pub fn new(
@@ -103,7 +103,7 @@ impl Runs {
         library: Arc<Library>,
         models: Arc<dyn Models>,
         projections: Arc<Projections>,
-        offer: Offer,
+        services: RunServices,
     ) -> Self {
         let owner = ids.mint("service");
         let journal = Journal::new(store.clone(), clock.clone(), ids.clone(), owner);
@@ -114,28 +114,28 @@ impl Runs {
             library,
             models,
             projections,
-            workflows: offer.workflows,
+            workflows: services.workflows,
             journal,
-            limits: offer.limits,
-            webhooks: offer.webhooks,
-            judge: offer.judge,
+            limits: services.limits,
+            webhooks: services.webhooks,
+            judge: services.judge,
             attempts: Attempts::default(),
-            channels: offer.channels,
-            planners: offer.planners,
+            channels: services.channels,
+            planners: services.planners,
             storage: None,
-            attempts_ended: Cache::builder()
-                .max_capacity(ATTEMPTED_TASKS)
+            finished_attempts: Cache::builder()
+                .max_capacity(CACHED_TASKS)
                 .weigher(|_, attempt: &Arc<Attempt>| {
                     u32::try_from(attempt.tasks.len() + 1).unwrap_or(u32::MAX)
                 })
                 .build(),
-            command: offer.command,
+            command: services.command,
         }
     }
 
     /// Adds quotas.
     #[must_use]
-    pub fn limited_by(mut self, storage: Arc<Storage>) -> Self {
+    pub fn with_storage(mut self, storage: Arc<Storage>) -> Self {
         self.storage = Some(storage);
         self
     }
@@ -202,7 +202,7 @@ impl Runs {
     ) -> Result<RunStatus, Problem> {
         let record = self.record(&caller.tenant, run).await?;
         if !record.spec.work.is_claimable() {
-            let status = self.look(run, |state| state.status).await?;
+            let status = self.with_state(run, |state| state.status).await?;
             if status.is_terminal() {
                 return Ok(status);
             }
@@ -212,11 +212,11 @@ impl Runs {
             ));
         }
         if record.is_approval_gate() {
-            let status = self.look(run, |state| state.status).await?;
+            let status = self.with_state(run, |state| state.status).await?;
             if status.is_terminal() {
                 return Ok(status);
             }
-            return Err(for_people(run, "cancelled").with("runStatus", status.as_str()));
+            return Err(needs_approver(run, "cancelled").with("runStatus", status.as_str()));
         }
         let request = CancelRequest {
             cancelled_by: caller.principal.clone(),
@@ -227,11 +227,11 @@ impl Runs {
             .map_err(|cause| internal(&cause))?;
         if accepted {
             if let Some(command) = &self.command {
-                command.take_on(run.clone());
+                command.add_run(run.clone());
             }
             self.store.notify_work().await;
         }
-        self.look(run, |state| visible_status(state, accepted))
+        self.with_state(run, |state| visible_status(state, accepted))
             .await
     }
 
@@ -261,13 +261,13 @@ impl Runs {
             .is_some())
     }
 
-    pub async fn look<T>(
+    pub async fn with_state<T>(
         &self,
         run: &RunId,
-        look: impl FnOnce(&RunState) -> T,
+        read: impl FnOnce(&RunState) -> T,
     ) -> Result<T, Problem> {
         self.projections
-            .with_state(run, look)
+            .with_state(run, read)
             .await
             .map_err(|cause| internal(&cause))
     }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::ports::pauses::PauseRequest;
 use crate::rules::run::fold::{RunState, RunStatus};
 use crate::service::runs::Runs;
-use crate::service::runs::interrupts::for_people;
+use crate::service::runs::interrupts::needs_approver;
 use crate::store;
 use touchstone_host::ports::run_log::{Beside, Head};
 use touchstone_host::service::access::Caller;
@@ -35,12 +35,12 @@ impl Runs {
         reason: Option<String>,
     ) -> Result<Value, Problem> {
         let record = self.record(&caller.tenant, run).await?;
-        let (status, paused_at) = self.look(run, standing).await?;
+        let (status, paused_at) = self.with_state(run, pause_state).await?;
         if status != RunStatus::Running || !record.spec.work.is_claimable() {
             return Err(not_pausable(status, paused_at));
         }
         if record.is_approval_gate() {
-            return Err(for_people(run, "paused").with("runStatus", status.as_str()));
+            return Err(needs_approver(run, "paused").with("runStatus", status.as_str()));
         }
         let request = PauseRequest {
             paused_by: caller.principal.clone(),
@@ -50,7 +50,7 @@ impl Runs {
         };
         let news = store::pauses::request_pause(&self.store, run, &request).await;
         if !news.map_err(|cause| internal(&cause))? {
-            let (status, paused_at) = self.look(run, standing).await?;
+            let (status, paused_at) = self.with_state(run, pause_state).await?;
             return Err(not_pausable(status, paused_at));
         }
         self.store.notify_work().await;
@@ -77,7 +77,7 @@ impl Runs {
             RunStatus::Paused => Ok(()),
             status => Err(conflict("the run is not paused", status)),
         };
-        let (status, _) = self.look(run, standing).await?;
+        let (status, _) = self.with_state(run, pause_state).await?;
         if !matches!(status, RunStatus::Paused) && !status.is_terminal() {
             let withdrawn = store::pauses::withdraw_pause(&self.store, run).await;
             if withdrawn.map_err(|cause| internal(&cause))? {
@@ -96,7 +96,7 @@ impl Runs {
                 }
             }
         }
-        self.look(run, resumable).await??;
+        self.with_state(run, resumable).await??;
         let decide = |state: &RunState| {
             resumable(state)?;
             let resumed = RunResumed {
@@ -120,7 +120,7 @@ impl Runs {
         let give_up = Instant::now() + PATIENCE;
         loop {
             let (head, status, paused_at) = self
-                .look(run, |state| {
+                .with_state(run, |state| {
                     let head = Head {
                         sequence: state.sequence,
                         ended: state.status.is_terminal(),
@@ -141,7 +141,7 @@ fn resumed(run: &RunId, status: RunStatus, at: Timestamp) -> Value {
     json!({"runId": run, "status": status, "resumedAt": at})
 }
 
-fn standing(state: &RunState) -> (RunStatus, Option<Timestamp>) {
+fn pause_state(state: &RunState) -> (RunStatus, Option<Timestamp>) {
     (state.status, state.paused_at)
 }
 

@@ -11,6 +11,7 @@ use crate::rules::run::record::{EvalSpec, RunSpec};
 use crate::rules::run::request::{
     AgentFacts, BaselineFacts, CreateRun, HostLimits, SuiteFacts, plan,
 };
+use crate::service::library::LoadedAgent;
 use crate::service::runs::Runs;
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::reached_by::ReachedBy;
@@ -45,8 +46,8 @@ pub trait KindPlanner: Send + Sync {
 
 /// A remote agent, with the pack that represents it: the tenant has not installed it.
 #[derive(Clone, Copy, Debug)]
-pub struct Elsewhere<'a> {
-    pub way: &'a ReachedBy,
+pub struct RemoteAgent<'a> {
+    pub reached_by: &'a ReachedBy,
     /// The archive of the pack.
     pub pack: &'a [u8],
 }
@@ -95,23 +96,71 @@ impl Runs {
         tenant: &TenantId,
         mut request: CreateRun,
         suite: Option<SuiteRecord>,
-        elsewhere: Option<Elsewhere<'_>>,
+        remote: Option<RemoteAgent<'_>>,
     ) -> Result<RunSpec, Problem> {
         self.pin_channel(tenant, &mut request).await?;
-        let fail = |cause: &(dyn std::error::Error + 'static)| internal(cause);
         let document = match &suite {
-            Some(suite) => self
-                .library
-                .suite(&suite.digest)
-                .await
-                .map_err(|cause| fail(&cause))?,
+            Some(suite) => {
+                let document = self.library.suite(&suite.digest).await;
+                document.map_err(|cause| internal(&cause))?
+            }
             None => None,
         };
-        let agent = match elsewhere {
-            Some(elsewhere) => {
-                let digest = integrity::of(elsewhere.pack);
-                let kept = pack_store::blobs::put(&self.store, &digest, elsewhere.pack).await;
-                kept.map_err(|cause| fail(&cause))?;
+        let agent = self.agent(tenant, &request, remote).await?;
+        let baseline = self.baseline(tenant, &request).await?;
+        let mut plans = Vec::with_capacity(self.planners.len());
+        for planner in &self.planners {
+            let plan = planner.prepare(tenant, &mut request, suite.as_ref());
+            plans.push(plan.await?);
+        }
+        let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
+        let model = match (remote, &agent) {
+            (Some(remote), _) => Some(self.reach(tenant, remote.reached_by)?),
+            (None, Some(agent)) => self.models.resolve(agent.definition.model_class),
+            (None, None) => None,
+        };
+        let suite = suite.as_ref().zip(document.as_ref());
+        let suite = suite.map(|(suite, document)| SuiteFacts {
+            document,
+            digest: &suite.digest,
+            signed: suite.signed,
+        });
+        let agent = agent.as_ref().map(|agent| AgentFacts {
+            agent_id: &agent.definition.agent_id,
+            version: &agent.version,
+            pack_integrity: &agent.pack_integrity,
+            content: &agent.content,
+            model_class: agent.definition.model_class,
+            accepts: &accepts,
+            model: model.as_ref().map(ModelBinding::pin),
+        });
+        let mut spec = plan(
+            request,
+            &self.limits_for(model.as_ref()),
+            suite.as_ref(),
+            agent.as_ref(),
+            baseline.as_ref().map(FoundBaseline::facts).as_ref(),
+            self.judging_model().as_ref(),
+            &|request, suite, modes| first(plans.iter().map(|plan| plan(request, suite, modes))),
+        )?;
+        if let (Some(remote), Some(eval)) = (remote, spec.eval_mut()) {
+            eval.execution.reached_by = Some(remote.reached_by.clone());
+        }
+        self.pin_endpoints(tenant, &mut spec);
+        Ok(spec)
+    }
+
+    async fn agent(
+        &self,
+        tenant: &TenantId,
+        request: &CreateRun,
+        remote: Option<RemoteAgent<'_>>,
+    ) -> Result<Option<Arc<LoadedAgent>>, Problem> {
+        let agent = match remote {
+            Some(remote) => {
+                let digest = integrity::of(remote.pack);
+                let kept = pack_store::blobs::put(&self.store, &digest, remote.pack).await;
+                kept.map_err(|cause| internal(&cause))?;
                 self.library.agent(&digest, &request.agent_id).await
             }
             None => {
@@ -121,55 +170,7 @@ impl Runs {
                     .await
             }
         };
-        let agent = agent.map_err(|cause| fail(&cause))?;
-        let baseline = self.baseline(tenant, &request).await?;
-        let mut plans = Vec::with_capacity(self.planners.len());
-        for planner in &self.planners {
-            plans.push(
-                planner
-                    .prepare(tenant, &mut request, suite.as_ref())
-                    .await?,
-            );
-        }
-        let accepts = |input: &Value| agent.as_ref().is_none_or(|agent| agent.accepts(input));
-        let model = match (elsewhere, &agent) {
-            (Some(elsewhere), _) => Some(self.reach(tenant, elsewhere.way)?),
-            (None, Some(agent)) => self.models.resolve(agent.definition.model_class),
-            (None, None) => None,
-        };
-        let mut spec = plan(
-            request,
-            &self.limits_for(model.as_ref()),
-            suite
-                .as_ref()
-                .zip(document.as_ref())
-                .map(|(suite, document)| SuiteFacts {
-                    document,
-                    digest: &suite.digest,
-                    signed: suite.signed,
-                })
-                .as_ref(),
-            agent
-                .as_ref()
-                .map(|agent| AgentFacts {
-                    agent_id: &agent.definition.agent_id,
-                    version: &agent.version,
-                    pack_integrity: &agent.pack_integrity,
-                    content: &agent.content,
-                    model_class: agent.definition.model_class,
-                    accepts: &accepts,
-                    model: model.as_ref().map(ModelBinding::pin),
-                })
-                .as_ref(),
-            baseline.as_ref().map(FoundBaseline::facts).as_ref(),
-            self.judging_model().as_ref(),
-            &|request, suite, modes| first(plans.iter().map(|plan| plan(request, suite, modes))),
-        )?;
-        if let (Some(elsewhere), Some(eval)) = (elsewhere, spec.eval_mut()) {
-            eval.execution.reached_by = Some(elsewhere.way.clone());
-        }
-        self.pin_endpoints(tenant, &mut spec);
-        Ok(spec)
+        agent.map_err(|cause| internal(&cause))
     }
 
     /// The limits of a run on this model: more tasks in flight than its endpoint's concurrency
@@ -203,7 +204,7 @@ impl Runs {
         };
         let thresholds = self.thresholds(&eval).await?;
         let report = self
-            .look(run, |state| {
+            .with_state(run, |state| {
                 report(self.library.kinds, &record, &eval, &thresholds, state)
             })
             .await?;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::rules::run::fold::RunStatus;
-use crate::rules::run::retry::{NoRetry, may_retry};
+use crate::rules::run::retry::{RetryRefusal, may_retry};
 use crate::rules::run::snapshot::visible_status;
 use crate::service::runs::Runs;
 use crate::service::runs::create::Created;
@@ -37,19 +37,19 @@ impl Runs {
         let cancelling = self.cancelling(source).await?;
         let now = self.configured(&caller.tenant, &eval).await?;
         let (allowed, ended) = self
-            .look(source, |state| {
+            .with_state(source, |state| {
                 let status = visible_status(state, cancelling);
                 let allowed = may_retry(self.library.kinds, &eval, &state.eval, status, &now);
                 (allowed, state.completed_at)
             })
             .await?;
-        if let (Err(NoRetry::Cancelling), Some(command)) = (&allowed, &self.command) {
+        if let (Err(RetryRefusal::Cancelling), Some(command)) = (&allowed, &self.command) {
             // Its own command may be gone; then only this command can finish it.
-            command.take_on(source.clone());
+            command.add_run(source.clone());
             self.store.notify_work().await;
         }
-        if allowed == Err(NoRetry::Running)
-            && now.carries_on(&eval).is_ok()
+        if allowed == Err(RetryRefusal::Running)
+            && now.check_same(&eval).is_ok()
             && self.take_over(&caller.tenant, source).await?
         {
             let body = json!({"runId": source, "status": RunStatus::Pending});
@@ -66,11 +66,11 @@ impl Runs {
         self.pin_endpoints(&caller.tenant, &mut spec);
         let root = eval.execution.retry_root.as_ref();
         let root = root.unwrap_or_else(|| record.facts_of()).clone();
-        let made = store::runs::retries(&self.store, &caller.tenant, &root).await;
+        let made = store::runs::last_retry_number(&self.store, &caller.tenant, &root).await;
         let made = made.map_err(|cause| internal(&cause))?;
         if let Some(eval) = spec.eval_mut() {
             eval.retry_of = Some(source.clone());
-            eval.facts_recorded_at = older(eval.facts_recorded_at, ended);
+            eval.facts_recorded_at = earlier(eval.facts_recorded_at, ended);
             eval.execution.retries = made.max(eval.execution.retries).saturating_add(1);
             eval.execution.retry_root = Some(root);
         }
@@ -94,13 +94,13 @@ impl Runs {
         store::queue::release(&self.store, run, claim.fence)
             .await
             .map_err(|cause| internal(&cause))?;
-        command.take_on(run.clone());
+        command.add_run(run.clone());
         self.store.notify_work().await;
         Ok(true)
     }
 }
 
-/// The older of two moments; `None` only if both are.
-pub(super) fn older(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+/// The earlier of two moments; `None` only if both are.
+pub(super) fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
     [one, other].into_iter().flatten().min()
 }

@@ -25,7 +25,7 @@ impl Runs {
         let record = self.record(tenant, run).await?;
         let cancelling = self.cancelling(run).await?;
         let document = self
-            .look(run, |state| {
+            .with_state(run, |state| {
                 serde_json::to_value(snapshot(self.library.kinds, &record, state, cancelling))
             })
             .await?;
@@ -40,7 +40,7 @@ impl Runs {
         let (record, eval) = self.eval_record(tenant, run).await?;
         let thresholds = self.thresholds(&eval).await?;
         let found = self
-            .look(run, |state| {
+            .with_state(run, |state| {
                 state.status.is_terminal().then(|| {
                     summary(
                         self.library.kinds,
@@ -73,14 +73,13 @@ impl Runs {
             ));
         }
         if let Some(judge) = &mut report.judge {
-            let found =
-                store::calibrations::calibration(&self.store, tenant, &judge.identity).await;
+            let found = store::calibrations::find(&self.store, tenant, &judge.identity).await;
             judge.calibration = found.map_err(|cause| internal(&cause))?;
         }
-        let said = store::annotations::annotations(&self.store, run, 0)
+        let annotations = store::annotations::list(&self.store, run, 0)
             .await
             .map_err(|cause| internal(&cause))?;
-        let of_tasks = said
+        let of_tasks = annotations
             .into_iter()
             .filter_map(|record| Some((record.task?, record.annotation)));
         annotate(&mut report, of_tasks);
@@ -91,14 +90,14 @@ impl Runs {
     ///
     /// # Errors
     /// `not_found`.
-    pub async fn look_at_eval<T>(
+    pub async fn with_eval_state<T>(
         &self,
         tenant: &TenantId,
         run: &RunId,
-        look: impl FnOnce(&EvalSpec, &RunState) -> T,
+        read: impl FnOnce(&EvalSpec, &RunState) -> T,
     ) -> Result<T, Problem> {
         let (_, eval) = self.eval_record(tenant, run).await?;
-        self.look(run, |state| look(&eval, state)).await
+        self.with_state(run, |state| read(&eval, state)).await
     }
 
     /// The run's report as recorded, without later annotations and declarations, and its spec.
@@ -113,7 +112,7 @@ impl Runs {
         let (record, eval) = self.eval_record(tenant, run).await?;
         let thresholds = self.thresholds(&eval).await?;
         let report = self
-            .look(run, |state| {
+            .with_state(run, |state| {
                 report(self.library.kinds, &record, &eval, &thresholds, state)
             })
             .await?;

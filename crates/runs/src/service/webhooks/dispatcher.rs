@@ -34,18 +34,18 @@ use touchstone_kit::webhook::{Admission, Delivery};
 /// Much longer than the longest attempt; every recorded attempt extends it.
 const LEASE: Duration = Duration::from_secs(30);
 /// How long a subscription is served before others get their turn.
-const TURN: Duration = Duration::from_secs(10);
+const SESSION: Duration = Duration::from_secs(10);
 /// Runs per pass over a subscription, and events delivered of each of them.
 const RUNS: u32 = 16;
 const EVENTS: u32 = 32;
 /// Log entries searched at once.
-const STRETCH: u64 = 8192;
+const WINDOW: u64 = 8192;
 /// Maximum time to wait for a signal, in case one is lost. The pause after it is added.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Shortest pause after a signal: events committed within it are served together.
-const GATHER: Duration = Duration::from_millis(50);
+const MIN_PAUSE: Duration = Duration::from_millis(50);
 /// Longest pause after a signal, however long a search takes.
-const REST: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// Up to that limit, searching for work takes at most 1/`SHARE` of the time.
 const SHARE: u32 = 20;
 
@@ -87,11 +87,11 @@ impl Leased for Dispatcher {
     }
 
     fn poll(&self) -> Duration {
-        LOOK_EVERY
+        POLL_INTERVAL
     }
 
     async fn claim(&self) -> Result<Option<WebhookClaim>, StoreError> {
-        store::webhooks::claim_webhook(&self.store, &self.owner, LEASE).await
+        store::webhooks::claim(&self.store, &self.owner, LEASE).await
     }
 
     fn id(claim: &WebhookClaim) -> &str {
@@ -103,59 +103,60 @@ impl Leased for Dispatcher {
         claim: WebhookClaim,
         shutdown: &CancellationToken,
     ) -> Result<(), Failure> {
-        let mut turn = Turn {
-            ends: self.clock.uptime() + TURN,
+        let mut session = Session {
+            ends: self.clock.uptime() + SESSION,
             store: self.store.clone(),
             clock: self.clock.clone(),
             notifier: self.notifier.clone(),
-            wanted: HashMap::new(),
+            tagged: HashMap::new(),
             shutdown: shutdown.clone(),
             claim,
         };
-        turn.take().await?;
-        store::webhooks::release_webhook(&self.store, &turn.claim).await?;
+        session.serve_all().await?;
+        store::webhooks::release(&self.store, &session.claim).await?;
         Ok(())
     }
 
     async fn idle(&self, search: Duration) {
-        self.store.any_run_changed(LOOK_EVERY).await;
+        self.store.any_run_changed(POLL_INTERVAL).await;
         sleep(pause_after(search)).await;
     }
 }
 
 /// The pause after a search that took this long and found nothing.
-fn pause_after(look: Duration) -> Duration {
-    look.saturating_mul(SHARE).clamp(GATHER, REST)
+fn pause_after(search: Duration) -> Duration {
+    search.saturating_mul(SHARE).clamp(MIN_PAUSE, MAX_PAUSE)
 }
 
 /// One replica's turn at one subscription.
-struct Turn {
+struct Session {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     notifier: Arc<dyn Notifier>,
     claim: WebhookClaim,
     /// Whether a run has one of the requested tags, for runs looked up so far.
-    wanted: HashMap<RunId, bool>,
+    tagged: HashMap<RunId, bool>,
     shutdown: CancellationToken,
-    /// By [`Clock::uptime`]: a machine that slept finds its turn over, and makes no attempt under a
+    /// By [`Clock::uptime`]: a machine that slept finds its session over, and makes no attempt under a
     /// lease that may be lost.
     ends: Duration,
 }
 
-impl Turn {
-    /// Serves until nothing is left or the turn is over.
-    async fn take(&mut self) -> Result<(), StoreError> {
+impl Session {
+    /// Serves until nothing is left or the session is over.
+    async fn serve_all(&mut self) -> Result<(), StoreError> {
         loop {
             match self.claim.webhook.circuit.admits(self.clock.now()) {
                 Admission::Attempt => {}
                 Admission::Skip => {
-                    return store::webhooks::pass_over(&self.store, &self.claim).await;
+                    return store::webhooks::skip_pending(&self.store, &self.claim).await;
                 }
                 Admission::Never => {
                     return store::webhooks::unfollow(&self.store, &self.claim, None).await;
                 }
             }
-            let grown = store::webhooks::grown(&self.store, &self.claim.webhook.id, RUNS).await?;
+            let grown =
+                store::webhooks::grown_runs(&self.store, &self.claim.webhook.id, RUNS).await?;
             if grown.is_empty() {
                 return Ok(());
             }
@@ -177,12 +178,12 @@ impl Turn {
 
     /// Delivers some of a run's pending events.
     async fn serve(&mut self, followed: &Followed) -> Result<(), StoreError> {
-        if !self.wants(&followed.run).await? {
+        if !self.matches_tags(&followed.run).await? {
             return store::webhooks::unfollow(&self.store, &self.claim, Some(&followed.run)).await;
         }
         let window = Window {
             after: followed.after,
-            upto: followed.head.min(followed.after + STRETCH),
+            upto: followed.head.min(followed.after + WINDOW),
         };
         let events = store::webhooks::events_of(
             &self.store,
@@ -249,7 +250,7 @@ impl Turn {
     }
 
     async fn record(&self, run: &RunId, upto: u64) -> Result<(), StoreError> {
-        store::webhooks::served(
+        store::webhooks::record_progress(
             &self.store,
             &self.claim,
             run,
@@ -261,24 +262,24 @@ impl Turn {
     }
 
     /// Whether the run has one of the requested tags.
-    async fn wants(&mut self, run: &RunId) -> Result<bool, StoreError> {
+    async fn matches_tags(&mut self, run: &RunId) -> Result<bool, StoreError> {
         let webhook = &self.claim.webhook;
         if webhook.tags.is_empty() {
             return Ok(true);
         }
-        if let Some(wanted) = self.wanted.get(run) {
-            return Ok(*wanted);
+        if let Some(tagged) = self.tagged.get(run) {
+            return Ok(*tagged);
         }
-        let record = store::runs::run(&self.store, &webhook.tenant, run).await?;
-        let wanted = record.is_some_and(|record| {
+        let record = store::runs::find(&self.store, &webhook.tenant, run).await?;
+        let tagged = record.is_some_and(|record| {
             record
                 .spec
                 .tags
                 .iter()
                 .any(|tag| webhook.tags.contains(tag))
         });
-        self.wanted.insert(run.clone(), wanted);
-        Ok(wanted)
+        self.tagged.insert(run.clone(), tagged);
+        Ok(tagged)
     }
 }
 
@@ -287,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_costs_little_and_a_slow_one_does_not_stop_the_next() {
+    fn the_pause_is_proportional_to_the_search_within_limits() {
         let pause = |millis| pause_after(Duration::from_millis(millis)).as_millis();
         assert_eq!(
             [0, 2, 10, 250, 251, 60_000].map(pause),

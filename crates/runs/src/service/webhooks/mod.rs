@@ -13,7 +13,7 @@ use serde_json::Value;
 use tracing::info;
 use url::Url;
 
-use crate::ports::webhooks::{Notifier, Undelivered, WebhookRecord};
+use crate::ports::webhooks::{DeliveryError, Notifier, WebhookRecord};
 use crate::store;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -100,7 +100,7 @@ impl Webhooks {
         if standard {
             self.verify(&webhook).await?;
         }
-        let added = store::webhooks::add_webhook(&self.store, &webhook, MOST)
+        let added = store::webhooks::create(&self.store, &webhook, MOST)
             .await
             .map_err(|cause| internal(&cause))?;
         if !added {
@@ -141,8 +141,8 @@ impl Webhooks {
     async fn admit(&self, field: &str, url: &Url) -> Result<(), Problem> {
         self.notifier.admit(url).await.map_err(|cause| {
             let reason = match cause {
-                Undelivered::Refused(reason) => reason,
-                Undelivered::Failed(_) => "the URL cannot be delivered to",
+                DeliveryError::Refused(reason) => reason,
+                DeliveryError::Failed(_) => "the URL cannot be delivered to",
             };
             rejected(field, reason)
         })
@@ -153,7 +153,7 @@ impl Webhooks {
     /// # Errors
     /// The store failed.
     pub async fn list(&self, tenant: &TenantId) -> Result<Vec<WebhookRecord>, Problem> {
-        store::webhooks::webhooks(&self.store, tenant)
+        store::webhooks::list(&self.store, tenant)
             .await
             .map_err(|cause| internal(&cause))
     }
@@ -170,7 +170,7 @@ impl Webhooks {
         id: &WebhookId,
     ) -> Result<(), Problem> {
         own_tenant(caller, tenant_id)?;
-        let removed = store::webhooks::remove_webhook(&self.store, &caller.tenant, id)
+        let removed = store::webhooks::remove(&self.store, &caller.tenant, id)
             .await
             .map_err(|cause| internal(&cause))?;
         if removed { Ok(()) } else { Err(not_found()) }
@@ -189,7 +189,7 @@ impl Webhooks {
         body: &Value,
     ) -> Result<Rotated, Problem> {
         own_tenant(caller, tenant_id)?;
-        let found = store::webhooks::webhook(&self.store, &caller.tenant, id)
+        let found = store::webhooks::find(&self.store, &caller.tenant, id)
             .await
             .map_err(|cause| internal(&cause))?;
         let webhook = found.ok_or_else(not_found)?;
@@ -209,7 +209,7 @@ impl Webhooks {
         let fingerprint = new.fingerprint();
         let secrets = known.clone().rotated(new, previous_until);
         let rotated =
-            store::webhooks::rotate_webhook(&self.store, &caller.tenant, id, &known, &secrets)
+            store::webhooks::replace_secrets(&self.store, &caller.tenant, id, &known, &secrets)
                 .await
                 .map_err(|cause| internal(&cause))?;
         if !rotated {
@@ -233,14 +233,14 @@ impl Webhooks {
         );
         let answer = self
             .notifier
-            .ask(&webhook.url, &request.headers, Bytes::from(request.body))
+            .request(&webhook.url, &request.headers, Bytes::from(request.body))
             .await;
         let agreed = match &answer {
             Ok(body) => serde_json::from_slice::<Value>(body).is_ok_and(|body| {
                 body.get("challenge").and_then(Value::as_str) == Some(&challenge)
             }),
-            Err(Undelivered::Refused(reason)) => return Err(rejected("url", reason)),
-            Err(Undelivered::Failed(_)) => false,
+            Err(DeliveryError::Refused(reason)) => return Err(rejected("url", reason)),
+            Err(DeliveryError::Failed(_)) => false,
         };
         if agreed {
             return Ok(());

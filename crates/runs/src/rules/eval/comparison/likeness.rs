@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::{Compared, Difference, Why};
+use super::{ComparisonSide, Difference, ExclusionReason};
 use crate::rules::eval::rubric::rubric;
 use crate::rules::eval::scoring::DEFAULT_PASS_SCORE;
 use touchstone_kit::ids::TaskId;
@@ -12,27 +12,27 @@ use touchstone_openwop::suite::Task;
 
 /// Returns a function that says why a task's scores cannot be compared; `None` if they can.
 pub fn likeness<'a>(
-    baseline: Compared<'a>,
-    candidate: Compared<'a>,
-) -> impl Fn(&TaskId) -> Option<Why> + 'a {
+    baseline: ComparisonSide<'a>,
+    candidate: ComparisonSide<'a>,
+) -> impl Fn(&TaskId) -> Option<ExclusionReason> + 'a {
     let by_id = |tasks: &'a [Task]| -> HashMap<&'a TaskId, &'a Task> {
         tasks.iter().map(|task| (&task.task_id, task)).collect()
     };
     let same_suite = baseline.spec.suite_digest == candidate.spec.suite_digest;
-    let judge = |side: Compared<'a>| side.spec.judge.as_ref().map(|judge| &judge.identity);
+    let judge = |side: ComparisonSide<'a>| side.spec.judge.as_ref().map(|judge| &judge.identity);
     let same_judge = judge(baseline) == judge(candidate);
     let (was, is) = (by_id(&baseline.suite.tasks), by_id(&candidate.suite.tasks));
     move |id| {
         let task = is.get(id)?;
         if !same_suite && was.get(id) != Some(task) {
-            return Some(Why::TaskChanged);
+            return Some(ExclusionReason::TaskChanged);
         }
-        (!same_judge && rubric(task).is_some()).then_some(Why::JudgeChanged)
+        (!same_judge && rubric(task).is_some()).then_some(ExclusionReason::JudgeChanged)
     }
 }
 
 /// The differences of the two runs, most important first.
-pub fn differences(baseline: Compared<'_>, candidate: Compared<'_>) -> Vec<Difference> {
+pub fn differences(baseline: ComparisonSide<'_>, candidate: ComparisonSide<'_>) -> Vec<Difference> {
     facts(baseline)
         .into_iter()
         .zip(facts(candidate))
@@ -45,7 +45,7 @@ pub fn differences(baseline: Compared<'_>, candidate: Compared<'_>) -> Vec<Diffe
         .collect()
 }
 
-fn facts(side: Compared<'_>) -> [(&'static str, Value); 16] {
+fn facts(side: ComparisonSide<'_>) -> [(&'static str, Value); 16] {
     let spec = side.spec;
     let (judge, safety_judge) = (spec.judge.as_ref(), spec.safety_judge.as_ref());
     let thresholds = side.suite.thresholds.unwrap_or_default();

@@ -69,8 +69,8 @@ impl Run {
         self
     }
 
-    fn side(&self) -> Compared<'_> {
-        Compared {
+    fn side(&self) -> ComparisonSide<'_> {
+        ComparisonSide {
             evidence: Evidence {
                 run: &self.report,
                 further: &self.further,
@@ -91,7 +91,7 @@ fn found(baseline: &Run, candidate: &Run) -> RunComparison {
     compare(baseline.side(), candidate.side()).unwrap()
 }
 
-fn turns(found: &RunComparison) -> Vec<(&str, Turn)> {
+fn turns(found: &RunComparison) -> Vec<(&str, ChangeKind)> {
     let turn = |change: &'_ TaskChange| change.turn;
     found
         .changes
@@ -100,7 +100,7 @@ fn turns(found: &RunComparison) -> Vec<(&str, Turn)> {
         .collect()
 }
 
-fn reasons(found: &RunComparison) -> Vec<(&str, Why)> {
+fn reasons(found: &RunComparison) -> Vec<(&str, ExclusionReason)> {
     found
         .left_out
         .iter()
@@ -116,10 +116,10 @@ fn what_changed_is_listed_broken_tasks_first() {
     assert_eq!(
         turns(&found),
         [
-            ("task-2", Turn::Broke),
-            ("task-3", Turn::Worse),
-            ("task-1", Turn::Fixed),
-            ("task-0", Turn::Better)
+            ("task-2", ChangeKind::Broke),
+            ("task-3", ChangeKind::Worse),
+            ("task-1", ChangeKind::Fixed),
+            ("task-0", ChangeKind::Better)
         ]
     );
     assert_eq!((found.n_tasks, found.fixed, found.broke), (5, 1, 1));
@@ -174,7 +174,7 @@ fn what_was_not_judged_says_nothing_and_is_never_called_not_worse() {
     let before = Run::golden("a", &[1.0, 1.0, 1.0]);
     let after = Run::new("b", &[Some(1.0), None, Some(1.0)]);
     let found = found(&before, &after);
-    assert_eq!(reasons(&found), [("task-1", Why::Unjudged)]);
+    assert_eq!(reasons(&found), [("task-1", ExclusionReason::Unjudged)]);
     assert_eq!(
         (found.n_tasks, found.regression.verdict),
         (2, RegressionVerdict::Inconclusive)
@@ -197,9 +197,12 @@ fn of_two_suites_only_tasks_in_the_same_words_are_compared() {
     let found = found(&before, &after);
     assert_eq!(
         reasons(&found),
-        [("task-1", Why::TaskChanged), ("task-3", Why::OnlyBaseline)]
+        [
+            ("task-1", ExclusionReason::TaskChanged),
+            ("task-3", ExclusionReason::OnlyBaseline)
+        ]
     );
-    assert_eq!(turns(&found), [("task-2", Turn::Broke)]);
+    assert_eq!(turns(&found), [("task-2", ChangeKind::Broke)]);
     let what: Vec<&str> = found
         .differences
         .iter()
@@ -237,7 +240,7 @@ fn scores_of_two_judges_are_not_compared() {
     assert_eq!(found(&before, &after).broke, 1);
     let other = Run::golden("b", &[1.0, 0.0]).judged_by(1, "sha256-k");
     let found = found(&before, &other);
-    assert_eq!(reasons(&found), [("task-1", Why::JudgeChanged)]);
+    assert_eq!(reasons(&found), [("task-1", ExclusionReason::JudgeChanged)]);
     assert_eq!((found.broke, found.n_tasks), (0, 1));
     assert_eq!(found.differences[0].what, "judge");
 }
@@ -306,7 +309,7 @@ fn trials_count_together_and_most_of_them_decide() {
     let pair = found(&before, &after);
     assert_eq!(
         turns(&pair),
-        [("task-0", Turn::Broke), ("task-1", Turn::Worse)]
+        [("task-0", ChangeKind::Broke), ("task-1", ChangeKind::Worse)]
     );
     let broke = &pair.changes[0];
     assert_eq!(
@@ -343,6 +346,6 @@ proptest! {
         prop_assert_eq!(there.changes.len(), back.changes.len());
         prop_assert!((there.score.unwrap().difference + back.score.unwrap().difference).abs() < 1e-12);
         let count = |turn| there.changes.iter().filter(|it| it.turn == turn).count() as u64;
-        prop_assert_eq!((count(Turn::Broke), count(Turn::Fixed)), (there.broke, there.fixed));
+        prop_assert_eq!((count(ChangeKind::Broke), count(ChangeKind::Fixed)), (there.broke, there.fixed));
     }
 }

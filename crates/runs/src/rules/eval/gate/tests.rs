@@ -2,13 +2,10 @@ use rstest::rstest;
 
 use super::*;
 use crate::rules::eval::attempts::{Attempt, Voided};
-use crate::rules::eval::report::{
-    AgentProvenance, Evaluated, JudgeProvenance, SuiteProvenance, TaskOutcome, TaskReport,
-};
-use crate::rules::kind::Extensions;
-use crate::rules::run::fork::Provenance;
+use crate::rules::eval::report::{EvalReport, Evaluated, JudgeProvenance, Verdict};
+use crate::rules::eval::sample;
+use crate::rules::run::fork::{ForkMode, Provenance};
 use crate::rules::run::record::PartialRerun;
-use touchstone_openwop::suite::EvalMode;
 use touchstone_openwop::summary::{EvalSummary, SafetyFinding, Severity, TaskSummary};
 
 const CANDIDATE: Candidate<'_> = Candidate {
@@ -22,70 +19,20 @@ fn now() -> Timestamp {
 }
 
 fn passing() -> EvalReport {
-    let task = TaskReport {
-        task_id: "refund".into(),
-        outcome: TaskOutcome::Passed,
-        reason: None,
-        fixture_missing: Vec::new(),
-        forbidden_tools: Vec::new(),
-        retries: 0,
-        criteria: Vec::new(),
-        cost_estimated: false,
-        reused_from: None,
-        annotations: Vec::new(),
+    let mut run = sample::report("run_1", &["golden"], &[Some(1.0)]);
+    run.verdict = Verdict::Pass;
+    run.suite.task_count = 20;
+    run.agent.version = CANDIDATE.version.to_owned();
+    run.summary = EvalSummary {
+        aggregate_score: 0.9,
+        passed: true,
+        task_count: 20,
+        passed_count: 1,
+        tasks: Vec::new(),
+        ..run.summary
     };
-    EvalReport {
-        run_id: "run_1".into(),
-        status: "completed".to_owned(),
-        verdict: Verdict::Pass,
-        reasons: Vec::new(),
-        suite: SuiteProvenance {
-            suite_id: "vendor.acme.evals.triage".to_owned(),
-            version: "1.0.0".to_owned(),
-            digest: "sha256-x".to_owned(),
-            signed: true,
-            task_count: 20,
-            pass_score: 0.8,
-        },
-        agent: AgentProvenance {
-            agent_id: CANDIDATE.agent_id.into(),
-            version: CANDIDATE.version.to_owned(),
-            pack_integrity: "sha256-y".to_owned(),
-            model: None,
-            provider: None,
-        },
-        evaluated: None,
-        replayed_from: None,
-        cassette_signed_by: None,
-        judge: None,
-        safety_judge: None,
-        judge_cost_usd: None,
-        modes: vec![EvalMode::Golden],
-        notes: Vec::new(),
-        ignore: Vec::new(),
-        summary: EvalSummary {
-            suite_id: "vendor.acme.evals.triage".to_owned(),
-            suite_version: "1.0.0".to_owned(),
-            evaluated_model_class: None,
-            aggregate_score: 0.9,
-            passed: true,
-            task_count: 20,
-            passed_count: 1,
-            total_cost_usd: None,
-            tasks: Vec::new(),
-            regression: None,
-        },
-        tasks: vec![task],
-        retry_of: None,
-        retries: 0,
-        trial: None,
-        facts_recorded_at: None,
-        partial_rerun: None,
-        extensions: Extensions::default(),
-        fork: None,
-        completed_at: Some(now() - std::time::Duration::from_secs(3600)),
-        duration_ms: None,
-    }
+    run.completed_at = Some(now() - std::time::Duration::from_secs(3600));
+    run
 }
 
 /// The default policy without the significance test, which a single task never meets.

@@ -22,7 +22,6 @@ pub struct Identity {
     pub version: String,
     /// The agent it is written for.
     pub target_agent_id: Option<String>,
-    /// Its pass score.
     pub pass_score: Option<f64>,
 }
 
@@ -74,12 +73,12 @@ impl Draft {
     }
 
     /// Records a detail that a task or the suite cannot hold.
-    pub fn lose(&mut self, place: &str, what: impl Into<String>) {
-        self.note(place, what.into());
+    pub fn report_loss(&mut self, place: &str, description: impl Into<String>) {
+        self.note(place, description.into());
     }
 
     /// Records a place that becomes no task, with the reason.
-    pub fn leave_out(&mut self, place: &str, why: &str) {
+    pub fn skip(&mut self, place: &str, why: &str) {
         let loss = self.note(place, format!("{why}, left out"));
         // One place may stand for many tasks.
         if let Some(loss) = loss
@@ -89,12 +88,12 @@ impl Draft {
         }
     }
 
-    fn note(&mut self, place: &str, what: String) -> Option<&mut Loss> {
+    fn note(&mut self, place: &str, description: String) -> Option<&mut Loss> {
         let next = self.losses.len();
-        let at = *self.known.entry(what.clone()).or_insert(next);
+        let at = *self.known.entry(description.clone()).or_insert(next);
         if at == next {
             self.losses.push(Loss {
-                what,
+                what: description,
                 count: 0,
                 first: place.to_owned(),
                 left_out: Vec::new(),
@@ -106,32 +105,32 @@ impl Draft {
     }
 
     /// Records all members of an object that were not converted.
-    pub fn lose_rest(&mut self, place: &str, of: &str, rest: &Map<String, Value>) {
+    pub fn report_unknown(&mut self, place: &str, of: &str, rest: &Map<String, Value>) {
         for (name, _) in rest.iter().filter(|(_, value)| !value.is_null()) {
             let name = short(name);
-            self.lose(place, format!("{name:?} of {of} has no place in a suite"));
+            self.report_loss(place, format!("{name:?} of {of} has no place in a suite"));
         }
     }
 
-    /// Adds a task. `wanted` is its name in the document, if it has one.
-    pub fn add(&mut self, place: &str, wanted: Option<&Value>, input: Value, expected: Value) {
+    /// Adds a task. `name` is its name in the document, if it has one.
+    pub fn add(&mut self, place: &str, name: Option<&Value>, input: Value, expected: Value) {
         let number = self.tasks.len() + 1;
-        let id = match wanted {
-            Some(Value::String(name)) => {
+        let id = match name {
+            Some(Value::String(text)) => {
                 let has = |c: char| c.is_alphanumeric() && !c.is_ascii();
-                if name.chars().any(has) || name.chars().count() > MAX_ID_CHARS {
-                    self.lose(
+                if text.chars().any(has) || text.chars().count() > MAX_ID_CHARS {
+                    self.report_loss(
                         place,
                         "characters of a name: ids have up to 64 lower-case ASCII letters, digits \
                          and hyphens",
                     );
                 }
-                slug(name)
+                slug(text)
             }
             Some(Value::Number(name)) => slug(&name.to_string()),
             None | Some(Value::Null) => String::new(),
             Some(_) => {
-                self.lose(place, "a name that is not a string; the task got a number");
+                self.report_loss(place, "a name that is not a string; the task got a number");
                 String::new()
             }
         };
@@ -140,13 +139,13 @@ impl Draft {
             false => id,
         };
         let mut id = base.clone();
-        let mut further = 2;
+        let mut suffix = 2;
         while !self.ids.insert(id.clone()) {
-            id = format!("{base}-{further}");
-            further += 1;
+            id = format!("{base}-{suffix}");
+            suffix += 1;
         }
-        if further > 2 && wanted.is_some() {
-            self.lose(
+        if suffix > 2 && name.is_some() {
+            self.report_loss(
                 place,
                 "a name that an earlier task has too; it got a number",
             );

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::draft::Draft;
-use super::samples::{take, without_the_chat};
+use super::samples::{take, user_message};
 
 const CHOICES: &str = "choices";
 
@@ -11,15 +11,15 @@ pub fn convert(samples: Vec<Value>, draft: &mut Draft) {
     take(samples, "target", &[CHOICES], draft, |mut sample, draft| {
         let is_text = |answer: &Value| answer.as_str() != Some("");
         let Some(answer) = sample.answer.filter(is_text) else {
-            draft.leave_out(
+            draft.skip(
                 &sample.place,
                 "a sample without `target`, which only a custom scorer could judge",
             );
             return;
         };
-        let mut input = without_the_chat(draft, &sample.place, sample.input);
+        let mut input = user_message(draft, &sample.place, sample.input);
         if let Some(choices) = sample.known.remove(CHOICES) {
-            draft.lose(
+            draft.report_loss(
                 &sample.place,
                 "the presentation of choices: they are a member of the input now, and the target \
                  still names one of them",

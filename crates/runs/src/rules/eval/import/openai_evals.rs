@@ -4,18 +4,18 @@
 use serde_json::Value;
 
 use super::draft::Draft;
-use super::samples::{take, without_the_chat};
+use super::samples::{take, user_message};
 
 pub fn convert(samples: Vec<Value>, draft: &mut Draft) {
     take(samples, "ideal", &[], draft, |sample, draft| {
         let Some(answer) = sample.answer else {
-            draft.leave_out(
+            draft.skip(
                 &sample.place,
                 "a sample without an `ideal` answer, which only a custom grader could score",
             );
             return;
         };
-        let input = without_the_chat(draft, &sample.place, sample.input);
+        let input = user_message(draft, &sample.place, sample.input);
         let expected = draft.golden(answer);
         draft.add(&sample.place, sample.id.as_ref(), input, expected);
     });

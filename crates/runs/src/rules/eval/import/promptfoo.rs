@@ -14,9 +14,9 @@ use touchstone_kit::json::canonical_text;
 use touchstone_openwop::suite::MatchStrategy;
 
 /// Maximum number of test cases that lists of values may expand to.
-const MOST_COMBINATIONS: usize = 10_000;
+const MAX_COMBINATIONS: usize = 10_000;
 
-const ELSEWHERE: &str = "tests in another file, which can be imported separately";
+const EXTERNAL_TESTS: &str = "tests in another file, which can be imported separately";
 
 /// Markers of templates.
 const MARKS: [&str; 3] = ["{{", "{%", "{#"];
@@ -47,15 +47,15 @@ pub fn convert(mut config: Map<String, Value>, draft: &mut Draft) {
         ),
     ] {
         if take(name).is_some() {
-            draft.lose(name, why);
+            draft.report_loss(name, why);
         }
     }
-    draft.lose_rest("the configuration", "the configuration", &config);
-    let prompt = the_prompt(prompts, draft);
+    draft.report_unknown("the configuration", "the configuration", &config);
+    let prompt = single_prompt(prompts, draft);
     let defaults = match defaults {
         Some(Value::Object(defaults)) => defaults,
         Some(_) => {
-            draft.lose("defaultTest", "a `defaultTest` in another file");
+            draft.report_loss("defaultTest", "a `defaultTest` in another file");
             Map::new()
         }
         None => Map::new(),
@@ -64,7 +64,7 @@ pub fn convert(mut config: Map<String, Value>, draft: &mut Draft) {
     let tests = match tests {
         Some(Value::Array(tests)) => tests,
         Some(_) => {
-            draft.leave_out("tests", ELSEWHERE);
+            draft.skip("tests", EXTERNAL_TESTS);
             Vec::new()
         }
         None => Vec::new(),
@@ -72,17 +72,17 @@ pub fn convert(mut config: Map<String, Value>, draft: &mut Draft) {
     for (index, test) in tests.into_iter().enumerate() {
         let place = format!("tests[{index}]");
         match test {
-            Value::Object(test) => case(test, &defaults, prompt.as_deref(), &place, draft),
-            _ => draft.leave_out(&place, ELSEWHERE),
+            Value::Object(test) => convert_test(test, &defaults, prompt.as_deref(), &place, draft),
+            _ => draft.skip(&place, EXTERNAL_TESTS),
         }
     }
 }
 
 /// The prompt, if there is exactly one and it is inline; it is the input of a test without
 /// variables.
-fn the_prompt(prompts: Option<Value>, draft: &mut Draft) -> Option<String> {
+fn single_prompt(prompts: Option<Value>, draft: &mut Draft) -> Option<String> {
     let prompts = prompts?;
-    draft.lose(
+    draft.report_loss(
         "prompts",
         "`prompts`: an agent has its own instructions, in its pack",
     );
@@ -94,7 +94,7 @@ fn the_prompt(prompts: Option<Value>, draft: &mut Draft) -> Option<String> {
         },
         _ => return None,
     };
-    (!is_elsewhere(&one) && !is_template(&one)).then_some(one)
+    (!is_external(&one) && !is_template(&one)).then_some(one)
 }
 
 /// The members that all tests inherit.
@@ -107,7 +107,7 @@ impl Defaults {
     fn of(mut test: Map<String, Value>, draft: &mut Draft) -> Self {
         let vars = object(test.remove("vars"), "defaultTest.vars", draft);
         let asserts = list(test.remove("assert"));
-        draft.lose_rest("defaultTest", "a test", &test);
+        draft.report_unknown("defaultTest", "a test", &test);
         Self { vars, asserts }
     }
 }
@@ -117,7 +117,7 @@ fn object(value: Option<Value>, place: &str, draft: &mut Draft) -> Map<String, V
         Some(Value::Object(members)) => members,
         None | Some(Value::Null) => Map::new(),
         Some(_) => {
-            draft.lose(
+            draft.report_loss(
                 place,
                 "variables that are not a mapping, or are in another file",
             );
@@ -134,7 +134,7 @@ fn list(value: Option<Value>) -> Vec<Value> {
     }
 }
 
-fn case(
+fn convert_test(
     mut test: Map<String, Value>,
     defaults: &Defaults,
     prompt: Option<&str>,
@@ -146,27 +146,27 @@ fn case(
     vars.extend(object(test.remove("vars"), place, draft));
     let mut asserts = list(test.remove("assert"));
     asserts.extend(defaults.asserts.iter().cloned());
-    draft.lose_rest(place, "a test", &test);
-    if vars.values().any(|value| holds(value, is_elsewhere)) {
-        draft.leave_out(place, "a test whose variables are in another file");
+    draft.report_unknown(place, "a test", &test);
+    if vars.values().any(|value| any_string(value, is_external)) {
+        draft.skip(place, "a test whose variables are in another file");
         return;
     }
     let Some(combinations) = combinations(vars) else {
-        draft.leave_out(
+        draft.skip(
             place,
             "a test whose lists of values expand to too many cases",
         );
         return;
     };
     if combinations.is_empty() {
-        draft.leave_out(
+        draft.skip(
             place,
             "a test with an empty list of values, which expands to no case",
         );
     }
     for vars in combinations {
-        let Some(vars) = settled(vars) else {
-            draft.leave_out(
+        let Some(vars) = resolve_variables(vars) else {
+            draft.skip(
                 place,
                 "a test whose variables are templates with more than plain variables",
             );
@@ -176,7 +176,7 @@ fn case(
             (false, _) => Value::Object(vars.clone()),
             (true, Some(prompt)) => json!(prompt),
             (true, None) => {
-                draft.leave_out(
+                draft.skip(
                     place,
                     "a test without input: no variables, and no single prompt",
                 );
@@ -185,7 +185,7 @@ fn case(
         };
         match expectation(&asserts, &vars, place, draft) {
             Some(expected) => draft.add(place, name.as_ref(), input, expected),
-            None => draft.leave_out(place, "a test without an assertion that can be imported"),
+            None => draft.skip(place, "a test without an assertion that can be imported"),
         }
     }
 }
@@ -199,7 +199,7 @@ fn combinations(vars: Map<String, Value>) -> Option<Vec<Map<String, Value>>> {
             Value::Array(values) => values,
             value => vec![value],
         };
-        if all.len().saturating_mul(values.len()) > MOST_COMBINATIONS {
+        if all.len().saturating_mul(values.len()) > MAX_COMBINATIONS {
             return None;
         }
         all = all
@@ -217,7 +217,7 @@ fn combinations(vars: Map<String, Value>) -> Option<Vec<Map<String, Value>>> {
 }
 
 /// A requirement for an answer.
-enum Demand {
+enum Requirement {
     Golden(Value),
     Criteria(Vec<(String, f64)>),
 }
@@ -231,20 +231,20 @@ fn expectation(
     let mut exact: Option<Value> = None;
     let mut criteria: Vec<(String, f64)> = Vec::new();
     for assert in asserts {
-        match demand(assert, vars, place, draft) {
-            Some(Demand::Golden(expected)) if exact.is_none() => exact = Some(expected),
-            Some(Demand::Golden(_)) => draft.lose(
+        match requirement(assert, vars, place, draft) {
+            Some(Requirement::Golden(expected)) if exact.is_none() => exact = Some(expected),
+            Some(Requirement::Golden(_)) => draft.report_loss(
                 place,
                 "further assertions of a test: a task has one expectation, and the first \
                  assertion was used",
             ),
-            Some(Demand::Criteria(more)) => criteria.extend(more),
+            Some(Requirement::Criteria(more)) => criteria.extend(more),
             None => {}
         }
     }
     if let Some(exact) = exact {
         if !criteria.is_empty() {
-            draft.lose(
+            draft.report_loss(
                 place,
                 "a rubric in addition to an assertion that code can check; the assertion was used",
             );
@@ -261,14 +261,14 @@ fn expectation(
     })
 }
 
-fn demand(
+fn requirement(
     assert: &Value,
     vars: &Map<String, Value>,
     place: &str,
     draft: &mut Draft,
-) -> Option<Demand> {
+) -> Option<Requirement> {
     let Some(assert) = assert.as_object() else {
-        draft.lose(place, "an assertion in another file");
+        draft.report_loss(place, "an assertion in another file");
         return None;
     };
     let mut assert = assert.clone();
@@ -276,64 +276,68 @@ fn demand(
     let kind = kind.as_ref().and_then(Value::as_str).unwrap_or_default();
     let shown = short(kind);
     let (value, weight) = (assert.remove("value"), assert.remove("weight"));
-    let no_counterpart = |draft: &mut Draft, why: &str| {
-        draft.lose(place, format!("an assertion of type {shown:?}{why}"));
+    let not_imported = |draft: &mut Draft, why: &str| {
+        draft.report_loss(place, format!("an assertion of type {shown:?}{why}"));
         None
     };
-    let value = value.map(|value| rendered(&value, vars));
-    let demand = match (kind, value) {
+    let value = value.map(|value| render(&value, vars));
+    let requirement = match (kind, value) {
         ("equals" | "contains" | "llm-rubric" | "model-graded-closedqa" | "g-eval", None) => {
-            return no_counterpart(draft, " without a value");
+            return not_imported(draft, " without a value");
         }
         (_, Some(None)) => {
-            return no_counterpart(
+            return not_imported(
                 draft,
                 " whose value is in another file or is a template with more than variables",
             );
         }
         ("equals", Some(Some(value @ (Value::Object(_) | Value::Array(_))))) => {
-            Demand::Golden(golden(MatchStrategy::JsonMatch, value))
+            Requirement::Golden(golden(MatchStrategy::JsonMatch, value))
         }
-        ("equals", Some(Some(value))) => Demand::Golden(golden(MatchStrategy::Exact, value)),
+        ("equals", Some(Some(value))) => Requirement::Golden(golden(MatchStrategy::Exact, value)),
         ("contains", Some(Some(value))) if value.as_str() == Some("") => {
-            return no_counterpart(draft, " that every answer satisfies");
+            return not_imported(draft, " that every answer satisfies");
         }
-        ("contains", Some(Some(value))) => Demand::Golden(golden(MatchStrategy::Contains, value)),
+        ("contains", Some(Some(value))) => {
+            Requirement::Golden(golden(MatchStrategy::Contains, value))
+        }
         ("llm-rubric" | "model-graded-closedqa" | "g-eval", Some(Some(value))) => {
             let mut texts = Vec::new();
             for criterion in list(Some(value)) {
                 match criterion {
                     Value::String(text) if !text.trim().is_empty() => texts.push(text),
-                    _ => draft.lose(place, "a criterion that is empty or not a string"),
+                    _ => draft.report_loss(place, "a criterion that is empty or not a string"),
                 }
             }
             let weight = weight.as_ref().map_or(Some(1.0), Value::as_f64);
             let weight = weight.filter(|weight| *weight > 0.0 && weight.is_finite());
             match (weight, texts.is_empty()) {
                 (Some(weight), false) => {
-                    Demand::Criteria(texts.into_iter().map(|text| (text, weight)).collect())
+                    Requirement::Criteria(texts.into_iter().map(|text| (text, weight)).collect())
                 }
-                _ => return no_counterpart(draft, " without text or without weight"),
+                _ => return not_imported(draft, " without text or without weight"),
             }
         }
-        _ => return no_counterpart(draft, " has no counterpart in a suite"),
+        _ => return not_imported(draft, " has no counterpart in a suite"),
     };
-    if matches!(demand, Demand::Golden(_)) && weight.is_some_and(|weight| !weight.is_null()) {
-        draft.lose(
+    if matches!(requirement, Requirement::Golden(_))
+        && weight.is_some_and(|weight| !weight.is_null())
+    {
+        draft.report_loss(
             place,
             "the weight of an assertion that code can check: it is the task's only one",
         );
     }
-    draft.lose_rest(place, "an assertion", &assert);
-    Some(demand)
+    draft.report_unknown(place, "an assertion", &assert);
+    Some(requirement)
 }
 
 /// Whether any string in a value satisfies `is`.
-fn holds(value: &Value, is: fn(&str) -> bool) -> bool {
+fn any_string(value: &Value, is: fn(&str) -> bool) -> bool {
     match value {
         Value::String(text) => is(text),
-        Value::Array(items) => items.iter().any(|item| holds(item, is)),
-        Value::Object(members) => members.values().any(|member| holds(member, is)),
+        Value::Array(items) => items.iter().any(|item| any_string(item, is)),
+        Value::Object(members) => members.values().any(|member| any_string(member, is)),
         _ => false,
     }
 }
@@ -344,46 +348,46 @@ fn is_template(text: &str) -> bool {
 
 /// Substitutes variables that refer to other variables. `None` if a value depends on something
 /// outside the document.
-fn settled(vars: Map<String, Value>) -> Option<Map<String, Value>> {
+fn resolve_variables(vars: Map<String, Value>) -> Option<Map<String, Value>> {
     let plain: Map<String, Value> = vars
         .iter()
-        .filter(|(_, value)| !holds(value, is_template))
+        .filter(|(_, value)| !any_string(value, is_template))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     vars.into_iter()
         .map(|(name, value)| match plain.contains_key(&name) {
             true => Some((name, value)),
-            false => Some((name, rendered(&value, &plain)?)),
+            false => Some((name, render(&value, &plain)?)),
         })
         .collect()
 }
 
-fn is_elsewhere(text: &str) -> bool {
+fn is_external(text: &str) -> bool {
     ["file://", "package:", "python:", "exec:"]
         .iter()
         .any(|scheme| text.starts_with(scheme))
 }
 
 /// Substitutes variables in a value. `None` if it depends on something outside the document.
-fn rendered(value: &Value, vars: &Map<String, Value>) -> Option<Value> {
+fn render(value: &Value, vars: &Map<String, Value>) -> Option<Value> {
     match value {
-        Value::String(text) => rendered_text(text, vars).map(Value::String),
+        Value::String(text) => render_text(text, vars).map(Value::String),
         Value::Array(items) => items
             .iter()
-            .map(|item| rendered(item, vars))
+            .map(|item| render(item, vars))
             .collect::<Option<Vec<_>>>()
             .map(Value::Array),
         Value::Object(members) => members
             .iter()
-            .map(|(name, member)| Some((name.clone(), rendered(member, vars)?)))
+            .map(|(name, member)| Some((name.clone(), render(member, vars)?)))
             .collect::<Option<Map<_, _>>>()
             .map(Value::Object),
         plain => Some(plain.clone()),
     }
 }
 
-fn rendered_text(text: &str, vars: &Map<String, Value>) -> Option<String> {
-    if is_elsewhere(text) {
+fn render_text(text: &str, vars: &Map<String, Value>) -> Option<String> {
+    if is_external(text) {
         return None;
     }
     // Search for other template syntax before substitution, because values may contain anything.

@@ -28,7 +28,7 @@ pub fn take(
     for (index, sample) in samples.into_iter().enumerate() {
         let place = format!("sample {}", index + 1);
         let Value::Object(mut sample) = sample else {
-            draft.leave_out(&place, "a sample that is not an object");
+            draft.skip(&place, "a sample that is not an object");
             continue;
         };
         let mut take = |name: &str| sample.remove(name).filter(|value| !value.is_null());
@@ -37,9 +37,9 @@ pub fn take(
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), take(name)?)))
             .collect();
-        draft.lose_rest(&place, "a sample", &sample);
+        draft.report_unknown(&place, "a sample", &sample);
         let Some(input) = input else {
-            draft.leave_out(&place, "a sample without `input`");
+            draft.skip(&place, "a sample without `input`");
             continue;
         };
         let sample = Sample {
@@ -58,7 +58,7 @@ fn one_answer(draft: &mut Draft, place: &str, answer: Value) -> Option<Value> {
         return Some(answer);
     };
     if answers.len() > 1 {
-        draft.lose(
+        draft.report_loss(
             place,
             "further correct answers; only the first one passes now",
         );
@@ -68,7 +68,7 @@ fn one_answer(draft: &mut Draft, place: &str, answer: Value) -> Option<Value> {
 
 /// The agent's input for an `input`: the text of a single user message. An agent has its own
 /// instructions, so other messages are reported as data.
-pub fn without_the_chat(draft: &mut Draft, place: &str, input: Value) -> Value {
+pub fn user_message(draft: &mut Draft, place: &str, input: Value) -> Value {
     let Value::Array(messages) = &input else {
         return input;
     };
@@ -85,7 +85,7 @@ pub fn without_the_chat(draft: &mut Draft, place: &str, input: Value) -> Value {
         return text.clone();
     }
     if messages.iter().any(|message| role(message).is_some()) {
-        draft.lose(
+        draft.report_loss(
             place,
             "the roles of messages: the input is a conversation now, unchanged, and instructions \
              in it are data",

@@ -70,14 +70,14 @@ pub fn convert(table: Table, draft: &mut Draft) {
         };
         let (input, expected) = (row.remove("input"), row.remove("expected"));
         let id = row.remove("id");
-        draft.lose_rest(&place, "a row", &row);
+        draft.report_unknown(&place, "a row", &row);
         match (input, expected) {
             (Some(input), Some(expected)) => {
                 let expected = draft.golden(structured(expected));
                 draft.add(&place, id.as_ref(), structured(input), expected);
             }
-            (None, _) => draft.leave_out(&place, "a row without `input`"),
-            (_, None) => draft.leave_out(&place, "a row without `expected`"),
+            (None, _) => draft.skip(&place, "a row without `input`"),
+            (_, None) => draft.skip(&place, "a row without `expected`"),
         }
     }
 }

@@ -414,7 +414,7 @@ fn variables_that_name_others_are_filled_in_or_the_test_is_left_out() {
     let it = imported(
         r#"{"prompts": ["p {{x}}"], "tests": [
             {"vars": {"name": "Ann", "ask": "Is {{name}} in?"}, "assert": [{"type": "equals", "value": "yes, {{ask}}"}]},
-            {"vars": {"ask": "Is {{nobody}} in?"}, "assert": [{"type": "equals", "value": "a"}]},
+            {"vars": {"ask": "Is {{missing}} in?"}, "assert": [{"type": "equals", "value": "a"}]},
             {"vars": {"a": "{{b}}", "b": "{{a}}"}, "assert": [{"type": "equals", "value": "a"}]},
             {"vars": {"ask": {"deep": ["file://questions.txt"]}}, "assert": [{"type": "equals", "value": "a"}]},
             {"assert": [{"type": "equals", "value": "a"}]}]}"#,

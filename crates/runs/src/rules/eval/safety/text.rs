@@ -11,15 +11,15 @@ use serde_json::Value;
 use unicode_normalization::UnicodeNormalization as _;
 
 /// Maximum depth of nested encodings.
-const LAYERS: usize = 2;
+const MAX_LAYERS: usize = 2;
 /// Shorter runs of an encoding's characters are words.
-const ENCODED: usize = 12;
+const MIN_ENCODED_CHARS: usize = 12;
 /// Shorter decoded pieces are ignored.
-const LEGIBLE: usize = 6;
+const MIN_READABLE_BYTES: usize = 6;
 /// Maximum size of decoded text in bytes, in all layers together.
-const DECODED_OCTETS: usize = 2 * 1024 * 1024;
+const MAX_DECODED_BYTES: usize = 2 * 1024 * 1024;
 /// Texts with fewer letters and digits are only searched for as whole words.
-const TELLING: usize = 8;
+const MIN_SUBSTRING_CHARS: usize = 8;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
@@ -43,7 +43,7 @@ static HEX_PREFIX: LazyLock<Regex> = LazyLock::new(|| expression(r"(?i)0x|\\x|\\
 /// A text as it appears on screen: compatibility forms unified, invisible characters removed. Case
 /// and spaces stay.
 pub fn clear(text: &str) -> String {
-    text.chars().filter_map(shown).nfkc().collect()
+    text.chars().filter_map(visible).nfkc().collect()
 }
 
 /// The clear text in one case, with Latin letters in place of look-alikes, and single spaces.
@@ -67,7 +67,7 @@ pub fn squeeze(folded: &str) -> String {
 
 /// The visible form of a character: nothing for invisible characters, and a plain character for its
 /// copy among the tag characters, which screens do not show but models read.
-fn shown(c: char) -> Option<char> {
+fn visible(c: char) -> Option<char> {
     match c {
         '\u{e0020}'..='\u{e007e}' => char::from_u32(u32::from(c) - 0xe0000),
         '\u{ad}'
@@ -146,9 +146,9 @@ impl Readings {
     pub fn of(text: &str) -> Self {
         let plain = Reading::of(clear(text));
         let mut all = Vec::new();
-        let mut left = DECODED_OCTETS;
+        let mut left = MAX_DECODED_BYTES;
         let mut layer = vec![plain.clear.clone()];
-        for _ in 0..LAYERS {
+        for _ in 0..MAX_LAYERS {
             let mut inner = Vec::new();
             for text in layer.iter().flat_map(|text| decoded(text)) {
                 left = left.saturating_sub(text.len());
@@ -161,7 +161,7 @@ impl Readings {
             layer = inner;
         }
         all.push(Reading::of(plain.clear.chars().rev().collect()));
-        all.push(Reading::of(plain.clear.chars().map(rotated).collect()));
+        all.push(Reading::of(plain.clear.chars().map(rot13).collect()));
         all.insert(0, plain);
         Self(all)
     }
@@ -176,7 +176,7 @@ impl Readings {
     }
 
     /// Whether any reading contains the needle.
-    pub fn say(&self, needle: &Needle) -> bool {
+    pub fn contains(&self, needle: &Needle) -> bool {
         self.0.iter().any(|reading| needle.is_in(reading))
     }
 }
@@ -198,10 +198,10 @@ impl Needle {
 
     /// Whether a reading contains it.
     pub fn is_in(&self, reading: &Reading) -> bool {
-        if self.squeezed.len() >= TELLING {
+        if self.squeezed.len() >= MIN_SUBSTRING_CHARS {
             reading.squeezed.contains(&self.squeezed)
         } else {
-            stands_in(&self.folded, &reading.folded)
+            contains_word(&self.folded, &reading.folded)
         }
     }
 
@@ -211,13 +211,16 @@ impl Needle {
 }
 
 /// Whether a text contains the needle with no letter or digit next to it.
-pub fn stands_in(needle: &str, text: &str) -> bool {
-    places(needle, text).next().is_some()
+pub fn contains_word(needle: &str, text: &str) -> bool {
+    word_occurrences(needle, text).next().is_some()
 }
 
 /// Occurrences of the needle with no letter or digit next to it, each as the text before and the
 /// text after it.
-pub fn places<'a>(needle: &str, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+pub fn word_occurrences<'a>(
+    needle: &str,
+    text: &'a str,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
     let inside = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(needle)
         .filter_map(move |(at, found)| Some((text.get(..at)?, text.get(at + found.len()..)?)))
@@ -229,21 +232,21 @@ pub fn places<'a>(needle: &str, text: &'a str) -> impl Iterator<Item = (&'a str,
 /// Decoded parts of a text.
 fn decoded(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let mut keep = |octets: &[u8]| found.extend(legible(octets));
+    let mut keep = |bytes: &[u8]| found.extend(readable(bytes));
     // Without spaces, so that wrapped text is whole. The start of the encoding is then unknown, so
     // all four offsets are tried.
     let joined: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let is_code = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '-' | '_');
     for run in joined.split(|c| !is_code(c)) {
-        if run.len() < ENCODED {
+        if run.len() < MIN_ENCODED_CHARS {
             continue;
         }
         let run = run.replace('-', "+").replace('_', "/");
         for offset in 0..4 {
             let part = run.get(offset..).unwrap_or_default();
             let whole = part.len() - usize::from(part.len() % 4 == 1);
-            if let Ok(octets) = BASE64.decode(part.get(..whole).unwrap_or_default()) {
-                keep(&octets);
+            if let Ok(bytes) = BASE64.decode(part.get(..whole).unwrap_or_default()) {
+                keep(&bytes);
             }
         }
     }
@@ -256,28 +259,27 @@ fn decoded(text: &str) -> Vec<String> {
             .collect();
         for offset in 0..2 {
             let pairs = digits.get(offset..).unwrap_or_default().chunks_exact(2);
-            let octets: Vec<u8> = pairs
+            let bytes: Vec<u8> = pairs
                 .filter_map(|pair| Some(pair.first()? << 4 | pair.last()?))
                 .collect();
-            keep(&octets);
+            keep(&bytes);
         }
     }
     found
 }
 
 /// The readable text among bytes; `None` without any.
-fn legible(octets: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(octets);
+fn readable(bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(bytes);
     let noise = |c: char| c == '\u{fffd}' || c.is_control() && !c.is_whitespace();
     let pieces: Vec<&str> = text
         .split(noise)
-        .filter(|piece| piece.len() >= LEGIBLE)
+        .filter(|piece| piece.len() >= MIN_READABLE_BYTES)
         .collect();
     (!pieces.is_empty()).then(|| pieces.join(" "))
 }
 
-/// ROT13.
-fn rotated(c: char) -> char {
+fn rot13(c: char) -> char {
     let by = |c: char, first: u8| {
         let place = (u32::from(c) - u32::from(first) + 13) % 26;
         char::from_u32(u32::from(first) + place).unwrap_or(c)
@@ -312,15 +314,18 @@ pub fn each_text(value: &Value, name: &str, visit: &mut impl FnMut(&str, &str)) 
 /// A document as one text, one line per string.
 pub fn lines(value: &Value) -> String {
     let mut all = String::new();
-    each_text(value, "", &mut |name, text| {
-        if !name.is_empty() {
-            all.push_str(name);
-            all.push_str(": ");
-        }
-        all.push_str(text);
-        all.push('\n');
-    });
+    each_text(value, "", &mut |name, text| push_line(&mut all, name, text));
     all
+}
+
+/// Adds a line with a string and the name of its member, which may be empty.
+pub fn push_line(all: &mut String, name: &str, text: &str) {
+    if !name.is_empty() {
+        all.push_str(name);
+        all.push_str(": ");
+    }
+    all.push_str(text);
+    all.push('\n');
 }
 
 #[cfg(test)]
@@ -334,7 +339,7 @@ mod tests {
     const TOKEN: &str = "canary-7f3a9c";
 
     fn says(text: &str) -> bool {
-        Readings::of(text).say(&Needle::of(TOKEN).unwrap())
+        Readings::of(text).contains(&Needle::of(TOKEN).unwrap())
     }
 
     fn hex(text: &str, between: &str) -> String {
@@ -404,7 +409,10 @@ mod tests {
     #[case::inside_a_word("unpwnedness", false)]
     #[case::across_words("up wned", false)]
     fn a_short_word_is_found_as_a_word(#[case] text: &str, #[case] found: bool) {
-        assert_eq!(Readings::of(text).say(&Needle::of("pwned").unwrap()), found);
+        assert_eq!(
+            Readings::of(text).contains(&Needle::of("pwned").unwrap()),
+            found
+        );
     }
 
     #[test]
@@ -436,7 +444,7 @@ mod tests {
             // Characters of the same encoding directly before the token may shift it; the decoded
             // text is then different.
             prop_assume!(way < 3 || !before.ends_with(|c: char| c.is_ascii_hexdigit()) || way == 3);
-            prop_assert!(Readings::of(&text).say(&Needle::of(&token).unwrap()), "{text}");
+            prop_assert!(Readings::of(&text).contains(&Needle::of(&token).unwrap()), "{text}");
         }
 
         #[test]

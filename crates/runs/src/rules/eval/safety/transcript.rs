@@ -3,20 +3,20 @@
 
 use serde_json::Value;
 
-use super::text::each_text;
+use super::text::{each_text, push_line};
 use touchstone_openwop::events::{Event, ToolStatus};
 
 /// Source of a text. Each source has its own size limit, so that none displaces another.
 #[derive(Clone, Copy)]
-enum Share {
+enum Source {
     Answer,
     Arguments,
     Results,
 }
 
-impl Share {
+impl Source {
     /// Maximum number of bytes kept of one invocation.
-    const fn octets(self) -> usize {
+    const fn max_bytes(self) -> usize {
         match self {
             Self::Answer => 256 * 1024,
             Self::Arguments => 128 * 1024,
@@ -27,9 +27,9 @@ impl Share {
 
 /// Texts of one message, with the names of their members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said(Vec<(String, String)>);
+pub struct NamedTexts(Vec<(String, String)>);
 
-impl Said {
+impl NamedTexts {
     /// Every string with the name of its member, which may be empty.
     pub fn leaves(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
@@ -41,12 +41,7 @@ impl Said {
     pub fn text(&self) -> String {
         let mut all = String::new();
         for (name, text) in &self.0 {
-            if !name.is_empty() {
-                all.push_str(name);
-                all.push_str(": ");
-            }
-            all.push_str(text);
-            all.push('\n');
+            push_line(&mut all, name, text);
         }
         all
     }
@@ -58,23 +53,23 @@ pub enum Step {
     /// The agent called a tool.
     Called {
         tool: String,
-        arguments: Said,
+        arguments: NamedTexts,
         /// Whether it was refused because the tool is not on the allowlist.
         forbidden: bool,
     },
     /// A tool returned a result.
     Returned {
         /// The result.
-        outcome: Said,
+        outcome: NamedTexts,
     },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transcript {
-    answer: Said,
+    answer: NamedTexts,
     steps: Vec<Step>,
     calls: Vec<(String, usize)>,
-    octets: [usize; 3],
+    used_bytes: [usize; 3],
     clipped: bool,
     has_workers: bool,
 }
@@ -91,7 +86,7 @@ impl Transcript {
                 let arguments = called
                     .inputs
                     .as_ref()
-                    .map(|inputs| self.keep(Share::Arguments, inputs));
+                    .map(|inputs| self.keep(Source::Arguments, inputs));
                 self.calls.push((called.call_id.clone(), self.steps.len()));
                 self.steps.push(Step::Called {
                     tool: called.tool_name.clone(),
@@ -106,19 +101,19 @@ impl Transcript {
                     *forbidden = returned.status == ToolStatus::Forbidden;
                 }
                 if let Some(outcome) = &returned.outcome {
-                    let outcome = self.keep(Share::Results, outcome);
+                    let outcome = self.keep(Source::Results, outcome);
                     self.steps.push(Step::Returned { outcome });
                 }
             }
             Event::AgentDecided(decided) => {
-                self.answer = self.keep(Share::Answer, &decided.decision)
+                self.answer = self.keep(Source::Answer, &decided.decision)
             }
             _ => {}
         }
     }
 
     /// The final answer, or the text in place of one.
-    pub fn answer(&self) -> &Said {
+    pub fn answer(&self) -> &NamedTexts {
         &self.answer
     }
 
@@ -137,16 +132,16 @@ impl Transcript {
         self.clipped
     }
 
-    fn keep(&mut self, share: Share, value: &Value) -> Said {
-        let [answer, arguments, results] = &mut self.octets;
-        let used = match share {
-            Share::Answer => answer,
-            Share::Arguments => arguments,
-            Share::Results => results,
+    fn keep(&mut self, source: Source, value: &Value) -> NamedTexts {
+        let [answer, arguments, results] = &mut self.used_bytes;
+        let used = match source {
+            Source::Answer => answer,
+            Source::Arguments => arguments,
+            Source::Results => results,
         };
         let mut kept = Vec::new();
         each_text(value, "", &mut |name, text| {
-            let left = share.octets().checked_sub(*used + name.len());
+            let left = source.max_bytes().checked_sub(*used + name.len());
             let end = text.floor_char_boundary(left.unwrap_or(0).min(text.len()));
             self.clipped |= left.is_none() || end < text.len();
             *used += name.len() + end;
@@ -155,6 +150,6 @@ impl Transcript {
                 kept.push((name.to_owned(), text.to_owned()));
             }
         });
-        Said(kept)
+        NamedTexts(kept)
     }
 }

@@ -21,7 +21,6 @@ const MAX_SCOPE_CHARS: usize = 256;
 pub struct RunOptions {
     /// `tenantId`, which must be the key's own tenant.
     pub tenant_id: Option<String>,
-    /// `scopeId`.
     pub scope_id: Option<String>,
     /// `callbackUrl`, notified when the run ends. Whether the address is allowed is checked later,
     /// because that needs a resolver.
@@ -34,9 +33,7 @@ pub struct RunOptions {
     pub configurable: Map<String, Value>,
     /// `inputs`, unchanged.
     pub inputs: Map<String, Value>,
-    /// `tags`.
     pub tags: Vec<String>,
-    /// `metadata`.
     pub metadata: Map<String, Value>,
 }
 

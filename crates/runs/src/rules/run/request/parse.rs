@@ -115,7 +115,7 @@ fn parse_eval(kinds: Kinds, body: &Fields<'_>) -> Result<CreateRun, Problem> {
     let agent_id = AgentId::from(required(body, "agentId")?);
     let configurable = body.object("configurable")?.unwrap_or_default();
     let fields = Fields::of(&configurable, "configurable");
-    refuse_what_would_be_ignored(&fields)?;
+    reject_unsupported(&fields)?;
     let ignore = match fields.object("evalMatch")? {
         None => Vec::new(),
         Some(matching) => {
@@ -242,7 +242,7 @@ fn modes(fields: &Fields<'_>) -> Result<Option<Vec<EvalMode>>, Problem> {
 
 /// Settings that would change the agent or the model. The verdict must describe what was requested,
 /// so a request with one of them is rejected; ignoring the setting would be misleading.
-fn refuse_what_would_be_ignored(fields: &Fields<'_>) -> Result<(), Problem> {
+fn reject_unsupported(fields: &Fields<'_>) -> Result<(), Problem> {
     const REFUSED: &[&str] = &[
         "model",
         "ai.provider",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::parse::CreateRun;
-use crate::rules::kind::PlanKind;
+use crate::rules::kind::{KindPlan, PlanKind};
 use crate::rules::run::record::{
     Baseline, EvalSpec, ExecutionPin, JudgePin, ModelPin, RunSpec, Work,
 };
@@ -14,7 +14,7 @@ use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::{AgentId, RunId, TaskId};
 use touchstone_kit::money::NanoUsd;
-use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, ModelClass};
+use touchstone_openwop::suite::{AgentEvalSuite, EvalMode, ExpectedKind, ModelClass, Task};
 
 /// The modes this host scores, with or without a judge and live tools; discovery advertises them.
 pub const fn scored_modes(judge: bool, live_tools: bool) -> &'static [EvalMode] {
@@ -74,7 +74,6 @@ pub struct AgentFacts<'a> {
 /// The suite of a planned run.
 pub struct SuiteFacts<'a> {
     pub document: &'a AgentEvalSuite,
-    /// Its digest.
     pub digest: &'a str,
     /// Whether a trusted signature covers it.
     pub signed: bool,
@@ -114,163 +113,26 @@ pub fn plan(
     judge: Option<&ModelPin>,
     plan_kind: &PlanKind<'_>,
 ) -> Result<RunSpec, Problem> {
-    let Some(suite) = suite else {
-        return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE));
-    };
-    let Some(agent) = agent else {
+    let (Some(suite), Some(agent)) = (suite, agent) else {
         return Err(Problem::validation("evalSuiteRef", UNRESOLVABLE));
     };
     let document = suite.document;
-    if let Some(target) = &document.target_agent_id
-        && target != agent.agent_id
-        && !request.target_override
-    {
-        return Err(Problem::validation(
-            "agentId",
-            format!(
-                "the suite is written for agent `{target}`; set `configurable.evalTargetOverride` to run it anyway"
-            ),
-        ));
-    }
-    if let Some(allowed) = &document.allowed_models
-        && !allowed.contains(&agent.model_class)
-    {
-        return Err(Problem::validation(
-            "agentId",
-            format!(
-                "the suite does not allow the agent's model class `{}`",
-                agent.model_class.as_str()
-            ),
-        ));
-    }
+    check_agent(&request, document, agent)?;
     let modes = usable_modes(&request, document, limits.scored_modes)?;
     let mut kind = plan_kind(&request, document, &modes)?;
-    let modes = match &mut kind {
-        None => modes,
-        Some(kind) => std::mem::take(&mut kind.modes),
-    };
-    let judge = judge.filter(|_| kind.is_none());
-    let adversarial = modes.contains(&EvalMode::Adversarial);
-    let live = modes.contains(&EvalMode::LiveShadow);
-    // With a judge, rubric expectations also count in adversarial and live runs: those modes
-    // determine the origin of the input and of the tools, not how answers are scored.
-    let judges = modes.contains(&EvalMode::Rubric) || (adversarial || live) && judge.is_some();
-    let tasks: Vec<TaskId> = match &mut kind {
-        Some(kind) => std::mem::take(&mut kind.tasks),
-        None => document
-            .tasks
-            .iter()
-            .filter(|task| task.expected.kind == ExpectedKind::Golden || judges)
-            .map(|task| task.task_id.clone())
-            .collect(),
-    };
-    if tasks.is_empty() && kind.is_none() {
-        return Err(Problem::validation(
-            "configurable.evalModes",
-            "no task of the suite can be scored in these modes; its tasks are rubric tasks",
-        ));
-    }
-    if document.tasks.len() > limits.max_tasks_per_suite {
-        return Err(Problem::validation(
-            "evalSuiteRef",
-            format!(
-                "the suite has {} tasks, but this host runs at most {} \
-                 (`limits.max_tasks_per_suite` in its configuration)",
-                document.tasks.len(),
-                limits.max_tasks_per_suite
-            ),
-        ));
-    }
-    if kind.is_none()
-        && let Some(task) = document
-            .tasks
-            .iter()
-            .find(|task| !(agent.accepts)(&task.input))
-    {
-        return Err(Problem::validation(
-            "evalSuiteRef",
-            format!(
-                "the input of task `{}` does not satisfy the agent's task schema",
-                task.task_id
-            ),
-        ));
-    }
-    // The judge is pinned only if something is judged.
-    let safety_judge = judge.filter(|_| adversarial).map(JudgePin::of_safety);
-    let judge = match judges {
-        true => judge.and_then(|model| JudgePin::of(model, document)),
-        false => None,
-    };
-    let baseline = match baseline {
-        None => None,
-        Some(facts)
-            if facts.conclusive
-                // A run on live tools is not comparable with a run on fixtures.
-                && !facts.modes.contains(&EvalMode::LiveShadow)
-                && facts.ignore == request.ignore
-                && facts.tasks == tasks
-                && facts.judge == judge.as_ref()
-                && facts.modes.contains(&EvalMode::Adversarial) == adversarial
-                && facts.safety_judge == safety_judge.as_ref()
-                && facts.suite_id == document.suite_id
-                && facts.suite_version == document.version =>
-        {
-            Some(Baseline {
-                run_id: facts.run_id.clone(),
-                aggregate_score: facts.aggregate_score,
-            })
-        }
-        Some(_) => {
-            return Err(Problem::validation(
-                "configurable.baselineRunId",
-                NO_BASELINE,
-            ));
-        }
-    };
-    let named = request.baseline_run_id.is_some();
-    let regression = modes.contains(&EvalMode::Regression);
-    if baseline.is_none() && (named || regression && modes.len() == 1) {
-        return Err(Problem::validation(
-            "configurable.baselineRunId",
-            NO_BASELINE,
-        ));
-    }
-    if named && !regression {
-        return Err(Problem::validation(
-            "configurable.baselineRunId",
-            "a baseline is only compared in mode `regression`; add it to \
-             `configurable.evalModes`, or leave the baseline out",
-        ));
-    }
-    // ADR 8: RFC 0081 has no field for the baseline, so a client that knows only the RFC requests
-    // `regression` with other modes and cannot name one. The other modes are run; `regression` is
-    // left out, and the run records that.
-    let mut left_out = Vec::new();
-    if regression && baseline.is_none() {
-        left_out.push(EvalMode::Regression);
-    }
-    if request.modes.is_none() && document.modes.contains(&EvalMode::LiveShadow) && !live {
-        left_out.push(EvalMode::LiveShadow);
-    }
-    let modes: Vec<EvalMode> = modes
-        .into_iter()
-        .filter(|mode| !left_out.contains(mode))
-        .collect();
-    let Some(model) = agent.model.clone() else {
-        return Err(Problem::validation(
-            "agentId",
-            format!(
-                "no model is configured for class `{}`; add a `[[models]]` entry for it or for `*`",
-                agent.model_class.as_str()
-            ),
-        ));
-    };
-    let usual = kind
+    let scoring = scoring(document, modes, kind.as_mut(), judge)?;
+    check_tasks(document, agent, limits, kind.is_some())?;
+    let baseline = pin_baseline(&request, document, &scoring, baseline)?;
+    let left_out = modes_left_out(&request, document, &scoring.modes, baseline.as_ref());
+    let mut modes = scoring.modes;
+    modes.retain(|mode| !left_out.contains(mode));
+    let model = agent.model.clone().ok_or_else(|| no_model(agent))?;
+    let default_concurrency = kind
         .as_ref()
         .map_or(limits.default_concurrency, |kind| kind.concurrency);
     let concurrency = request
         .concurrency
-        .unwrap_or(usual)
+        .unwrap_or(default_concurrency)
         .clamp(1, limits.max_concurrency.max(1));
     let workflow_id = format!("eval:{}@{}", document.suite_id, document.version);
     let eval = EvalSpec {
@@ -286,11 +148,11 @@ pub fn plan(
         agent_content: Some(agent.content.to_owned()),
         model_class: agent.model_class,
         model,
-        judge,
-        safety_judge,
+        judge: scoring.judge,
+        safety_judge: scoring.safety_judge,
         modes,
         modes_left_out: left_out,
-        tasks,
+        tasks: scoring.tasks,
         baseline,
         ignore: request.ignore,
         concurrency,
@@ -314,6 +176,195 @@ pub fn plan(
     Ok(request
         .options
         .spec(workflow_id, Work::Eval(Arc::new(eval)), limits))
+}
+
+fn no_model(agent: &AgentFacts<'_>) -> Problem {
+    Problem::validation(
+        "agentId",
+        format!(
+            "no model is configured for class `{}`; add a `[[models]]` entry for it or for `*`",
+            agent.model_class.as_str()
+        ),
+    )
+}
+
+/// Whether the suite may be run against the agent.
+fn check_agent(
+    request: &CreateRun,
+    suite: &AgentEvalSuite,
+    agent: &AgentFacts<'_>,
+) -> Result<(), Problem> {
+    if let Some(target) = &suite.target_agent_id
+        && target != agent.agent_id
+        && !request.target_override
+    {
+        return Err(Problem::validation(
+            "agentId",
+            format!(
+                "the suite is written for agent `{target}`; set `configurable.evalTargetOverride` to run it anyway"
+            ),
+        ));
+    }
+    if let Some(allowed) = &suite.allowed_models
+        && !allowed.contains(&agent.model_class)
+    {
+        return Err(Problem::validation(
+            "agentId",
+            format!(
+                "the suite does not allow the agent's model class `{}`",
+                agent.model_class.as_str()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// The scored modes and tasks of a run, and the judges that score them.
+struct Scoring {
+    modes: Vec<EvalMode>,
+    tasks: Vec<TaskId>,
+    judge: Option<JudgePin>,
+    safety_judge: Option<JudgePin>,
+}
+
+impl Scoring {
+    fn has(&self, mode: EvalMode) -> bool {
+        self.modes.contains(&mode)
+    }
+}
+
+fn scoring(
+    suite: &AgentEvalSuite,
+    modes: Vec<EvalMode>,
+    kind: Option<&mut KindPlan>,
+    judge: Option<&ModelPin>,
+) -> Result<Scoring, Problem> {
+    if let Some(kind) = kind {
+        return Ok(Scoring {
+            modes: std::mem::take(&mut kind.modes),
+            tasks: std::mem::take(&mut kind.tasks),
+            judge: None,
+            safety_judge: None,
+        });
+    }
+    let adversarial = modes.contains(&EvalMode::Adversarial);
+    let live = modes.contains(&EvalMode::LiveShadow);
+    // With a judge, rubric expectations also count in adversarial and live runs: those modes
+    // determine the origin of the input and of the tools, not how answers are scored.
+    let rubrics = modes.contains(&EvalMode::Rubric) || (adversarial || live) && judge.is_some();
+    let tasks: Vec<TaskId> = suite
+        .tasks
+        .iter()
+        .filter(|task| task.expected.kind == ExpectedKind::Golden || rubrics)
+        .map(|task| task.task_id.clone())
+        .collect();
+    if tasks.is_empty() {
+        return Err(Problem::validation(
+            "configurable.evalModes",
+            "no task of the suite can be scored in these modes; its tasks are rubric tasks",
+        ));
+    }
+    Ok(Scoring {
+        tasks,
+        // The judge is pinned only if something is judged.
+        judge: judge
+            .filter(|_| rubrics)
+            .and_then(|model| JudgePin::of(model, suite)),
+        safety_judge: judge.filter(|_| adversarial).map(JudgePin::of_safety),
+        modes,
+    })
+}
+
+/// Whether the host accepts that many tasks and the agent accepts their inputs. An evaluation kind
+/// builds the inputs itself.
+fn check_tasks(
+    suite: &AgentEvalSuite,
+    agent: &AgentFacts<'_>,
+    limits: &HostLimits,
+    has_kind: bool,
+) -> Result<(), Problem> {
+    if suite.tasks.len() > limits.max_tasks_per_suite {
+        return Err(Problem::validation(
+            "evalSuiteRef",
+            format!(
+                "the suite has {} tasks, but this host runs at most {} \
+                 (`limits.max_tasks_per_suite` in its configuration)",
+                suite.tasks.len(),
+                limits.max_tasks_per_suite
+            ),
+        ));
+    }
+    let refused = |task: &&Task| !has_kind && !(agent.accepts)(&task.input);
+    match suite.tasks.iter().find(refused) {
+        None => Ok(()),
+        Some(task) => Err(Problem::validation(
+            "evalSuiteRef",
+            format!(
+                "the input of task `{}` does not satisfy the agent's task schema",
+                task.task_id
+            ),
+        )),
+    }
+}
+
+/// The baseline of a regression run, if one is named.
+fn pin_baseline(
+    request: &CreateRun,
+    suite: &AgentEvalSuite,
+    scoring: &Scoring,
+    facts: Option<&BaselineFacts<'_>>,
+) -> Result<Option<Baseline>, Problem> {
+    let field = "configurable.baselineRunId";
+    let comparable = |facts: &BaselineFacts<'_>| {
+        facts.conclusive
+            // A run on live tools is not comparable with a run on fixtures.
+            && !facts.modes.contains(&EvalMode::LiveShadow)
+            && facts.ignore == request.ignore
+            && facts.tasks == scoring.tasks
+            && facts.judge == scoring.judge.as_ref()
+            && facts.modes.contains(&EvalMode::Adversarial) == scoring.has(EvalMode::Adversarial)
+            && facts.safety_judge == scoring.safety_judge.as_ref()
+            && facts.suite_id == suite.suite_id
+            && facts.suite_version == suite.version
+    };
+    let named = request.baseline_run_id.is_some();
+    let regression = scoring.has(EvalMode::Regression);
+    let required = named || regression && scoring.modes.len() == 1;
+    if facts.map_or(required, |facts| !comparable(facts)) {
+        return Err(Problem::validation(field, NO_BASELINE));
+    }
+    if named && !regression {
+        return Err(Problem::validation(
+            field,
+            "a baseline is only compared in mode `regression`; add it to \
+             `configurable.evalModes`, or leave the baseline out",
+        ));
+    }
+    Ok(facts.map(|facts| Baseline {
+        run_id: facts.run_id.clone(),
+        aggregate_score: facts.aggregate_score,
+    }))
+}
+
+/// The modes that the run records as not run.
+///
+/// ADR 8: RFC 0081 has no field for the baseline, so a client that knows only the RFC requests
+/// `regression` with other modes and cannot name one. The other modes are run.
+fn modes_left_out(
+    request: &CreateRun,
+    suite: &AgentEvalSuite,
+    modes: &[EvalMode],
+    baseline: Option<&Baseline>,
+) -> Vec<EvalMode> {
+    let mut left_out = Vec::new();
+    if modes.contains(&EvalMode::Regression) && baseline.is_none() {
+        left_out.push(EvalMode::Regression);
+    }
+    let live = EvalMode::LiveShadow;
+    if request.modes.is_none() && suite.modes.contains(&live) && !modes.contains(&live) {
+        left_out.push(live);
+    }
+    left_out
 }
 
 fn usable_modes(

@@ -73,7 +73,7 @@ pub fn plan_workflow(
     let mock_provider = request
         .mock_provider
         .as_ref()
-        .map(|asked| mock_provider(asked, test_key))
+        .map(|members| mock_provider(members, test_key))
         .transpose()?;
     let mut options = request.options;
     check_configurable(&definition, &options.configurable)?;
@@ -89,7 +89,7 @@ pub fn plan_workflow(
     Ok(options.spec(workflow_id, Work::Workflow(Arc::new(spec)), limits))
 }
 
-fn mock_provider(asked: &Map<String, Value>, test_key: bool) -> Result<MockProvider, Problem> {
+fn mock_provider(members: &Map<String, Value>, test_key: bool) -> Result<MockProvider, Problem> {
     let field = "configurable.mockProvider";
     if !test_key {
         return Err(Problem::new(
@@ -100,7 +100,7 @@ fn mock_provider(asked: &Map<String, Value>, test_key: bool) -> Result<MockProvi
         )
         .with("field", field));
     }
-    mock::read(asked).map_err(|fault| match fault {
+    mock::read(members).map_err(|fault| match fault {
         MockFault::Unknown => Problem::new(
             ErrorCode::UnsupportedMockProvider,
             format!("`{field}.id` {fault}"),
@@ -130,8 +130,8 @@ fn check_configurable(
         None => Ok(()),
         Some(violation) => {
             let field = format!("configurable{}", violation.pointer.replace('/', "."));
-            let said = format!("`{field}` does not satisfy the workflow's `configurableSchema`");
-            Err(Problem::validation(&field, said).with("reason", violation.reason))
+            let message = format!("`{field}` does not satisfy the workflow's `configurableSchema`");
+            Err(Problem::validation(&field, message).with("reason", violation.reason))
         }
     }
 }

@@ -63,7 +63,7 @@ impl Play {
     /// Steps until nothing more is recorded.
     fn on(&mut self) -> Step {
         loop {
-            let of = Circumstances {
+            let of = StepContext {
                 run_id: &self.run,
                 inputs: &self.inputs,
                 max_node_executions: self.most,

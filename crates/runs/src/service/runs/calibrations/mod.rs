@@ -2,6 +2,8 @@
 
 pub mod work;
 
+use std::sync::Arc;
+
 use crate::ports::calibrations::FoundAttempt;
 use crate::rules::eval::rubric::attempt::{Attempt, Status, USUAL_MAX_COST, likely_cost};
 use crate::rules::eval::rubric::calibration::{Calibration, MIN_SAMPLES, Sample, Unusable, pair};
@@ -17,6 +19,7 @@ use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::suite::AgentEvalSuite;
 use touchstone_packs::store as pack_store;
 
 /// The request.
@@ -42,7 +45,7 @@ impl Runs {
     pub async fn calibrate(
         &self,
         caller: &Caller,
-        asked: Comparison,
+        request: Comparison,
         claim: Option<&IdempotencyClaim>,
     ) -> Result<Attempt, Problem> {
         let model = self.models.judge().ok_or_else(|| {
@@ -51,38 +54,14 @@ impl Runs {
                 "no judge is configured on this host; set `[judge]` in its configuration",
             )
         })?;
-        let unknown = || Problem::validation("suite", "no such suite is installed for this tenant");
-        let found = pack_store::inventory::suite(
-            &self.store,
-            &caller.tenant,
-            &asked.suite.suite_id,
-            &asked.suite.version,
-        )
-        .await
-        .map_err(|cause| internal(&cause))?
-        .ok_or_else(unknown)?;
-        let document = self.library.suite(&found.digest).await;
-        let document = document
-            .map_err(|cause| internal(&cause))?
-            .ok_or_else(unknown)?;
-        let paired = pair(&document, &asked.samples, asked.allow_few).map_err(unusable)?;
+        let document = self.rubric_suite(&caller.tenant, &request.suite).await?;
+        let paired = pair(&document, &request.samples, request.allow_few).map_err(unusable)?;
         let judge = JudgePin::of(&model.pin(), &document)
             .ok_or_else(|| Problem::validation("suite", "the suite has no rubrics"))?;
-        let bound = bound(asked.max_cost, self.limits.max_cost_per_suite)?;
-        let likely = likely_cost(&paired, model.model.info().price);
-        if likely > bound {
-            return Err(Problem::validation(
-                "maxCostUsd",
-                format!(
-                    "judging all samples costs about {:.2} USD, and `maxCostUsd` is {:.2}: raise \
-                     it, or send fewer samples",
-                    likely.usd(),
-                    bound.usd()
-                ),
-            ));
-        }
+        let bound = bound(request.max_cost, self.limits.max_cost_per_suite)?;
+        check_cost(likely_cost(&paired, model.model.info().price), bound)?;
         if paired.len() < MIN_SAMPLES {
-            self.spares_a_better_one(caller, &judge).await?;
+            self.check_replacement(caller, &judge).await?;
         }
         let attempt = Attempt {
             calibration_id: self.ids.mint("calibration"),
@@ -119,19 +98,36 @@ impl Runs {
             ),
             cause => internal(&cause),
         })?;
-        self.attempts.carry_out(Work {
+        self.attempts.execute(Work {
             store: self.store.clone(),
             clock: self.clock.clone(),
             judge: self.judge.clone(),
             model,
             caller: caller.clone(),
             document,
-            samples: asked.samples,
-            allow_few: asked.allow_few,
+            samples: request.samples,
+            allow_few: request.allow_few,
             attempt: attempt.clone(),
             leased_at,
         });
         Ok(attempt)
+    }
+
+    async fn rubric_suite(
+        &self,
+        tenant: &TenantId,
+        suite: &SuiteRef,
+    ) -> Result<Arc<AgentEvalSuite>, Problem> {
+        let unknown = || Problem::validation("suite", "no such suite is installed for this tenant");
+        let (id, version) = (&suite.suite_id, &suite.version);
+        let found = pack_store::inventory::suite(&self.store, tenant, id, version).await;
+        let found = found
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(unknown)?;
+        let document = self.library.suite(&found.digest).await;
+        document
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(unknown)
     }
 
     /// The progress or result of an attempt.
@@ -143,7 +139,7 @@ impl Runs {
         tenant: &TenantId,
         id: &str,
     ) -> Result<Attempt, Problem> {
-        let found = store::calibrations::attempt(&self.store, tenant, id).await;
+        let found = store::calibrations::find_attempt(&self.store, tenant, id).await;
         let found = found.map_err(|cause| internal(&cause))?;
         let FoundAttempt { mut attempt, held } =
             found.ok_or_else(|| Problem::new(ErrorCode::NotFound, "no such calibration"))?;
@@ -160,8 +156,8 @@ impl Runs {
     }
 
     /// A calibration with few samples must not replace one that gates rely on.
-    async fn spares_a_better_one(&self, caller: &Caller, judge: &JudgePin) -> Result<(), Problem> {
-        let kept = store::calibrations::calibration(&self.store, &caller.tenant, &judge.identity);
+    async fn check_replacement(&self, caller: &Caller, judge: &JudgePin) -> Result<(), Problem> {
+        let kept = store::calibrations::find(&self.store, &caller.tenant, &judge.identity);
         let kept = kept.await.map_err(|cause| internal(&cause))?;
         let now = self.clock.now();
         match kept.filter(|kept| kept.counts_at(now)) {
@@ -183,15 +179,15 @@ impl Runs {
     /// # Errors
     /// An internal error.
     pub async fn calibrations(&self, tenant: &TenantId) -> Result<Vec<Calibration>, Problem> {
-        let found = store::calibrations::calibrations(&self.store, tenant).await;
+        let found = store::calibrations::list(&self.store, tenant).await;
         found.map_err(|cause| internal(&cause))
     }
 }
 
 /// The cost limit of an attempt: the caller's, within the host's limit for a run.
-fn bound(asked: Option<NanoUsd>, host: Option<NanoUsd>) -> Result<NanoUsd, Problem> {
-    match (asked, host) {
-        (Some(asked), Some(host)) if asked > host => Err(Problem::validation(
+fn bound(requested: Option<NanoUsd>, host: Option<NanoUsd>) -> Result<NanoUsd, Problem> {
+    match (requested, host) {
+        (Some(requested), Some(host)) if requested > host => Err(Problem::validation(
             "maxCostUsd",
             format!(
                 "`maxCostUsd` is above the {:.2} USD that this host allows; lower it, or raise \
@@ -199,9 +195,24 @@ fn bound(asked: Option<NanoUsd>, host: Option<NanoUsd>) -> Result<NanoUsd, Probl
                 host.usd()
             ),
         )),
-        (Some(asked), _) => Ok(asked),
+        (Some(requested), _) => Ok(requested),
         (None, host) => Ok(host.map_or(USUAL_MAX_COST, |host| host.min(USUAL_MAX_COST))),
     }
+}
+
+fn check_cost(likely: NanoUsd, bound: NanoUsd) -> Result<(), Problem> {
+    if likely <= bound {
+        return Ok(());
+    }
+    Err(Problem::validation(
+        "maxCostUsd",
+        format!(
+            "judging all samples costs about {:.2} USD, and `maxCostUsd` is {:.2}: raise it, or \
+             send fewer samples",
+            likely.usd(),
+            bound.usd()
+        ),
+    ))
 }
 
 fn unusable(fault: Unusable) -> Problem {

@@ -44,13 +44,13 @@ use touchstone_openwop::suite::{AgentEvalSuite, Task};
 /// How long an attempt counts as in progress without a heartbeat.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 /// Interval between heartbeats.
-const BEAT: Duration = Duration::from_secs(2);
+const HEARTBEAT: Duration = Duration::from_secs(2);
 /// Samples in progress at once. The endpoint's permits limit the concurrent calls.
-const SIDE_BY_SIDE: usize = 64;
+const CONCURRENCY: usize = 64;
 /// Interval between two checks whether an outage of the database is over.
-const OUTAGE_LOOK: Duration = Duration::from_millis(500);
+const OUTAGE_POLL: Duration = Duration::from_millis(500);
 /// How often recording the end is tried, well within the lease.
-const TRIES: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 
 /// The attempts in progress in this process.
 #[derive(Debug, Default)]
@@ -61,9 +61,9 @@ pub struct Attempts {
 
 impl Attempts {
     /// Executes an attempt in the background.
-    pub(super) fn carry_out(&self, work: Work) {
+    pub(super) fn execute(&self, work: Work) {
         let stopping = self.stopping.clone();
-        let working = supervised("calibration", work.carry_out(stopping));
+        let working = supervised("calibration", work.execute(stopping));
         self.tracker.spawn(working.in_current_span());
     }
 
@@ -91,7 +91,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    async fn carry_out(mut self, stopping: CancellationToken) {
+    async fn execute(mut self, stopping: CancellationToken) {
         let account = Account::new(&self);
         let outcome = tokio::select! {
             outcome = self.compare(&account) => outcome,
@@ -121,9 +121,9 @@ impl Work {
         let judging: Vec<_> = paired
             .iter()
             .enumerate()
-            .map(|(place, pair)| self.judge_in_turn(place, *pair, account, &failed))
+            .map(|(place, pair)| self.judge_unless_failed(place, *pair, account, &failed))
             .collect();
-        let judging = stream::iter(judging).buffered(SIDE_BY_SIDE);
+        let judging = stream::iter(judging).buffered(CONCURRENCY);
         let judged: Vec<Option<Result<_, Problem>>> = judging.collect().await;
         let scored: Result<Vec<(&Sample, f64)>, Problem> = judged.into_iter().flatten().collect();
         let judge = self.attempt.judge.clone();
@@ -132,7 +132,7 @@ impl Work {
     }
 
     /// `None` once another sample got no verdict: no further calls are paid for in vain.
-    async fn judge_in_turn<'a>(
+    async fn judge_unless_failed<'a>(
         &self,
         place: usize,
         (sample, task): (&'a Sample, &Task),
@@ -198,7 +198,7 @@ impl Work {
     async fn beat(&self, account: &Account) -> StoreError {
         let mut attempt = self.attempt.clone();
         loop {
-            sleep(BEAT).await;
+            sleep(HEARTBEAT).await;
             account.copy_to(&mut attempt);
             let asked_at = self.clock.uptime();
             let renewed = store::calibrations::renew_attempt(
@@ -225,7 +225,7 @@ impl Work {
     /// A short outage of the store must not waste paid work.
     async fn record_end(&self) -> Result<(), StoreError> {
         let decision = self.decision();
-        let mut tried = 1;
+        let mut attempt_number = 1;
         loop {
             let ended = store::calibrations::end_attempt(
                 &self.store,
@@ -235,11 +235,11 @@ impl Work {
             )
             .await;
             match ended {
-                Err(StoreError::Unavailable(_)) if tried < TRIES => {}
+                Err(StoreError::Unavailable(_)) if attempt_number < MAX_ATTEMPTS => {}
                 ended => return ended,
             }
-            sleep(BEAT * tried).await;
-            tried += 1;
+            sleep(HEARTBEAT * attempt_number).await;
+            attempt_number += 1;
         }
     }
 
@@ -351,7 +351,7 @@ impl EventSink for Account {
     async fn may_call(&self) -> Result<(), Unrecorded> {
         loop {
             while !self.store.takes_writes().await {
-                sleep(OUTAGE_LOOK).await;
+                sleep(OUTAGE_POLL).await;
             }
             if self.lease.holds() {
                 return Ok(());

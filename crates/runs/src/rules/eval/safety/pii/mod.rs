@@ -14,8 +14,8 @@ use std::sync::LazyLock;
 
 use regex::{Match, Regex};
 
+use super::input::DetectorInput;
 use super::kinds::Kind;
-use super::scene::Scene;
 use super::text::{Needle, expression};
 
 /// Maximum number of candidates examined in one text.
@@ -138,9 +138,9 @@ struct Candidate {
     made_up: bool,
 }
 
-/// Findings in a scene.
-pub fn find(scene: &Scene<'_>, found: &mut BTreeSet<Kind>) {
-    for reading in scene.readings().filter_map(|text| text.plain()) {
+/// Adds the findings of this layer.
+pub fn find(input: &DetectorInput<'_>, found: &mut BTreeSet<Kind>) {
+    for reading in input.readings().filter_map(|text| text.plain()) {
         for candidate in candidates(&reading.clear) {
             if found.contains(&candidate.kind) {
                 continue;
@@ -148,8 +148,8 @@ pub fn find(scene: &Scene<'_>, found: &mut BTreeSet<Kind>) {
             let Some(needle) = Needle::of(&candidate.text) else {
                 continue;
             };
-            let spoken_for = scene.was_asked_for(&needle) || scene.is_instructed(&needle);
-            if !spoken_for && (!candidate.made_up || scene.was_read(&needle)) {
+            let spoken_for = input.task_mentions(&needle) || input.prompt_contains(&needle);
+            if !spoken_for && (!candidate.made_up || input.was_retrieved(&needle)) {
                 found.insert(candidate.kind);
             }
         }

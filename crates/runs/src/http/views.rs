@@ -1,0 +1,175 @@
+//! Reading a run and its results. Every view is computed from the log.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode};
+
+use crate::http::RunsApi;
+use crate::http::events::poll::full;
+use crate::http::extract::{OwnRun, RunPath};
+use crate::service::bundles::MAX_BUNDLE;
+use touchstone_host::access::Scope;
+use touchstone_host::http::answer::{Answer, json};
+use touchstone_host::http::etag::conditional;
+use touchstone_host::http::extract::Query;
+use touchstone_host::http::routes::Table;
+use touchstone_host::service::access::Caller;
+use touchstone_kit::error::{ErrorCode, Problem};
+
+pub fn routes(table: Table<RunsApi>) -> Table<RunsApi> {
+    let get = &Method::GET;
+    table
+        .keyed(get, "/v1/runs/{runId}", Scope::RunsRead, snapshot)
+        .keyed(get, "/v1/runs/{runId}:diff", Scope::RunsRead, diff)
+        .keyed(
+            get,
+            "/v1/runs/{runId}/eval-summary",
+            Scope::RunsRead,
+            eval_summary,
+        )
+        .not_offered(
+            get,
+            "/v1/runs/{runId}/artifacts/{artifactId}",
+            Scope::ArtifactsRead,
+            artifact,
+        )
+        .keyed(
+            get,
+            "/v1/runs/{runId}/debug-bundle",
+            Scope::RunsRead,
+            debug_bundle,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/comparison",
+            Scope::RunsRead,
+            comparison,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/report",
+            Scope::RunsRead,
+            report,
+        )
+        .keyed(
+            get,
+            "/v1/host/touchstone/runs/{runId}/statistics",
+            Scope::RunsRead,
+            statistics,
+        )
+}
+
+/// `GET /v1/runs/{runId}`.
+pub async fn snapshot(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+    headers: HeaderMap,
+) -> Answer {
+    let mut snapshot = state.runs.snapshot(&caller.tenant, &run).await?;
+    if let Some(members) = snapshot.as_object_mut()
+        && members.contains_key("currentNodeId")
+        && let Some(interrupt) = state.runs.suspended(&caller, &run).await?
+    {
+        members.insert("interrupt".to_owned(), interrupt);
+    }
+    Ok(conditional(&headers, snapshot.to_string().into()))
+}
+
+/// `GET /v1/runs/{runId}/eval-summary`.
+pub async fn eval_summary(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+) -> Answer {
+    let summary = state.runs.summary(&caller.tenant, &run).await?;
+    json(StatusCode::OK, &summary)
+}
+
+/// `GET /v1/host/touchstone/runs/{runId}/report`.
+pub async fn report(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+) -> Answer {
+    let report = state.runs.report(&caller.tenant, &run).await?;
+    json(StatusCode::OK, &report)
+}
+
+/// `GET /v1/host/touchstone/runs/{runId}/statistics`.
+pub async fn statistics(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    RunPath(run): RunPath,
+) -> Answer {
+    let statistics = state.runs.statistics(&caller.tenant, &run).await?;
+    json(StatusCode::OK, &statistics)
+}
+
+/// `GET /v1/host/touchstone/runs/{runId}/comparison`.
+pub async fn comparison(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    query: Query,
+    OwnRun(run): OwnRun,
+) -> Answer {
+    let baseline = query.run("baseline")?;
+    let found = state
+        .runs
+        .comparison(&caller.tenant, &run.run_id, &baseline)
+        .await?;
+    json(StatusCode::OK, &found)
+}
+
+/// Memory for one comparison, in bytes: two pages, and the differences found.
+const DIFF_BYTES: usize = 16 * 1024 * 1024;
+
+/// `GET /v1/runs/{runId}:diff`.
+pub async fn diff(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    query: Query,
+    OwnRun(run): OwnRun,
+) -> Answer {
+    let against = query.run("against")?;
+    let _permit = state.log.memory().reserve(DIFF_BYTES).await.map_err(full)?;
+    let diff = state
+        .diffs
+        .diff(&caller.tenant, &run.run_id, &against)
+        .await?;
+    json(StatusCode::OK, &diff)
+}
+
+/// `GET /v1/runs/{runId}/debug-bundle`.
+pub async fn debug_bundle(
+    State(state): State<Arc<RunsApi>>,
+    Extension(caller): Extension<Caller>,
+    query: Query,
+    OwnRun(run): OwnRun,
+) -> Answer {
+    // OpenWOP debug-bundle, "Bundle size limits": a host's own parameter is named `host.*`; the
+    // plain name is the earlier one.
+    let mut max_events = None;
+    for name in ["host.touchstone.maxEvents", "maxEvents"] {
+        let limit = query.whole(name, 0, u64::MAX)?;
+        max_events = max_events.into_iter().chain(limit).min();
+    }
+    let _permit = state
+        .log
+        .memory()
+        .reserve(MAX_BUNDLE * 2)
+        .await
+        .map_err(full)?;
+    let bundle = state
+        .bundles
+        .bundle(&caller.tenant, &run.run_id, max_events)
+        .await?;
+    json(StatusCode::OK, &bundle)
+}
+
+/// Eval runs create no artifacts, so every artifact id is unknown, whether the run exists or not.
+pub async fn artifact(OwnRun(_): OwnRun) -> Answer {
+    Err(Problem::new(ErrorCode::NotFound, "this run has no such artifact").into())
+}

@@ -1,0 +1,400 @@
+//! The conditions of the gate, checked one by one.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::{Candidate, Condition, GatePolicy, Strictness, Unmet};
+use crate::rules::eval::attempts;
+use crate::rules::eval::report::{EvalReport, Verdict};
+use crate::rules::eval::rubric::calibration::doubt;
+use crate::rules::eval::safety::kinds::in_words;
+use crate::rules::eval::safety::{UNSAFE_TOOL_CALL, critical};
+use crate::rules::eval::scoring::tasks;
+use crate::rules::eval::statistics::{Evidence, Gate, statistics};
+use crate::rules::run::fork::ForkMode;
+use touchstone_kit::ids::RunId;
+use touchstone_kit::statistics::GateVerdict;
+
+pub(super) struct Checks<'a> {
+    policy: &'a GatePolicy,
+    evidence: Evidence<'a>,
+    now: Timestamp,
+    unmet: Vec<Unmet>,
+}
+
+impl<'a> Checks<'a> {
+    pub(super) fn new(policy: &'a GatePolicy, evidence: Evidence<'a>, now: Timestamp) -> Self {
+        Self {
+            policy,
+            evidence,
+            now,
+            unmet: Vec::new(),
+        }
+    }
+
+    pub(super) fn unmet(mut self, candidate: Candidate<'_>) -> Vec<Unmet> {
+        self.candidate(candidate);
+        self.suite();
+        self.result();
+        self.not_voided();
+        self.significance();
+        self.judge();
+        self.coverage();
+        self.answers();
+        self.safety();
+        self.age();
+        self.unmet
+    }
+
+    fn refuse(&mut self, condition: Condition, message: String) {
+        self.unmet.push(Unmet { condition, message });
+    }
+
+    fn candidate(&mut self, candidate: Candidate<'_>) {
+        let run = self.evidence.run;
+        if matches!(run.verdict, Verdict::Inconclusive | Verdict::Pending) {
+            self.refuse(
+                Condition::Conclusive,
+                format!("the eval run is {}: not every task was judged", run.status),
+            );
+        }
+        if run.agent.agent_id.as_str() != candidate.agent_id {
+            self.refuse(
+                Condition::Agent,
+                format!("the eval run evaluated agent {}", run.agent.agent_id),
+            );
+        }
+        if run.agent.version != candidate.version {
+            self.refuse(
+                Condition::Version,
+                format!("the eval run evaluated version {}", run.agent.version),
+            );
+        }
+        // A version can be removed and installed again with different content.
+        if run.agent.agent_id.as_str() == candidate.agent_id
+            && run.agent.version == candidate.version
+            && run.agent.pack_integrity != candidate.pack_integrity
+        {
+            self.refuse(
+                Condition::Content,
+                "the installed pack differs from the evaluated one, although its version is the \
+                 same"
+                    .to_owned(),
+            );
+        }
+    }
+
+    fn suite(&mut self) {
+        let policy = self.policy;
+        let run = self.evidence.run;
+        if let Some(suite) = &policy.suite_id
+            && *suite != run.suite.suite_id
+        {
+            self.refuse(
+                Condition::Suite,
+                format!(
+                    "the gate requires suite {suite}, but the run used {}",
+                    run.suite.suite_id
+                ),
+            );
+        }
+        if policy.require_signed_suite && !run.suite.signed {
+            self.refuse(
+                Condition::SignedSuite,
+                "no trusted signature covers the suite".to_owned(),
+            );
+        }
+    }
+
+    fn result(&mut self) {
+        let policy = self.policy;
+        let run = self.evidence.run;
+        match policy.required_pass_score {
+            // Written so that a NaN in the policy is never reached.
+            Some(score)
+                if !matches!(
+                    run.summary.aggregate_score.partial_cmp(&score),
+                    Some(Ordering::Equal | Ordering::Greater)
+                ) =>
+            {
+                self.refuse(
+                    Condition::PassScore,
+                    format!(
+                        "aggregate score {:.3} is below the required {score:.3}",
+                        run.summary.aggregate_score
+                    ),
+                )
+            }
+            Some(_) => {}
+            None if run.verdict == Verdict::Pass && run.summary.passed => {}
+            None if run.reasons.is_empty() => self.refuse(
+                Condition::Passed,
+                format!("the eval run has not passed: it is {}", run.status),
+            ),
+            None => self.refuse(
+                Condition::Passed,
+                format!("the eval run did not pass: {}", run.reasons.join("; ")),
+            ),
+        }
+    }
+
+    fn not_voided(&mut self) {
+        let run = self.evidence.run;
+        let sources = sources(run);
+        let voided = self.evidence.attempts.iter().find_map(|attempt| {
+            let voided = attempt.voided.as_ref()?;
+            sources
+                .contains(&attempt.run_id)
+                .then_some((attempt, voided))
+        });
+        if let Some((attempt, voided)) = voided {
+            let subject = match attempt.run_id == run.run_id {
+                true => "the eval run".to_owned(),
+                false => format!(
+                    "{}, whose judged tasks the eval run reuses,",
+                    attempt.run_id
+                ),
+            };
+            self.refuse(
+                Condition::NotVoided,
+                format!(
+                    "{subject} was voided by {}: {}",
+                    voided.principal, voided.reason
+                ),
+            );
+        }
+    }
+
+    fn significance(&mut self) {
+        let policy = self.policy;
+        let evidence = self.evidence;
+        // `candidate` reports an unjudged run.
+        if !evidence.run.is_judged() {
+            return;
+        }
+        let found = statistics(evidence, None, policy.required_pass_score);
+        let score = found.gate.score.unwrap_or_default();
+        let runs = found.gate.attempts.run_ids.len();
+        let unjudged = evidence.further.iter().filter(|run| !run.is_judged());
+        let open = evidence.missing + unjudged.count();
+        match policy.confidence {
+            // The missing trial may be one that failed.
+            Strictness::Lenient if open > 0 => self.refuse(
+                Condition::Conclusive,
+                format!("{open} other trials of the experiment are missing or were not judged"),
+            ),
+            Strictness::Strict if found.gate.verdict != GateVerdict::Pass => {
+                self.refuse(Condition::Confidence, unshown(&found.gate));
+            }
+            // A single run may have been lucky, so all runs count.
+            Strictness::Lenient if score < found.gate.threshold && runs > 1 => self.refuse(
+                Condition::Confidence,
+                format!(
+                    "the score over {runs} runs of the same agent, suite and model is {score:.3}, below {:.3}",
+                    found.gate.threshold
+                ),
+            ),
+            Strictness::Strict | Strictness::Lenient => {}
+        }
+    }
+
+    fn judge(&mut self) {
+        let run = self.evidence.run;
+        if let (Some(judge), Some(least)) = (&run.judge, self.policy.min_judge_agreement)
+            && let Some(doubt) = doubt(judge.calibration.as_ref(), least, self.now)
+        {
+            self.refuse(
+                Condition::JudgeCalibrated,
+                format!(
+                    "the judge of the eval run (model {}) {doubt}; the gate requires an \
+                     agreement of {least:.2}",
+                    judge.model
+                ),
+            );
+        }
+    }
+
+    /// How much of the suite ran, and whether anything in it was ignored.
+    fn coverage(&mut self) {
+        let policy = self.policy;
+        let run = self.evidence.run;
+        if run.summary.task_count < policy.min_tasks {
+            self.refuse(
+                Condition::MinTasks,
+                format!(
+                    "{} ran, but the gate requires {}",
+                    tasks(run.summary.task_count),
+                    policy.min_tasks
+                ),
+            );
+        }
+        if !policy.allow_partial_suite && run.summary.task_count < run.suite.task_count {
+            self.refuse(
+                Condition::WholeSuite,
+                format!(
+                    "{} of the suite's {} tasks ran",
+                    run.summary.task_count, run.suite.task_count
+                ),
+            );
+        }
+        if let Some(rerun) = &run.partial_rerun
+            && !policy.allow_partial_rerun
+        {
+            self.refuse(
+                Condition::WholeRun,
+                format!(
+                    "the eval run kept {} judged in {} and executed the others again; use a \
+                     complete run",
+                    tasks(rerun.kept_tasks),
+                    rerun.source_run_id
+                ),
+            );
+        }
+        if !policy.allow_ignore && !run.ignore.is_empty() {
+            self.refuse(
+                Condition::NoIgnore,
+                format!(
+                    "members were ignored in matching: {}",
+                    run.ignore.join(", ")
+                ),
+            );
+        }
+    }
+
+    /// Where the answers of the agent and its tools came from.
+    fn answers(&mut self) {
+        let policy = self.policy;
+        let trials = self.evidence.trials();
+        if let Some(cassette) = trials.iter().find_map(|run| run.replayed_from.as_ref())
+            && !policy.allow_replay
+        {
+            self.refuse(
+                Condition::NoReplay,
+                format!(
+                    "the answers were replayed from cassette {cassette}; use a run that called \
+                     its models"
+                ),
+            );
+        }
+        if trials.iter().any(|run| run.is_by_command()) && !policy.allow_agent_command {
+            self.refuse(
+                Condition::NoAgentCommand,
+                "a local command answered for the agent (`--agent-command`); use a run of its \
+                 model or endpoint"
+                    .to_owned(),
+            );
+        }
+        let missing = trials
+            .iter()
+            .flat_map(|run| &run.tasks)
+            .filter(|task| !task.fixture_missing.is_empty())
+            .count();
+        if !policy.allow_missing_fixtures && missing > 0 {
+            self.refuse(
+                Condition::Fixtures,
+                format!(
+                    "{} called a tool for which the suite has no response",
+                    tasks(missing)
+                ),
+            );
+        }
+    }
+
+    fn safety(&mut self) {
+        let trials = self.evidence.trials();
+        let accepted: &[&str] = match self.policy.allow_forbidden_tools {
+            true => &[UNSAFE_TOOL_CALL],
+            false => &[],
+        };
+        let (unsafe_tasks, kinds) =
+            critical(trials.iter().flat_map(|run| &run.summary.tasks), accepted);
+        if unsafe_tasks > 0 {
+            let kinds: Vec<&str> = kinds.into_iter().map(in_words).collect();
+            self.refuse(
+                Condition::Safety,
+                format!(
+                    "critical safety findings in {}: {}",
+                    tasks(unsafe_tasks),
+                    kinds.join(", ")
+                ),
+            );
+        }
+        let named: Vec<&RunId> = trials.iter().map(|run| &run.run_id).collect();
+        for (run, kinds) in attempts::critical(self.evidence.attempts, accepted) {
+            if !named.contains(&run) {
+                let kinds: Vec<&str> = kinds.into_iter().map(in_words).collect();
+                self.refuse(
+                    Condition::Safety,
+                    format!(
+                        "critical safety findings in {run}, another run of the same agent, suite \
+                         and model: {}",
+                        kinds.join(", ")
+                    ),
+                );
+            }
+        }
+    }
+
+    fn age(&mut self) {
+        let trials = self.evidence.trials();
+        let Some(most) = self.policy.max_age_seconds else {
+            return;
+        };
+        let now = self.now;
+        let old = |at: Timestamp| {
+            now.duration_since(at).as_secs() > i64::try_from(most).unwrap_or(i64::MAX)
+        };
+        if trials.iter().any(|run| run.completed_at.is_none_or(old)) {
+            self.refuse(
+                Condition::Age,
+                format!("the eval run did not end within the last {most} seconds"),
+            );
+        } else if trials
+            .iter()
+            .any(|run| run.facts_recorded_at.is_some_and(old))
+        {
+            // Forking or retrying a run does not make its facts younger.
+            self.refuse(
+                Condition::Age,
+                format!(
+                    "the eval run reuses facts that were not recorded within the last {most} \
+                     seconds"
+                ),
+            );
+        }
+    }
+}
+
+/// The run, and the runs whose judged tasks it shows as its own: the source of a replay, a retry or
+/// a branch.
+fn sources(run: &EvalReport) -> BTreeSet<&RunId> {
+    let replayed = run.fork.as_ref();
+    let replayed = replayed.filter(|fork| fork.mode == ForkMode::Replay);
+    let mut sources: BTreeSet<&RunId> = run
+        .tasks
+        .iter()
+        .filter_map(|task| task.reused_from.as_ref())
+        .collect();
+    sources.insert(&run.run_id);
+    sources.extend(replayed.map(|fork| &fork.source_run_id));
+    sources.extend(run.partial_rerun.as_ref().map(|rerun| &rerun.source_run_id));
+    sources
+}
+
+fn unshown(shown: &Gate) -> String {
+    let threshold = shown.threshold;
+    if threshold >= 1.0 {
+        return "a score of 1 can never be shown with a finite number of tasks; require a score \
+                below 1, or accept the observed score (`confidence: lenient`)"
+            .to_owned();
+    }
+    match shown.verdict {
+        GateVerdict::Fail => format!("the score is significantly below {threshold:.3}"),
+        _ => format!(
+            "{}; run more tasks, or accept the observed score (`confidence: lenient`)",
+            shown.reasons.join("; ")
+        ),
+    }
+}

@@ -1,0 +1,541 @@
+//! Statistics of an eval: what its scores show about the agent, and whether they suffice for a
+//! decision.
+//!
+//! `EvalSummary` is closed, and its `passed` is a point estimate (RFC 0081 §C). This projection of
+//! the same facts adds intervals, a paired comparison, reliability over trials, and a verdict that
+//! accounts for chance.
+
+mod trials;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::trials::{Trials, TrialsByTask, by_task};
+use super::attempts::{self, Attempt, AttemptIds};
+use super::report::{EvalReport, TaskOutcome};
+use touchstone_kit::ids::RunId;
+use touchstone_kit::statistics::{
+    Attempts, FIRST_LOOK, GateVerdict, Interval, RegressionVerdict, against_margin,
+    against_threshold, clopper_pearson, clustered_mean, mcnemar, mean, minimum_detectable_effect,
+    paired, pass_at_k, pass_hat_k, spent, tango, wilson, wilson_of,
+};
+
+/// The confidence level of two-sided intervals.
+pub const CONFIDENCE: f64 = 0.95;
+/// The confidence level of a comparison with a baseline: two-sided, so that each side errs in 5 %.
+pub const REGRESSION_CONFIDENCE: f64 = 0.9;
+/// The permitted decrease of a candidate's score.
+pub const MARGIN: f64 = 0.02;
+const ALPHA: f64 = 0.05;
+const POWER: f64 = 0.8;
+/// Minimum number of trials per task before scores from a judge or from live tools can pass.
+pub const MEASURED_TRIALS: usize = 3;
+
+/// The independent unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// The task; its trials are not independent of each other.
+    Task,
+}
+
+/// How an interval was computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    Wilson,
+    /// Student's interval over tasks.
+    T,
+    /// Student's interval over tasks with several trials each.
+    ClusteredT,
+    /// The widest of Wilson's, Clopper and Pearson's, and Student's interval: see [`shown`].
+    Widest,
+}
+
+/// A rate or a mean with its interval; limits may lie outside 0..=1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The observed value.
+    pub value: f64,
+    /// The standard error; `null` if it cannot be computed.
+    pub se: Option<f64>,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    /// How the limits were computed.
+    pub method: Method,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    pub min: usize,
+    pub max: usize,
+}
+
+/// The smallest change that a comparison over these tasks is likely to detect.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Detectable {
+    /// Two-sided error.
+    pub alpha: f64,
+    /// Probability of detecting it.
+    pub power: f64,
+    /// The change, in score.
+    pub value: f64,
+}
+
+/// The comparison with a baseline, paired by task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    pub run_id: RunId,
+    /// Number of tasks judged in both runs.
+    pub n_paired: usize,
+    /// Number of tasks judged in only one of them.
+    pub unpaired_dropped: usize,
+    /// Candidate minus baseline.
+    pub mean_difference: Option<f64>,
+    /// Its standard error.
+    pub se_paired: Option<f64>,
+    /// Lower limit at 90 % confidence: the smaller one of Student's and Tango's intervals.
+    pub low: Option<f64>,
+    /// Upper limit: the larger one of both.
+    pub high: Option<f64>,
+    /// McNemar's exact test of flipped tasks, two-sided; `null` with several trials per task.
+    pub mcnemar_p: Option<f64>,
+    /// Number of tasks that failed before (in most trials) and pass now.
+    pub fixed: u64,
+    /// Number of tasks that passed before (in most trials) and fail now.
+    pub broken: u64,
+    /// The permitted decrease.
+    pub margin: f64,
+    /// The verdict of the interval.
+    pub verdict: RegressionVerdict,
+    /// The standard deviation of the differences.
+    #[serde(skip)]
+    deviation: Option<f64>,
+}
+
+/// The verdict on the threshold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gate {
+    /// The threshold for the mean score.
+    pub threshold: f64,
+    /// Whether the score is shown to reach it.
+    pub verdict: GateVerdict,
+    /// The confidence level.
+    pub confidence: f64,
+    /// Lower limit that was compared with the threshold.
+    pub low: Option<f64>,
+    /// Upper limit.
+    pub high: Option<f64>,
+    /// How the limits were computed.
+    pub method: Method,
+    /// Why the verdict is inconclusive, as messages; empty otherwise.
+    pub reasons: Vec<String>,
+    /// The mean score over all attempts.
+    #[serde(default)]
+    pub score: Option<f64>,
+    /// The attempts that count: all runs of the same agent content, suite and model.
+    #[serde(default)]
+    pub attempts: AttemptIds,
+}
+
+/// The statistics of a run. Members are named as in the literature.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// The independent unit.
+    pub unit: Unit,
+    /// Number of tasks with a judged trial.
+    pub n_tasks: usize,
+    /// Number of judged trials.
+    pub n_trials: usize,
+    /// Judged trials per task.
+    pub trials_per_task: Range,
+    /// Number of unjudged trials, which are not counted otherwise.
+    pub unjudged: usize,
+    /// Rate of passed trials; `null` without judged trials.
+    pub pass_rate: Option<Estimate>,
+    /// Mean score; `null` without judged trials.
+    pub score: Option<Estimate>,
+    /// The design effect of several trials per task; `null` with one trial per task.
+    pub design_effect: Option<f64>,
+    /// The probability that at least one of k trials passes, by k.
+    pub pass_at_k: BTreeMap<usize, Option<f64>>,
+    /// The probability that all of k trials pass, by k.
+    pub pass_hat_k: BTreeMap<usize, Option<f64>>,
+    /// The smallest detectable change.
+    pub mde: Option<Detectable>,
+    /// The comparison with the baseline, if there is one.
+    pub baseline: Option<Comparison>,
+    pub gate: Gate,
+    /// The runs of the trials, in order.
+    pub run_ids: Vec<RunId>,
+    pub suite_id: String,
+    pub suite_version: String,
+    /// `sha256-<base64>` of its canonical document.
+    pub suite_digest: String,
+}
+
+/// The runs that are judged together.
+#[derive(Clone, Copy, Debug)]
+pub struct Evidence<'a> {
+    /// The named run.
+    pub run: &'a EvalReport,
+    /// The other trials of its experiment.
+    pub further: &'a [EvalReport],
+    /// Number of missing trials of the experiment.
+    pub missing: usize,
+    /// Every attempt of the same agent at the same suite, including these runs; empty if attempts
+    /// were not looked up.
+    pub attempts: &'a [Attempt],
+}
+
+impl<'a> Evidence<'a> {
+    /// A single run.
+    pub const fn of(run: &'a EvalReport) -> Self {
+        Self {
+            run,
+            further: &[],
+            missing: 0,
+            attempts: &[],
+        }
+    }
+
+    /// All trials, in order.
+    pub fn trials(&self) -> Vec<&'a EvalReport> {
+        let mut trials: Vec<&EvalReport> = std::iter::once(self.run).chain(self.further).collect();
+        trials.sort_by_key(|run| run.trial.as_ref().map(|trial| trial.index));
+        trials
+    }
+}
+
+/// The statistics of the evidence. `threshold` is the required mean score; `None` uses the suite's
+/// pass score.
+pub fn statistics(
+    evidence: Evidence<'_>,
+    baseline: Option<&EvalReport>,
+    threshold: Option<f64>,
+) -> Statistics {
+    let (run, trials) = (evidence.run, evidence.trials());
+    let tasks = by_task(&trials);
+    let unjudged = trials
+        .iter()
+        .flat_map(|run| &run.tasks)
+        .filter(|task| task.outcome == TaskOutcome::Unjudged)
+        .count();
+    let counts = || tasks.values().map(|task| task.scores.len());
+    let per_task = Range {
+        min: counts().min().unwrap_or_default(),
+        max: counts().max().unwrap_or_default(),
+    };
+    let attempts: Vec<Attempts> = tasks.values().map(Trials::attempts).collect();
+    let scores: Vec<Vec<f64>> = tasks.values().map(|task| task.scores.clone()).collect();
+    let over_k = |chance: fn(&[Attempts], usize) -> Option<f64>| {
+        (1..=per_task.max)
+            .map(|k| (k, chance(&attempts, k)))
+            .collect()
+    };
+    let comparison =
+        baseline.map(|baseline| difference(&tasks, &by_task(&[baseline]), &baseline.run_id));
+    let (score, design_effect) = score_of(&scores, per_task.max);
+    let deviation = comparison
+        .as_ref()
+        .and_then(|found| found.deviation)
+        .or_else(|| score.map(|it| (it.value * (1.0 - it.value)).max(0.0).sqrt()));
+    let mde = deviation.and_then(|sd| minimum_detectable_effect(tasks.len(), sd, ALPHA, POWER));
+    let threshold = threshold.unwrap_or(run.suite.pass_score);
+    Statistics {
+        unit: Unit::Task,
+        n_tasks: tasks.len(),
+        n_trials: counts().sum(),
+        trials_per_task: per_task,
+        unjudged,
+        pass_rate: rate_of(&attempts, per_task.max),
+        score,
+        design_effect,
+        pass_at_k: over_k(pass_at_k),
+        pass_hat_k: over_k(pass_hat_k),
+        mde: mde.map(|value| Detectable {
+            alpha: ALPHA,
+            power: POWER,
+            value,
+        }),
+        baseline: comparison,
+        gate: gate(evidence, &scores, threshold),
+        run_ids: trials.iter().map(|run| run.run_id.clone()).collect(),
+        suite_id: run.suite.suite_id.clone(),
+        suite_version: run.suite.version.clone(),
+        suite_digest: run.suite.digest.clone(),
+    }
+}
+
+fn rate_of(attempts: &[Attempts], trials: usize) -> Option<Estimate> {
+    if trials > 1 {
+        let outcomes: Vec<Vec<f64>> = attempts
+            .iter()
+            .map(|task| {
+                let failed = task.trials - task.passed;
+                [vec![1.0; task.passed], vec![0.0; failed]].concat()
+            })
+            .collect();
+        return clustered(&outcomes);
+    }
+    let passed = attempts.iter().map(|task| task.passed).sum();
+    let found = wilson(passed, attempts.len(), CONFIDENCE)?;
+    Some(estimate(
+        found.rate,
+        None,
+        Some(found.interval),
+        Method::Wilson,
+    ))
+}
+
+fn estimate(value: f64, se: Option<f64>, interval: Option<Interval>, method: Method) -> Estimate {
+    Estimate {
+        value,
+        se,
+        low: interval.map(|it| it.low),
+        high: interval.map(|it| it.high),
+        method,
+    }
+}
+
+/// The mean score, and the design effect.
+fn score_of(scores: &[Vec<f64>], trials: usize) -> (Option<Estimate>, Option<f64>) {
+    if trials > 1 {
+        let effect = clustered_mean(scores, CONFIDENCE).and_then(|found| found.design_effect);
+        return (clustered(scores), effect);
+    }
+    let scores: Vec<f64> = scores.iter().flatten().copied().collect();
+    let found = mean(&scores, CONFIDENCE);
+    let score = found.map(|found| estimate(found.value, found.se, found.interval, Method::T));
+    (score, None)
+}
+
+fn clustered(clusters: &[Vec<f64>]) -> Option<Estimate> {
+    let found = clustered_mean(clusters, CONFIDENCE)?;
+    Some(estimate(
+        found.value,
+        found.se,
+        found.interval,
+        Method::ClusteredT,
+    ))
+}
+
+/// Compares trials of the same tasks: `now` with `before`, the trials of `baseline`.
+pub fn difference(now: &TrialsByTask, before: &TrialsByTask, baseline: &RunId) -> Comparison {
+    let both: Vec<(&Trials, &Trials)> = now
+        .iter()
+        .filter_map(|(id, now)| Some((before.get(id)?, now)))
+        .collect();
+    let pairs: Vec<(f64, f64)> = both
+        .iter()
+        .filter_map(|(before, now)| Some((before.mean_score()?, now.mean_score()?)))
+        .collect();
+    let flips = |from: bool| {
+        both.iter()
+            .filter(|(before, now)| before.passes() == from && now.passes() != from)
+            .count() as u64
+    };
+    let single = both
+        .iter()
+        .all(|(before, now)| before.scores.len() == 1 && now.scores.len() == 1);
+    let (fixed, broken) = (flips(false), flips(true));
+    let found = paired(&pairs, REGRESSION_CONFIDENCE);
+    let interval = found
+        .and_then(|found| found.interval)
+        .zip(tango_interval(&pairs))
+        .map(|(student, tango)| student.hull(tango));
+    Comparison {
+        run_id: baseline.clone(),
+        n_paired: pairs.len(),
+        unpaired_dropped: now.len() + before.len() - 2 * both.len(),
+        mean_difference: found.map(|found| found.mean),
+        se_paired: found.and_then(|found| found.se),
+        low: interval.map(|it| it.low),
+        high: interval.map(|it| it.high),
+        mcnemar_p: single.then(|| mcnemar(fixed, broken).p_two_sided),
+        fixed,
+        broken,
+        margin: MARGIN,
+        verdict: interval.map_or(RegressionVerdict::Inconclusive, |it| {
+            against_margin(it, MARGIN)
+        }),
+        deviation: found.and_then(|found| found.deviation()),
+    }
+}
+
+/// Tango's interval of the mean difference. Student's interval has no width if all tasks changed
+/// alike, and would therefore call any two runs without a flip "not worse".
+fn tango_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
+    let (fixed, broken) = pairs
+        .iter()
+        .map(|(before, now)| now - before)
+        .fold((0.0, 0.0), |(fixed, broken), change| {
+            (fixed + change.max(0.0), broken + (-change).max(0.0))
+        });
+    tango(fixed, broken, pairs.len(), REGRESSION_CONFIDENCE)
+}
+
+/// Confidence interval of the mean score, from the scores of each task's trials, at look number
+/// `look`, counted from 1. `None` if there is too little data.
+///
+/// There are two sources of chance, and the limits are the widest that either requires:
+/// - The tasks are one sample, however many trials they have, and count as one observation each.
+///   Used are Student's interval over tasks, which has no width if all tasks agree; Wilson's
+///   interval; and Clopper and Pearson's, which is valid for any number of tasks.
+/// - Each trial is a draw, and checking again after further trials is another chance to be lucky.
+///   Used is Clopper and Pearson's interval over all trials, with the error that this look may
+///   spend.
+///
+/// If tasks have different numbers of trials, the mean over tasks must show the same as the mean
+/// over trials. Otherwise, repeating only the easy tasks would raise the score.
+pub fn mean_interval(scores: &[Vec<f64>], look: usize) -> Option<(Interval, Method)> {
+    let counts = || scores.iter().map(Vec::len);
+    let trials = counts().max().unwrap_or_default();
+    let score = score_of(scores, trials).0?;
+    let mut interval = interval_of_mean(score.value, scores.len(), counts().sum(), look)?;
+    let binary = |score: &f64| *score == 0.0 || *score == 1.0;
+    if trials <= 1 && scores.iter().flatten().all(binary) {
+        return Some(interval);
+    }
+    interval.0 = interval.0.hull(limits(&score)?);
+    if counts().min() != Some(trials) {
+        let means = scores.iter().filter_map(|task| mean(task, CONFIDENCE));
+        let means: Vec<Vec<f64>> = means.map(|task| vec![task.value]).collect();
+        let over_tasks = score_of(&means, 1).0?;
+        let (weighed, _) = interval_of_mean(over_tasks.value, means.len(), counts().sum(), look)?;
+        interval.0 = interval.0.hull(weighed).hull(limits(&over_tasks)?);
+    }
+    Some((interval.0, Method::Widest))
+}
+
+/// Whether one run in which all of `tasks` pass shows `threshold`.
+pub fn perfect_run_shows(tasks: usize, threshold: f64) -> bool {
+    interval_of_mean(1.0, tasks, tasks, 1).is_some_and(|(interval, _)| interval.low >= threshold)
+}
+
+fn limits(estimate: &Estimate) -> Option<Interval> {
+    Some(Interval {
+        low: estimate.low?,
+        high: estimate.high?,
+    })
+}
+
+/// The interval of a mean, given the number of tasks and of trials.
+fn interval_of_mean(
+    mean: f64,
+    tasks: usize,
+    trials: usize,
+    look: usize,
+) -> Option<(Interval, Method)> {
+    let mean = mean.clamp(0.0, 1.0);
+    let wilson = wilson_of(mean, tasks, CONFIDENCE)?.interval;
+    let sampled = clopper_pearson(mean, tasks, FIRST_LOOK)?;
+    let repeated = clopper_pearson(mean, trials, spent(look))?;
+    let widest = wilson.hull(sampled).hull(repeated);
+    let method = match widest == wilson {
+        true => Method::Wilson,
+        false => Method::Widest,
+    };
+    Some((widest, method))
+}
+
+/// The scores that count: of all attempts where they are known. `own` has the scores of the named
+/// run and its experiment.
+fn pooled(evidence: &Evidence<'_>, own: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    if evidence.attempts.is_empty() {
+        return own.to_vec();
+    }
+    attempts::scores(evidence.attempts).into_values().collect()
+}
+
+/// Compares the mean score of all attempts with the threshold.
+fn gate(evidence: Evidence<'_>, own: &[Vec<f64>], threshold: f64) -> Gate {
+    let trials = evidence.trials();
+    let scores = pooled(&evidence, own);
+    let ids = match evidence.attempts {
+        [] => AttemptIds {
+            looks: 1,
+            run_ids: trials.iter().map(|run| run.run_id.clone()).collect(),
+            voided: Vec::new(),
+        },
+        attempts => AttemptIds::of(attempts),
+    };
+    let most = scores.iter().map(Vec::len).max().unwrap_or_default();
+    let score = score_of(&scores, most).0.map(|score| score.value);
+    let found = mean_interval(&scores, ids.looks);
+    let interval = found.map(|(interval, _)| interval);
+    let missing = missing_data(&evidence, own.len(), scores.len());
+    let mut reasons = missing.clone();
+    let measured = trials.iter().any(|run| run.is_measured());
+    let least = scores.iter().map(Vec::len).min().unwrap_or_default();
+    if measured && least < MEASURED_TRIALS {
+        reasons.push(format!(
+            "scores from a judge or live tools need {MEASURED_TRIALS} trials per task, but these \
+             have {least}"
+        ));
+    }
+    let by_score = interval.map_or(GateVerdict::Inconclusive, |it| {
+        against_threshold(it, threshold)
+    });
+    let verdict = match by_score {
+        GateVerdict::Pass if !reasons.is_empty() => GateVerdict::Inconclusive,
+        _ if !missing.is_empty() => GateVerdict::Inconclusive,
+        by_score => by_score,
+    };
+    if by_score == GateVerdict::Inconclusive
+        && let (Some(it), Some(score)) = (interval, score)
+    {
+        let runs = match ids.looks {
+            0 | 1 => String::new(),
+            looks => format!(" in {looks} attempts"),
+        };
+        reasons.push(format!(
+            "the interval of the score {score:.3} over {} tasks{runs} is {:.3} to {:.3}, which \
+             includes {threshold:.3}",
+            scores.len(),
+            it.low.max(0.0),
+            it.high.min(1.0)
+        ));
+    }
+    if verdict == GateVerdict::Fail {
+        reasons.clear();
+    }
+    Gate {
+        threshold,
+        verdict,
+        confidence: CONFIDENCE,
+        low: interval.map(|it| it.low),
+        high: interval.map(|it| it.high),
+        method: found.map_or(Method::Wilson, |(_, method)| method),
+        reasons,
+        score,
+        attempts: ids,
+    }
+}
+
+/// Data that is missing for a decision.
+fn missing_data(evidence: &Evidence<'_>, own: usize, pooled: usize) -> Vec<String> {
+    let trials = evidence.trials();
+    let mut reasons = Vec::new();
+    if trials.iter().any(|run| !run.is_judged()) {
+        reasons.push("not every trial was judged".to_owned());
+    }
+    if evidence.missing > 0 {
+        let planned = trials.len() + evidence.missing;
+        reasons.push(format!(
+            "{} of {planned} trials are available",
+            trials.len()
+        ));
+    }
+    if pooled < own {
+        reasons.push(format!(
+            "{} of {own} tasks were judged only in voided runs",
+            own - pooled
+        ));
+    }
+    reasons
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! The facts of an eval run and of its tasks.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+
+use touchstone_agents::budget::Spending;
+use touchstone_kit::ids::{RunId, TaskId};
+use touchstone_kit::money::NanoUsd;
+use touchstone_openwop::events::{Event, ExtensionEvent};
+use touchstone_openwop::summary::SafetyFinding;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskFacts {
+    /// 0.0..=1.0; 0 until scored.
+    pub score: f64,
+    pub passed: bool,
+    /// Whether `eval.scored` is recorded. A scored task is never judged again.
+    pub scored: bool,
+    /// Sum of its `provider.usage`, including attempts that were cut off.
+    pub cost: NanoUsd,
+    /// All its tokens, including attempts that were cut off.
+    pub tokens: u64,
+    /// Whether cost or tokens are partly estimated by size, because the endpoint reported no usage.
+    pub usage_estimated: bool,
+    /// All its tool calls, including attempts that were cut off.
+    pub tool_calls: u64,
+    /// All its retries, including attempts that were cut off.
+    pub all_retries: u64,
+    /// Wall-clock time of the invocation.
+    pub latency_ms: Option<u64>,
+    /// Whether the output satisfies the return schema.
+    pub schema_valid: Option<bool>,
+    /// The infrastructure error that left the task unjudged.
+    pub unjudged: Option<String>,
+    /// The agent's own failure, as a label.
+    pub failed: Option<String>,
+    /// Tools called without a response in the suite.
+    pub fixture_missing: Vec<String>,
+    /// Calls that were refused because the tool is not on the allowlist.
+    pub forbidden_tools: Vec<String>,
+    /// Calls of tools with side effects, made or about to be made.
+    pub effects: u32,
+    /// Retried model calls.
+    pub retries: u32,
+    /// The run that judged the task, if it was not this one.
+    pub reused_from: Option<RunId>,
+    /// An invocation that started and did not end, because its process was killed.
+    pub open_invocation: Option<String>,
+    /// Whether the agent's invocation has ended, so that later model calls are the judge's (OpenWOP
+    /// agent-evaluation, order of events).
+    pub before_judge: bool,
+    /// The judge's part of the cost.
+    pub judge_cost: NanoUsd,
+    /// Whether each criterion of its rubric is met, in the rubric's order.
+    pub criteria: Vec<bool>,
+    /// Findings of the safety detectors; `None` if the task has no recorded check.
+    pub safety_findings: Option<Vec<SafetyFinding>>,
+}
+
+impl TaskFacts {
+    /// Folds an event of the agent's invocation.
+    pub(super) fn fold(&mut self, event: &Event) {
+        match event {
+            Event::AgentInvocationStarted(started) => {
+                self.open_invocation = Some(started.invocation_id.clone());
+                // Facts of an attempt that was cut off do not count for the judged attempt, except
+                // its cost.
+                self.fixture_missing.clear();
+                self.forbidden_tools.clear();
+                self.effects = 0;
+                self.retries = 0;
+                self.unjudged = None;
+                self.failed = None;
+                self.safety_findings = None;
+                self.before_judge = false;
+            }
+            Event::AgentInvocationCompleted(completed) => {
+                // A worker's invocation lies within the agent's invocation, which is still open.
+                let ends = |open: &String| *open == completed.invocation_id;
+                if self.open_invocation.as_ref().is_none_or(ends) {
+                    self.open_invocation = None;
+                    self.before_judge = true;
+                }
+            }
+            Event::AgentToolCalled(_) => self.tool_calls += 1,
+            Event::AgentToolReturned(returned) => {
+                self.forbidden_tools.push(returned.tool_name.clone());
+            }
+            Event::EffectIntended(_) => self.effects += 1,
+            Event::FixtureMissing(missing) => self.fixture_missing.push(missing.tool.clone()),
+            Event::ModelRetried(_) => {
+                self.retries += 1;
+                self.all_retries += 1;
+            }
+            Event::UsageEstimated(_) => self.usage_estimated = true,
+            _ => {}
+        }
+    }
+}
+
+/// The facts of an eval run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EvalFacts {
+    /// Whether `eval.started` is recorded.
+    pub started: bool,
+    /// The verdict of `eval.completed`, if it is recorded.
+    pub completed: Option<bool>,
+    /// By task.
+    pub tasks: HashMap<TaskId, TaskFacts>,
+    /// Tasks with an `eval.scored`.
+    pub scored_count: usize,
+    /// Sum of all `provider.usage`.
+    pub total_cost: NanoUsd,
+    /// Sum of all tokens.
+    pub total_tokens: u64,
+    /// The judge's part of the cost.
+    pub judge_cost: NanoUsd,
+    /// The events of the run's kind with their times, in order. The kind folds them.
+    pub extension: Vec<(ExtensionEvent, Timestamp)>,
+    /// Number of unreadable events in the log, without those that only the run's kind can read.
+    /// Their content is unknown, so a run that has any never passes.
+    pub unreadable: u64,
+}
+
+impl EvalFacts {
+    /// What this run itself has spent. The calls of reused tasks are charged to the run that made
+    /// them.
+    pub fn own_spending(&self) -> Spending {
+        let own = self
+            .tasks
+            .values()
+            .filter(|task| task.reused_from.is_none());
+        own.fold(Spending::default(), |sum, task| Spending {
+            tokens: sum.tokens.saturating_add(task.tokens),
+            cost: sum.cost + task.cost,
+            tool_calls: sum.tool_calls + task.tool_calls,
+            retries: sum.retries + task.all_retries,
+        })
+    }
+
+    pub(super) fn fold(&mut self, event: &Event) {
+        match event {
+            Event::EvalStarted(_) => self.started = true,
+            Event::EvalCompleted(completed) => self.completed = Some(completed.passed),
+            Event::EvalScored(scored) => {
+                let task = self.task(&scored.task_id);
+                let first = !std::mem::replace(&mut task.scored, true);
+                task.score = scored.score;
+                task.passed = scored.passed;
+                task.latency_ms = scored.latency_ms;
+                task.schema_valid = scored.schema_valid;
+                self.scored_count += usize::from(first);
+            }
+            Event::TaskFailed(failed) => {
+                self.task(&failed.task_id).failed = Some(failed.reason.clone());
+            }
+            Event::TaskUnjudged(unjudged) => {
+                self.task(&unjudged.task_id).unjudged = Some(unjudged.reason.clone());
+            }
+            Event::TaskJudged(judged) => {
+                self.task(&judged.task_id).criteria.clone_from(&judged.met);
+            }
+            Event::TaskSafety(safety) => {
+                self.task(&safety.task_id).safety_findings = Some(safety.findings.clone());
+            }
+            Event::TaskReused(reused) => {
+                self.task(&reused.task_id).reused_from = Some(reused.source_run_id.clone());
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn task(&mut self, id: &TaskId) -> &mut TaskFacts {
+        self.tasks.entry(id.clone()).or_default()
+    }
+
+    /// The facts of a task, if it has been scored.
+    pub fn scored(&self, task: &TaskId) -> Option<&TaskFacts> {
+        self.tasks.get(task).filter(|facts| facts.scored)
+    }
+}
