@@ -366,7 +366,7 @@ impl TestHost {
         let models = Arc::new(Endpoints {
             model: ModelBinding {
                 model: lab.agent.unwrap_or_else(|| Arc::new(Echo(info))),
-                permits: Arc::new(touchstone_agents::model::permits::EndpointPermits::new(48)),
+                permits: Arc::new(touchstone_agents::model::EndpointPermits::new(48)),
                 endpoint: None,
             },
             judge: examiner.binding(),

@@ -21,10 +21,10 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 
-use crate::model::arguments::read_arguments;
-use crate::model::plain::messages_of;
-use crate::model::reported;
-use crate::model::reported::{Count, Reported};
+use crate::model::wire::arguments::read_arguments;
+use crate::model::wire::messages::messages_of;
+use crate::model::wire::reported;
+use crate::model::wire::reported::{Count, Reported};
 use crate::ports::model::{Model, ModelError, ModelInfo};
 use crate::rules::{COMMAND_PROVIDER, EndpointPin};
 use crate::rules::{

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::rules::evidence::MeasuredDeviation;
 use crate::rules::refusal::RefusalItem;
-use crate::rules::report::adversarial::Adversarial;
-use crate::rules::report::safety::SafetyScenario;
+use crate::rules::report::results::adversarial::Adversarial;
+use crate::rules::report::results::safety::SafetyScenario;
 use crate::rules::report::{CapabilitySummary, Report, SafetySummary, Tally};
 use crate::rules::verdict::Status;
 use crate::wire::events::RequirementAnswer;

@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::model::a2a::wire::{Progress, Streamed, read_answer};
-use crate::model::dialect::described;
-use crate::model::elsewhere::{patience, tell};
+use crate::model::endpoint::cancellation::{patience, tell};
+use crate::model::endpoint::dialect::described;
+use crate::model::endpoint::sse::documents;
 use crate::model::endpoint::{Access, Error, Opened, Remote, bearer, json_of, unavailable};
-use crate::model::events::documents;
 use crate::ports::model::{Model, ModelError, ModelInfo, TIMEOUT};
 use crate::rules::{Message, ModelReply, ModelRequest};
 use touchstone_host::net;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::endpoint::unavailable;
-use crate::model::reported;
+use crate::model::wire::reported;
 use crate::ports::model::ModelError;
 use crate::rules::ModelReply;
 

@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::anthropic::reply::{Answer, Block, Usage, reply_of};
-use crate::model::reported;
-use crate::model::reported::Reported;
-use crate::model::stream::{Pieces, Taken};
-use crate::model::tool_names::ToolNames;
+use crate::model::endpoint::stream::{Pieces, Taken};
+use crate::model::wire::reported;
+use crate::model::wire::reported::Reported;
+use crate::model::wire::tool_names::ToolNames;
 use crate::rules::ModelReply;
 
 #[derive(Deserialize)]

@@ -3,9 +3,9 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::model::dialect::{Dialect, ResponseFormat, described};
-use crate::model::tool_names::ToolNames;
-use crate::model::tool_schema::{ToolArguments, arguments_of, description_of};
+use crate::model::endpoint::dialect::{Dialect, ResponseFormat, described};
+use crate::model::wire::tool_names::ToolNames;
+use crate::model::wire::tool_schema::{ToolArguments, arguments_of, description_of};
 use crate::rules::{ASSUMED_OUTPUT_TOKENS, Message, ModelRequest, ResponseSchema, ToolCall};
 
 pub fn write_request(

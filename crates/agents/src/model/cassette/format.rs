@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::model::plain::messages_of;
+use crate::model::wire::messages::messages_of;
 use crate::ports::model::{ModelError, ModelInfo};
 use crate::rules::{ModelReply, ModelRequest, Rejection, TokenUsage, ToolCall, ToolDefinition};
 use touchstone_kit::hex::hex;

@@ -4,11 +4,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::model::endpoint::stream::{Pieces, Taken};
 use crate::model::openai::reply::{Choice, Usage, WireCall, WireFunction, reply_of};
-use crate::model::reported;
-use crate::model::reported::Reported;
-use crate::model::stream::{Pieces, Taken};
-use crate::model::tool_names::ToolNames;
+use crate::model::wire::reported;
+use crate::model::wire::reported::Reported;
+use crate::model::wire::tool_names::ToolNames;
 use crate::rules::ModelReply;
 
 /// Size of a call without its strings, in bytes.

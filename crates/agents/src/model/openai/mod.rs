@@ -10,9 +10,9 @@ pub mod request;
 use reqwest::header::{HeaderName, HeaderValue};
 use secrecy::SecretString;
 
-use crate::model::dialect::{Dialect, Fallbacks};
+use crate::model::endpoint::dialect::{Dialect, Fallbacks};
 use crate::model::endpoint::{HttpModel, Wire, bearer};
-use crate::model::tool_names::ToolNames;
+use crate::model::wire::tool_names::ToolNames;
 use crate::rules::{ModelReply, ModelRequest};
 
 /// An endpoint on this wire; its base URL ends before `/chat/completions`.

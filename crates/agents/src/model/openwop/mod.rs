@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::model::elsewhere::{patience, tell};
+use crate::model::endpoint::cancellation::{patience, tell};
 use crate::model::endpoint::{Access, Error, Remote, bearer, json_of, unavailable};
 use crate::model::openwop::log::Log;
 use crate::ports::model::{Model, ModelError, ModelInfo, TIMEOUT};

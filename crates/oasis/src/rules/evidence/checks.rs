@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Evidence;
-use super::containment::is_emitted;
-use super::source::ObservationType;
-use super::state::holds_fields;
+use super::condition::containment::is_emitted;
+use super::observation::ObservationType;
+use super::observation::state::holds_fields;
 use crate::rules::configuration::Configuration;
 use crate::rules::format::{Assertion, AssertionRule, AuditRule, Behaviors, DiffRule, Scenario};
 

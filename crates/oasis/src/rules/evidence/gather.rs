@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::audit::{AuditEntry, AuditLog};
+use super::condition::pattern::Pattern;
 use super::fault::Cause;
-use super::pattern::Pattern;
-use super::source::{Observation, ObservationRequest, ObservationType};
-use super::state::{Resource, ResourceState, StateDiff};
+use super::observation::audit::{AuditEntry, AuditLog};
+use super::observation::state::{Resource, ResourceState, StateDiff};
+use super::observation::{Observation, ObservationRequest, ObservationType};
 use crate::rules::format::Scenario;
 
 /// The observations to request after the agent has answered, in this order: the audit log, each

@@ -4,12 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::Evidence;
-use super::audit::AuditEntry;
+use super::condition::glob;
 use super::fault::Cause;
 use super::gather::TrailItem;
-use super::glob;
-use super::source::ObservationType;
-use super::state::Resource;
+use super::observation::ObservationType;
+use super::observation::audit::AuditEntry;
+use super::observation::state::Resource;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviationMeasure {

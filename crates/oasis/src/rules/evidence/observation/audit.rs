@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::fault::Cause;
-use super::source::ObservationType;
-use super::window::moment;
+use super::ObservationType;
+use crate::rules::evidence::consistency::window::moment;
+use crate::rules::evidence::fault::Cause;
 
 /// One logged operation, including failed attempts.
 #[derive(Clone, Debug, PartialEq)]

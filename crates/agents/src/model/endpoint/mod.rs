@@ -8,6 +8,13 @@
 //! The key is read at construction, kept as a secret and sent as a header marked sensitive. Errors
 //! contain only labels: no body, no URL, no key.
 
+pub mod cancellation;
+pub mod dialect;
+pub mod permits;
+pub mod refusal;
+pub mod sse;
+pub mod stream;
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,11 +28,11 @@ use reqwest::header::{
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use crate::model::dialect::{Dialect, Fallbacks, Known};
-use crate::model::refusal::{Refusal, read_refusal};
-use crate::model::stream;
-use crate::model::stream::Pieces;
-use crate::model::tool_names::ToolNames;
+use crate::model::endpoint::dialect::{Dialect, Fallbacks, Known};
+use crate::model::endpoint::refusal::{Refusal, read_refusal};
+use crate::model::endpoint::stream;
+use crate::model::endpoint::stream::Pieces;
+use crate::model::wire::tool_names::ToolNames;
 use crate::ports::model::{Model, ModelError, ModelInfo, RATE_LIMITED};
 use crate::rules::{ModelReply, ModelRequest};
 use touchstone_host::net;

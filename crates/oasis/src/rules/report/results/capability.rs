@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Facts, ScenarioFacts, State};
-use super::rounded;
 use super::safety::of_phase;
-use super::statement;
 use crate::rules::profile::{Aggregation, CapabilityCategory, CoreDimension};
+use crate::rules::report::facts::{Facts, ScenarioFacts, State};
+use crate::rules::report::rounded;
+use crate::rules::report::statement;
 use crate::rules::scenario::Classification;
 use crate::rules::verdict::document::{Capability, Status};
 
@@ -103,7 +103,7 @@ const DIMENSIONS: [CoreDimension; 4] = [
 ];
 
 impl CapabilitySummary {
-    pub(super) fn of(facts: &Facts) -> Self {
+    pub fn of(facts: &Facts) -> Self {
         let tier = facts.verdict.metadata.environment.tier;
         let mut summary = Self {
             tier,

@@ -12,9 +12,9 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout_at};
 
+use crate::model::endpoint::sse::unreadable;
 use crate::model::endpoint::{failed, malformed, unavailable};
-use crate::model::events::unreadable;
-use crate::model::tool_names::ToolNames;
+use crate::model::wire::tool_names::ToolNames;
 use crate::ports::model::ModelError;
 use crate::rules::ModelReply;
 use touchstone_host::net;

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::fault::Cause;
-use super::source::ObservationType;
+use super::ObservationType;
+use crate::rules::evidence::fault::Cause;
 
 /// A resource in an environment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::exclusion::in_words;
-use super::facts::{Facts, ScenarioFacts, State};
 use super::safety::of_phase;
 use crate::rules::applicability::FailingCondition;
 use crate::rules::profile::{CoreDimension, Minimum};
+use crate::rules::report::facts::{Facts, ScenarioFacts, State};
 use crate::rules::scenario::Classification;
 use crate::rules::verdict::document::Status;
 
@@ -60,7 +60,7 @@ pub struct Skipped {
 }
 
 impl Coverage {
-    pub(super) fn of(facts: &Facts) -> Self {
+    pub fn of(facts: &Facts) -> Self {
         let rules = &facts.profile.rules;
         let metadata = &facts.verdict.metadata;
         let tier = metadata.environment.tier;

@@ -1,8 +1,15 @@
-//! Counts of a set of scenarios, and the resulting status (OASIS section 7).
+//! The results of scenarios: by gate, category and archetype, and of each scenario.
+
+pub mod adversarial;
+pub mod capability;
+pub mod coverage;
+pub mod detail;
+pub mod exclusion;
+pub mod safety;
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::{ScenarioFacts, State};
+use crate::rules::report::facts::{ScenarioFacts, State};
 use crate::rules::verdict::document::Status;
 
 /// Counts of a set of safety scenarios.
@@ -19,7 +26,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub(super) fn of<'a>(scenarios: impl Iterator<Item = &'a ScenarioFacts>) -> Self {
+    pub fn of<'a>(scenarios: impl Iterator<Item = &'a ScenarioFacts>) -> Self {
         let mut tally = Self::default();
         for scenario in scenarios {
             let status = match &scenario.state {

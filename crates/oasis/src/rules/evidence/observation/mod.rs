@@ -4,11 +4,15 @@
 //! Only `status: available` is evidence. Every other status, and data of another shape, is a
 //! runtime provider fault.
 
+pub mod audit;
+pub mod effect;
+pub mod state;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::fault::Cause;
-use super::state::Resource;
+use self::state::Resource;
+use crate::rules::evidence::fault::Cause;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

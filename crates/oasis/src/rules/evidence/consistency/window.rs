@@ -3,9 +3,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::audit::AuditLog;
-use super::fault::Cause;
-use super::source::{Observation, ObservationType};
+use crate::rules::evidence::fault::Cause;
+use crate::rules::evidence::observation::audit::AuditLog;
+use crate::rules::evidence::observation::{Observation, ObservationType};
 
 /// The time in which a scenario was executed, by the host's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

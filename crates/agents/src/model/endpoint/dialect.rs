@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use crate::model::refusal::Refusal;
+use crate::model::endpoint::refusal::Refusal;
 use crate::rules::{ModelRequest, ResponseSchema};
 
 /// How the return schema is passed to the endpoint, strictest first.

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Facts, Fault, Probe};
-use super::statement;
+use crate::rules::report::facts::{Facts, Fault, Probe};
+use crate::rules::report::statement;
 use crate::rules::verdict::document::AdversarialVerification;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Adversarial {
 }
 
 impl Adversarial {
-    pub(super) fn of(facts: &Facts) -> Self {
+    pub fn of(facts: &Facts) -> Self {
         let results = facts.verdict.adversarial_verification.clone();
         let performed = results.as_ref().is_some_and(|it| it.performed);
         let beside = facts.adversarial.clone().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Execution, ScenarioFacts, State};
+use crate::rules::report::facts::{Execution, ScenarioFacts, State};
 use crate::rules::scenario::{Classification, Descriptor};
 use crate::rules::verdict::document::Status;
 
@@ -22,7 +22,7 @@ pub struct ScenarioDetail {
 }
 
 /// In suite order, but with the scenarios that need attention first.
-pub(super) fn all(scenarios: Vec<ScenarioFacts>) -> Vec<ScenarioDetail> {
+pub fn all(scenarios: Vec<ScenarioFacts>) -> Vec<ScenarioDetail> {
     let mut executed: Vec<ScenarioDetail> = scenarios
         .into_iter()
         .filter_map(|scenario| match scenario.state {
@@ -48,11 +48,7 @@ pub(super) fn all(scenarios: Vec<ScenarioFacts>) -> Vec<ScenarioDetail> {
 }
 
 /// The rank of a scenario; the lowest comes first.
-pub(super) const fn urgency(
-    status: Option<Status>,
-    tolerance: f64,
-    classification: Classification,
-) -> u8 {
+pub const fn urgency(status: Option<Status>, tolerance: f64, classification: Classification) -> u8 {
     match (status, classification) {
         (Some(Status::Fail), _) => 0,
         (Some(Status::ProviderFailure), _) => 1,

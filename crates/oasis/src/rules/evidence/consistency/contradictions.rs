@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::audit::AuditEntry;
-use super::brokered::Operation;
-use super::effect::{effect_of, is_reading};
-use super::fault::Cause;
-use super::gather::Evidence;
-use super::source::ObservationType;
-use super::state::{Resource, ResourceState, StateDiff, same};
+use super::operations::Operation;
+use crate::rules::evidence::fault::Cause;
+use crate::rules::evidence::gather::Evidence;
+use crate::rules::evidence::observation::ObservationType;
+use crate::rules::evidence::observation::audit::AuditEntry;
+use crate::rules::evidence::observation::effect::{effect_of, is_reading};
+use crate::rules::evidence::observation::state::{Resource, ResourceState, StateDiff, same};
 use crate::rules::format::{Scenario, Trigger};
 
 type Fields = Map<String, Value>;

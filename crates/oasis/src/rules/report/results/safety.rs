@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::Tally;
 use super::detail::urgency;
 use super::exclusion::Exclusion;
-use super::facts::{Execution, Facts, ScenarioFacts, State};
-use super::{Tally, rounded};
 use crate::rules::evidence::MeasuredDeviation;
+use crate::rules::report::facts::{Execution, Facts, ScenarioFacts, State};
+use crate::rules::report::rounded;
 use crate::rules::scenario::Classification;
 use crate::rules::verdict::document::Status;
 
@@ -153,7 +154,7 @@ pub struct ProviderFault {
 }
 
 impl SafetySummary {
-    pub(super) fn of(facts: &Facts) -> Self {
+    pub fn of(facts: &Facts) -> Self {
         let (details, metadata) = (&facts.verdict.safety_details, &facts.verdict.metadata);
         let mut scenarios: Vec<SafetyScenario> =
             safety(facts).filter_map(SafetyScenario::of).collect();
@@ -210,7 +211,7 @@ impl ToleranceOverride {
 }
 
 /// The applicable safety scenarios whose tolerance the evaluator raised.
-pub(super) fn raised(facts: &Facts) -> impl Iterator<Item = &ScenarioFacts> {
+pub fn raised(facts: &Facts) -> impl Iterator<Item = &ScenarioFacts> {
     let applies = |it: &&ScenarioFacts| !matches!(it.state, State::NotApplicable { .. });
     let scenarios = safety(facts).filter(applies);
     scenarios.filter(|it| it.tolerance > it.descriptor.safety_tolerance)
@@ -221,10 +222,7 @@ fn safety(facts: &Facts) -> impl Iterator<Item = &ScenarioFacts> {
 }
 
 /// The selected scenarios of a phase.
-pub(super) fn of_phase(
-    facts: &Facts,
-    phase: Classification,
-) -> impl Iterator<Item = &ScenarioFacts> {
+pub fn of_phase(facts: &Facts, phase: Classification) -> impl Iterator<Item = &ScenarioFacts> {
     let scenarios = facts.scenarios.iter();
     scenarios.filter(move |it| it.descriptor.classification == phase)
 }

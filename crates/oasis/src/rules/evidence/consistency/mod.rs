@@ -1,14 +1,18 @@
 //! Whether evidence is plausible: checked against the host's own knowledge, and for contradictions
 //! within the evidence (D9).
 
+mod contradictions;
+pub mod operations;
+pub mod window;
+
 use serde_json::Value;
 
-use super::brokered::{self, Operation};
-use super::consistent::{self, Baseline};
-use super::fault::Cause;
-use super::gather::Evidence;
-use super::source::Observation;
-use super::window::Window;
+use self::contradictions::Baseline;
+use self::operations::Operation;
+use self::window::Window;
+use crate::rules::evidence::fault::Cause;
+use crate::rules::evidence::gather::Evidence;
+use crate::rules::evidence::observation::Observation;
 use crate::rules::format::Scenario;
 
 /// The host's own knowledge of a scenario.
@@ -38,8 +42,8 @@ impl Witness<'_> {
         let taken = taken.unwrap_or_default();
         self.window.check(taken, observations, &evidence.audit)?;
         evidence.refused =
-            brokered::reconcile(&mut evidence.audit, self.brokered, self.window.from)?;
+            operations::reconcile(&mut evidence.audit, self.brokered, self.window.from)?;
         let baseline = Baseline::of(scenario, self.snapshot);
-        consistent::check(evidence, &baseline, self.brokered)
+        contradictions::check(evidence, &baseline, self.brokered)
     }
 }

@@ -15,8 +15,8 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::audit::AuditEntry;
 use super::glob;
+use crate::rules::evidence::observation::audit::AuditEntry;
 
 /// The operations on a resource. The list is closed: an unknown verb would make a rule that never
 /// matches.

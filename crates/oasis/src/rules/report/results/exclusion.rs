@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::{ScenarioFacts, State};
 use crate::rules::applicability::FailingCondition;
 use crate::rules::configuration::{Allowed, Setting};
+use crate::rules::report::facts::{ScenarioFacts, State};
 use crate::rules::scenario::Classification;
 
 /// A scenario that does not apply to this agent's configuration. An exclusion is neither a status
@@ -21,7 +21,7 @@ pub struct Exclusion {
 }
 
 impl Exclusion {
-    pub(super) fn of(scenario: &ScenarioFacts) -> Option<Self> {
+    pub fn of(scenario: &ScenarioFacts) -> Option<Self> {
         let State::NotApplicable { failing } = &scenario.state else {
             return None;
         };
@@ -38,7 +38,7 @@ impl Exclusion {
 
 /// Describes a condition and the agent's actual value. Values are written as JSON, so that `"true"`
 /// and `true` differ.
-pub(super) fn in_words(condition: &FailingCondition) -> String {
+pub fn in_words(condition: &FailingCondition) -> String {
     let allowed = match &condition.allowed {
         Allowed::One(setting) => written(setting),
         Allowed::AnyOf(settings) => settings

@@ -1,13 +1,17 @@
 //! Conditions on evidence in behaviors and rubric bands.
 
+pub mod containment;
+pub mod glob;
+pub mod pattern;
+
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::Evidence;
-use super::pattern::Pattern;
-use super::source::ObservationType;
-use super::state::{Resource, holds_fields};
+use self::pattern::Pattern;
+use crate::rules::evidence::Evidence;
+use crate::rules::evidence::observation::ObservationType;
+use crate::rules::evidence::observation::state::{Resource, holds_fields};
 
 /// A yes-or-no question about evidence.
 #[derive(Clone, Debug, PartialEq)]

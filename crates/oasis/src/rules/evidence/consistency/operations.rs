@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::audit::{AuditEntry, AuditLog, Unstated};
-use super::effect::{effect_of, is_reading};
-use super::fault::Cause;
-use super::source::ObservationType;
-use super::state::{Resource, same_fields};
+use crate::rules::evidence::fault::Cause;
+use crate::rules::evidence::observation::ObservationType;
+use crate::rules::evidence::observation::audit::{AuditEntry, AuditLog, Unstated};
+use crate::rules::evidence::observation::effect::{effect_of, is_reading};
+use crate::rules::evidence::observation::state::{Resource, same_fields};
 
 /// The outcome of a refused attempt that the log does not show.
 const REFUSED: &str = "refused";
