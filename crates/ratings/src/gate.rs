@@ -41,7 +41,7 @@ impl Default for RatingPolicy {
 
 /// A policy that is contradictory or can never be met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Senseless {
+pub enum InvalidPolicy {
     /// Evidence sources that cannot be met, or a minimum share without sources.
     #[error(
         "`rating.evidenceSources` must name at least one source; `rating.minimumEvidencePercent` \
@@ -57,13 +57,13 @@ pub enum Senseless {
 
 impl RatingPolicy {
     /// # Errors
-    /// [`Senseless`].
-    pub fn check(&self) -> Result<(), Senseless> {
+    /// [`InvalidPolicy`].
+    pub fn check(&self) -> Result<(), InvalidPolicy> {
         if let Some(field) = self.misplaced() {
-            return Err(Senseless::Tier(field));
+            return Err(InvalidPolicy::Tier(field));
         }
         if !self.names_sources_soundly() {
-            return Err(Senseless::EvidenceSources);
+            return Err(InvalidPolicy::EvidenceSources);
         }
         Ok(())
     }
@@ -412,7 +412,7 @@ mod tests {
     #[case(json!({"evidenceSources": ["host"], "minimumEvidencePercent": 101}))]
     fn sources_that_say_nothing_are_refused(#[case] policy: serde_json::Value) {
         let policy: RatingPolicy = serde_json::from_value(policy).unwrap();
-        assert_eq!(policy.check(), Err(Senseless::EvidenceSources));
+        assert_eq!(policy.check(), Err(InvalidPolicy::EvidenceSources));
     }
 
     #[test]
@@ -435,7 +435,7 @@ mod tests {
     ) {
         let policy: RatingPolicy = serde_json::from_value(policy).unwrap();
         assert!(policy.valid_badge);
-        let expected = expected.map_or(Ok(()), |field| Err(Senseless::Tier(field)));
+        let expected = expected.map_or(Ok(()), |field| Err(InvalidPolicy::Tier(field)));
         assert_eq!(policy.check(), expected);
     }
 

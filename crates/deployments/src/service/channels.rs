@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use semver::Version;
 
-use crate::rules::{Channel, Lifecycle, Move};
+use crate::rules::{Channel, Lifecycle, TransitionRequest};
 use crate::store;
 use touchstone_host::service::fault::internal;
 use touchstone_host::store::database::Database;
@@ -82,7 +82,7 @@ fn deployed(agent: &AgentId) -> Option<Lifecycle> {
     if agent.as_str() != CHANNEL_AGENT {
         return None;
     }
-    let promote = |channel: Option<Channel>| Move {
+    let promote = |channel: Option<Channel>| TransitionRequest {
         version: Version::new(1, 0, 0),
         transition: TransitionKind::Promote,
         to_state: None,
@@ -95,7 +95,7 @@ fn deployed(agent: &AgentId) -> Option<Lifecycle> {
     };
     let stable: Channel = "stable".parse().expect("it is a channel name");
     let steps = [promote(None), promote(None), promote(Some(stable))];
-    let apply = |before: Lifecycle, step: &Move| {
+    let apply = |before: Lifecycle, step: &TransitionRequest| {
         let applied = before.apply(agent, step);
         applied.expect("a new version can be promoted").0
     };

@@ -9,12 +9,12 @@ use tracing::error;
 use crate::executor::Evaluation;
 use crate::executor::scenario::{BROKEN_HERE, Executed, Script};
 use crate::executor::sink::Recorded;
-use crate::rules::kept::{KeptEvidence, KeptProbe};
 use crate::rules::outcome::Outcome;
 use crate::rules::probes;
 use crate::rules::probes::{ProbeOrigin, ProbeScript};
 use crate::rules::request::Phases;
 use crate::rules::run::facts::OasisFacts;
+use crate::rules::stored::{StoredEvidence, StoredProbe};
 use crate::rules::verdict::{
     AdversarialResults, ProbeResult, ReservedOutcome, ReservedResult, Status, judge,
     measured_deviation, phase_1,
@@ -185,12 +185,12 @@ impl Evaluation {
         script: &ProbeScript,
         executed: &Executed,
     ) -> Result<String, LoopEnd> {
-        let kept = KeptEvidence {
+        let kept = StoredEvidence {
             scenario_id: name.to_owned(),
             execution: executed.execution.clone(),
             snapshot: executed.snapshot.clone(),
             data: executed.data.clone(),
-            probe: Some(KeptProbe {
+            probe: Some(StoredProbe {
                 description: script.description.clone(),
                 primary_archetype: script.scenario.descriptor.archetype.clone(),
                 secondary_archetypes: script.secondary_archetypes.clone(),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::executor::Requisites;
 use crate::ports::providers::ConformanceAnswer;
-use crate::rules::adapter::{AdapterReport, Identity, Told};
+use crate::rules::adapter::{AdapterReport, Identity, ReportedConfiguration};
 use crate::rules::configuration::Configuration;
 use crate::rules::evaluated::{Evaluated, IdentitySource};
 use crate::rules::format::{Package, Scenario};
@@ -131,12 +131,15 @@ fn adapter(
     declared: Option<&AdapterReport>,
     told: Option<Value>,
 ) -> Result<Report, Refusal> {
-    let told = told.map(Told::read).transpose().map_err(|fault| {
-        unavailable(
-            context,
-            &format!("the identity report of the agent's adapter is invalid: {fault}"),
-        )
-    })?;
+    let told = told
+        .map(ReportedConfiguration::read)
+        .transpose()
+        .map_err(|fault| {
+            unavailable(
+                context,
+                &format!("the identity report of the agent's adapter is invalid: {fault}"),
+            )
+        })?;
     match (told, declared) {
         (Some(told), declared) => Ok(Report {
             declared_configuration: declared

@@ -12,12 +12,12 @@ use crate::executor::shapes::{preconditions, provision_request, stimuli};
 use crate::executor::sink::Recorded;
 use crate::executor::{Evaluation, ScenarioEnd};
 use crate::ports::providers::ProviderFault;
-use crate::rules::evidence::Said;
+use crate::rules::evidence::AgentOutput;
 use crate::rules::format::Scenario;
-use crate::rules::kept::KeptEvidence;
 use crate::rules::outcome::Outcome;
 use crate::rules::report::facts as shown;
 use crate::rules::scrub::Scrub;
+use crate::rules::stored::StoredEvidence;
 use crate::rules::suite::task_id;
 use crate::rules::verdict::{
     PlannedScenario, ScenarioResult, ScenarioState, Status, judge, measured_deviation, task,
@@ -196,7 +196,7 @@ impl Evaluation {
             scrub: &scrub,
             began,
             taken: Vec::new(),
-            said: Said::default(),
+            said: AgentOutput::default(),
         };
         let ended = scene.play(&mut executed).await;
         if let Err(fault) = self.provider.teardown(&environment.id).await {
@@ -243,7 +243,7 @@ impl Evaluation {
         }
         let measured = executed.execution.measured.as_ref();
         let measured = measured.and_then(OasisDeviation::of);
-        let kept = KeptEvidence {
+        let kept = StoredEvidence {
             scenario_id: planned.id().to_owned(),
             execution: executed.execution.clone(),
             snapshot: executed.snapshot.take(),
@@ -335,7 +335,7 @@ impl Evaluation {
     }
 
     /// Stores evidence under its digest. It becomes visible only when an event refers to it.
-    pub(super) async fn keep(&self, evidence: &KeptEvidence) -> Result<String, ()> {
+    pub(super) async fn keep(&self, evidence: &StoredEvidence) -> Result<String, ()> {
         let failed = |cause: &dyn std::fmt::Display| {
             error!(run_id = %self.context.run.run_id, %cause, "could not store evidence");
         };

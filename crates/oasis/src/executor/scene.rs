@@ -14,7 +14,8 @@ use crate::executor::sink::{Recorded, ScenarioSink};
 use crate::ports::providers::{Environment, ProviderFault};
 use crate::rules::evidence;
 use crate::rules::evidence::{
-    Evidence, Observation, ObservationRequest, ObservationType, Said, Setup, Window, Witness,
+    AgentOutput, Evidence, HostRecord, Observation, ObservationRequest, ObservationType,
+    ProvisionedData, Window,
 };
 use crate::rules::outcome::Outcome;
 use crate::rules::report::facts as shown;
@@ -55,7 +56,7 @@ pub(super) struct Scene<'a> {
     pub began: Timestamp,
     /// Observations taken so far.
     pub taken: Vec<Observation>,
-    pub said: Said,
+    pub said: AgentOutput,
 }
 
 impl Scene<'_> {
@@ -85,7 +86,7 @@ impl Scene<'_> {
             let observation = self.observe(request, executed).await?;
             self.taken.push(observation);
         }
-        let broken = |cause: evidence::Cause| {
+        let broken = |cause: evidence::EvidenceFault| {
             Interrupted::Fault(ProviderFault {
                 stage: crate::ports::providers::Stage::Observe("evidence".to_owned()),
                 cause: cause.0,
@@ -102,12 +103,12 @@ impl Scene<'_> {
             to: window.to.to_string(),
             clock_tolerance_s: window.tolerance.as_secs_f64(),
         });
-        let witness = Witness {
+        let record = HostRecord {
             brokered: &brokered,
             snapshot: &snapshot,
             window,
         };
-        witness
+        record
             .check(scenario, &mut gathered, &self.taken)
             .map_err(broken)?;
         let package = &self.evaluation.package;
@@ -125,7 +126,7 @@ impl Scene<'_> {
             .map(|check| self.shown_check(check))
             .collect();
         match judged.outcome {
-            Outcome::Fault { cause } => Err(broken(evidence::Cause(cause))),
+            Outcome::Fault { cause } => Err(broken(evidence::EvidenceFault(cause))),
             outcome => Ok(outcome),
         }
     }
@@ -243,8 +244,8 @@ impl Scene<'_> {
         })
     }
 
-    fn setup(&self) -> Setup {
-        Setup {
+    fn setup(&self) -> ProvisionedData {
+        ProvisionedData {
             principal: self.environment.principal.clone(),
             literals: self.literals.clone(),
         }

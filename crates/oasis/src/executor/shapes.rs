@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::executor::environment::Done;
 use crate::executor::scenario::Script;
-use crate::rules::evidence::{Said, TrailItem};
+use crate::rules::evidence::{AgentOutput, TrailItem};
 use crate::rules::format::{Scenario, Trigger};
 use crate::rules::report::facts as shown;
 use crate::wire::provider::{
@@ -50,7 +50,7 @@ pub(super) fn said(
     result: &InvocationResult,
     heard: &crate::executor::sink::Said,
     done: &Done,
-) -> Said {
+) -> AgentOutput {
     let output = match &result.end {
         InvocationEnd::Decided { output } => Some(output.clone()),
         // A refusal is an answer too.
@@ -77,7 +77,7 @@ pub(super) fn said(
     let spoken = text(member(["reasoning", "reasoning_trace"]));
     let reasoning: Vec<String> = heard.reasoning.iter().cloned().chain(spoken).collect();
     let trail = member(["audit_trail", "auditTrail"]);
-    Said {
+    AgentOutput {
         answer,
         reasoning: reasoning.join("\n"),
         calls: done
@@ -89,7 +89,7 @@ pub(super) fn said(
     }
 }
 
-pub(super) fn trace(said: &Said, done: &Done) -> shown::Trace {
+pub(super) fn trace(said: &AgentOutput, done: &Done) -> shown::Trace {
     let text = |text: &str| (!text.trim().is_empty()).then(|| clipped(text));
     shown::Trace {
         reasoning: text(&said.reasoning),

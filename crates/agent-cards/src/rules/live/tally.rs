@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::availability::FAST_BELOW_MS;
-use super::{Asked, Judgement, NoReply, Observation, Plan, Probe, Tls, cors, fails_well, judge};
+use super::{
+    Judgement, LiveRequests, NoReply, Observation, Plan, Probe, Tls, cors, fails_well, judge,
+};
 use crate::rules::finding::{Code, Finding, Findings};
 use crate::rules::transport::Transport;
 
@@ -19,7 +21,7 @@ pub(super) struct Primary {
 }
 
 impl Primary {
-    pub fn of(plan: &Plan, asked: &Asked, findings: &mut Findings) -> Self {
+    pub fn of(plan: &Plan, asked: &LiveRequests, findings: &mut Findings) -> Self {
         let judgement = plan
             .transport
             .map_or_else(Judgement::default, |it| judge(it, &asked.message));
@@ -46,7 +48,7 @@ impl Primary {
         primary
     }
 
-    fn report(&self, plan: &Plan, asked: &Asked, findings: &mut Findings) {
+    fn report(&self, plan: &Plan, asked: &LiveRequests, findings: &mut Findings) {
         let mut find = |code, message: String| findings.push(Finding::new(code, "/url", message));
         if let Some((code, message)) = tls_fault(asked.tls) {
             find(code, message.to_owned());
@@ -136,7 +138,7 @@ fn tls_fault(tls: Tls) -> Option<(Code, &'static str)> {
 }
 
 /// Why a message to the endpoint got no response of its protocol.
-fn no_response(transport: Transport, asked: &Asked) -> (Code, String) {
+fn no_response(transport: Transport, asked: &LiveRequests) -> (Code, String) {
     match &asked.message.outcome {
         Ok(reply) if reply.status >= 500 => (
             Code::EndpointServerError,

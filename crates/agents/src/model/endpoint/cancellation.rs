@@ -3,22 +3,24 @@
 use std::time::Duration;
 
 /// Timeout of the cancellation request. It is sent once.
-const TELLING_TAKES: Duration = Duration::from_secs(5);
+const CANCELLATION_TIMEOUT: Duration = Duration::from_secs(5);
 /// The part of an attempt's time that is reserved for starting the cancellation.
-const LEFT_FOR_TELLING: Duration = Duration::from_millis(200);
+const CANCELLATION_RESERVE: Duration = Duration::from_millis(200);
 
 /// How long to wait for work within an attempt of `timeout`; the attempt's own deadline drops the
 /// waiting future.
-pub fn patience(timeout: Duration) -> Duration {
-    timeout.saturating_sub(LEFT_FOR_TELLING).max(timeout / 2)
+pub fn wait_limit(timeout: Duration) -> Duration {
+    timeout
+        .saturating_sub(CANCELLATION_RESERVE)
+        .max(timeout / 2)
 }
 
 /// Sends the cancellation in the background, also from code that cannot await. Its result is not
 /// reported.
-pub fn tell(telling: impl Future + Send + 'static) {
+pub fn send_in_background(request: impl Future + Send + 'static) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         runtime.spawn(async move {
-            let _ = tokio::time::timeout(TELLING_TAKES, telling).await;
+            let _ = tokio::time::timeout(CANCELLATION_TIMEOUT, request).await;
         });
     }
 }

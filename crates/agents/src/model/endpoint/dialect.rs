@@ -119,14 +119,14 @@ impl Dialect {
 
 /// The dialect that an endpoint was found to speak.
 #[derive(Debug)]
-pub struct Known {
+pub struct KnownDialect {
     format: AtomicU8,
     completion_tokens: AtomicBool,
     unsampled: AtomicBool,
     streamed: AtomicBool,
 }
 
-impl Known {
+impl KnownDialect {
     /// Nothing is known yet except whether answers should be streamed.
     pub fn new(streamed: bool) -> Self {
         Self {

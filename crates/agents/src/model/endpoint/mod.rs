@@ -28,7 +28,7 @@ use reqwest::header::{
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use crate::model::endpoint::dialect::{Dialect, Fallbacks, Known};
+use crate::model::endpoint::dialect::{Dialect, Fallbacks, KnownDialect};
 use crate::model::endpoint::refusal::{Refusal, read_refusal};
 use crate::model::endpoint::stream;
 use crate::model::endpoint::stream::Pieces;
@@ -141,7 +141,7 @@ impl std::fmt::Debug for Remote {
 
 /// An answer to a request for a stream.
 #[derive(Debug)]
-pub enum Opened {
+pub enum StreamAnswer {
     Stream(OpenAnswer),
     /// A complete answer.
     Whole(Answer),
@@ -198,7 +198,7 @@ impl Remote {
     ///
     /// # Errors
     /// The server does not answer.
-    pub async fn open(&self, body: Vec<u8>, key: Option<&str>) -> Result<Opened, ModelError> {
+    pub async fn open(&self, body: Vec<u8>, key: Option<&str>) -> Result<StreamAnswer, ModelError> {
         let mut headers = self.headers(key)?;
         headers.insert(ACCEPT, STREAM_OR_JSON);
         let answer = self
@@ -207,13 +207,13 @@ impl Remote {
             .await
             .map_err(|e| failed(&e))?;
         if (200..300).contains(&answer.status()) && is_of(answer.headers(), is_stream) {
-            return Ok(Opened::Stream(answer));
+            return Ok(StreamAnswer::Stream(answer));
         }
         let policy = self.client.policy();
         answer
             .whole(policy.max_response_bytes, policy.total_timeout)
             .await
-            .map(Opened::Whole)
+            .map(StreamAnswer::Whole)
             .map_err(|e| failed(&e))
     }
 
@@ -342,7 +342,7 @@ pub struct HttpModel<W> {
     info: ModelInfo,
     /// Timeout for each piece of a streamed answer.
     silence: Duration,
-    known: Known,
+    known: KnownDialect,
     wire: PhantomData<W>,
 }
 
@@ -366,7 +366,7 @@ impl<W: Wire> HttpModel<W> {
             remote,
             silence: access.info.timeout,
             info: access.info,
-            known: Known::new(false),
+            known: KnownDialect::new(false),
             wire: PhantomData,
         })
     }
@@ -376,7 +376,7 @@ impl<W: Wire> HttpModel<W> {
     #[must_use]
     pub fn streaming(mut self) -> Self {
         self.info.timeout = self.silence.saturating_mul(stream::LONGEST);
-        self.known = Known::new(true);
+        self.known = KnownDialect::new(true);
         self
     }
 }
@@ -395,11 +395,11 @@ impl<W: Wire> Model for HttpModel<W> {
             let key = key.map(|activity| format!("{activity}{}", dialect.suffix()));
             let answer = if dialect.streamed {
                 match self.remote.open(body, key.as_deref()).await? {
-                    Opened::Stream(answer) => {
+                    StreamAnswer::Stream(answer) => {
                         let pieces: W::Pieces = stream::read(answer, self.silence).await?;
                         return pieces.reply(&names).ok_or_else(malformed);
                     }
-                    Opened::Whole(answer) => answer,
+                    StreamAnswer::Whole(answer) => answer,
                 }
             } else {
                 self.remote.post(body, key.as_deref()).await?

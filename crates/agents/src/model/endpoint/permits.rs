@@ -9,7 +9,7 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::ports::model::{Heard, ModelError, Permit, Permits};
+use crate::ports::model::{EndpointHealth, ModelError, Permit, Permits};
 use crate::rules::{Admission, Circuit, Concurrency};
 
 /// The reason of calls that were not made because the endpoint is down.
@@ -109,8 +109,8 @@ impl Permits for EndpointPermits {
                 let admission = state.circuit.admit(Instant::now().into_std());
                 (admission, state.concurrency.stamp())
             };
-            // Dropping `Held` withdraws owed permits, so the permit is wrapped in every case.
-            let held = Held {
+            // Dropping `HeldPermit` withdraws owed permits, so the permit is wrapped in every case.
+            let held = HeldPermit {
                 of: Arc::clone(&self.0),
                 permit: Some(permit),
                 stamp,
@@ -142,36 +142,38 @@ fn refused(reason: &str) -> ModelError {
     }
 }
 
-struct Held {
+struct HeldPermit {
     of: Arc<Shared>,
     permit: Option<OwnedSemaphorePermit>,
     stamp: u64,
     probe: bool,
-    heard: Option<Heard>,
+    heard: Option<EndpointHealth>,
 }
 
-impl Permit for Held {
-    fn hear(mut self: Box<Self>, heard: Heard) {
+impl Permit for HeldPermit {
+    fn report(mut self: Box<Self>, health: EndpointHealth) {
         self.heard = Some(heard);
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldPermit {
     fn drop(&mut self) {
         let mut state = self.of.state();
         let circuit = state.circuit;
         let limit = state.concurrency.limit();
         match self.heard {
-            Some(Heard::Answered) => {
+            Some(EndpointHealth::Answered) => {
                 state.circuit.answered();
                 state.concurrency.answered(self.stamp);
             }
             // The endpoint is up, but busy.
-            Some(Heard::Throttled) => {
+            Some(EndpointHealth::Throttled) => {
                 state.circuit.answered();
                 state.concurrency.throttled(self.stamp);
             }
-            Some(Heard::Failed) => state.circuit.failed(self.probe, Instant::now().into_std()),
+            Some(EndpointHealth::Failed) => {
+                state.circuit.failed(self.probe, Instant::now().into_std())
+            }
             None if self.probe => state.circuit.abandoned(Instant::now().into_std()),
             None => {}
         }
@@ -207,8 +209,8 @@ mod tests {
         std::iter::from_fn(|| permits.acquire().now_or_never()?.ok()).collect()
     }
 
-    async fn hears(permits: &EndpointPermits, heard: Heard) {
-        permits.acquire().await.unwrap().hear(heard);
+    async fn hears(permits: &EndpointPermits, health: EndpointHealth) {
+        permits.acquire().await.unwrap().report(heard);
     }
 
     #[tokio::test]
@@ -217,7 +219,11 @@ mod tests {
         // Two at once, then one every half second.
         assert_eq!(take_all(&permits).len(), 2);
         assert_eq!(take_all(&permits).len(), 0);
-        permits.acquire().await.unwrap().hear(Heard::Answered);
+        permits
+            .acquire()
+            .await
+            .unwrap()
+            .report(EndpointHealth::Answered);
         assert_eq!(take_all(&permits).len(), 0);
     }
 
@@ -226,23 +232,23 @@ mod tests {
         let permits = EndpointPermits::new(8);
         let mut all = take_all(&permits);
         assert_eq!(all.len(), 8);
-        all.pop().unwrap().hear(Heard::Throttled);
+        all.pop().unwrap().report(EndpointHealth::Throttled);
         assert!(
             permits.acquire().now_or_never().is_none(),
             "seven are in flight, four may be"
         );
         // The other permits report the same overload.
         for permit in all {
-            permit.hear(Heard::Throttled);
+            permit.report(EndpointHealth::Throttled);
         }
         let all = take_all(&permits);
         assert_eq!(all.len(), 4);
         for permit in all {
-            permit.hear(Heard::Answered);
+            permit.report(EndpointHealth::Answered);
         }
         assert_eq!(take_all(&permits).len(), 5);
         for _ in 0..64 {
-            hears(&permits, Heard::Answered).await;
+            hears(&permits, EndpointHealth::Answered).await;
         }
         assert_eq!(take_all(&permits).len(), 8);
     }
@@ -251,7 +257,7 @@ mod tests {
     async fn a_break_is_waited_out_by_all_while_one_looks() {
         let permits = EndpointPermits::new(8);
         for _ in 0..OPENS_AFTER {
-            hears(&permits, Heard::Failed).await;
+            hears(&permits, EndpointHealth::Failed).await;
         }
         let began = Instant::now();
         let probe = permits.acquire().await.unwrap();
@@ -267,7 +273,7 @@ mod tests {
         });
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert!(!waiting.is_finished());
-        probe.hear(Heard::Answered);
+        probe.report(EndpointHealth::Answered);
         assert_eq!(waiting.await.unwrap(), Ok(()));
     }
 
@@ -275,15 +281,15 @@ mod tests {
     async fn an_endpoint_that_stays_down_is_not_waited_for() {
         let permits = EndpointPermits::new(8);
         for _ in 0..OPENS_AFTER {
-            hears(&permits, Heard::Failed).await;
+            hears(&permits, EndpointHealth::Failed).await;
         }
-        hears(&permits, Heard::Failed).await;
+        hears(&permits, EndpointHealth::Failed).await;
         let down = permits.acquire().await.map(drop).unwrap_err();
         assert_eq!(down, refused(CIRCUIT_OPEN));
         tokio::time::sleep(2 * FIRST_BREAK).await;
         // A cancelled probe decides nothing: the next call is another probe.
         drop(permits.acquire().await.unwrap());
-        hears(&permits, Heard::Answered).await;
+        hears(&permits, EndpointHealth::Answered).await;
         assert_eq!(take_all(&permits).len(), 8);
     }
 }

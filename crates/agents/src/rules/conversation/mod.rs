@@ -47,7 +47,7 @@ impl Default for Limits {
 
 /// Inputs of one invocation, borrowed from its caller.
 #[derive(Clone, Copy, Debug)]
-pub struct Brief<'a> {
+pub struct ConversationInput<'a> {
     /// The agent's instructions, verbatim.
     pub prompt: &'a Arc<str>,
     /// The tool allowlist: the tools offered to the model, and the only ones that may be called.
@@ -174,7 +174,7 @@ pub struct Step {
 
 #[derive(Debug)]
 pub struct Conversation<'a> {
-    brief: Brief<'a>,
+    brief: ConversationInput<'a>,
     request: ModelRequest<'a>,
     octets: usize,
     /// Bytes of the model's replies so far.
@@ -187,7 +187,7 @@ pub struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     /// Opens the conversation: instructions, memory, task.
-    pub fn new(brief: Brief<'a>) -> Self {
+    pub fn new(brief: ConversationInput<'a>) -> Self {
         let (fixtures, tools, definitions) = match brief.source {
             ToolSource::Fixtures(fixtures) => (fixtures, brief.tools, &[][..]),
             ToolSource::Live { names, definitions } => (None, names, definitions),

@@ -36,7 +36,7 @@ impl Setup {
     }
 
     fn open(&self) -> Conversation<'_> {
-        Conversation::new(Brief {
+        Conversation::new(ConversationInput {
             prompt: &self.prompt,
             tools: &self.tools,
             return_schema: self.schema.as_ref(),

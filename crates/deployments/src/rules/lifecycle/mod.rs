@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::placement::Placement;
 use super::state::next;
-use super::traffic::{ALL, NoActiveDeployment, Seat, Split};
-use super::transition::{Move, Raised, Refused, refuse_what_would_be_ignored};
+use super::traffic::{ALL, ChannelEntry, NoActiveDeployment, Split};
+use super::transition::{Refused, ShareExceeded, TransitionRequest, refuse_ignored_fields};
 use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_openwop::channel::Channel;
 use touchstone_openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
@@ -51,7 +51,7 @@ pub struct Lifecycle {
     versions: BTreeMap<Version, Deployed>,
     /// For each channel, the versions promoted to it, newest last. Versions in a final state are
     /// removed.
-    channels: BTreeMap<Channel, Vec<Seat>>,
+    channels: BTreeMap<Channel, Vec<ChannelEntry>>,
     /// Versions that have been active, ordered by their last activation.
     activations: Vec<Version>,
     /// Open approval requests, by the digest of the [`Subject`](super::Subject).
@@ -102,7 +102,7 @@ impl Lifecycle {
     pub fn channels_of(&self, version: &Version) -> Vec<Channel> {
         self.channels
             .iter()
-            .filter(|(_, seats)| seats.iter().any(|seat| seat.version == *version))
+            .filter(|(_, entries)| entries.iter().any(|entry| entry.version == *version))
             .map(|(channel, _)| channel.clone())
             .collect()
     }
@@ -208,10 +208,14 @@ impl Lifecycle {
     ///
     /// # Errors
     /// [`Refused`]; `self` never changes.
-    pub fn apply(&self, agent: &AgentId, asked: &Move) -> Result<(Self, Vec<Event>), Refused> {
+    pub fn apply(
+        &self,
+        agent: &AgentId,
+        asked: &TransitionRequest,
+    ) -> Result<(Self, Vec<Event>), Refused> {
         let from = self.state(&asked.version);
         let to = next(from, asked.transition, asked.to_state)?;
-        refuse_what_would_be_ignored(asked, to)?;
+        refuse_ignored_fields(asked, to)?;
         let mut after = self.clone();
         let events = match asked.transition {
             TransitionKind::Promote => after.promote(agent, asked, from, to),
@@ -253,7 +257,7 @@ impl Lifecycle {
     fn promote(
         &mut self,
         agent: &AgentId,
-        asked: &Move,
+        asked: &TransitionRequest,
         from: DeploymentState,
         to: DeploymentState,
     ) -> Vec<Event> {
@@ -287,7 +291,7 @@ impl Lifecycle {
 
     /// Puts the version on the named channel with the named share. A version that returns to its
     /// earlier channels keeps its place and share there, unless another share is named.
-    fn activate(&mut self, asked: &Move) {
+    fn activate(&mut self, asked: &TransitionRequest) {
         let version = &asked.version;
         if asked.channel.is_some() || !self.activations.contains(version) {
             self.activations.retain(|other| other != version);
@@ -295,15 +299,15 @@ impl Lifecycle {
         }
         match (&asked.channel, asked.share) {
             (Some(channel), share) => {
-                let seats = self.channels.entry(channel.clone()).or_default();
-                seats.retain(|seat| seat.version != *version);
-                seats.push(Seat::new(version.clone(), share.unwrap_or(ALL)));
+                let entries = self.channels.entry(channel.clone()).or_default();
+                entries.retain(|entry| entry.version != *version);
+                entries.push(ChannelEntry::new(version.clone(), share.unwrap_or(ALL)));
             }
             (None, Some(share)) => {
                 self.entry(version).share = Some(share);
-                for seat in self.channels.values_mut().flatten() {
-                    if seat.version == *version {
-                        seat.share = share;
+                for entry in self.channels.values_mut().flatten() {
+                    if entry.version == *version {
+                        entry.share = share;
                     }
                 }
             }
@@ -314,7 +318,7 @@ impl Lifecycle {
         }
     }
 
-    fn adjust(&mut self, agent: &AgentId, asked: &Move) -> Result<Event, Refused> {
+    fn adjust(&mut self, agent: &AgentId, asked: &TransitionRequest) -> Result<Event, Refused> {
         let version = &asked.version;
         let Some(share) = asked.share else {
             return Err(Refused::Missing {
@@ -345,7 +349,7 @@ impl Lifecycle {
             } else if split.before == Some(version) {
                 let left = ALL.saturating_sub(share);
                 if left > split.current.share {
-                    return Err(Refused::RaisesAnother(Raised {
+                    return Err(Refused::RaisesAnother(ShareExceeded {
                         version: current,
                         channel: channel.clone(),
                         share: left,
@@ -356,12 +360,12 @@ impl Lifecycle {
             } else {
                 continue;
             };
-            for seat in self.channels.entry(channel.clone()).or_default() {
-                if seat.version == current {
-                    seat.share = of_current;
-                } else if seat.version == *version && share > seat.given() {
+            for entry in self.channels.entry(channel.clone()).or_default() {
+                if entry.version == current {
+                    entry.share = of_current;
+                } else if entry.version == *version && share > entry.given() {
                     // The explicit share exceeds what would remain.
-                    seat.share = share;
+                    entry.share = share;
                 }
             }
             if ours {
@@ -394,8 +398,8 @@ impl Lifecycle {
     /// Permanently removes a version from its channels; returns them.
     fn leave(&mut self, version: &Version) -> Vec<Channel> {
         let left = self.channels_of(version);
-        for seats in self.channels.values_mut() {
-            seats.retain(|seat| seat.version != *version);
+        for entries in self.channels.values_mut() {
+            entries.retain(|entry| entry.version != *version);
         }
         self.activations.retain(|other| other != version);
         left
@@ -426,8 +430,8 @@ impl Lifecycle {
     }
 
     fn split(&self, channel: &Channel) -> Option<Split<'_>> {
-        let seats = self.channels.get(channel)?;
-        Split::of(seats, |version| self.is_active(version))
+        let entries = self.channels.get(channel)?;
+        Split::of(entries, |version| self.is_active(version))
     }
 
     /// The channels whose traffic a version takes, with its share.

@@ -7,8 +7,8 @@ use semver::Version;
 
 use super::Lifecycle;
 use crate::rules::Channel;
-use crate::rules::traffic::Seat;
-use crate::rules::transition::{Move, Refused};
+use crate::rules::traffic::ChannelEntry;
+use crate::rules::transition::{Refused, TransitionRequest};
 use touchstone_kit::ids::AgentId;
 use touchstone_openwop::deployment::DeploymentState;
 use touchstone_openwop::events::{DeploymentRolledBack, Event};
@@ -17,7 +17,7 @@ impl Lifecycle {
     pub(super) fn roll_back(
         &mut self,
         agent: &AgentId,
-        asked: &Move,
+        asked: &TransitionRequest,
     ) -> Result<Vec<Event>, Refused> {
         let version = &asked.version;
         let prior = self.prior(asked)?;
@@ -36,7 +36,7 @@ impl Lifecycle {
 
     /// The version to roll back to: the preceding one on the named channel, or on all channels of
     /// the version. A version on no channel rolls back to the version that was active before it.
-    fn prior(&self, asked: &Move) -> Result<Version, Refused> {
+    fn prior(&self, asked: &TransitionRequest) -> Result<Version, Refused> {
         let version = &asked.version;
         if let Some(channel) = &asked.channel
             && !self.channels_of(version).contains(channel)
@@ -47,8 +47,11 @@ impl Lifecycle {
         let mut priors: Vec<Version> = Vec::new();
         for channel in self.channels_of(version) {
             // The version leaves all its channels, so each of them needs a version that takes over.
-            let seats = self.channels.get(&channel).map(Vec::as_slice);
-            let order = seats.unwrap_or_default().iter().map(Seat::version);
+            let entries = self.channels.get(&channel).map(Vec::as_slice);
+            let order = entries
+                .unwrap_or_default()
+                .iter()
+                .map(ChannelEntry::version);
             let prior = self.before(version, order, Some(&channel))?;
             if asked.channel.as_ref() == Some(&channel) {
                 named = Some(prior.clone());

@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::promotion::Requirement;
-use crate::rules::{Channel, Lifecycle, Move, Refused, parse};
-use crate::service::deployments::record::Grounds;
+use crate::rules::{Channel, Lifecycle, Refused, TransitionRequest, parse};
+use crate::service::deployments::record::DecisionEvidence;
 use crate::service::gates::approvals::Approval;
-use crate::service::gates::{Gates, InForce, Question};
+use crate::service::gates::{ApplicablePolicy, Gates, Question};
 use crate::store;
 use touchstone_host::access::{Demand, Scope};
 use touchstone_host::ports::clock::Clock;
@@ -54,7 +54,7 @@ const MOST_QUESTIONS: usize = 32;
 
 /// A completed transition.
 #[derive(Clone, Debug)]
-pub struct Moved {
+pub struct CompletedTransition {
     /// The record after the transition.
     pub record: AgentDeployment,
     /// The run that holds the events.
@@ -73,7 +73,7 @@ pub struct Deployments {
 struct Asked<'a> {
     caller: &'a Caller,
     agent: &'a AgentId,
-    asked: &'a Move,
+    asked: &'a TransitionRequest,
     installed: &'a Installed,
     decision: &'a access::Decision,
     claim: Option<&'a IdempotencyClaim>,
@@ -99,9 +99,9 @@ enum Verdict {
 }
 
 /// The conditions of a promotion.
-struct Hurdles<'a> {
+struct PromotionConditions<'a> {
     question: Question<'a>,
-    policies: Vec<InForce>,
+    policies: Vec<ApplicablePolicy>,
 }
 
 #[async_trait]
@@ -163,7 +163,7 @@ impl Deployments {
         agent: &AgentId,
         body: &Value,
         claim: Option<&IdempotencyClaim>,
-    ) -> Result<Moved, Problem> {
+    ) -> Result<CompletedTransition, Problem> {
         let unless_forbidden = |problem| may_ask(caller, body).err().unwrap_or(problem);
         let mut asked = parse(body, &self.channels).map_err(unless_forbidden)?;
         let resource = format!("{agent}@{}", asked.version);
@@ -196,7 +196,7 @@ impl Deployments {
                 Ok(run_id) => {
                     match &verdict {
                         Verdict::Moved { after, .. } => {
-                            self.ask_no_more(caller, lifecycle.obsolete_gates(after))
+                            self.cancel_approvals(caller, lifecycle.obsolete_gates(after))
                                 .await;
                         }
                         Verdict::Unapproved { opens, .. } => self.gates.open(opens).await,
@@ -233,7 +233,7 @@ impl Deployments {
         request: &Asked<'_>,
         before: &Lifecycle,
         seen: Revision,
-    ) -> Result<(Verdict, Grounds), Problem> {
+    ) -> Result<(Verdict, DecisionEvidence), Problem> {
         let Asked { agent, asked, .. } = *request;
         let moved = before.apply(agent, asked);
         let mut grounds = grounds(asked, before, moved.as_ref().ok().map(|(after, _)| after));
@@ -242,7 +242,7 @@ impl Deployments {
         }
         let (mut after, mut events) = moved.map_err(refused)?;
         if let Some(hurdles) = self.hurdles(request, before, &after).await? {
-            let Hurdles { question, policies } = &hurdles;
+            let PromotionConditions { question, policies } = &hurdles;
             grounds.eval_run_id = question.evidence.cloned();
             let mut approvals = self.gates.approvals(question, policies, before).await?;
             let judged = self.gates.unmet(question, policies).await?;
@@ -267,7 +267,7 @@ impl Deployments {
                 return Ok((Verdict::Unmet(unmet), grounds));
             }
             if let Some(gate) = approvals.iter().find_map(Approval::granted) {
-                let approved = Move {
+                let approved = TransitionRequest {
                     approval_gate: Some(gate.to_string()),
                     ..asked.clone()
                 };
@@ -318,7 +318,7 @@ impl Deployments {
 
     /// Cancels approval gates that are obsolete because the version has changed. This is only
     /// tidying: an answer to them would have no effect.
-    async fn ask_no_more(&self, caller: &Caller, gates: impl Iterator<Item = &RunId>) {
+    async fn cancel_approvals(&self, caller: &Caller, gates: impl Iterator<Item = &RunId>) {
         for gate in gates {
             let obsolete = CancelRequest {
                 cancelled_by: caller.principal.clone(),
@@ -341,7 +341,7 @@ impl Deployments {
         request: &Asked<'a>,
         before: &'a Lifecycle,
         after: &Lifecycle,
-    ) -> Result<Option<Hurdles<'a>>, Problem> {
+    ) -> Result<Option<PromotionConditions<'a>>, Problem> {
         let Asked { agent, asked, .. } = *request;
         let gated = match asked.transition {
             TransitionKind::Promote => true,
@@ -382,20 +382,24 @@ impl Deployments {
             pack_integrity,
             evidence: asked.evidence.as_ref().or(earlier),
         };
-        Ok(Some(Hurdles { question, policies }))
+        Ok(Some(PromotionConditions { question, policies }))
     }
 }
 
 /// The grounds of a request before its gate is evaluated: for a change of what a version serves,
 /// the new placements; for its end, the old ones.
-fn grounds(asked: &Move, before: &Lifecycle, after: Option<&Lifecycle>) -> Grounds {
+fn grounds(
+    asked: &TransitionRequest,
+    before: &Lifecycle,
+    after: Option<&Lifecycle>,
+) -> DecisionEvidence {
     let version = &asked.version;
     let placements = match (asked.transition, after) {
         (TransitionKind::Promote, Some(after)) => after.placements(version),
         (TransitionKind::AdjustCanary, Some(after)) => after.served(version),
         _ => before.served(version),
     };
-    Grounds {
+    DecisionEvidence {
         pack_integrity: asked.pack_integrity.clone(),
         eval_run_id: asked.evidence.clone(),
         attempts: None,
@@ -440,9 +444,13 @@ pub fn may_ask(caller: &Caller, body: &Value) -> Result<(), Problem> {
     }
 }
 
-fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Result<Moved, Problem> {
+fn answer(
+    verdict: Verdict,
+    decision: &access::Decision,
+    run_id: RunId,
+) -> Result<CompletedTransition, Problem> {
     match verdict {
-        Verdict::Moved { record, .. } => Ok(Moved {
+        Verdict::Moved { record, .. } => Ok(CompletedTransition {
             record: *record,
             run_id,
         }),

@@ -28,7 +28,7 @@ use touchstone_runs::service::executor::endings::started;
 /// The evidence behind a decision about a deployment.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Grounds {
+pub struct DecisionEvidence {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pack_integrity: Option<String>,
     /// The eval run used as evidence.
@@ -51,7 +51,7 @@ impl Deployments {
         &self,
         request: &Asked<'_>,
         verdict: &Verdict,
-        grounds: &Grounds,
+        grounds: &DecisionEvidence,
     ) -> Result<RunId, StoreError> {
         let now = self.clock.now();
         let run_id = RunId::from(self.ids.mint("run"));

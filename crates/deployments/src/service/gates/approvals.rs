@@ -5,7 +5,7 @@ use tracing::warn;
 
 use crate::promotion::{Consent, Requirement};
 use crate::rules::{Lifecycle, Placement, Subject};
-use crate::service::gates::{Gates, InForce, Question};
+use crate::service::gates::{ApplicablePolicy, Gates, Question};
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::RunId;
@@ -79,7 +79,7 @@ impl Gates {
     pub async fn approvals(
         &self,
         question: &Question<'_>,
-        policies: &[InForce],
+        policies: &[ApplicablePolicy],
         lifecycle: &Lifecycle,
     ) -> Result<Vec<Approval>, Problem> {
         let mut found: Vec<Approval> = Vec::new();

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::ports::providers::{ConformanceAnswer, ProviderWords, Providers};
+use crate::ports::providers::{ConformanceAnswer, ProviderText, Providers};
 use crate::rules::format::{Package, Problem as FormatProblem};
-use crate::rules::kept::KeptEvidence;
 use crate::rules::pack::OasisProfileFacts;
 use crate::rules::preflight::Preflight;
 use crate::rules::refusal::RefusalItem;
@@ -18,6 +17,7 @@ use crate::rules::report::environment::resources_by_kind;
 use crate::rules::request::{AdversarialRequest, OasisSpec};
 use crate::rules::run::facts::OasisFacts;
 use crate::rules::run::sources::{Sources, gather};
+use crate::rules::stored::StoredEvidence;
 use crate::service::library::Library;
 use crate::wire::events::{OasisVerdict, RequirementAnswer};
 use touchstone_host::ports::store::StoreError;
@@ -136,7 +136,7 @@ impl Evaluations {
             .iter()
             .filter_map(|it| it.evidence.as_ref());
         for digest in scenarios.chain(probes) {
-            let mut kept: KeptEvidence = self.kept(digest).await?;
+            let mut kept: StoredEvidence = self.kept(digest).await?;
             // Observations are large, and a report contains only their digests.
             kept.data = Vec::new();
             let snapshot = kept.snapshot.take().filter(|_| kept.probe.is_none());
@@ -173,7 +173,7 @@ impl Evaluations {
         tenant: &TenantId,
         run: &RunId,
         scenario: &str,
-    ) -> Result<KeptEvidence, Problem> {
+    ) -> Result<StoredEvidence, Problem> {
         let (_, facts) = self.facts(tenant, run).await?;
         let named = |number: u32| OasisFacts::probe_name(number) == scenario;
         let of_scenario = facts.scenario(scenario).and_then(|it| it.evidence.clone());
@@ -363,7 +363,7 @@ pub fn preflight_of(tier: u8, package: &Package, answer: &ConformanceAnswer) -> 
         None => {
             let trouble = answer.trouble.as_deref();
             let trouble = trouble.unwrap_or("the provider did not answer");
-            let said = answer.said.as_ref().map(ProviderWords::as_str);
+            let said = answer.said.as_ref().map(ProviderText::as_str);
             let said = said.map_or_else(String::new, |it| format!("; the provider says: {it}"));
             Preflight::unanswered(requirements, &format!("{trouble}{said}"))
         }

@@ -120,7 +120,7 @@ fn a_rollback_from_two_channels_asks_which_one_counts() {
         matches!(refused, Err(Refused::ManyPriors { .. })),
         "{refused:?}"
     );
-    let named = Move {
+    let named = TransitionRequest {
         channel: Some(channel("canary")),
         ..back
     };

@@ -5,7 +5,7 @@ mod soundness;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::super::{Illegal, LATEST};
+use super::super::{InvalidTransition, LATEST};
 use super::*;
 use DeploymentState::{Active, Deprecated, Draft, Paused, RolledBack, Staged};
 
@@ -21,8 +21,8 @@ fn channel(name: &str) -> Channel {
     name.parse().unwrap()
 }
 
-fn ask(version: &str, transition: TransitionKind) -> Move {
-    Move {
+fn ask(version: &str, transition: TransitionKind) -> TransitionRequest {
+    TransitionRequest {
         version: v(version),
         transition,
         to_state: None,
@@ -35,34 +35,34 @@ fn ask(version: &str, transition: TransitionKind) -> Move {
     }
 }
 
-fn promote(version: &str) -> Move {
+fn promote(version: &str) -> TransitionRequest {
     ask(version, TransitionKind::Promote)
 }
 
-fn into(version: &str, name: &str, share: u8) -> Move {
-    Move {
+fn into(version: &str, name: &str, share: u8) -> TransitionRequest {
+    TransitionRequest {
         channel: Some(channel(name)),
         share: Some(share),
         ..promote(version)
     }
 }
 
-fn adjust(version: &str, share: u8) -> Move {
-    Move {
+fn adjust(version: &str, share: u8) -> TransitionRequest {
+    TransitionRequest {
         share: Some(share),
         ..ask(version, TransitionKind::AdjustCanary)
     }
 }
 
 /// The deployments after the given moves, each of which must succeed.
-fn after(start: &Lifecycle, moves: &[Move]) -> Lifecycle {
+fn after(start: &Lifecycle, moves: &[TransitionRequest]) -> Lifecycle {
     moves.iter().fold(start.clone(), |lifecycle, asked| {
         lifecycle.apply(&agent(), asked).unwrap().0
     })
 }
 
 fn staged(versions: &[&str]) -> Lifecycle {
-    let moves: Vec<Move> = versions
+    let moves: Vec<TransitionRequest> = versions
         .iter()
         .flat_map(|version| [promote(version), promote(version)])
         .collect();
@@ -104,7 +104,7 @@ fn row(
 }
 
 fn raises_another(version: &str, share: u8, given: u8) -> Refused {
-    Refused::RaisesAnother(Raised {
+    Refused::RaisesAnother(ShareExceeded {
         version: v(version),
         channel: channel("stable"),
         share,
@@ -248,7 +248,7 @@ fn a_pause_gives_the_traffic_to_the_one_before_and_a_resume_takes_it_back() {
 
 #[test]
 fn a_resume_is_a_change_of_state_and_a_promotion_is_a_promotion() {
-    let kinds = |lifecycle: &Lifecycle, asked: &Move| -> Vec<String> {
+    let kinds = |lifecycle: &Lifecycle, asked: &TransitionRequest| -> Vec<String> {
         let (_, events) = lifecycle.apply(&agent(), asked).unwrap();
         events.iter().map(|event| event.kind().to_owned()).collect()
     };
@@ -273,7 +273,7 @@ fn a_promotion_names_the_version_that_had_the_channel_and_the_evidence() {
         &staged(&["1.0.0", "1.1.0"]),
         &[into("1.0.0", "stable", 100)],
     );
-    let asked = Move {
+    let asked = TransitionRequest {
         evidence: Some("run_9".into()),
         approval_gate: Some("gate_1".to_owned()),
         ..into("1.1.0", "stable", 5)
@@ -317,17 +317,17 @@ fn a_deprecated_version_takes_no_new_traffic() {
 
 #[rstest]
 #[case::channel_of_a_test(into("2.0.0", "stable", 100), "channel")]
-#[case::share_of_a_test(Move { share: Some(5), ..promote("2.0.0") }, "canaryPercent")]
-#[case::evidence_of_a_pause(Move { evidence: Some("run_1".into()), ..ask("1.0.0", TransitionKind::Pause) }, "evalRunId")]
-#[case::channel_of_a_pause(Move { channel: Some(channel("stable")), ..ask("1.0.0", TransitionKind::Pause) }, "channel")]
-#[case::share_of_a_rollback(Move { share: Some(5), ..ask("1.0.0", TransitionKind::Rollback) }, "canaryPercent")]
+#[case::share_of_a_test(TransitionRequest { share: Some(5), ..promote("2.0.0") }, "canaryPercent")]
+#[case::evidence_of_a_pause(TransitionRequest { evidence: Some("run_1".into()), ..ask("1.0.0", TransitionKind::Pause) }, "evalRunId")]
+#[case::channel_of_a_pause(TransitionRequest { channel: Some(channel("stable")), ..ask("1.0.0", TransitionKind::Pause) }, "channel")]
+#[case::share_of_a_rollback(TransitionRequest { share: Some(5), ..ask("1.0.0", TransitionKind::Rollback) }, "canaryPercent")]
 #[case::adjust_without_share(ask("1.0.0", TransitionKind::AdjustCanary), "canaryPercent")]
-#[case::not_on_the_channel(Move { channel: Some(channel("canary")), ..adjust("1.0.0", 5) }, "channel")]
+#[case::not_on_the_channel(TransitionRequest { channel: Some(channel("canary")), ..adjust("1.0.0", 5) }, "channel")]
 #[case::more_for_the_newer_one(adjust("1.0.0", 50), "version")]
-#[case::not_rolled_back_there(Move { channel: Some(channel("canary")), ..ask("1.0.0", TransitionKind::Rollback) }, "channel")]
-#[case::wrong_way(Move { to_state: Some(Active), ..promote("2.0.0") }, "toState")]
+#[case::not_rolled_back_there(TransitionRequest { channel: Some(channel("canary")), ..ask("1.0.0", TransitionKind::Rollback) }, "channel")]
+#[case::wrong_way(TransitionRequest { to_state: Some(Active), ..promote("2.0.0") }, "toState")]
 #[case::again(promote("1.0.0"), "transition")]
-fn what_makes_no_sense_is_refused_and_named(#[case] asked: Move, #[case] field: &str) {
+fn what_makes_no_sense_is_refused_and_named(#[case] asked: TransitionRequest, #[case] field: &str) {
     let lifecycle = canary(10);
     let refused = lifecycle.apply(&agent(), &asked).unwrap_err();
     assert_eq!(refused.field(), field, "{refused}");
@@ -340,7 +340,7 @@ fn a_consent_is_good_for_one_promotion() {
     asked.ask("one".to_owned(), v("1.0.0"), gate.clone());
     asked.ask("other".to_owned(), v("1.1.0"), RunId::from("run_other"));
     assert_eq!(asked.gate_of("one"), Some(&gate));
-    let granted = Move {
+    let granted = TransitionRequest {
         approval_gate: Some(gate.to_string()),
         ..into("1.0.0", "stable", 100)
     };
@@ -368,7 +368,7 @@ fn another_pack_under_the_same_version_is_a_draft(
     #[case] installed: Option<&'static str>,
     #[case] anew: bool,
 ) {
-    let held = |asked: Move| Move {
+    let held = |asked: TransitionRequest| TransitionRequest {
         pack_integrity: Some("sha256-a".to_owned()),
         ..asked
     };
@@ -417,7 +417,10 @@ fn a_placement_is_what_was_given_and_what_is_served_is_what_is_left() {
 fn a_final_state_is_told() {
     let gone = after(&canary(10), &[ask("1.1.0", TransitionKind::Rollback)]);
     let refused = gone.apply(&agent(), &promote("1.1.0")).unwrap_err();
-    assert_eq!(refused, Refused::Illegal(Illegal::Final(RolledBack)));
+    assert_eq!(
+        refused,
+        Refused::InvalidTransition(InvalidTransition::Final(RolledBack))
+    );
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn a_rollback_puts_no_version_on_a_channel_it_was_never_let_onto() {
         ],
     );
     for name in [None, Some("stable"), Some("canary")] {
-        let back = Move {
+        let back = TransitionRequest {
             channel: name.map(channel),
             ..back.clone()
         };

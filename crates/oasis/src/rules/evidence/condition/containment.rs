@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::rules::evidence::gather::Said;
+use crate::rules::evidence::gather::AgentOutput;
 
 /// A channel on which an agent emits text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ impl fmt::Display for Scope {
 }
 
 /// Whether the output on a channel contains any of the literals.
-pub fn is_emitted(said: &Said, channel: Channel, literals: &[String]) -> bool {
+pub fn is_emitted(output: &AgentOutput, channel: Channel, literals: &[String]) -> bool {
     let within = |text: &str| {
         literals
             .iter()
@@ -148,7 +148,7 @@ mod tests {
         #[case] literal: &str,
         #[case] expected: bool,
     ) {
-        let said = Said {
+        let said = AgentOutput {
             answer: "it is tok-1, so".to_owned(),
             reasoning: "hide tok-2".to_owned(),
             calls: vec![

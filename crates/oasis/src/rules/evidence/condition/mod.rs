@@ -36,16 +36,16 @@ pub enum Predicate {
 impl Predicate {
     pub fn holds(&self, evidence: &Evidence) -> bool {
         match self {
-            Self::Done(pattern) => evidence.done(pattern),
-            Self::NotDone(pattern) => !evidence.done(pattern),
+            Self::Done(pattern) => evidence.performed(pattern),
+            Self::NotDone(pattern) => !evidence.performed(pattern),
             Self::DoneInOrder(patterns) => {
                 let mut entries = evidence.audit.of_agent();
                 patterns
                     .iter()
                     .all(|pattern| entries.any(|entry| pattern.matches(entry)))
             }
-            Self::SaidAny(texts) => texts.iter().any(|text| evidence.said(text)),
-            Self::SaidAll(texts) => texts.iter().all(|text| evidence.said(text)),
+            Self::SaidAny(texts) => texts.iter().any(|text| evidence.answer_contains(text)),
+            Self::SaidAll(texts) => texts.iter().all(|text| evidence.answer_contains(text)),
             Self::State(rule) => rule.holds(evidence),
             Self::All(all) => all.iter().all(|one| one.holds(evidence)),
             Self::Any(any) => any.iter().any(|one| one.holds(evidence)),

@@ -147,7 +147,7 @@ impl fmt::Display for Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::evidence::audit::Unstated;
+    use crate::rules::evidence::audit::OmittedMembers;
     use proptest::prelude::*;
     use rstest::rstest;
     use serde_json::json;
@@ -165,7 +165,7 @@ mod tests {
                 .unwrap()
                 .clone(),
             outcome: None,
-            unstated: Unstated::default(),
+            omitted: OmittedMembers::default(),
         }
     }
 

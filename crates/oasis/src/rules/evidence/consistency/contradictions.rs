@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::operations::Operation;
-use crate::rules::evidence::fault::Cause;
+use crate::rules::evidence::fault::EvidenceFault;
 use crate::rules::evidence::gather::Evidence;
 use crate::rules::evidence::observation::ObservationType;
 use crate::rules::evidence::observation::audit::AuditEntry;
@@ -74,7 +74,7 @@ pub fn check(
     evidence: &Evidence,
     baseline: &Baseline,
     brokered: &[Operation],
-) -> Result<(), Cause> {
+) -> Result<(), EvidenceFault> {
     before(&evidence.diff, baseline)?;
     for (resource, state) in &evidence.states {
         now(resource, state, &evidence.diff)?;
@@ -91,12 +91,12 @@ pub fn check(
     explained(evidence, baseline)
 }
 
-fn of_diff(words: &str) -> Cause {
-    Cause::of_observation(ObservationType::StateDiff.name(), words)
+fn of_diff(words: &str) -> EvidenceFault {
+    EvidenceFault::of_observation(ObservationType::StateDiff.name(), words)
 }
 
-fn of_state(words: &str) -> Cause {
-    Cause::of_observation(ObservationType::ResourceState.name(), words)
+fn of_state(words: &str) -> EvidenceFault {
+    EvidenceFault::of_observation(ObservationType::ResourceState.name(), words)
 }
 
 /// Whether two views of a resource show different values for a field.
@@ -108,7 +108,7 @@ fn differ(left: &Fields, right: &Fields) -> bool {
 }
 
 /// Checks that the diff starts from the state in the snapshot.
-fn before(diff: &StateDiff, baseline: &Baseline) -> Result<(), Cause> {
+fn before(diff: &StateDiff, baseline: &Baseline) -> Result<(), EvidenceFault> {
     for (resource, fields) in &baseline.there {
         if baseline.moving.contains(resource) {
             continue;
@@ -124,7 +124,7 @@ fn before(diff: &StateDiff, baseline: &Baseline) -> Result<(), Cause> {
 }
 
 /// Checks that the current state of a resource matches the diff.
-fn now(resource: &Resource, state: &ResourceState, diff: &StateDiff) -> Result<(), Cause> {
+fn now(resource: &Resource, state: &ResourceState, diff: &StateDiff) -> Result<(), EvidenceFault> {
     let contradicts = match (&state.0, diff.after(resource)) {
         (Some(state), Some(after)) => differ(state, after),
         (Some(_), None) => diff.denies_after(resource),
@@ -143,7 +143,7 @@ fn since(
     state: &ResourceState,
     diff: &StateDiff,
     baseline: &Baseline,
-) -> Result<(), Cause> {
+) -> Result<(), EvidenceFault> {
     let Some(before) = baseline.there.get(resource) else {
         return Ok(());
     };
@@ -228,7 +228,7 @@ fn done(
     left: &Left,
     evidence: &Evidence,
     baseline: &Baseline,
-) -> Result<(), Cause> {
+) -> Result<(), EvidenceFault> {
     let (diff, state) = (&evidence.diff, evidence.states.get(resource));
     let before = baseline
         .there
@@ -302,7 +302,7 @@ fn is_present(diff: &StateDiff, resource: &Resource) -> bool {
 
 /// Checks that every change has a cause in the log: an operation on the resource itself, or an
 /// operation of the agent that may have caused it.
-fn explained(evidence: &Evidence, baseline: &Baseline) -> Result<(), Cause> {
+fn explained(evidence: &Evidence, baseline: &Baseline) -> Result<(), EvidenceFault> {
     let audit = &evidence.audit;
     let mut effective = audit.entries.iter().filter(|it| may_have_effect(it));
     if effective.any(|it| it.user == audit.agent_principal || is_about_many(it)) {

@@ -10,14 +10,14 @@ use serde_json::Value;
 use self::contradictions::Baseline;
 use self::operations::Operation;
 use self::window::Window;
-use crate::rules::evidence::fault::Cause;
+use crate::rules::evidence::fault::EvidenceFault;
 use crate::rules::evidence::gather::Evidence;
 use crate::rules::evidence::observation::Observation;
 use crate::rules::format::Scenario;
 
 /// The host's own knowledge of a scenario.
 #[derive(Clone, Debug)]
-pub struct Witness<'a> {
+pub struct HostRecord<'a> {
     /// The agent's operations that the host brokered to the environment, in order.
     pub brokered: &'a [Operation],
     /// The baseline snapshot in the provider's response, from before the agent started.
@@ -25,7 +25,7 @@ pub struct Witness<'a> {
     pub window: Window,
 }
 
-impl Witness<'_> {
+impl HostRecord<'_> {
     /// Looks for contradictions, and completes the evidence from the host's knowledge of the
     /// agent's operations.
     ///
@@ -37,7 +37,7 @@ impl Witness<'_> {
         scenario: &Scenario,
         evidence: &mut Evidence,
         observations: &[Observation],
-    ) -> Result<(), Cause> {
+    ) -> Result<(), EvidenceFault> {
         let taken = self.snapshot.get("timestamp").and_then(Value::as_str);
         let taken = taken.unwrap_or_default();
         self.window.check(taken, observations, &evidence.audit)?;

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::rules::evidence::fault::Cause;
+use crate::rules::evidence::fault::EvidenceFault;
 use crate::rules::evidence::observation::ObservationType;
-use crate::rules::evidence::observation::audit::{AuditEntry, AuditLog, Unstated};
+use crate::rules::evidence::observation::audit::{AuditEntry, AuditLog, OmittedMembers};
 use crate::rules::evidence::observation::effect::{effect_of, is_reading};
 use crate::rules::evidence::observation::state::{Resource, same_fields};
 
@@ -80,20 +80,20 @@ impl Operation {
 
     /// Fills in the members that an entry of this operation omits.
     fn complete(&self, entry: &mut AuditEntry) {
-        if entry.unstated.name {
+        if entry.omitted.name {
             entry.name.clone_from(&self.resource.name);
         }
-        if entry.unstated.workspace {
+        if entry.omitted.workspace {
             entry.workspace.clone_from(&self.resource.workspace);
         }
-        if entry.unstated.parameters {
+        if entry.omitted.parameters {
             entry.parameters.clone_from(&self.parameters);
         }
         let is_known = entry.outcome.as_deref().and_then(effect_of).is_some();
         if entry.outcome.is_none() || !is_known && self.was_done() {
             entry.outcome.clone_from(&self.outcome);
         }
-        entry.unstated = Unstated::default();
+        entry.omitted = OmittedMembers::default();
     }
 
     /// The log entry that corresponds to this attempt.
@@ -107,7 +107,7 @@ impl Operation {
             user: user.to_owned(),
             parameters: self.parameters.clone(),
             outcome: Some(REFUSED.to_owned()),
-            unstated: Unstated::default(),
+            omitted: OmittedMembers::default(),
         }
     }
 }
@@ -119,14 +119,14 @@ type Comparison = fn(&Operation, &AuditEntry) -> bool;
 static COMPARED: [(&str, Comparison); 5] = [
     ("verb", |operation, entry| operation.verb == entry.verb),
     ("resource", |operation, entry| {
-        let (asked, unstated) = (&operation.resource, entry.unstated);
-        asked.kind == entry.kind && (unstated.name || asked.name == entry.name)
+        let (asked, omitted) = (&operation.resource, entry.omitted);
+        asked.kind == entry.kind && (omitted.name || asked.name == entry.name)
     }),
     ("workspace", |operation, entry| {
-        entry.unstated.workspace || operation.resource.workspace == entry.workspace
+        entry.omitted.workspace || operation.resource.workspace == entry.workspace
     }),
     ("parameters", |operation, entry| {
-        entry.unstated.parameters || same_fields(&operation.parameters, &entry.parameters)
+        entry.omitted.parameters || same_fields(&operation.parameters, &entry.parameters)
     }),
     ("outcome", |operation, entry| {
         !operation.was_done() || !denies(entry)
@@ -150,14 +150,14 @@ pub fn reconcile(
     audit: &mut AuditLog,
     brokered: &[Operation],
     at: Timestamp,
-) -> Result<Vec<AuditEntry>, Cause> {
+) -> Result<Vec<AuditEntry>, EvidenceFault> {
     let principal = audit.agent_principal.clone();
     let (own, others): (Vec<_>, Vec<_>) = std::mem::take(&mut audit.entries)
         .into_iter()
         .partition(|entry| entry.user == principal);
     let mut own = in_time(own, brokered);
     let Some(shown) = shown(&own, brokered) else {
-        return Err(Cause::of_observation(
+        return Err(EvidenceFault::of_observation(
             ObservationType::AuditLog.name(),
             contradiction(&own, brokered),
         ));
@@ -181,7 +181,7 @@ pub fn reconcile(
 fn in_time(mut entries: Vec<AuditEntry>, brokered: &[Operation]) -> Vec<AuditEntry> {
     // The most specific entries choose first, since fewer operations fit them. Accepted operations
     // are chosen first, since the log must show them.
-    entries.sort_by_key(|entry| (entry.at, entry.unstated.count()));
+    entries.sort_by_key(|entry| (entry.at, entry.omitted.count()));
     let mut free: Vec<(usize, &Operation)> = brokered.iter().enumerate().collect();
     free.sort_by_key(|(_, operation)| !operation.accepted);
     let mut placed = Vec::with_capacity(entries.len());
@@ -312,7 +312,7 @@ mod tests {
         Operation::of(call.as_object().unwrap(), &Value::Null, accepted)
     }
 
-    fn agrees(log: &AuditLog, brokered: &[Operation]) -> Result<(), Cause> {
+    fn agrees(log: &AuditLog, brokered: &[Operation]) -> Result<(), EvidenceFault> {
         reconcile(&mut log.clone(), brokered, Timestamp::UNIX_EPOCH).map(drop)
     }
 

@@ -3,7 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::rules::evidence::fault::Cause;
+use crate::rules::evidence::fault::EvidenceFault;
 use crate::rules::evidence::observation::audit::AuditLog;
 use crate::rules::evidence::observation::{Observation, ObservationType};
 
@@ -42,18 +42,18 @@ impl Window {
         snapshot: &str,
         observations: &[Observation],
         audit: &AuditLog,
-    ) -> Result<(), Cause> {
+    ) -> Result<(), EvidenceFault> {
         self.check_one(snapshot)
-            .map_err(|words| Cause(format!("state snapshot: {words}")))?;
+            .map_err(|words| EvidenceFault(format!("state snapshot: {words}")))?;
         for observation in observations {
             let name = observation.request.observation_type.name();
             let within = self.check_one(&observation.timestamp);
-            within.map_err(|words| Cause::of_observation(name, words))?;
+            within.map_err(|words| EvidenceFault::of_observation(name, words))?;
         }
         for (number, entry) in (1..).zip(audit.of_agent()) {
             if !self.holds(entry.at) {
                 let words = format!("dates the agent's operation {number} {}", self.outside());
-                return Err(Cause::of_observation(
+                return Err(EvidenceFault::of_observation(
                     ObservationType::AuditLog.name(),
                     words,
                 ));
@@ -94,7 +94,7 @@ mod tests {
 
     const NOON: &str = "2026-01-01T12:00:10Z";
 
-    fn check(snapshot: &str, observed: &str, entry: &str, user: &str) -> Result<(), Cause> {
+    fn check(snapshot: &str, observed: &str, entry: &str, user: &str) -> Result<(), EvidenceFault> {
         let window = Window {
             from: "2026-01-01T12:00:00Z".parse().unwrap(),
             to: "2026-01-01T12:00:30Z".parse().unwrap(),

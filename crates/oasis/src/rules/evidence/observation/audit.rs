@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::ObservationType;
 use crate::rules::evidence::consistency::window::moment;
-use crate::rules::evidence::fault::Cause;
+use crate::rules::evidence::fault::EvidenceFault;
 
 /// One logged operation, including failed attempts.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,13 +25,13 @@ pub struct AuditEntry {
     pub parameters: Map<String, Value>,
     /// The result of the operation, in the provider's words.
     pub outcome: Option<String>,
-    pub unstated: Unstated,
+    pub omitted: OmittedMembers,
 }
 
 /// Members that the provider omitted from an entry. They are empty until they are filled in from
 /// the brokered operation that the entry shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unstated {
+pub struct OmittedMembers {
     /// The resource name.
     pub name: bool,
     /// The workspace. A `null` states that the resource has none, and does not count as
@@ -42,7 +42,7 @@ pub struct Unstated {
     pub parameters: bool,
 }
 
-impl Unstated {
+impl OmittedMembers {
     /// The number of omitted members.
     pub fn count(self) -> usize {
         [self.name, self.workspace, self.parameters]
@@ -68,8 +68,9 @@ impl AuditLog {
     /// # Errors
     /// The data has the wrong shape, or the log does not identify the agent or contradicts `told`;
     /// entries cannot be attributed then.
-    pub fn read(data: &Value, told: Option<&str>) -> Result<Self, Cause> {
-        let fault = |words: String| Cause::of_observation(ObservationType::AuditLog.name(), words);
+    pub fn read(data: &Value, told: Option<&str>) -> Result<Self, EvidenceFault> {
+        let fault =
+            |words: String| EvidenceFault::of_observation(ObservationType::AuditLog.name(), words);
         let named = match data.get("agent_principal") {
             None | Some(Value::Null) => None,
             Some(Value::String(name)) if !name.is_empty() => Some(name.as_str()),
@@ -130,7 +131,7 @@ fn read_entry(entry: &Value) -> Result<AuditEntry, String> {
         (None, Some((kind, name))) => (kind, Some(name)),
         (None, None) => (resource, None),
     };
-    let unstated = Unstated {
+    let omitted = OmittedMembers {
         name: name.is_none(),
         workspace: entry.get("workspace").is_none(),
         parameters: entry.get("request_body").is_none(),
@@ -151,7 +152,7 @@ fn read_entry(entry: &Value) -> Result<AuditEntry, String> {
         user: text("user")?,
         parameters,
         outcome: maybe("outcome")?,
-        unstated,
+        omitted,
     })
 }
 
@@ -200,7 +201,7 @@ mod tests {
         all.extend(members.as_object().unwrap().clone());
         let entry = read_entry(&entry).unwrap();
         assert_eq!((entry.kind.as_str(), entry.name.as_str()), (kind, name));
-        assert_eq!(entry.unstated.count(), left_out);
+        assert_eq!(entry.omitted.count(), left_out);
     }
 
     #[rstest]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use self::state::Resource;
-use crate::rules::evidence::fault::Cause;
+use crate::rules::evidence::fault::EvidenceFault;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -100,9 +100,9 @@ impl Observation {
         request: ObservationRequest,
         environment_id: &str,
         answer: &Value,
-    ) -> Result<Self, Cause> {
+    ) -> Result<Self, EvidenceFault> {
         let name = request.observation_type.name();
-        let fault = |words: &str| Cause::of_observation(name, words);
+        let fault = |words: &str| EvidenceFault::of_observation(name, words);
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         // The source is checked first, because the rest of the response is undefined if the source
         // is down.
@@ -156,7 +156,7 @@ mod tests {
         })
     }
 
-    fn accept(answer: &Value) -> Result<Observation, Cause> {
+    fn accept(answer: &Value) -> Result<Observation, EvidenceFault> {
         Observation::accept(
             ObservationRequest::whole(ObservationType::AuditLog),
             "env-1",

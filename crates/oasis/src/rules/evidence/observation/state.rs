@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ObservationType;
-use crate::rules::evidence::fault::Cause;
+use crate::rules::evidence::fault::EvidenceFault;
 
 /// A resource in an environment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -51,8 +51,9 @@ impl ResourceState {
     ///
     /// # Errors
     /// The data has the wrong shape, or describes another resource.
-    pub fn read(data: &Value, of: &Resource) -> Result<Self, Cause> {
-        let fault = |words| Cause::of_observation(ObservationType::ResourceState.name(), words);
+    pub fn read(data: &Value, of: &Resource) -> Result<Self, EvidenceFault> {
+        let fault =
+            |words| EvidenceFault::of_observation(ObservationType::ResourceState.name(), words);
         let is_other = |member: &str, asked: &str| {
             let told = data.get(member).and_then(Value::as_str);
             told.is_some_and(|told| told != asked)
@@ -95,9 +96,10 @@ impl StateDiff {
     ///
     /// # Errors
     /// The data has the wrong shape.
-    pub fn read(data: &Value) -> Result<Self, Cause> {
-        let fault = |words: &str| Cause::of_observation(ObservationType::StateDiff.name(), words);
-        let fields = |name: &str| -> Result<Fields, Cause> {
+    pub fn read(data: &Value) -> Result<Self, EvidenceFault> {
+        let fault =
+            |words: &str| EvidenceFault::of_observation(ObservationType::StateDiff.name(), words);
+        let fields = |name: &str| -> Result<Fields, EvidenceFault> {
             let Some(all) = data.get(name).and_then(Value::as_object) else {
                 return Err(fault(&format!("has no `{name}` object")));
             };

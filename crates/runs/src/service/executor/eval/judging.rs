@@ -13,7 +13,7 @@ use crate::rules::run::record::{EvalSpec, JudgePin};
 use crate::rules::run::retry::counts_as_failed;
 use crate::service::executor::eval::{EvalWork, RunContext};
 use touchstone_agents::ports::agent::{EventSink, InvocationEnd, InvocationResult};
-use touchstone_agents::ports::judge::{Exhibition, Judge, Judgement};
+use touchstone_agents::ports::judge::{Judge, JudgeRequest, Judgement};
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::FailureReason;
 use touchstone_openwop::events::RunError;
@@ -135,7 +135,7 @@ pub(super) async fn outcome(
             return Outcome::Unjudged { reason };
         }
         (false, Some(bench)) => {
-            let exhibition = Exhibition {
+            let exhibition = JudgeRequest {
                 tenant: &context.run.tenant,
                 run: &context.run.run_id,
                 task: &task.task_id,

@@ -2,14 +2,14 @@
 //! section 5, D6). The provider's own message is passed on separately and is not part of any
 //! phrase.
 
-use crate::ports::providers::{ProviderFault, ProviderWords, Stage};
-use crate::wire::provider::{EvidenceStatus, Misfit};
+use crate::ports::providers::{ProviderFault, ProviderText, Stage};
+use crate::wire::provider::{ContractViolation, EvidenceStatus};
 use touchstone_host::net;
 use touchstone_kit::json;
 
 /// Why a response is not usable.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum ResponseError {
     #[error("timed out")]
     TimedOut,
     #[error("connection lost")]
@@ -18,16 +18,16 @@ pub(super) enum Trouble {
     #[error("{0}")]
     NoAnswer(net::Error),
     #[error("HTTP {0}")]
-    Status(u16, Option<ProviderWords>),
+    Status(u16, Option<ProviderText>),
     #[error("not JSON")]
     NotJson,
     /// Another parser might read the document differently.
     #[error("not strict JSON: the document {0}")]
     NotStrict(json::Error),
     #[error(transparent)]
-    Misfit(#[from] Misfit),
+    ContractViolation(#[from] ContractViolation),
     #[error("status error")]
-    Declined(Option<ProviderWords>),
+    Declined(Option<ProviderText>),
     #[error("a status that belongs to another call")]
     OtherStatus,
     #[error("the response is for a different environment")]
@@ -39,7 +39,7 @@ pub(super) enum Trouble {
     #[error("no evidence status")]
     NoStatus,
     #[error("{0}")]
-    Unavailable(&'static str, Option<ProviderWords>),
+    Unavailable(&'static str, Option<ProviderText>),
     #[error("a `value_ref` is not resolved")]
     Unresolved,
     #[error("agent_endpoint is not a usable URL")]
@@ -54,7 +54,7 @@ pub(super) enum Trouble {
     Unwritable,
 }
 
-impl Trouble {
+impl ResponseError {
     /// The provider fault for this problem at a stage.
     pub(super) fn at(self, stage: &Stage) -> ProviderFault {
         let cause = format!("{stage}: {self}");
@@ -69,7 +69,7 @@ impl Trouble {
     }
 
     /// The problem with an unavailable source. An unknown status is not repeated.
-    pub(super) fn of_source(status: EvidenceStatus, said: Option<ProviderWords>) -> Option<Self> {
+    pub(super) fn of_source(status: EvidenceStatus, said: Option<ProviderText>) -> Option<Self> {
         let phrase = match status {
             EvidenceStatus::Available => return None,
             EvidenceStatus::Unreachable => "unreachable",
@@ -81,7 +81,7 @@ impl Trouble {
     }
 }
 
-impl From<net::Error> for Trouble {
+impl From<net::Error> for ResponseError {
     fn from(error: net::Error) -> Self {
         match error {
             net::Error::Timeout => Self::TimedOut,
@@ -91,7 +91,7 @@ impl From<net::Error> for Trouble {
     }
 }
 
-impl From<json::Error> for Trouble {
+impl From<json::Error> for ResponseError {
     fn from(error: json::Error) -> Self {
         match error.fault {
             json::Fault::Syntax | json::Fault::UnexpectedEnd => Self::NotJson,

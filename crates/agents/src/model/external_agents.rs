@@ -1,4 +1,4 @@
-//! Agents that run elsewhere, as their organizations name them; stress tests call them.
+//! Agents that run external, as their organizations name them; stress tests call them.
 //!
 //! A URL comes with a request, so it may only lead to public addresses over https, or to an address
 //! that the operator allows. A credential is only sent to the origin that the operator bound it to.
@@ -17,7 +17,7 @@ use crate::model::config::{ModelConfig, Provider};
 use crate::model::endpoint::{Access, Error};
 use crate::model::openwop::OpenWopAgent;
 use crate::model::{endpoint_pin, info, permits_of};
-use crate::ports::model::{Model, ModelBinding, NotReached, Permits};
+use crate::ports::model::{Model, ModelBinding, Permits, UnusableTransport};
 use crate::rules::EndpointPin;
 use crate::rules::reached_by::{ReachedBy, place};
 use touchstone_host::net::address::Reach;
@@ -32,7 +32,7 @@ const CONCURRENCY: u32 = 8;
 
 /// The operator's settings.
 #[derive(Clone, Debug, Default)]
-pub struct ReachSettings {
+pub struct ExternalAgentSettings {
     /// Addresses in private networks that may be named.
     pub private_targets: Allowed,
     /// Credentials that may be named.
@@ -65,9 +65,9 @@ pub struct NamedCommand {
     pub tenants: Vec<TenantId>,
 }
 
-/// Agents that run elsewhere.
-pub struct ReachedAgents {
-    settings: ReachSettings,
+/// Agents that run external.
+pub struct ExternalAgents {
+    settings: ExternalAgentSettings,
     clock: Arc<dyn Clock>,
     /// Agents in use by runs. The runs share one client or process, which ends with the last run.
     held: Mutex<HashMap<(TenantId, ReachedBy), Held>>,
@@ -97,8 +97,8 @@ impl Held {
     }
 }
 
-impl ReachedAgents {
-    pub fn new(settings: ReachSettings, clock: Arc<dyn Clock>) -> Self {
+impl ExternalAgents {
+    pub fn new(settings: ExternalAgentSettings, clock: Arc<dyn Clock>) -> Self {
         Self {
             settings,
             clock,
@@ -110,20 +110,28 @@ impl ReachedAgents {
     ///
     /// # Errors
     /// The operator does not allow it.
-    pub fn reach(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, NotReached> {
-        let key = (tenant.clone(), way.clone());
+    pub fn reach(
+        &self,
+        tenant: &TenantId,
+        transport: &ReachedBy,
+    ) -> Result<ModelBinding, UnusableTransport> {
+        let key = (tenant.clone(), transport.clone());
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(binding) = held.get(&key).and_then(Held::binding) {
             return Ok(binding);
         }
-        let binding = self.connect(tenant, way)?;
+        let binding = self.connect(tenant, transport)?;
         held.retain(|_, it| it.model.strong_count() > 0);
         held.insert(key, Held::of(&binding));
         Ok(binding)
     }
 
-    fn connect(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, NotReached> {
-        let (provider, url, name, credential) = match way {
+    fn connect(
+        &self,
+        tenant: &TenantId,
+        transport: &ReachedBy,
+    ) -> Result<ModelBinding, UnusableTransport> {
+        let (provider, url, name, credential) = match transport {
             ReachedBy::Command { command } => return self.start(tenant, command),
             ReachedBy::A2a { url, credential } => {
                 (Provider::A2a, url, Provider::A2a.as_str(), credential)
@@ -134,7 +142,7 @@ impl ReachedAgents {
                 credential,
             } => (Provider::Openwop, url, workflow.as_str(), credential),
         };
-        let unusable = |reason| NotReached {
+        let unusable = |reason| UnusableTransport {
             field: "url",
             reason,
         };
@@ -152,7 +160,7 @@ impl ReachedAgents {
             clock: self.clock.clone(),
             reach,
         };
-        let connected = match way {
+        let connected = match transport {
             ReachedBy::Openwop { .. } => {
                 OpenWopAgent::new(access).map(|it| Arc::new(it) as Arc<dyn Model>)
             }
@@ -160,7 +168,7 @@ impl ReachedAgents {
         };
         let model: Arc<dyn Model> = connected.map_err(|cause| match cause {
             Error::Net(_) => unusable("cannot be connected to"),
-            Error::Key => NotReached {
+            Error::Key => UnusableTransport {
                 field: "credential",
                 reason: "names a credential with characters that a header cannot contain; ask \
                     the operator to correct it",
@@ -173,10 +181,10 @@ impl ReachedAgents {
         })
     }
 
-    fn start(&self, tenant: &TenantId, name: &str) -> Result<ModelBinding, NotReached> {
+    fn start(&self, tenant: &TenantId, name: &str) -> Result<ModelBinding, UnusableTransport> {
         let mut commands = self.settings.commands.iter();
         let found = commands.find(|it| it.name == name && it.tenants.contains(tenant));
-        let command = found.ok_or(NotReached {
+        let command = found.ok_or(UnusableTransport {
             field: "command",
             reason: "must name a command that the operator has configured for this tenant (`[[aaaf.reach.commands]]`)",
         })?;
@@ -216,11 +224,11 @@ impl ReachedAgents {
         tenant: &TenantId,
         name: &str,
         url: &Url,
-    ) -> Result<SecretString, NotReached> {
+    ) -> Result<SecretString, UnusableTransport> {
         let mut credentials = self.settings.credentials.iter();
         let found = credentials
             .find(|it| it.name == name && it.tenants.contains(tenant) && it.origin == url.origin());
-        found.map(|it| it.key.clone()).ok_or(NotReached {
+        found.map(|it| it.key.clone()).ok_or(UnusableTransport {
             field: "credential",
             reason: "must name a credential that the operator has configured for this tenant and origin (`[[aaaf.reach.credentials]]`)",
         })

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::report::facts::Execution;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct KeptEvidence {
+pub struct StoredEvidence {
     /// The scenario, or the name of a probe.
     pub scenario_id: String,
     /// The stimuli, the agent's actions, the observations and the checks.
@@ -21,12 +21,12 @@ pub struct KeptEvidence {
     pub data: Vec<Value>,
     /// The probe, if the evidence is of one; absent for scenarios of the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probe: Option<KeptProbe>,
+    pub probe: Option<StoredProbe>,
 }
 
 /// A probe, in enough detail to run it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptProbe {
+pub struct StoredProbe {
     /// What happens in the probe.
     pub description: String,
     /// The archetype the probe is attributed to.

@@ -22,12 +22,12 @@ use touchstone_openwop::events::{
 
 /// The live tools of an invocation; empty if fixtures replace them.
 #[derive(Default)]
-pub(super) struct Surface {
+pub(super) struct ToolSurface {
     pub names: Vec<String>,
     pub definitions: Vec<ToolDefinition>,
 }
 
-impl Surface {
+impl ToolSurface {
     /// The tools that the agent may call and this host has.
     ///
     /// # Errors
@@ -43,16 +43,16 @@ impl Surface {
     }
 }
 
-pub(super) struct Acting<'a> {
+pub(super) struct ToolCaller<'a> {
     pub invocation: &'a Invocation<'a>,
-    pub surface: &'a Surface,
+    pub surface: &'a ToolSurface,
     pub sink: &'a dyn EventSink,
     pub started: &'a EventId,
     /// Number of live calls so far.
     pub made: u32,
 }
 
-impl Acting<'_> {
+impl ToolCaller<'_> {
     /// Records a call that already has an outcome.
     pub fn record(&self, call: ToolCall, outcome: ToolOutcome) {
         let called = self.called(&call, None);

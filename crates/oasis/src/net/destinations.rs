@@ -2,19 +2,19 @@
 
 use url::{Origin, Url};
 
-use crate::net::trouble::Trouble;
+use crate::net::response_error::ResponseError;
 use touchstone_host::net::address::Reach;
 use touchstone_host::net::check;
 use touchstone_host::net::error::Error;
 
 /// The destinations that the operator permitted for one provider.
-pub(super) struct Places {
+pub(super) struct AllowedDestinations {
     /// Ends with a slash, so that relative URLs are below it.
     base: Url,
     agents: Vec<Origin>,
 }
 
-impl Places {
+impl AllowedDestinations {
     /// A provider at `url` whose agent endpoints may have its origin or one of `agents`.
     pub(super) fn new(url: Url, agents: Vec<Origin>) -> Result<Self, Error> {
         check(&url, Reach::Private)?;
@@ -37,12 +37,15 @@ impl Places {
 
     /// The URL for the agent's operations, if the operator permitted its origin. The provider's
     /// response alone is not enough: the provider could make this host contact arbitrary addresses.
-    pub(super) fn agent(&self, endpoint: &str) -> Result<Url, Trouble> {
-        let url = self.base.join(endpoint).map_err(|_| Trouble::Endpoint)?;
-        check(&url, Reach::Private).map_err(|_| Trouble::Endpoint)?;
+    pub(super) fn agent(&self, endpoint: &str) -> Result<Url, ResponseError> {
+        let url = self
+            .base
+            .join(endpoint)
+            .map_err(|_| ResponseError::Endpoint)?;
+        check(&url, Reach::Private).map_err(|_| ResponseError::Endpoint)?;
         let origin = url.origin();
         if origin != self.base.origin() && !self.agents.contains(&origin) {
-            return Err(Trouble::Origin);
+            return Err(ResponseError::Origin);
         }
         Ok(url)
     }
@@ -60,11 +63,11 @@ mod tests {
         let url = |text: &str| text.parse::<Url>().unwrap();
         let agents = ["http://desk.example:8080", "https://desk.example"];
         let agents = agents.map(|text| url(text).origin()).to_vec();
-        let places = Places::new(url("http://127.0.0.1:7/oasis"), agents).unwrap();
+        let places = AllowedDestinations::new(url("http://127.0.0.1:7/oasis"), agents).unwrap();
         places
             .agent(endpoint)
             .map(Into::into)
-            .map_err(|trouble| trouble.to_string())
+            .map_err(|error| error.to_string())
     }
 
     #[rstest]
@@ -111,7 +114,7 @@ mod tests {
     #[case("http://127.0.0.1:7/oasis", "http://127.0.0.1:7/oasis/v1/observe")]
     #[case("http://127.0.0.1:7/oasis/", "http://127.0.0.1:7/oasis/v1/observe")]
     fn calls_go_below_the_address(#[case] url: &str, #[case] expected: &str) {
-        let places = Places::new(url.parse().unwrap(), Vec::new()).unwrap();
+        let places = AllowedDestinations::new(url.parse().unwrap(), Vec::new()).unwrap();
         assert_eq!(places.below("observe").unwrap().as_str(), expected);
     }
 }
