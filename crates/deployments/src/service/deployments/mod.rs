@@ -14,8 +14,6 @@ pub mod record;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use semver::Version;
 use serde_json::{Value, json};
 use tracing::warn;
 
@@ -38,7 +36,6 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
 use touchstone_openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
 use touchstone_openwop::events::Event;
-use touchstone_packs::ports::host::AgentDeployments;
 use touchstone_packs::ports::inventory::Revision;
 use touchstone_packs::service::installed::{Installed, installed};
 use touchstone_runs::ports::queue::CancelRequest;
@@ -102,19 +99,6 @@ enum Verdict {
 struct PromotionConditions<'a> {
     question: Question<'a>,
     policies: Vec<ApplicablePolicy>,
-}
-
-#[async_trait]
-impl AgentDeployments for Deployments {
-    async fn in_service(
-        &self,
-        tenant: &TenantId,
-        agent: &AgentId,
-        version: &Version,
-    ) -> Result<(bool, Revision), StoreError> {
-        let (lifecycle, revision) = store::deployments(&self.store, tenant, agent).await?;
-        Ok((lifecycle.is_in_service(version), revision))
-    }
 }
 
 impl Deployments {

@@ -1,4 +1,4 @@
-//! The versions that channels resolve to when runs are created.
+//! What features below the deployments ask about them.
 
 use std::sync::Arc;
 
@@ -7,23 +7,24 @@ use semver::Version;
 
 use crate::rules::{Channel, Lifecycle, TransitionRequest};
 use crate::store;
+use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::fault::internal;
 use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
 use touchstone_openwop::deployment::TransitionKind;
+use touchstone_packs::ports::host::AgentDeployments;
+use touchstone_packs::ports::inventory::Revision;
 use touchstone_runs::fixtures::CHANNEL_AGENT;
-use touchstone_runs::ports::channels::Channels;
 
-/// Answers from the deployments of agents.
-pub struct DeployedVersions {
+pub struct DeploymentQueries {
     pub store: Arc<Database>,
     /// Whether the agent of the conformance workflows is deployed.
     pub fixtures: bool,
 }
 
 #[async_trait]
-impl Channels for DeployedVersions {
+impl AgentDeployments for DeploymentQueries {
     async fn resolve(
         &self,
         tenant: &TenantId,
@@ -50,14 +51,23 @@ impl Channels for DeployedVersions {
         tenant: &TenantId,
         agent: &AgentId,
         run: &RunId,
-    ) -> Result<bool, Problem> {
-        let deployments = store::deployments(&self.store, tenant, agent).await;
-        let (lifecycle, _) = deployments.map_err(|cause| internal(&cause))?;
+    ) -> Result<bool, StoreError> {
+        let (lifecycle, _) = store::deployments(&self.store, tenant, agent).await?;
         Ok(lifecycle.rests_on(run))
+    }
+
+    async fn in_service(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        version: &Version,
+    ) -> Result<(bool, Revision), StoreError> {
+        let (lifecycle, revision) = store::deployments(&self.store, tenant, agent).await?;
+        Ok((lifecycle.is_in_service(version), revision))
     }
 }
 
-impl DeployedVersions {
+impl DeploymentQueries {
     async fn deployments_of(
         &self,
         tenant: &TenantId,
