@@ -71,10 +71,14 @@ pub trait Wire: Send + Sync + 'static {
     const FALLBACKS: Fallbacks;
 
     /// The header with the key, and its value.
-    fn credentials(key: &SecretString) -> (HeaderName, SecretString);
+    fn credentials(key: &SecretString) -> (HeaderName, SecretString) {
+        bearer(key)
+    }
 
     /// Additional headers of every call.
-    fn headers() -> Option<(HeaderName, HeaderValue)>;
+    fn headers() -> Option<(HeaderName, HeaderValue)> {
+        None
+    }
 
     /// The body of a request.
     ///

@@ -1,13 +1,8 @@
 //! Reads what endpoints report in addition to the answer. An invalid number must not invalidate a
 //! good answer: it is read as [`Reported::Invalid`], and the usage is then estimated.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{
-    Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
+use serde_json::{Number, Value};
 
 use touchstone_kit::json::weight;
 
@@ -73,124 +68,41 @@ impl Count {
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CountVisitor)
+        Ok(match Value::deserialize(deserializer)? {
+            Value::Null => Reported::Absent,
+            Value::Number(count) => whole(&count).map_or(Reported::Invalid, Reported::Valid),
+            _ => Reported::Invalid,
+        })
     }
 }
-
-struct CountVisitor;
 
 /// 2^53: every integer up to it is exactly representable as a double.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-impl<'de> Visitor<'de> for CountVisitor {
-    type Value = Count;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a count of tokens")
-    }
-
-    fn visit_unit<E>(self) -> Result<Count, E> {
-        Ok(Reported::Absent)
-    }
-
-    fn visit_u64<E>(self, count: u64) -> Result<Count, E> {
-        Ok(Reported::Valid(Tokens(count)))
-    }
-
-    fn visit_i64<E>(self, count: i64) -> Result<Count, E> {
-        let count = u64::try_from(count).map(Tokens);
-        Ok(count.map_or(Reported::Invalid, Reported::Valid))
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the range is checked first"
-    )]
-    fn visit_f64<E>(self, count: f64) -> Result<Count, E> {
-        let whole = (0.0..=EXACT).contains(&count) && count.fract() == 0.0;
-        Ok(if whole {
-            Reported::Valid(Tokens(count as u64))
-        } else {
-            Reported::Invalid
-        })
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Count, E> {
-        Ok(Reported::Invalid)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Count, E> {
-        Ok(Reported::Invalid)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Count, A::Error> {
-        skip_seq(seq).map(|()| Reported::Invalid)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Count, A::Error> {
-        skip_map(map).map(|()| Reported::Invalid)
-    }
-}
-
-fn skip_seq<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<(), A::Error> {
-    while seq.next_element::<IgnoredAny>()?.is_some() {}
-    Ok(())
-}
-
-fn skip_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<(), A::Error> {
-    while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-    Ok(())
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the range is checked first"
+)]
+fn whole(count: &Number) -> Option<Tokens> {
+    let exact = |count: &f64| (0.0..=EXACT).contains(count) && count.fract() == 0.0;
+    let float = || count.as_f64().filter(exact).map(|count| count as u64);
+    count.as_u64().or_else(float).map(Tokens)
 }
 
 /// Reads the members of an object tolerantly; any other value is [`Reported::Invalid`].
 pub fn object<'de, D, T>(deserializer: D) -> Result<Reported<T>, D::Error>
 where
     D: Deserializer<'de>,
-    T: Deserialize<'de>,
+    T: DeserializeOwned,
 {
-    deserializer.deserialize_any(ObjectVisitor(PhantomData))
-}
-
-struct ObjectVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-    type Value = Reported<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_unit<E>(self) -> Result<Reported<T>, E> {
-        Ok(Reported::Absent)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Reported<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Reported::Valid)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Reported<T>, A::Error> {
-        skip_seq(seq).map(|()| Reported::Invalid)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Reported<T>, E> {
-        Ok(Reported::Invalid)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Reported<T>, E> {
-        Ok(Reported::Invalid)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Reported<T>, E> {
-        Ok(Reported::Invalid)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Reported<T>, E> {
-        Ok(Reported::Invalid)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Reported<T>, E> {
-        Ok(Reported::Invalid)
+    match Value::deserialize(deserializer)? {
+        Value::Null => Ok(Reported::Absent),
+        object @ Value::Object(_) => {
+            let read = serde_json::from_value(object).map_err(D::Error::custom)?;
+            Ok(Reported::Valid(read))
+        }
+        _ => Ok(Reported::Invalid),
     }
 }
 
@@ -266,7 +178,6 @@ fn is_odd_number(token: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::Value;
 
     use super::*;
 
