@@ -86,14 +86,14 @@ impl Calls<'_> {
         self.sink.emit(event, self.cause)
     }
 
-    /// Makes one call with a request of about `octets` bytes. The events that `said` derives from
+    /// Makes one call with a request of about `octets` bytes. The events that `derived` creates from
     /// the reply are recorded before its usage.
     pub async fn ask(
         &self,
         request: &ModelRequest<'_>,
         octets: usize,
         state: &mut CallState,
-        said: impl FnOnce(&ModelReply) -> Option<Event>,
+        derived: impl FnOnce(&ModelReply) -> Option<Event>,
     ) -> Result<ModelReply, CallError> {
         let asked = Instant::now();
         state.give_back(self.sink).await;
@@ -109,7 +109,7 @@ impl Calls<'_> {
             used: Estimate::default(),
         };
         let reply = self.attempts(request, asked, state).await?;
-        if let Some(event) = said(&reply) {
+        if let Some(event) = derived(&reply) {
             self.emit(event);
         }
         reservation.used = self.record_usage(&reply, octets);

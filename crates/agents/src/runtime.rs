@@ -88,7 +88,7 @@ struct Ending {
     end: InvocationEnd,
     outcome: InvocationOutcome,
     /// The value for `agent.decided`, if it is not the output itself.
-    said: Option<Value>,
+    output: Option<Value>,
     schema_valid: Option<bool>,
 }
 
@@ -99,7 +99,7 @@ impl Ending {
                 reason: reason.into(),
             },
             outcome: InvocationOutcome::Failed,
-            said: None,
+            output: None,
             schema_valid: None,
         }
     }
@@ -230,7 +230,7 @@ impl<'a> Running<'a> {
             if let ToolOutcome::Answered(answer) = &outcome
                 && let Some((role, worker)) = workers::worker(&call.tool)
             {
-                self.hand_on(&call, role, worker, answer);
+                self.record_worker(&call, role, worker, answer);
                 continue;
             }
             if outcome != ToolOutcome::Live {
@@ -239,7 +239,7 @@ impl<'a> Running<'a> {
             }
             self.state.give_back(self.sink).await;
             let outcome = tool_caller.make(&call).await.map_err(|it| it.reason)?;
-            conversation.carried_out(&call.id, &outcome);
+            conversation.record_tool_result(&call.id, &outcome);
         }
         Ok(step.next)
     }
@@ -254,7 +254,7 @@ impl<'a> Running<'a> {
             } => Some(Ending {
                 end: InvocationEnd::Decided { output },
                 outcome: InvocationOutcome::Completed,
-                said: None,
+                output: None,
                 schema_valid,
             }),
             // The caller's limit ends the run; it is not the agent's failure (RFC 0058).
@@ -266,7 +266,7 @@ impl<'a> Running<'a> {
             }
             Next::Failed {
                 reason,
-                said,
+                output,
                 schema_valid,
             } => Some(Ending {
                 end: InvocationEnd::Failed {
@@ -277,7 +277,7 @@ impl<'a> Running<'a> {
                 } else {
                     InvocationOutcome::Failed
                 },
-                said,
+                output,
                 schema_valid,
             }),
         }
@@ -295,7 +295,7 @@ impl<'a> Running<'a> {
     }
 
     /// Records the invocation of a scripted worker, whose answer is already known.
-    fn hand_on(&self, call: &ToolCall, role: Role, worker: &str, answer: &Value) {
+    fn record_worker(&self, call: &ToolCall, role: Role, worker: &str, answer: &Value) {
         let agent_id = AgentId::from(worker);
         let invocation_id = format!("{}:{}", self.invocation.invocation_id, call.id);
         let handed_over = (role == Role::Delegate).then(|| {
@@ -375,7 +375,7 @@ impl<'a> Running<'a> {
         let agent_id = &self.invocation.agent.agent_id;
         let decision = match &ending.end {
             InvocationEnd::Decided { output } => output.clone(),
-            _ => ending.said.unwrap_or(Value::Null),
+            _ => ending.output.unwrap_or(Value::Null),
         };
         self.emit(Event::AgentDecided(AgentDecided {
             agent_id: agent_id.clone(),
@@ -402,6 +402,6 @@ fn spoken_reasoning(reply: &ModelReply) -> Option<String> {
     let beside = (!reply.tool_calls.is_empty())
         .then_some(reply.text.as_ref())
         .flatten();
-    let said = reply.reasoning.as_ref().or(beside)?;
-    (!said.trim().is_empty()).then(|| said.clone())
+    let output = reply.reasoning.as_ref().or(beside)?;
+    (!output.trim().is_empty()).then(|| output.clone())
 }

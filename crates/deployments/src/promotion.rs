@@ -235,7 +235,7 @@ impl Requirement {
     }
 
     /// A missing approval, with the run that asks for it.
-    pub fn approval(condition: Consent, terms: &ApprovalPolicy, gate: Option<RunId>) -> Self {
+    pub fn approval(condition: ApprovalState, terms: &ApprovalPolicy, gate: Option<RunId>) -> Self {
         let role = terms
             .required_role
             .iter()
@@ -248,9 +248,11 @@ impl Requirement {
         let who = format!("{} with {}", terms.quorum, who.join(" and "));
         let run = gate.as_ref().map_or("", RunId::as_str);
         let message = match condition {
-            Consent::ApprovalNeeded => format!("needs the approval of {who}"),
-            Consent::ApprovalPending => format!("is waiting for the approval of {who} in {run}"),
-            Consent::ApprovalRefused => format!("was not approved in {run}"),
+            ApprovalState::ApprovalNeeded => format!("needs the approval of {who}"),
+            ApprovalState::ApprovalPending => {
+                format!("is waiting for the approval of {who} in {run}")
+            }
+            ApprovalState::ApprovalRefused => format!("was not approved in {run}"),
         };
         Self {
             approval_gate_id: gate,
@@ -265,7 +267,7 @@ impl Requirement {
 
     /// Whether an approval was requested and is pending.
     pub fn is_pending_approval(&self) -> bool {
-        self.is_approval() && self.condition == Consent::ApprovalPending.as_str()
+        self.is_approval() && self.condition == ApprovalState::ApprovalPending.as_str()
     }
 
     /// Name and message, for the audit log.
@@ -277,7 +279,7 @@ impl Requirement {
 /// The state of a missing approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Consent {
+pub enum ApprovalState {
     /// Not requested yet; a promotion request starts the approval.
     ApprovalNeeded,
     /// Requested and pending.
@@ -286,7 +288,7 @@ pub enum Consent {
     ApprovalRefused,
 }
 
-impl Consent {
+impl ApprovalState {
     /// The name in messages and records.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -430,7 +432,7 @@ mod tests {
     fn requirements_name_their_kind_first() {
         let terms: ApprovalPolicy =
             serde_json::from_value(json!({"requiredRole": "owner"})).unwrap();
-        let pending = Consent::ApprovalPending;
+        let pending = ApprovalState::ApprovalPending;
         let unmet = Requirement::approval(pending, &terms, Some("run_1".into()));
         assert!(unmet.is_pending_approval());
         assert_eq!(

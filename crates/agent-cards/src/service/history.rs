@@ -354,19 +354,19 @@ fn notice(scoring: &CardScoring, earlier: &[CardScoring]) -> Option<Notice> {
     if dropped.is_empty() {
         return None;
     }
-    let told = json!({"dropped": dropped, "fault": scoring.fault});
-    Some(about(Topic::AgentCardScoreDropped, scoring, told))
+    let details = json!({"dropped": dropped, "fault": scoring.fault});
+    Some(notice_about(Topic::AgentCardScoreDropped, scoring, details))
 }
 
 /// The notice about a score below the watch's threshold, if it is below.
 fn below(scoring: &CardScoring, earlier: &[CardScoring], watch: &CardWatch) -> Option<Notice> {
     let alerts = alerts(scoring, earlier, watch.alert_below, watch.created_at);
-    let told = json!({"below": alerts});
-    (!alerts.is_empty()).then(|| about(Topic::AgentCardBelowThreshold, scoring, told))
+    let details = json!({"below": alerts});
+    (!alerts.is_empty()).then(|| notice_about(Topic::AgentCardBelowThreshold, scoring, details))
 }
 
 /// A notice about a check, with its scores.
-fn about(topic: Topic, scoring: &CardScoring, told: Value) -> Notice {
+fn notice_about(topic: Topic, scoring: &CardScoring, details: Value) -> Notice {
     let scores = scoring.scores.as_ref();
     let facts = json!({
         "url": scoring.url,
@@ -377,7 +377,7 @@ fn about(topic: Topic, scoring: &CardScoring, told: Value) -> Notice {
         "production_ready": scores.is_some_and(|it| it.production_ready),
     });
     let mut data = Map::new();
-    for members in [facts, told] {
+    for members in [facts, details] {
         if let Value::Object(members) = members {
             data.extend(members);
         }

@@ -229,7 +229,7 @@ mod tests {
             retryable,
             retry_after: None,
         });
-        assert_eq!(EndpointHealth::of(&answer), heard);
+        assert_eq!(EndpointHealth::of(&answer), health);
         assert_eq!(EndpointHealth::of(&Ok(())), EndpointHealth::Answered);
     }
 }

@@ -30,7 +30,7 @@ pub struct TransitionRequest {
 
 /// Why a well-formed transition is not possible. The deployments are unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum TransitionError {
     /// The state machine has no such transition.
     #[error(transparent)]
     InvalidTransition(#[from] InvalidTransition),
@@ -102,7 +102,7 @@ fn on(channel: Option<&Channel>) -> String {
         .unwrap_or_default()
 }
 
-impl Refused {
+impl TransitionError {
     /// The request field at fault.
     pub fn field(&self) -> &'static str {
         match self {
@@ -121,7 +121,7 @@ impl Refused {
 pub(super) fn refuse_ignored_fields(
     asked: &TransitionRequest,
     to: DeploymentState,
-) -> Result<(), Refused> {
+) -> Result<(), TransitionError> {
     let promote = asked.transition == TransitionKind::Promote;
     let into_service = promote && to == DeploymentState::Active;
     let adjust = asked.transition == TransitionKind::AdjustCanary;
@@ -143,7 +143,7 @@ pub(super) fn refuse_ignored_fields(
         .into_iter()
         .find(|(_, given, meant)| *given && !*meant)
     {
-        Some((field, ..)) => Err(Refused::Meaningless {
+        Some((field, ..)) => Err(TransitionError::Meaningless {
             field,
             transition: asked.transition,
             to: promote.then_some(to),

@@ -64,8 +64,8 @@ impl Provider for HttpProvider {
     }
 
     async fn provision(&self, request: &ProvisionRequest) -> Result<Environment, ProviderFault> {
-        let told = |error: ResponseError| error.at(&Stage::Provision);
-        let answer = self.call("provision", request).await.map_err(told)?;
+        let at_stage = |error: ResponseError| error.at(&Stage::Provision);
+        let answer = self.call("provision", request).await.map_err(at_stage)?;
         let made = answer.get("environment_id").and_then(Value::as_str);
         let made = made.map(str::to_owned);
         match self.environment(request, answer) {
@@ -75,7 +75,7 @@ impl Provider for HttpProvider {
                 if let Some(made) = made {
                     let _ = self.teardown(&made).await;
                 }
-                Err(told(error))
+                Err(at_stage(error))
             }
         }
     }
@@ -140,18 +140,21 @@ impl Provider for HttpProvider {
         environment: &Environment,
         operation: &Map<String, Value>,
     ) -> Result<Value, OperateFault> {
-        let told = |error: ResponseError| error.at(&Stage::Operate);
-        let answer = self.carry_out(environment, operation).await.map_err(told)?;
+        let at_stage = |error: ResponseError| error.at(&Stage::Operate);
+        let answer = self
+            .carry_out(environment, operation)
+            .await
+            .map_err(at_stage)?;
         let document = json::parse_foreign(&answer.body);
         match (answer.status, document) {
             (200..=299, Ok(result)) => Ok(result),
-            (200..=299, Err(fault)) => Err(told(fault.into()).into()),
+            (200..=299, Err(fault)) => Err(at_stage(fault.into()).into()),
             // The provider issued the credentials, so their rejection says nothing about the agent.
-            (401, _) => Err(told(ResponseError::Credentials).into()),
+            (401, _) => Err(at_stage(ResponseError::Credentials).into()),
             (status @ 400..=499, Ok(answer)) => Err(OperateFault::Refused { status, answer }),
             (status, _) => {
                 let said = self.words_of(&answer.body);
-                Err(told(ResponseError::Status(status, said)).into())
+                Err(at_stage(ResponseError::Status(status, said)).into())
             }
         }
     }

@@ -124,7 +124,7 @@ impl A2aAgent {
     }
 
     /// Sends the task and waits until it ends.
-    async fn pursue(
+    async fn run_task(
         &self,
         request: &ModelRequest<'_>,
         known: &mut RunningTask,
@@ -168,7 +168,7 @@ impl Model for A2aAgent {
             remote: Arc::clone(&self.remote),
             task: None,
         };
-        let pursuing = self.pursue(request, &mut known);
+        let pursuing = self.run_task(request, &mut known);
         // Before the attempt's own deadline drops this future.
         let pursued = tokio::time::timeout(wait_limit(self.info.timeout), pursuing).await;
         match pursued {

@@ -109,13 +109,13 @@ pub enum RecordedToolOutcome {
 /// # Errors
 /// It cannot be serialized as JSON.
 pub fn mask_tool_outcome(
-    said: RecordedToolOutcome,
+    outcome: RecordedToolOutcome,
 ) -> serde_json::Result<(RecordedToolOutcome, bool)> {
-    let mut document = serde_json::to_value(&said)?;
+    let mut document = serde_json::to_value(&outcome)?;
     if mask_in(&mut document) {
         Ok((serde_json::from_value(document)?, true))
     } else {
-        Ok((said, false))
+        Ok((outcome, false))
     }
 }
 

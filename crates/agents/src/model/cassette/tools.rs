@@ -41,10 +41,10 @@ impl Recording {
         &self,
         request: Value,
         task: &TaskId,
-        said: RecordedToolOutcome,
+        outcome: RecordedToolOutcome,
     ) -> serde_json::Result<()> {
         let task = Some(task.as_str().to_owned());
-        self.keep_exchange(request, task, mask_tool_outcome(said)?, Line::Tool)
+        self.keep_exchange(request, task, mask_tool_outcome(outcome)?, Line::Tool)
     }
 }
 
@@ -54,8 +54,8 @@ struct RecordedTools {
 }
 
 impl RecordedTools {
-    fn keep(&self, request: Value, task: &TaskId, said: RecordedToolOutcome) {
-        if let Err(fault) = self.recording.keep_tool(request, task, said) {
+    fn keep(&self, request: Value, task: &TaskId, outcome: RecordedToolOutcome) {
+        if let Err(fault) = self.recording.keep_tool(request, task, outcome) {
             let mut tape = locked(&self.recording.state);
             tape.failed.get_or_insert_with(|| fault.into());
         }
@@ -70,22 +70,22 @@ impl LiveTools for RecordedTools {
         task: &TaskId,
     ) -> Result<Vec<ToolDefinition>, ToolsUnavailable> {
         let offers = self.tools.offers(tools, task).await;
-        let said = match &offers {
+        let outcome = match &offers {
             Ok(offers) => RecordedToolOutcome::Offers(offers.clone()),
             Err(missing) => RecordedToolOutcome::Unavailable(missing.reason.clone()),
         };
-        self.keep(list_of(tools), task, said);
+        self.keep(list_of(tools), task, outcome);
         offers
     }
 
     async fn call(&self, call: LiveCall<'_>) -> Result<ToolAnswer, ToolsUnavailable> {
         let answer = self.tools.call(call).await;
-        let said = match &answer {
+        let outcome = match &answer {
             Ok(ToolAnswer::Answered(value)) => RecordedToolOutcome::Answered(value.clone()),
             Ok(ToolAnswer::Failed(value)) => RecordedToolOutcome::Failed(value.clone()),
             Err(missing) => RecordedToolOutcome::Unavailable(missing.reason.clone()),
         };
-        self.keep(call_of(&call), call.task, said);
+        self.keep(call_of(&call), call.task, outcome);
         answer
     }
 }
@@ -96,19 +96,19 @@ impl Replay {
         (!self.tools.is_empty()).then(|| Arc::new(ReplayedTools(Arc::clone(self))) as _)
     }
 
-    fn said(
+    fn recorded_outcome(
         &self,
         request: &Value,
         task: &TaskId,
     ) -> Result<RecordedToolOutcome, ToolsUnavailable> {
         let found = || {
             let place = (key_of(request).ok()?, Some(task.as_str().to_owned()));
-            let said = self.tools.get(&place)?;
+            let outcome = self.tools.get(&place)?;
             let mut asked = locked(&self.asked);
             let nth = asked.entry(place).or_default();
-            let said = said.get(nth)?;
+            let outcome = outcome.get(nth)?;
             *nth += 1;
-            Some(said.clone())
+            Some(outcome.clone())
         };
         found().ok_or_else(|| {
             locked(&self.missing).insert(task.as_str().to_owned());
@@ -126,7 +126,7 @@ impl LiveTools for ReplayedTools {
         tools: &[String],
         task: &TaskId,
     ) -> Result<Vec<ToolDefinition>, ToolsUnavailable> {
-        match self.0.said(&list_of(tools), task)? {
+        match self.0.recorded_outcome(&list_of(tools), task)? {
             RecordedToolOutcome::Offers(offers) => Ok(offers),
             RecordedToolOutcome::Unavailable(reason) => Err(ToolsUnavailable { reason }),
             RecordedToolOutcome::Answered(_) | RecordedToolOutcome::Failed(_) => {
@@ -136,7 +136,7 @@ impl LiveTools for ReplayedTools {
     }
 
     async fn call(&self, call: LiveCall<'_>) -> Result<ToolAnswer, ToolsUnavailable> {
-        match self.0.said(&call_of(&call), call.task)? {
+        match self.0.recorded_outcome(&call_of(&call), call.task)? {
             RecordedToolOutcome::Answered(value) => Ok(ToolAnswer::Answered(value)),
             RecordedToolOutcome::Failed(value) => Ok(ToolAnswer::Failed(value)),
             RecordedToolOutcome::Unavailable(reason) => Err(ToolsUnavailable { reason }),

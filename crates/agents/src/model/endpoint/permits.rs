@@ -115,7 +115,7 @@ impl Permits for EndpointPermits {
                 permit: Some(permit),
                 stamp,
                 probe: admission == Admission::Probe,
-                heard: None,
+                health: None,
             };
             match admission {
                 Admission::Go | Admission::Probe => return Ok(Box::new(held)),
@@ -147,12 +147,12 @@ struct HeldPermit {
     permit: Option<OwnedSemaphorePermit>,
     stamp: u64,
     probe: bool,
-    heard: Option<EndpointHealth>,
+    health: Option<EndpointHealth>,
 }
 
 impl Permit for HeldPermit {
     fn report(mut self: Box<Self>, health: EndpointHealth) {
-        self.heard = Some(heard);
+        self.health = Some(health);
     }
 }
 
@@ -161,7 +161,7 @@ impl Drop for HeldPermit {
         let mut state = self.of.state();
         let circuit = state.circuit;
         let limit = state.concurrency.limit();
-        match self.heard {
+        match self.health {
             Some(EndpointHealth::Answered) => {
                 state.circuit.answered();
                 state.concurrency.answered(self.stamp);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     async fn hears(permits: &EndpointPermits, health: EndpointHealth) {
-        permits.acquire().await.unwrap().report(heard);
+        permits.acquire().await.unwrap().report(health);
     }
 
     #[tokio::test]

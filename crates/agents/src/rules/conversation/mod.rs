@@ -158,7 +158,7 @@ pub enum Next {
     Failed {
         reason: FailureReason,
         /// The model's text in place of a valid output, if any.
-        said: Option<Value>,
+        output: Option<Value>,
         /// Whether that text satisfies the return schema; `None` without a schema or without an
         /// output.
         schema_valid: Option<bool>,
@@ -289,7 +289,7 @@ impl<'a> Conversation<'a> {
         };
         Next::Failed {
             reason,
-            said: Some(output),
+            output: Some(output),
             schema_valid: Some(false),
         }
     }
@@ -319,17 +319,17 @@ impl<'a> Conversation<'a> {
         if self.turns >= self.brief.limits.turns {
             return self.failed(FailureReason::TurnLimit, None);
         }
-        let said: usize = calls.iter().map(octets_of_call).sum();
-        self.grown += said + text.as_ref().map_or(0, String::len);
+        let output: usize = calls.iter().map(octets_of_call).sum();
+        self.grown += output + text.as_ref().map_or(0, String::len);
         if self.grown > self.brief.limits.octets {
             return self.failed(FailureReason::ContextOverflow, None);
         }
-        self.say(Message::Assistant {
+        self.push(Message::Assistant {
             text,
             tool_calls: calls,
         });
         for answer in answers {
-            self.say(answer);
+            self.push(answer);
         }
         Next::Call
     }
@@ -356,7 +356,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Records the result of a live call of the last step.
-    pub fn carried_out(&mut self, call_id: &str, outcome: &ToolOutcome) {
+    pub fn record_tool_result(&mut self, call_id: &str, outcome: &ToolOutcome) {
         let answer = self
             .request
             .messages
@@ -397,15 +397,15 @@ impl<'a> Conversation<'a> {
         self.call_ids.insert(call.id.clone());
     }
 
-    fn say(&mut self, message: Message) {
+    fn push(&mut self, message: Message) {
         self.octets += octets_of(&message);
         self.request.messages.push(message);
     }
 
-    fn failed(&self, reason: FailureReason, said: Option<String>) -> Next {
+    fn failed(&self, reason: FailureReason, output: Option<String>) -> Next {
         Next::Failed {
             reason,
-            said: said.filter(|text| !text.is_empty()).map(Value::String),
+            output: output.filter(|text| !text.is_empty()).map(Value::String),
             schema_valid: None,
         }
     }

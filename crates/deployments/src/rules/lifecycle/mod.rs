@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use self::placement::Placement;
 use super::state::next;
 use super::traffic::{ALL, ChannelEntry, NoActiveDeployment, Split};
-use super::transition::{Refused, ShareExceeded, TransitionRequest, refuse_ignored_fields};
+use super::transition::{ShareExceeded, TransitionError, TransitionRequest, refuse_ignored_fields};
 use touchstone_kit::ids::{AgentId, RunId};
 use touchstone_openwop::channel::Channel;
 use touchstone_openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
@@ -207,12 +207,12 @@ impl Lifecycle {
     /// The deployments after the transition `asked`, and its events.
     ///
     /// # Errors
-    /// [`Refused`]; `self` never changes.
+    /// [`TransitionError`]; `self` never changes.
     pub fn apply(
         &self,
         agent: &AgentId,
         asked: &TransitionRequest,
-    ) -> Result<(Self, Vec<Event>), Refused> {
+    ) -> Result<(Self, Vec<Event>), TransitionError> {
         let from = self.state(&asked.version);
         let to = next(from, asked.transition, asked.to_state)?;
         refuse_ignored_fields(asked, to)?;
@@ -228,7 +228,7 @@ impl Lifecycle {
             TransitionKind::AdjustCanary => vec![after.adjust(agent, asked)?],
         };
         if let Some(raised) = after.raised(self, &asked.version) {
-            return Err(Refused::RaisesAnother(raised));
+            return Err(TransitionError::RaisesAnother(raised));
         }
         let entry = after.entry(&asked.version);
         if asked.approval_gate.is_some() {
@@ -318,10 +318,14 @@ impl Lifecycle {
         }
     }
 
-    fn adjust(&mut self, agent: &AgentId, asked: &TransitionRequest) -> Result<Event, Refused> {
+    fn adjust(
+        &mut self,
+        agent: &AgentId,
+        asked: &TransitionRequest,
+    ) -> Result<Event, TransitionError> {
         let version = &asked.version;
         let Some(share) = asked.share else {
-            return Err(Refused::Missing {
+            return Err(TransitionError::Missing {
                 field: "canaryPercent",
                 transition: asked.transition,
             });
@@ -349,7 +353,7 @@ impl Lifecycle {
             } else if split.before == Some(version) {
                 let left = ALL.saturating_sub(share);
                 if left > split.current.share {
-                    return Err(Refused::RaisesAnother(ShareExceeded {
+                    return Err(TransitionError::RaisesAnother(ShareExceeded {
                         version: current,
                         channel: channel.clone(),
                         share: left,
@@ -418,8 +422,8 @@ impl Lifecycle {
             })
     }
 
-    fn not_on(&self, version: &Version, channel: &Channel) -> Refused {
-        Refused::NotOnChannel {
+    fn not_on(&self, version: &Version, channel: &Channel) -> TransitionError {
+        TransitionError::NotOnChannel {
             version: version.clone(),
             channel: channel.clone(),
         }

@@ -8,7 +8,7 @@ use semver::Version;
 use super::Lifecycle;
 use crate::rules::Channel;
 use crate::rules::traffic::ChannelEntry;
-use crate::rules::transition::{Refused, TransitionRequest};
+use crate::rules::transition::{TransitionError, TransitionRequest};
 use touchstone_kit::ids::AgentId;
 use touchstone_openwop::deployment::DeploymentState;
 use touchstone_openwop::events::{DeploymentRolledBack, Event};
@@ -18,7 +18,7 @@ impl Lifecycle {
         &mut self,
         agent: &AgentId,
         asked: &TransitionRequest,
-    ) -> Result<Vec<Event>, Refused> {
+    ) -> Result<Vec<Event>, TransitionError> {
         let version = &asked.version;
         let prior = self.prior(asked)?;
         self.leave(version);
@@ -36,7 +36,7 @@ impl Lifecycle {
 
     /// The version to roll back to: the preceding one on the named channel, or on all channels of
     /// the version. A version on no channel rolls back to the version that was active before it.
-    fn prior(&self, asked: &TransitionRequest) -> Result<Version, Refused> {
+    fn prior(&self, asked: &TransitionRequest) -> Result<Version, TransitionError> {
         let version = &asked.version;
         if let Some(channel) = &asked.channel
             && !self.channels_of(version).contains(channel)
@@ -66,7 +66,7 @@ impl Lifecycle {
         match priors.as_slice() {
             [] => self.before(version, self.activations.iter(), None),
             [one] => Ok(one.clone()),
-            _ => Err(Refused::ManyPriors {
+            _ => Err(TransitionError::ManyPriors {
                 version: version.clone(),
             }),
         }
@@ -78,7 +78,7 @@ impl Lifecycle {
         version: &Version,
         order: impl DoubleEndedIterator<Item = &'a Version>,
         channel: Option<&Channel>,
-    ) -> Result<Version, Refused> {
+    ) -> Result<Version, TransitionError> {
         let before: Vec<&Version> = order
             .rev()
             .skip_while(|other| *other != version)
@@ -97,12 +97,12 @@ impl Lifecycle {
         Err(match in_state(DeploymentState::Paused) {
             // The prior version was paused on purpose; it must pass its gate before it returns to
             // service.
-            Some(prior) => Refused::PausedPrior {
+            Some(prior) => TransitionError::PausedPrior {
                 version,
                 prior,
                 channel,
             },
-            None => Refused::NoPrior { version, channel },
+            None => TransitionError::NoPrior { version, channel },
         })
     }
 }

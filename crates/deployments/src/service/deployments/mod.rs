@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::promotion::Requirement;
-use crate::rules::{Channel, Lifecycle, Refused, TransitionRequest, parse};
+use crate::rules::{Channel, Lifecycle, TransitionError, TransitionRequest, parse};
 use crate::service::deployments::record::DecisionEvidence;
 use crate::service::gates::approvals::Approval;
 use crate::service::gates::{ApplicablePolicy, Gates, Question};
@@ -67,7 +67,7 @@ pub struct Deployments {
 }
 
 /// A parsed request whose entities exist.
-struct Asked<'a> {
+struct CheckedRequest<'a> {
     caller: &'a Caller,
     agent: &'a AgentId,
     asked: &'a TransitionRequest,
@@ -77,7 +77,7 @@ struct Asked<'a> {
 }
 
 /// The outcome of a request.
-enum Verdict {
+enum TransitionOutcome {
     Moved {
         after: Lifecycle,
         seen: Revision,
@@ -158,7 +158,7 @@ impl Deployments {
                 .await
                 .map_err(unless_forbidden)?;
             asked.pack_integrity = installed.integrity(&asked.version).map(str::to_owned);
-            let request = Asked {
+            let request = CheckedRequest {
                 caller,
                 agent,
                 asked: &asked,
@@ -175,16 +175,16 @@ impl Deployments {
                     "no such version of this agent",
                 )));
             }
-            let (verdict, grounds) = self.judge(&request, &lifecycle, seen).await?;
-            match self.record(&request, &verdict, &grounds).await {
+            let (verdict, evidence) = self.judge(&request, &lifecycle, seen).await?;
+            match self.record(&request, &verdict, &evidence).await {
                 Ok(run_id) => {
                     match &verdict {
-                        Verdict::Moved { after, .. } => {
+                        TransitionOutcome::Moved { after, .. } => {
                             self.cancel_approvals(caller, lifecycle.obsolete_gates(after))
                                 .await;
                         }
-                        Verdict::Unapproved { opens, .. } => self.gates.open(opens).await,
-                        Verdict::Denied | Verdict::Unmet(_) => {}
+                        TransitionOutcome::Unapproved { opens, .. } => self.gates.open(opens).await,
+                        TransitionOutcome::Denied | TransitionOutcome::Unmet(_) => {}
                     }
                     return answer(verdict, &decision, run_id);
                 }
@@ -214,41 +214,42 @@ impl Deployments {
 
     async fn judge(
         &self,
-        request: &Asked<'_>,
+        request: &CheckedRequest<'_>,
         before: &Lifecycle,
         seen: Revision,
-    ) -> Result<(Verdict, DecisionEvidence), Problem> {
-        let Asked { agent, asked, .. } = *request;
+    ) -> Result<(TransitionOutcome, DecisionEvidence), Problem> {
+        let CheckedRequest { agent, asked, .. } = *request;
         let moved = before.apply(agent, asked);
-        let mut grounds = grounds(asked, before, moved.as_ref().ok().map(|(after, _)| after));
+        let mut evidence =
+            decision_evidence(asked, before, moved.as_ref().ok().map(|(after, _)| after));
         if !request.decision.allowed {
-            return Ok((Verdict::Denied, grounds));
+            return Ok((TransitionOutcome::Denied, evidence));
         }
         let (mut after, mut events) = moved.map_err(refused)?;
         if let Some(hurdles) = self.hurdles(request, before, &after).await? {
             let PromotionConditions { question, policies } = &hurdles;
-            grounds.eval_run_id = question.evidence.cloned();
+            evidence.eval_run_id = question.evidence.cloned();
             let mut approvals = self.gates.approvals(question, policies, before).await?;
             let judged = self.gates.unmet(question, policies).await?;
-            grounds.attempts = judged.attempts;
+            evidence.attempts = judged.attempts;
             let unmet = judged.unmet;
             if approvals
                 .iter()
                 .any(|approval| approval.granted().is_none())
             {
                 let (asked, opens) = self.ask(request, question, &mut approvals, before)?;
-                grounds.approval_gate_ids = gates_of(&approvals);
+                evidence.approval_gate_ids = gates_of(&approvals);
                 let missing = approvals.iter().filter_map(Approval::unmet);
-                let verdict = Verdict::Unapproved {
+                let verdict = TransitionOutcome::Unapproved {
                     unmet: missing.chain(unmet).collect(),
                     asked: asked.map(|lifecycle| (lifecycle, seen)),
                     opens,
                 };
-                return Ok((verdict, grounds));
+                return Ok((verdict, evidence));
             }
-            grounds.approval_gate_ids = gates_of(&approvals);
+            evidence.approval_gate_ids = gates_of(&approvals);
             if !unmet.is_empty() {
-                return Ok((Verdict::Unmet(unmet), grounds));
+                return Ok((TransitionOutcome::Unmet(unmet), evidence));
             }
             if let Some(gate) = approvals.iter().find_map(Approval::granted) {
                 let approved = TransitionRequest {
@@ -259,20 +260,20 @@ impl Deployments {
             }
         }
         let record = after.record(agent, &asked.version);
-        let verdict = Verdict::Moved {
+        let verdict = TransitionOutcome::Moved {
             after,
             seen,
             events,
             record: Box::new(record),
         };
-        Ok((verdict, grounds))
+        Ok((verdict, evidence))
     }
 
     /// Requests missing approvals, and withdraws refused ones so that a later request may ask
     /// again. Returns the changed deployments, if any, and the runs that ask.
     fn ask(
         &self,
-        request: &Asked<'_>,
+        request: &CheckedRequest<'_>,
         question: &Question<'_>,
         approvals: &mut [Approval],
         before: &Lifecycle,
@@ -322,11 +323,11 @@ impl Deployments {
     /// unless the request names other evidence.
     async fn hurdles<'a>(
         &self,
-        request: &Asked<'a>,
+        request: &CheckedRequest<'a>,
         before: &'a Lifecycle,
         after: &Lifecycle,
     ) -> Result<Option<PromotionConditions<'a>>, Problem> {
-        let Asked { agent, asked, .. } = *request;
+        let CheckedRequest { agent, asked, .. } = *request;
         let gated = match asked.transition {
             TransitionKind::Promote => true,
             // Less traffic is always allowed; more traffic is a larger promotion.
@@ -370,9 +371,9 @@ impl Deployments {
     }
 }
 
-/// The grounds of a request before its gate is evaluated: for a change of what a version serves,
+/// The evidence for a request before its gate is evaluated: for a change of what a version serves,
 /// the new placements; for its end, the old ones.
-fn grounds(
+fn decision_evidence(
     asked: &TransitionRequest,
     before: &Lifecycle,
     after: Option<&Lifecycle>,
@@ -429,23 +430,23 @@ pub fn may_ask(caller: &Caller, body: &Value) -> Result<(), Problem> {
 }
 
 fn answer(
-    verdict: Verdict,
+    verdict: TransitionOutcome,
     decision: &access::Decision,
     run_id: RunId,
 ) -> Result<CompletedTransition, Problem> {
     match verdict {
-        Verdict::Moved { record, .. } => Ok(CompletedTransition {
+        TransitionOutcome::Moved { record, .. } => Ok(CompletedTransition {
             record: *record,
             run_id,
         }),
-        Verdict::Denied => {
+        TransitionOutcome::Denied => {
             decision
                 .enforce()
                 .map_err(|problem| problem.with("runId", run_id.as_str()))?;
             // A decision that denies but was not enforced must still deny.
             Err(Problem::new(ErrorCode::Forbidden, "this is not allowed"))
         }
-        Verdict::Unapproved { unmet, .. } => {
+        TransitionOutcome::Unapproved { unmet, .. } => {
             let pending = unmet.iter().find(|it| it.is_pending_approval());
             let remedy = match pending {
                 Some(_) => "repeat the request once it is approved",
@@ -475,7 +476,7 @@ fn answer(
             }
             Err(problem)
         }
-        Verdict::Unmet(unmet) => {
+        TransitionOutcome::Unmet(unmet) => {
             let reasons: Vec<String> = unmet.iter().map(Requirement::reason).collect();
             Err(Problem::new(
                 ErrorCode::EvalGateUnmet,
@@ -490,10 +491,10 @@ fn answer(
     }
 }
 
-fn refused(refused: Refused) -> Problem {
+fn refused(refused: TransitionError) -> Problem {
     let problem = Problem::validation(refused.field(), refused.to_string());
     match &refused {
-        Refused::RaisesAnother(raised) => problem.with("raises", json!(raised)),
+        TransitionError::RaisesAnother(raised) => problem.with("raises", json!(raised)),
         _ => problem,
     }
 }

@@ -3,7 +3,7 @@
 
 use tracing::warn;
 
-use crate::promotion::{Consent, Requirement};
+use crate::promotion::{ApprovalState, Requirement};
 use crate::rules::{Lifecycle, Placement, Subject};
 use crate::service::gates::{ApplicablePolicy, Gates, Question};
 use touchstone_host::service::fault::internal;
@@ -63,9 +63,13 @@ impl Approval {
     pub fn unmet(&self) -> Option<Requirement> {
         let (consent, gate) = match &self.state {
             State::Asked(_, GateDecision::Granted) => return None,
-            State::Needed => (Consent::ApprovalNeeded, None),
-            State::Asked(gate, GateDecision::Pending) => (Consent::ApprovalPending, Some(gate)),
-            State::Asked(gate, GateDecision::Refused) => (Consent::ApprovalRefused, Some(gate)),
+            State::Needed => (ApprovalState::ApprovalNeeded, None),
+            State::Asked(gate, GateDecision::Pending) => {
+                (ApprovalState::ApprovalPending, Some(gate))
+            }
+            State::Asked(gate, GateDecision::Refused) => {
+                (ApprovalState::ApprovalRefused, Some(gate))
+            }
         };
         Some(Requirement::approval(consent, &self.terms, gate.cloned()))
     }

@@ -106,7 +106,7 @@ impl Evaluations {
     /// `oasis_no_verdict`.
     pub async fn verdict(&self, tenant: &TenantId, run: &RunId) -> Result<Value, Problem> {
         let ended = self.ended(tenant, run).await?;
-        self.kept(&ended.verdict.sha256).await
+        self.stored_document(&ended.verdict.sha256).await
     }
 
     /// The report of an evaluation, derived from its log, its evidence and its profile.
@@ -118,10 +118,10 @@ impl Evaluations {
         let Some(oasis) = OasisSpec::of(&ended.eval) else {
             return Err(no_evaluation());
         };
-        let verdict = self.kept(&ended.verdict.sha256).await?;
+        let verdict = self.stored_document(&ended.verdict.sha256).await?;
         let package = self.library.profile(&oasis.profile_pack).await;
         let package = package.map_err(|cause| internal(&cause))?;
-        let package = package.ok_or_else(gone)?;
+        let package = package.ok_or_else(missing_blob)?;
         let suite = self.runs.suite_of(&ended.eval).await?;
         let mut evidence = Vec::with_capacity(ended.facts.scenarios.len());
         let mut baselines = Vec::new();
@@ -136,7 +136,7 @@ impl Evaluations {
             .iter()
             .filter_map(|it| it.evidence.as_ref());
         for digest in scenarios.chain(probes) {
-            let mut kept: StoredEvidence = self.kept(digest).await?;
+            let mut kept: StoredEvidence = self.stored_document(digest).await?;
             // Observations are large, and a report contains only their digests.
             kept.data = Vec::new();
             let snapshot = kept.snapshot.take().filter(|_| kept.probe.is_none());
@@ -187,7 +187,7 @@ impl Evaluations {
                 "no evidence is stored for this scenario: it was not executed, or is not published",
             )
         })?;
-        self.kept(&digest).await
+        self.stored_document(&digest).await
     }
 
     /// The profiles a tenant may run, and the configured providers.
@@ -335,17 +335,22 @@ impl Evaluations {
             return Ok(None);
         };
         let octets = pack_store::blobs::get(&self.runs.store, digest).await;
-        let octets = octets.map_err(|cause| internal(&cause))?.ok_or_else(gone)?;
+        let octets = octets
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(missing_blob)?;
         Ok(Some(String::from_utf8_lossy(&octets).into_owned()))
     }
 
     /// A document stored under its digest.
-    async fn kept<T: serde::de::DeserializeOwned>(&self, digest: &str) -> Result<T, Problem> {
+    async fn stored_document<T: serde::de::DeserializeOwned>(
+        &self,
+        digest: &str,
+    ) -> Result<T, Problem> {
         let octets = pack_store::blobs::get(&self.runs.store, digest).await;
         let octets = octets.map_err(|cause| internal(&cause))?;
-        let octets = octets.ok_or_else(gone)?;
+        let octets = octets.ok_or_else(missing_blob)?;
         if !touchstone_kit::integrity::matches(digest, &octets) {
-            return Err(gone());
+            return Err(missing_blob());
         }
         serde_json::from_slice(&octets).map_err(|cause| internal(&cause))
     }
@@ -412,7 +417,7 @@ fn no_evaluation() -> Problem {
 }
 
 /// A blob that an event refers to is missing or altered.
-fn gone() -> Problem {
+fn missing_blob() -> Problem {
     internal(&StoreError::Inconsistent {
         table: "blob",
         column: "digest",

@@ -103,8 +103,8 @@ fn row(
     (version.to_owned(), state, share, channels)
 }
 
-fn raises_another(version: &str, share: u8, given: u8) -> Refused {
-    Refused::RaisesAnother(ShareExceeded {
+fn raises_another(version: &str, share: u8, given: u8) -> TransitionError {
+    TransitionError::RaisesAnother(ShareExceeded {
         version: v(version),
         channel: channel("stable"),
         share,
@@ -419,7 +419,7 @@ fn a_final_state_is_told() {
     let refused = gone.apply(&agent(), &promote("1.1.0")).unwrap_err();
     assert_eq!(
         refused,
-        Refused::InvalidTransition(InvalidTransition::Final(RolledBack))
+        TransitionError::InvalidTransition(InvalidTransition::Final(RolledBack))
     );
 }
 

@@ -62,13 +62,13 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Reads the data of an observation. `told` is the principal that the provider named during
+    /// Reads the data of an observation. `principal` is the principal that the provider named during
     /// provisioning.
     ///
     /// # Errors
-    /// The data has the wrong shape, or the log does not identify the agent or contradicts `told`;
+    /// The data has the wrong shape, or the log does not identify the agent or contradicts `principal`;
     /// entries cannot be attributed then.
-    pub fn read(data: &Value, told: Option<&str>) -> Result<Self, EvidenceFault> {
+    pub fn read(data: &Value, principal: Option<&str>) -> Result<Self, EvidenceFault> {
         let fault =
             |words: String| EvidenceFault::of_observation(ObservationType::AuditLog.name(), words);
         let named = match data.get("agent_principal") {
@@ -76,8 +76,8 @@ impl AuditLog {
             Some(Value::String(name)) if !name.is_empty() => Some(name.as_str()),
             Some(_) => return Err(fault("`agent_principal` is not a name".to_owned())),
         };
-        let agent_principal = match (named, told) {
-            (Some(named), Some(told)) if named != told => {
+        let agent_principal = match (named, principal) {
+            (Some(named), Some(principal)) if named != principal => {
                 return Err(fault(
                     "names a different agent principal than provisioning did".to_owned(),
                 ));
@@ -213,11 +213,11 @@ mod tests {
     #[case(Some(""), Some("b"), false)]
     fn one_principal_is_the_agent(
         #[case] named: Option<&str>,
-        #[case] told: Option<&str>,
+        #[case] principal: Option<&str>,
         #[case] holds: bool,
     ) {
         let data = json!({"agent_principal": named, "entries": []});
-        assert_eq!(AuditLog::read(&data, told).is_ok(), holds);
+        assert_eq!(AuditLog::read(&data, principal).is_ok(), holds);
     }
 
     #[rstest]

@@ -11,7 +11,7 @@ use touchstone_host::render::words::plain;
 const API: &str = "/v1/host/touchstone/oasis";
 
 #[derive(Debug, Deserialize, Serialize)]
-pub struct Offered {
+pub struct AvailableProfiles {
     /// Profiles of installed packs.
     pub profiles: Vec<Profile>,
     /// Names of the configured providers.
@@ -45,12 +45,12 @@ struct UnrunnableScenario {
 
 /// A profile and its exact version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chosen {
+pub struct ProfileVersion {
     pub profile: String,
     pub version: String,
 }
 
-pub async fn ask(client: &Client) -> Result<Offered, Failure> {
+pub async fn ask(client: &Client) -> Result<AvailableProfiles, Failure> {
     client.get(&format!("{API}/profiles")).await
 }
 
@@ -58,23 +58,27 @@ pub fn path(name: &str) -> String {
     format!("{API}/{name}")
 }
 
-impl Offered {
+impl AvailableProfiles {
     /// Selects the profile for `ID`, `ID@VERSION` or nothing, among those with `suite` if it is
     /// given.
-    pub fn choose(&self, named: Option<&str>, suite: Option<&str>) -> Result<Chosen, Failure> {
+    pub fn choose(
+        &self,
+        named: Option<&str>,
+        suite: Option<&str>,
+    ) -> Result<ProfileVersion, Failure> {
         let (id, version) = parts(named);
         if let (Some(profile), Some(version)) = (id, version) {
-            return Ok(Chosen {
+            return Ok(ProfileVersion {
                 profile: profile.to_owned(),
                 version: version.to_owned(),
             });
         }
-        let mut found: Vec<Chosen> = self
+        let mut found: Vec<ProfileVersion> = self
             .profiles
             .iter()
             .filter(|it| id.is_none_or(|id| it.identifier == id))
             .filter(|it| suite.is_none_or(|suite| it.suites.iter().any(|own| own == suite)))
-            .map(|it| Chosen {
+            .map(|it| ProfileVersion {
                 profile: it.identifier.clone(),
                 version: it.version.clone(),
             })
@@ -182,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    fn offered() -> Offered {
+    fn offered() -> AvailableProfiles {
         let profile = |id: &str, version: &str, suite: &str| {
             json!({"identifier": id, "version": version, "name": "n", "safetyScenarios": 1, "capabilityScenarios": 1,
                 "notRunnable": 0, "reservedScenarios": 0, "suites": [suite], "signed": true, "pack": "p@1.0.0"})

@@ -219,21 +219,21 @@ fn adversarial(text: &mut String, adversarial: &Adversarial, ink: Ink) {
 fn row(text: &mut String, name: &str, status: Option<Status>, counts: &Tally, ink: Ink) {
     let word = status.map_or("–", Status::as_str);
     let word = painted(status, &format!("{word:<STATUS$}"), ink);
-    let mut told = match counts.applicable {
+    let mut counted = match counts.applicable {
         0 => "not applicable".to_owned(),
         all => format!("{} of {all} passed", counts.passed),
     };
-    for (count, what) in [
+    for (count, label) in [
         (counts.failed, "failed"),
         (counts.provider_failure, "provider failure"),
         (counts.not_executed, "not executed"),
         (counts.not_applicable, "not applicable"),
     ] {
         if count > 0 {
-            told.push_str(&format!(", {count} {what}"));
+            counted.push_str(&format!(", {count} {label}"));
         }
     }
-    let _ = writeln!(text, "  {:<NAME$}{word}{told}", plain(name));
+    let _ = writeln!(text, "  {:<NAME$}{word}{counted}", plain(name));
 }
 
 fn painted(status: Option<Status>, text: &str, ink: Ink) -> String {
