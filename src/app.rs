@@ -16,7 +16,7 @@ use touchstone_agent_cards::service::rescoring::Rescorer;
 use touchstone_agents::model;
 use touchstone_agents::model::cassette::Cassette;
 use touchstone_agents::model::command::CommandModel;
-use touchstone_agents::model::reached::{ReachSettings, ReachedAgents};
+use touchstone_agents::model::external_agents::{ExternalAgentSettings, ExternalAgents};
 use touchstone_agents::model::{ModelCatalog, OwnModels};
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::Models;
@@ -564,7 +564,7 @@ fn private_folder(folder: &Path) -> std::io::Result<()> {
 fn models(
     config: &Config,
     own: &OwnModels,
-    elsewhere: ReachSettings,
+    elsewhere: ExternalAgentSettings,
     clock: &Arc<dyn Clock>,
 ) -> Result<ModelCatalog, model::Error> {
     let environment = |name: &str| std::env::var(name).ok();
@@ -579,7 +579,7 @@ fn models(
                 .answered_by(Arc::new(model), endpoint)
         }
         _ => {
-            let elsewhere = ReachedAgents::new(elsewhere, clock.clone());
+            let elsewhere = ExternalAgents::new(elsewhere, clock.clone());
             ModelCatalog::build(&config.models, judge, &environment, clock)?.reaching(elsewhere)
         }
     };

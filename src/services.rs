@@ -22,10 +22,10 @@ use touchstone_agents::runtime::Runtime;
 use touchstone_deployments::http::DeploymentsApi;
 use touchstone_deployments::rules::Channel;
 use touchstone_deployments::service::attestations::{Attestations, Attester};
-use touchstone_deployments::service::channels::DeployedVersions;
 use touchstone_deployments::service::deployments::Deployments;
 use touchstone_deployments::service::gates::Gates;
 use touchstone_deployments::service::gates::condition::Condition;
+use touchstone_deployments::service::queries::DeploymentQueries;
 use touchstone_host::http::{HostApi, HttpHost, HttpSettings};
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -52,7 +52,6 @@ use touchstone_ratings::service::badges::BadgeRenderer;
 use touchstone_ratings::service::badges::issuer::Issuer;
 use touchstone_ratings::service::{Aaaf, AaafDeps, RatingGate};
 use touchstone_runs::http::RunsApi;
-use touchstone_runs::ports::channels::Channels;
 use touchstone_runs::ports::webhooks::Notifier;
 use touchstone_runs::rules::run::request::HostLimits;
 use touchstone_runs::service::annotations::Annotations;
@@ -148,7 +147,7 @@ impl Services {
         let library = Arc::new(Library::new(store.clone(), KINDS));
         let oasis = Arc::new(OasisLibrary::new(store.clone()));
         let projections = Arc::new(Projections::new(store.clone()));
-        let channels: Arc<dyn Channels> = Arc::new(DeployedVersions {
+        let deployed = Arc::new(DeploymentQueries {
             store: store.clone(),
             fixtures: parts.fixtures,
         });
@@ -157,7 +156,7 @@ impl Services {
             clock.clone(),
             projections.clone(),
             KINDS,
-            channels.clone(),
+            deployed.clone(),
             parts.quotas,
             parts.retention,
         ));
@@ -203,7 +202,7 @@ impl Services {
                 limits: parts.limits,
                 webhooks: webhooks.clone(),
                 judge: Arc::new(RubricJudge),
-                channels,
+                deployments: deployed.clone(),
                 planners: vec![Arc::new(OasisPlanner {
                     store: store.clone(),
                     library: oasis.clone(),
@@ -254,7 +253,7 @@ impl Services {
         ));
         let packs = Packs::new(store.clone(), clock.clone(), PACK_FORMAT)
             .limited_by(storage.clone())
-            .keeping_deployed(deployments.clone());
+            .keeping_deployed(deployed);
         let packs = Arc::new(packs);
         let bundles = Arc::new(Bundles::new(
             runs.clone(),

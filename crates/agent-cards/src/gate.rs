@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::rules::history::Look;
+use crate::rules::history::CardScoring;
 use crate::rules::points::Points;
 use crate::rules::{Thresholds, web_url};
 
@@ -114,10 +114,10 @@ impl Condition {
 }
 
 /// Every condition that the latest score of the card does not meet.
-pub fn unmet(policy: &CardPolicy, last: Option<&Look>, now: Timestamp) -> Vec<Unscored> {
+pub fn unmet(policy: &CardPolicy, last: Option<&CardScoring>, now: Timestamp) -> Vec<Unscored> {
     let mut unmet = Vec::new();
     let mut refuse = |condition, message: String| unmet.push(Unscored { condition, message });
-    let Some(look) = last else {
+    let Some(scoring) = last else {
         refuse(
             Condition::CardScored,
             "the agent's card has never been scored; score it with `POST \
@@ -126,23 +126,23 @@ pub fn unmet(policy: &CardPolicy, last: Option<&Look>, now: Timestamp) -> Vec<Un
         );
         return unmet;
     };
-    let Some(scores) = &look.scores else {
+    let Some(scores) = &scoring.scores else {
         refuse(
             Condition::CardScored,
-            format!("no card was found at the last check, {}", look.scored_at),
+            format!("no card was found at the last check, {}", scoring.scored_at),
         );
         return unmet;
     };
     let age = SignedDuration::from_hours(i64::from(policy.max_age_hours));
     if now
         .checked_sub(age)
-        .is_ok_and(|oldest| look.scored_at < oldest)
+        .is_ok_and(|oldest| scoring.scored_at < oldest)
     {
         refuse(
             Condition::CardAge,
             format!(
                 "its card's scores of {} are too old; score it again",
-                look.scored_at
+                scoring.scored_at
             ),
         );
     }
@@ -193,8 +193,8 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::constant(1_780_000_000, 0);
 
-    fn look(change: impl FnOnce(&mut Value)) -> Look {
-        let mut look = json!({
+    fn scoring(change: impl FnOnce(&mut Value)) -> CardScoring {
+        let mut scoring = json!({
             "id": "look_1", "url": "https://agents.example/", "live": true,
             "scoredAt": NOW - SignedDuration::from_hours(24),
             "scores": {
@@ -204,16 +204,16 @@ mod tests {
                 "productionReady": true, "blockers": [], "findings": {},
             },
         });
-        change(&mut look);
-        serde_json::from_value(look).unwrap()
+        change(&mut scoring);
+        serde_json::from_value(scoring).unwrap()
     }
 
-    fn names(policy: &Value, look: Option<&Look>) -> Vec<&'static str> {
+    fn names(policy: &Value, scoring: Option<&CardScoring>) -> Vec<&'static str> {
         let mut all = json!({"url": "https://agents.example/"});
         let members = policy.as_object().unwrap().clone();
         all.as_object_mut().unwrap().extend(members);
         let policy: CardPolicy = serde_json::from_value(all).unwrap();
-        let unmet = unmet(&policy, look, NOW);
+        let unmet = unmet(&policy, scoring, NOW);
         unmet.iter().map(|it| it.condition.as_str()).collect()
     }
 
@@ -224,15 +224,15 @@ mod tests {
     #[case::more(json!({"minimumCompliance": 95.01, "minimumTrust": 61, "minimumAvailability": 95}),
         &["card-compliance", "card-trust", "card-availability"])]
     fn what_is_not_met_is_named_one_by_one(#[case] policy: Value, #[case] expected: &[&str]) {
-        assert_eq!(names(&policy, Some(&look(|_| {}))), expected);
+        assert_eq!(names(&policy, Some(&scoring(|_| {}))), expected);
     }
 
     #[test]
     fn nothing_known_is_nothing_met() {
         assert_eq!(names(&json!({}), None), ["card-scored"]);
-        let gone = look(|it| it["scores"] = Value::Null);
+        let gone = scoring(|it| it["scores"] = Value::Null);
         assert_eq!(names(&json!({}), Some(&gone)), ["card-scored"]);
-        let unasked = look(|it| it["scores"]["availability"] = Value::Null);
+        let unasked = scoring(|it| it["scores"]["availability"] = Value::Null);
         assert_eq!(names(&json!({}), Some(&unasked)), ["card-availability"]);
         assert_eq!(
             names(&json!({"minimumAvailability": null}), Some(&unasked)),

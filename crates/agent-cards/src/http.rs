@@ -14,7 +14,7 @@ use crate::ports::watches::CardWatch;
 use crate::rules::history::AlertBelow;
 use crate::rules::ranking::Weights;
 use crate::rules::web_url;
-use crate::service::Asking;
+use crate::service::ContactPolicy;
 use crate::service::history::CardScores;
 use crate::service::history::{MOST_RANKED, MOST_SHOWN, Subject};
 use axum::http::Method;
@@ -106,33 +106,37 @@ pub async fn score(
     let ask: Ask = read(&body)?;
     // Keep only one copy of the card in memory during scoring.
     drop(body);
-    let asking = asking(ask.offline, ask.live)?;
-    let subject = subject(ask.card, ask.url, asking)?;
-    let scorecard = state.cards.score(&caller, subject, asking).await?;
+    let contact = contact_policy(ask.offline, ask.live)?;
+    let subject = subject(ask.card, ask.url, contact)?;
+    let scorecard = state.cards.score(&caller, subject, contact).await?;
     json(StatusCode::OK, &scorecard)
 }
 
-fn asking(offline: bool, live: bool) -> Result<Asking, Problem> {
+fn contact_policy(offline: bool, live: bool) -> Result<ContactPolicy, Problem> {
     match (offline, live) {
         (true, true) => Err(Problem::validation(
             "offline",
             "`offline` and `live` contradict each other; leave one out",
         )),
-        (true, false) => Ok(Asking::Nobody),
-        (false, true) => Ok(Asking::Agent),
-        (false, false) => Ok(Asking::KeySets),
+        (true, false) => Ok(ContactPolicy::Offline),
+        (false, true) => Ok(ContactPolicy::Agent),
+        (false, false) => Ok(ContactPolicy::KeySets),
     }
 }
 
 /// The card that was sent, or its URL.
-fn subject(card: Option<Value>, url: Option<String>, asking: Asking) -> Result<Subject, Problem> {
+fn subject(
+    card: Option<Value>,
+    url: Option<String>,
+    contact: ContactPolicy,
+) -> Result<Subject, Problem> {
     match (card, url) {
         (Some(card), None) => Ok(Subject::AtHand(match card {
             // A card as text: its exact bytes matter.
             Value::String(text) => text.into_bytes(),
             card => card.to_string().into_bytes(),
         })),
-        (None, Some(_)) if asking == Asking::Nobody => Err(Problem::validation(
+        (None, Some(_)) if contact == ContactPolicy::Offline => Err(Problem::validation(
             "offline",
             "a card at a URL cannot be scored offline; send it as `card`",
         )),
@@ -172,7 +176,7 @@ pub async fn rank(
 ) -> Answer {
     let ask: RankRequest = read(&body)?;
     drop(body);
-    let asking = asking(ask.offline, ask.live)?;
+    let contact = contact_policy(ask.offline, ask.live)?;
     let weights = ask.weights.unwrap_or_default().checked();
     let weights =
         weights.map_err(|fault| Problem::validation("weights", format!("`weights` {fault}")))?;
@@ -187,10 +191,10 @@ pub async fn rank(
     for (number, candidate) in (1..).zip(ask.candidates) {
         let name = candidate.name.or_else(|| candidate.url.clone());
         let name = name.unwrap_or_else(|| format!("card {number}"));
-        let subject = subject(candidate.card, candidate.url, asking)?;
+        let subject = subject(candidate.card, candidate.url, contact)?;
         candidates.push((name, subject));
     }
-    let ranking = state.cards.rank(&caller, weights, candidates, asking);
+    let ranking = state.cards.rank(&caller, weights, candidates, contact);
     json(StatusCode::OK, &ranking.await?)
 }
 

@@ -92,7 +92,7 @@ impl CardProber {
         let response = tokio::time::timeout_at(ends, send)
             .await
             .map_err(late)?
-            .map_err(|fault| Silence::told(&fault))?;
+            .map_err(|fault| Silence::of_reqwest(&fault))?;
         let status = response.status().as_u16();
         let head = plain(response.headers());
         let limit = request.most;
@@ -171,7 +171,7 @@ impl Silence {
         })
     }
 
-    fn told(fault: &reqwest::Error) -> Self {
+    fn of_reqwest(fault: &reqwest::Error) -> Self {
         Self {
             connected: !fault.is_connect() && !fault.is_builder(),
             certificate: error::is_refused_certificate(fault),
@@ -187,7 +187,7 @@ async fn read(mut body: reqwest::Body, limit: usize) -> Result<(Body, Headers), 
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|fault| Silence {
             connected: true,
-            ..Silence::told(&fault)
+            ..Silence::of_reqwest(&fault)
         })?;
         match frame.into_data() {
             Ok(piece) if piece.len() > limit - octets.len() => {

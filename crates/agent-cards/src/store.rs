@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use crate::ports::watches::{CardWatch, DueCard, Telling};
-use crate::rules::history::Look;
+use crate::ports::watches::{CardWatch, DueCard, WatchNotice};
+use crate::rules::history::CardScoring;
 use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::convert::{Column, column};
 use touchstone_host::store::database::Database;
@@ -57,22 +57,22 @@ const DUE_AT: Column = column("card_watch", "due_at");
 pub async fn keep_card_look(
     database: &Database,
     tenant: &TenantId,
-    look: &Look,
-    telling: Option<Telling<'_>>,
+    scoring: &CardScoring,
+    notice: Option<WatchNotice<'_>>,
 ) -> Result<bool, StoreError> {
-    let mut transaction = database.begin_scope(tenant, &look.url).await?;
+    let mut transaction = database.begin_scope(tenant, &scoring.url).await?;
     let mut told = false;
-    if let Some(Telling {
+    if let Some(WatchNotice {
         organization,
         notices,
-    }) = telling
+    }) = notice
     {
         let earlier: Vec<String> = query(EARLIER)
             .bind(tenant.as_str())
-            .bind(&look.url)
+            .bind(&scoring.url)
             .fetch_all(&mut transaction)
             .await?;
-        let earlier: Vec<Look> = earlier
+        let earlier: Vec<CardScoring> = earlier
             .iter()
             .map(|it| LOOK.document(it))
             .collect::<Result<_, _>>()?;
@@ -80,20 +80,20 @@ pub async fn keep_card_look(
             told |= record_notice(&mut transaction, organization, &notice).await?;
         }
     }
-    let scores = look.scores.as_ref();
+    let scores = scoring.scores.as_ref();
     query(KEEP)
         .bind(tenant.as_str())
-        .bind(&look.url)
-        .bind(&look.id)
-        .bind(look.scored_at.as_microsecond())
+        .bind(&scoring.url)
+        .bind(&scoring.id)
+        .bind(scoring.scored_at.as_microsecond())
         .bind(scores.is_some())
         .bind(scores.is_some_and(|it| it.availability.is_some()))
-        .bind(LOOK.text(look)?)
+        .bind(LOOK.text(scoring)?)
         .execute(&mut transaction)
         .await?;
     query(FORGET_OF_CARD)
         .bind(tenant.as_str())
-        .bind(&look.url)
+        .bind(&scoring.url)
         .bind(OF_A_CARD)
         .execute(&mut transaction)
         .await?;
@@ -112,7 +112,7 @@ pub async fn card_looks(
     tenant: &TenantId,
     url: &str,
     most: u32,
-) -> Result<Vec<Look>, StoreError> {
+) -> Result<Vec<CardScoring>, StoreError> {
     let documents: Vec<String> = query(LOOKS)
         .bind(tenant.as_str())
         .bind(url)

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::budget::Estimate;
 use crate::ports::agent::{EventSink, Exhausted, Meter, Unrecorded};
-use crate::ports::model::{Heard, ModelBinding, ModelError, TIMEOUT};
+use crate::ports::model::{EndpointHealth, ModelBinding, ModelError, TIMEOUT};
 use crate::rules::{ModelReply, ModelRequest, TokenUsage, estimate, usage_from_size};
 use touchstone_host::net::room::Room;
 use touchstone_host::net::room::within;
@@ -22,7 +22,7 @@ const MOST_COST: NanoUsd = NanoUsd(1_000_000_000_000_000);
 const INVALID_USAGE: &str = "invalid_usage";
 
 /// Why a call has no reply.
-pub(super) enum Stop {
+pub(super) enum CallError {
     /// The endpoint gave no reply.
     Model(ModelError),
     /// The budget allows no further call.
@@ -45,14 +45,14 @@ pub(super) struct Calls<'a> {
 /// When a task's first call was made, and how long later calls waited for permits and budget.
 /// Latency is the time since the first call minus the waits.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct CallState {
     first_call: Option<Instant>,
     waited: Duration,
     /// Memory room of the last answer, if the answer was large.
     room: Option<Room>,
 }
 
-impl Pace {
+impl CallState {
     /// Returns the room of the last answer once its content is durable; until then the content
     /// takes memory. A task that waits for a permit, the budget or a tool must hold no room,
     /// because others hold those and wait for room.
@@ -86,33 +86,33 @@ impl Calls<'_> {
         self.sink.emit(event, self.cause)
     }
 
-    /// Makes one call with a request of about `octets` bytes. The events that `said` derives from
+    /// Makes one call with a request of about `octets` bytes. The events that `derived` creates from
     /// the reply are recorded before its usage.
     pub async fn ask(
         &self,
         request: &ModelRequest<'_>,
         octets: usize,
-        pace: &mut Pace,
-        said: impl FnOnce(&ModelReply) -> Option<Event>,
-    ) -> Result<ModelReply, Stop> {
+        state: &mut CallState,
+        derived: impl FnOnce(&ModelReply) -> Option<Event>,
+    ) -> Result<ModelReply, CallError> {
         let asked = Instant::now();
-        pace.give_back(self.sink).await;
+        state.give_back(self.sink).await;
         let price = self.binding.model.info().price;
         let estimate = estimate(octets, request.max_tokens, price);
         self.meter
             .reserve(estimate)
             .await
-            .map_err(|Exhausted| Stop::Exhausted)?;
-        let mut held = Held {
+            .map_err(|Exhausted| CallError::Exhausted)?;
+        let mut reservation = BudgetReservation {
             meter: self.meter,
             estimate,
             used: Estimate::default(),
         };
-        let reply = self.attempts(request, asked, pace).await?;
-        if let Some(event) = said(&reply) {
+        let reply = self.attempts(request, asked, state).await?;
+        if let Some(event) = derived(&reply) {
             self.emit(event);
         }
-        held.used = self.record_usage(&reply, octets);
+        reservation.used = self.record_usage(&reply, octets);
         Ok(reply)
     }
 
@@ -120,18 +120,23 @@ impl Calls<'_> {
         &self,
         request: &ModelRequest<'_>,
         mut idle_since: Instant,
-        pace: &mut Pace,
-    ) -> Result<ModelReply, Stop> {
+        state: &mut CallState,
+    ) -> Result<ModelReply, CallError> {
         let info = self.binding.model.info();
         let mut attempt = 1;
         loop {
             self.may_call().await?;
-            let permit = self.binding.permits.acquire().await.map_err(Stop::Model)?;
+            let permit = self
+                .binding
+                .permits
+                .acquire()
+                .await
+                .map_err(CallError::Model)?;
             // Waiting for the permit may have taken longer than the lease.
             self.may_call().await?;
-            match pace.first_call {
-                None => pace.first_call = Some(Instant::now()),
-                Some(_) => pace.waited += idle_since.elapsed(),
+            match state.first_call {
+                None => state.first_call = Some(Instant::now()),
+                Some(_) => state.waited += idle_since.elapsed(),
             }
             let answer = self.binding.model.complete(request);
             let (answer, room) = within(info.timeout, answer).await.unwrap_or_else(|| {
@@ -143,10 +148,10 @@ impl Calls<'_> {
                 (Err(late), None)
             });
             // The permit is released while waiting for the retry, so that other calls can use it.
-            permit.hear(Heard::of(&answer));
+            permit.report(EndpointHealth::of(&answer));
             let error = match answer {
                 Ok(reply) => {
-                    pace.room = room;
+                    state.room = room;
                     return Ok(reply);
                 }
                 Err(error) => error,
@@ -157,10 +162,10 @@ impl Calls<'_> {
                 retry_after,
             } = &error
             else {
-                return Err(Stop::Model(error));
+                return Err(CallError::Model(error));
             };
             let Some(wait) = info.retry.wait(attempt, self.seed, *retry_after) else {
-                return Err(Stop::Model(error));
+                return Err(CallError::Model(error));
             };
             self.retry(attempt, reason, wait)?;
             tokio::time::sleep(wait).await;
@@ -169,14 +174,16 @@ impl Calls<'_> {
         }
     }
 
-    async fn may_call(&self) -> Result<(), Stop> {
+    async fn may_call(&self) -> Result<(), CallError> {
         let may_call = self.sink.may_call().await;
-        may_call.map_err(|Unrecorded| Stop::Model(log_closed()))
+        may_call.map_err(|Unrecorded| CallError::Model(log_closed()))
     }
 
     /// Counts a retry and records it.
-    pub fn retry(&self, attempt: u32, reason: &str, wait: Duration) -> Result<(), Stop> {
-        self.meter.retry().map_err(|Exhausted| Stop::Exhausted)?;
+    pub fn retry(&self, attempt: u32, reason: &str, wait: Duration) -> Result<(), CallError> {
+        self.meter
+            .retry()
+            .map_err(|Exhausted| CallError::Exhausted)?;
         self.emit(Event::ModelRetried(ModelRetried {
             attempt,
             reason: reason.to_owned(),
@@ -217,13 +224,13 @@ impl Calls<'_> {
 }
 
 /// A budget reservation that is settled in every case, cancellation included.
-struct Held<'a> {
+struct BudgetReservation<'a> {
     meter: &'a dyn Meter,
     estimate: Estimate,
     used: Estimate,
 }
 
-impl Drop for Held<'_> {
+impl Drop for BudgetReservation<'_> {
     fn drop(&mut self) {
         self.meter.settle(self.estimate, self.used);
     }

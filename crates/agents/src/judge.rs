@@ -15,12 +15,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 
-use crate::calls::{Calls, Pace, Stop, seed};
+use crate::calls::{CallError, CallState, Calls, seed};
 use crate::ports::agent::{EventSink, Meter};
-use crate::ports::judge::{Exhibition, Judge, Judgement};
+use crate::ports::judge::{Judge, JudgeRequest, Judgement};
 use crate::ports::model::ModelError;
 use crate::rules::activity::Activity;
-use crate::rules::judging::prompt::Exhibit;
+use crate::rules::judging::prompt::JudgedTexts;
 use crate::rules::judging::verdict;
 use crate::rules::judging::verdict::MALFORMED;
 use crate::rules::judging::{ASKED_AT_MOST, MAX_TOKENS, TEMPERATURE};
@@ -33,13 +33,13 @@ pub struct RubricJudge;
 impl Judge for RubricJudge {
     async fn judge(
         &self,
-        exhibition: Exhibition<'_>,
+        request: JudgeRequest<'_>,
         meter: &dyn Meter,
         sink: &dyn EventSink,
     ) -> Judgement {
-        let questions = exhibition.rubric.iter().enumerate().map(|(n, criterion)| {
+        let questions = request.rubric.iter().enumerate().map(|(n, criterion)| {
             let question = Question {
-                exhibition: &exhibition,
+                request: &request,
                 number: u32::try_from(n).unwrap_or(u32::MAX),
                 criterion: &criterion.criterion,
             };
@@ -56,7 +56,7 @@ impl Judge for RubricJudge {
 
 #[derive(Clone, Copy)]
 struct Question<'a> {
-    exhibition: &'a Exhibition<'a>,
+    request: &'a JudgeRequest<'a>,
     number: u32,
     criterion: &'a str,
 }
@@ -64,11 +64,11 @@ struct Question<'a> {
 impl Question<'_> {
     /// Whether the criterion is met, or why it could not be judged.
     async fn settle(self, meter: &dyn Meter, sink: &dyn EventSink) -> Result<bool, String> {
-        let exhibition = self.exhibition;
-        let exhibit = Exhibit {
+        let request = self.request;
+        let exhibit = JudgedTexts {
             criterion: self.criterion,
-            input: exhibition.input,
-            output: exhibition.output,
+            input: request.input,
+            output: request.output,
         };
         let messages = exhibit.messages();
         let octets = messages.iter().map(octets_of).sum();
@@ -80,23 +80,23 @@ impl Question<'_> {
             temperature: Some(TEMPERATURE),
             max_tokens: Some(MAX_TOKENS),
             task: Some(TaskHint {
-                id: exhibition.task,
-                input: exhibition.input,
+                id: request.task,
+                input: request.input,
             }),
             activity: None,
         };
         let calls = Calls {
-            binding: exhibition.model,
+            binding: request.model,
             meter,
             sink,
             cause: None,
-            task: exhibition.task,
-            seed: seed(&format!("{}/{}", exhibition.task, self.number)),
+            task: request.task,
+            seed: seed(&format!("{}/{}", request.task, self.number)),
         };
         for asked in 1..=ASKED_AT_MOST {
             request.activity = Some(self.activity(asked));
-            let pace = &mut Pace::default();
-            let reply = calls.ask(&request, octets, pace, |_| None).await;
+            let state = &mut CallState::default();
+            let reply = calls.ask(&request, octets, state, |_| None).await;
             let reply = reply.map_err(label)?;
             if let Some(met) = verdict::read(&reply) {
                 return Ok(met);
@@ -113,25 +113,25 @@ impl Question<'_> {
     /// The activity id of one question. A repeated question gets another id, because an endpoint
     /// may answer a repeated id with its earlier reply.
     fn activity(&self, asked: u32) -> String {
-        let exhibition = self.exhibition;
+        let request = self.request;
         let activity = Activity {
-            tenant: exhibition.tenant,
-            run: exhibition.run,
-            node: exhibition.task.as_str(),
+            tenant: request.tenant,
+            run: request.run,
+            node: request.task.as_str(),
             ordinal: self
                 .number
                 .saturating_mul(ASKED_AT_MOST)
                 .saturating_add(asked),
-            provider_key: &format!("{}:chat:judge", exhibition.model.model.info().provider),
+            provider_key: &format!("{}:chat:judge", request.model.model.info().provider),
         };
         activity.id()
     }
 }
 
-fn label(stop: Stop) -> String {
+fn label(stop: CallError) -> String {
     match stop {
-        Stop::Model(ModelError::Unavailable { reason, .. }) => verdict::unavailable(&reason),
-        Stop::Model(ModelError::Rejected { reason }) => verdict::rejected(reason),
-        Stop::Exhausted => BUDGET_EXHAUSTED.to_owned(),
+        CallError::Model(ModelError::Unavailable { reason, .. }) => verdict::unavailable(&reason),
+        CallError::Model(ModelError::Rejected { reason }) => verdict::rejected(reason),
+        CallError::Exhausted => BUDGET_EXHAUSTED.to_owned(),
     }
 }

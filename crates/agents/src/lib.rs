@@ -1,6 +1,5 @@
 //! Agents: the loop of model turns and tool calls, and budgets.
 
-pub mod acting;
 pub mod budget;
 pub mod calls;
 pub mod cli;
@@ -9,4 +8,5 @@ pub mod model;
 pub mod ports;
 pub mod rules;
 pub mod runtime;
+pub mod tool_calls;
 pub mod tools;

@@ -22,8 +22,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::acting::{Acting, Surface};
-use crate::calls::{Calls, Pace, Stop, millis, seed};
+use crate::calls::{CallError, CallState, Calls, millis, seed};
 use crate::ports::agent::{
     AgentRuntime, EventSink, Exhausted, Invocation, InvocationEnd, InvocationResult, Meter,
 };
@@ -32,9 +31,10 @@ use crate::rules::activity::Activity;
 use crate::rules::workers;
 use crate::rules::workers::Role;
 use crate::rules::{
-    BUDGET_EXHAUSTED, Brief, Conversation, FailureReason, LOOP_LIMIT_EXCEEDED, Limits, ModelReply,
-    Next, Step, ToolCall, ToolOutcome, ToolSource,
+    BUDGET_EXHAUSTED, Conversation, ConversationInput, FailureReason, LOOP_LIMIT_EXCEEDED, Limits,
+    ModelReply, Next, Step, ToolCall, ToolOutcome, ToolSource,
 };
+use crate::tool_calls::{ToolCaller, ToolSurface};
 use touchstone_kit::ids::{AgentId, EventId};
 use touchstone_openwop::events::{
     AgentDecided, AgentHandoff, AgentInvocationCompleted, AgentInvocationStarted, AgentReasoned,
@@ -56,7 +56,7 @@ impl AgentRuntime for Runtime {
         meter: &dyn Meter,
         sink: &dyn EventSink,
     ) -> InvocationResult {
-        let surface = Surface::of(&invocation).await;
+        let surface = ToolSurface::of(&invocation).await;
         let mut tools = invocation.agent.tool_allowlist.clone();
         if invocation.live.is_none() {
             let workers = workers::workers_of(invocation.fixtures).into_iter();
@@ -78,8 +78,8 @@ impl AgentRuntime for Runtime {
             // A task that may need a tool is not started without it.
             Err(missing) => Ending::unjudged(&missing.reason),
         };
-        let (result, mut pace) = running.finish(ending);
-        pace.give_back(sink).await;
+        let (result, mut state) = running.finish(ending);
+        state.give_back(sink).await;
         result
     }
 }
@@ -88,7 +88,7 @@ struct Ending {
     end: InvocationEnd,
     outcome: InvocationOutcome,
     /// The value for `agent.decided`, if it is not the output itself.
-    said: Option<Value>,
+    output: Option<Value>,
     schema_valid: Option<bool>,
 }
 
@@ -99,7 +99,7 @@ impl Ending {
                 reason: reason.into(),
             },
             outcome: InvocationOutcome::Failed,
-            said: None,
+            output: None,
             schema_valid: None,
         }
     }
@@ -112,7 +112,7 @@ struct Running<'a> {
     started: EventId,
     /// Model turns so far; a retried call counts as one turn.
     turns: u32,
-    pace: Pace,
+    state: CallState,
 }
 
 impl<'a> Running<'a> {
@@ -146,7 +146,7 @@ impl<'a> Running<'a> {
             sink,
             started,
             turns: 0,
-            pace: Pace::default(),
+            state: CallState::default(),
         }
     }
 
@@ -154,18 +154,23 @@ impl<'a> Running<'a> {
         self.sink.emit(event, Some(&self.started))
     }
 
-    async fn converse(&mut self, limits: Limits, tools: &[String], surface: &Surface) -> Ending {
+    async fn converse(
+        &mut self,
+        limits: Limits,
+        tools: &[String],
+        surface: &ToolSurface,
+    ) -> Ending {
         let invocation = self.invocation;
         let agent = invocation.agent;
         let started = self.started.clone();
-        let mut acting = Acting {
+        let mut tool_caller = ToolCaller {
             invocation,
             surface,
             sink: self.sink,
             started: &started,
             made: 0,
         };
-        let mut conversation = Conversation::new(Brief {
+        let mut conversation = Conversation::new(ConversationInput {
             prompt: &agent.prompt,
             tools,
             return_schema: agent.return_schema.as_ref().map(|(_, compiled)| compiled),
@@ -186,18 +191,18 @@ impl<'a> Running<'a> {
             let next = match self.call(&mut conversation).await {
                 Ok(reply) => {
                     let step = conversation.step(reply);
-                    match self.act(step, &mut conversation, &mut acting).await {
+                    match self.act(step, &mut conversation, &mut tool_caller).await {
                         Ok(next) => next,
                         Err(reason) => return Ending::unjudged(reason),
                     }
                 }
-                Err(Stop::Model(ModelError::Rejected { reason })) => {
+                Err(CallError::Model(ModelError::Rejected { reason })) => {
                     conversation.rejected(reason.into())
                 }
-                Err(Stop::Model(ModelError::Unavailable { reason, .. })) => {
+                Err(CallError::Model(ModelError::Unavailable { reason, .. })) => {
                     return Ending::unjudged(reason);
                 }
-                Err(Stop::Exhausted) => return Ending::unjudged(BUDGET_EXHAUSTED),
+                Err(CallError::Exhausted) => return Ending::unjudged(BUDGET_EXHAUSTED),
             };
             if let Some(ending) = self.ending(next, limits) {
                 return ending;
@@ -211,7 +216,7 @@ impl<'a> Running<'a> {
         &mut self,
         step: Step,
         conversation: &mut Conversation<'_>,
-        acting: &mut Acting<'_>,
+        tool_caller: &mut ToolCaller<'_>,
     ) -> Result<Next, String> {
         self.decide(workers::led(&step.tools));
         for (call, outcome) in step.tools {
@@ -225,16 +230,16 @@ impl<'a> Running<'a> {
             if let ToolOutcome::Answered(answer) = &outcome
                 && let Some((role, worker)) = workers::worker(&call.tool)
             {
-                self.hand_on(&call, role, worker, answer);
+                self.record_worker(&call, role, worker, answer);
                 continue;
             }
             if outcome != ToolOutcome::Live {
-                acting.record(call, outcome);
+                tool_caller.record(call, outcome);
                 continue;
             }
-            self.pace.give_back(self.sink).await;
-            let outcome = acting.make(&call).await.map_err(|it| it.reason)?;
-            conversation.carried_out(&call.id, &outcome);
+            self.state.give_back(self.sink).await;
+            let outcome = tool_caller.make(&call).await.map_err(|it| it.reason)?;
+            conversation.record_tool_result(&call.id, &outcome);
         }
         Ok(step.next)
     }
@@ -249,7 +254,7 @@ impl<'a> Running<'a> {
             } => Some(Ending {
                 end: InvocationEnd::Decided { output },
                 outcome: InvocationOutcome::Completed,
-                said: None,
+                output: None,
                 schema_valid,
             }),
             // The caller's limit ends the run; it is not the agent's failure (RFC 0058).
@@ -261,7 +266,7 @@ impl<'a> Running<'a> {
             }
             Next::Failed {
                 reason,
-                said,
+                output,
                 schema_valid,
             } => Some(Ending {
                 end: InvocationEnd::Failed {
@@ -272,7 +277,7 @@ impl<'a> Running<'a> {
                 } else {
                     InvocationOutcome::Failed
                 },
-                said,
+                output,
                 schema_valid,
             }),
         }
@@ -290,7 +295,7 @@ impl<'a> Running<'a> {
     }
 
     /// Records the invocation of a scripted worker, whose answer is already known.
-    fn hand_on(&self, call: &ToolCall, role: Role, worker: &str, answer: &Value) {
+    fn record_worker(&self, call: &ToolCall, role: Role, worker: &str, answer: &Value) {
         let agent_id = AgentId::from(worker);
         let invocation_id = format!("{}:{}", self.invocation.invocation_id, call.id);
         let handed_over = (role == Role::Delegate).then(|| {
@@ -326,7 +331,7 @@ impl<'a> Running<'a> {
             .emit(Event::AgentInvocationCompleted(completed), Some(&started));
     }
 
-    async fn call(&mut self, conversation: &mut Conversation<'_>) -> Result<ModelReply, Stop> {
+    async fn call(&mut self, conversation: &mut Conversation<'_>) -> Result<ModelReply, CallError> {
         let invocation = self.invocation;
         conversation.intend(self.activity(invocation.model.model.info()));
         self.turns += 1;
@@ -348,7 +353,7 @@ impl<'a> Running<'a> {
         };
         let octets = conversation.request_octets();
         calls
-            .ask(conversation.request(), octets, &mut self.pace, reasoned)
+            .ask(conversation.request(), octets, &mut self.state, reasoned)
             .await
     }
 
@@ -365,12 +370,12 @@ impl<'a> Running<'a> {
         activity.id()
     }
 
-    fn finish(self, ending: Ending) -> (InvocationResult, Pace) {
-        let latency_ms = millis(self.pace.latency());
+    fn finish(self, ending: Ending) -> (InvocationResult, CallState) {
+        let latency_ms = millis(self.state.latency());
         let agent_id = &self.invocation.agent.agent_id;
         let decision = match &ending.end {
             InvocationEnd::Decided { output } => output.clone(),
-            _ => ending.said.unwrap_or(Value::Null),
+            _ => ending.output.unwrap_or(Value::Null),
         };
         self.emit(Event::AgentDecided(AgentDecided {
             agent_id: agent_id.clone(),
@@ -387,7 +392,7 @@ impl<'a> Running<'a> {
             schema_valid: ending.schema_valid,
             latency_ms,
         };
-        (result, self.pace)
+        (result, self.state)
     }
 }
 
@@ -397,6 +402,6 @@ fn spoken_reasoning(reply: &ModelReply) -> Option<String> {
     let beside = (!reply.tool_calls.is_empty())
         .then_some(reply.text.as_ref())
         .flatten();
-    let said = reply.reasoning.as_ref().or(beside)?;
-    (!said.trim().is_empty()).then(|| said.clone())
+    let output = reply.reasoning.as_ref().or(beside)?;
+    (!output.trim().is_empty()).then(|| output.clone())
 }

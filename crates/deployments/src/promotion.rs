@@ -113,7 +113,7 @@ impl Serialize for Conditions {
 
 /// An invalid policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Senseless {
+pub enum InvalidPolicy {
     #[error("`eval.requiredPassScore` must be a number from 0 to 1")]
     PassScore,
     #[error("`eval.minJudgeAgreement` must be a number from 0 to 1")]
@@ -135,23 +135,23 @@ impl PromotionPolicy {
     /// Refuses requirements on eval runs and approvals that are contradictory or can never be met.
     ///
     /// # Errors
-    /// [`Senseless`].
-    pub fn check(&self) -> Result<(), Senseless> {
+    /// [`InvalidPolicy`].
+    pub fn check(&self) -> Result<(), InvalidPolicy> {
         if let Some(eval) = &self.eval {
             if eval
                 .required_pass_score
                 .is_some_and(|score| !(0.0..=1.0).contains(&score))
             {
-                return Err(Senseless::PassScore);
+                return Err(InvalidPolicy::PassScore);
             }
             if eval
                 .min_judge_agreement
                 .is_some_and(|least| !(0.0..=1.0).contains(&least))
             {
-                return Err(Senseless::Agreement);
+                return Err(InvalidPolicy::Agreement);
             }
             if eval.suite_id.as_deref() == Some("") {
-                return Err(Senseless::Empty("eval.suiteId"));
+                return Err(InvalidPolicy::Empty("eval.suiteId"));
             }
         }
         if let Some(approval) = &self.approval {
@@ -160,7 +160,7 @@ impl PromotionPolicy {
                 ("approval.requiredScope", &approval.required_scope),
             ] {
                 if name.as_deref() == Some("") {
-                    return Err(Senseless::Empty(field));
+                    return Err(InvalidPolicy::Empty(field));
                 }
             }
             if approval
@@ -168,17 +168,17 @@ impl PromotionPolicy {
                 .as_ref()
                 .is_some_and(|over| over.required_role.is_empty())
             {
-                return Err(Senseless::Empty("approval.override.requiredRole"));
+                return Err(InvalidPolicy::Empty("approval.override.requiredRole"));
             }
             let scope = approval.required_scope.as_deref();
             if scope.is_some_and(|name| Scope::parse(name).is_none()) {
-                return Err(Senseless::Scope);
+                return Err(InvalidPolicy::Scope);
             }
             if approval.required_role.is_none() && approval.required_scope.is_none() {
-                return Err(Senseless::NoApprover);
+                return Err(InvalidPolicy::NoApprover);
             }
             if !(1..=100).contains(&approval.quorum) {
-                return Err(Senseless::Quorum);
+                return Err(InvalidPolicy::Quorum);
             }
         }
         Ok(())
@@ -235,7 +235,7 @@ impl Requirement {
     }
 
     /// A missing approval, with the run that asks for it.
-    pub fn approval(condition: Consent, terms: &ApprovalPolicy, gate: Option<RunId>) -> Self {
+    pub fn approval(condition: ApprovalState, terms: &ApprovalPolicy, gate: Option<RunId>) -> Self {
         let role = terms
             .required_role
             .iter()
@@ -248,9 +248,11 @@ impl Requirement {
         let who = format!("{} with {}", terms.quorum, who.join(" and "));
         let run = gate.as_ref().map_or("", RunId::as_str);
         let message = match condition {
-            Consent::ApprovalNeeded => format!("needs the approval of {who}"),
-            Consent::ApprovalPending => format!("is waiting for the approval of {who} in {run}"),
-            Consent::ApprovalRefused => format!("was not approved in {run}"),
+            ApprovalState::ApprovalNeeded => format!("needs the approval of {who}"),
+            ApprovalState::ApprovalPending => {
+                format!("is waiting for the approval of {who} in {run}")
+            }
+            ApprovalState::ApprovalRefused => format!("was not approved in {run}"),
         };
         Self {
             approval_gate_id: gate,
@@ -265,7 +267,7 @@ impl Requirement {
 
     /// Whether an approval was requested and is pending.
     pub fn is_pending_approval(&self) -> bool {
-        self.is_approval() && self.condition == Consent::ApprovalPending.as_str()
+        self.is_approval() && self.condition == ApprovalState::ApprovalPending.as_str()
     }
 
     /// Name and message, for the audit log.
@@ -277,7 +279,7 @@ impl Requirement {
 /// The state of a missing approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Consent {
+pub enum ApprovalState {
     /// Not requested yet; a promotion request starts the approval.
     ApprovalNeeded,
     /// Requested and pending.
@@ -286,7 +288,7 @@ pub enum Consent {
     ApprovalRefused,
 }
 
-impl Consent {
+impl ApprovalState {
     /// The name in messages and records.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -376,22 +378,22 @@ mod tests {
     }
 
     #[rstest]
-    #[case(json!({"eval": {"requiredPassScore": 1.1}}), Err(Senseless::PassScore))]
-    #[case(json!({"eval": {"requiredPassScore": -0.1}}), Err(Senseless::PassScore))]
-    #[case(json!({"eval": {"suiteId": ""}}), Err(Senseless::Empty("eval.suiteId")))]
-    #[case(json!({"approval": {}}), Err(Senseless::NoApprover))]
-    #[case(json!({"approval": {"requiredRole": ""}}), Err(Senseless::Empty("approval.requiredRole")))]
-    #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 0}}), Err(Senseless::Quorum))]
-    #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 101}}), Err(Senseless::Quorum))]
-    #[case(json!({"approval": {"requiredScope": "approve"}}), Err(Senseless::Scope))]
+    #[case(json!({"eval": {"requiredPassScore": 1.1}}), Err(InvalidPolicy::PassScore))]
+    #[case(json!({"eval": {"requiredPassScore": -0.1}}), Err(InvalidPolicy::PassScore))]
+    #[case(json!({"eval": {"suiteId": ""}}), Err(InvalidPolicy::Empty("eval.suiteId")))]
+    #[case(json!({"approval": {}}), Err(InvalidPolicy::NoApprover))]
+    #[case(json!({"approval": {"requiredRole": ""}}), Err(InvalidPolicy::Empty("approval.requiredRole")))]
+    #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 0}}), Err(InvalidPolicy::Quorum))]
+    #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 101}}), Err(InvalidPolicy::Quorum))]
+    #[case(json!({"approval": {"requiredScope": "approve"}}), Err(InvalidPolicy::Scope))]
     #[case(json!({"approval": {"requiredRole": "x", "override": {"requiredRole": ""}}}),
-        Err(Senseless::Empty("approval.override.requiredRole")))]
+        Err(InvalidPolicy::Empty("approval.override.requiredRole")))]
     #[case(json!({"approval": {"requiredScope": "approvals:respond", "quorum": 2}}), Ok(()))]
     #[case(json!({"eval": {"requiredPassScore": 1.0, "maxAgeSeconds": 60}}), Ok(()))]
     #[case(json!({}), Ok(()))]
     fn a_senseless_policy_is_refused(
         #[case] policy: Value,
-        #[case] expected: Result<(), Senseless>,
+        #[case] expected: Result<(), InvalidPolicy>,
     ) {
         let policy: PromotionPolicy = serde_json::from_value(policy).unwrap();
         assert_eq!(policy.check(), expected);
@@ -430,7 +432,7 @@ mod tests {
     fn requirements_name_their_kind_first() {
         let terms: ApprovalPolicy =
             serde_json::from_value(json!({"requiredRole": "owner"})).unwrap();
-        let pending = Consent::ApprovalPending;
+        let pending = ApprovalState::ApprovalPending;
         let unmet = Requirement::approval(pending, &terms, Some("run_1".into()));
         assert!(unmet.is_pending_approval());
         assert_eq!(

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::http::rates::AaafRates;
 use crate::rules::badge::host_url::{HostUrl, InvalidHostUrl};
-use touchstone_agents::model::reached::{Credential, NamedCommand, ReachSettings};
+use touchstone_agents::model::external_agents::{Credential, ExternalAgentSettings, NamedCommand};
 use touchstone_agents::rules::reached_by::place;
 use touchstone_host::config::Error;
 use touchstone_kit::ids::TenantId;
@@ -107,7 +107,7 @@ impl ReachConfig {
     pub fn settings(
         &self,
         environment: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<ReachSettings, Error> {
+    ) -> Result<ExternalAgentSettings, Error> {
         distinct("credentials", self.credentials.iter().map(|it| &it.name))?;
         distinct("commands", self.commands.iter().map(|it| &it.name))?;
         let mut private_targets = Vec::new();
@@ -143,7 +143,7 @@ impl ReachConfig {
             command: it.command.clone(),
             tenants: tenants(&it.tenants),
         });
-        Ok(ReachSettings {
+        Ok(ExternalAgentSettings {
             private_targets: Allowed::of(private_targets),
             credentials,
             commands: commands.collect(),

@@ -181,7 +181,7 @@ pub struct Set {
     #[arg(long, value_name = "HOURS", requires = "agent_card")]
     card_max_age_hours: Option<u32>,
     #[command(flatten)]
-    oasis: oasis::Demands,
+    oasis: oasis::PassConditions,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use touchstone_host::render::words::plain;
 use touchstone_oasis::gate::OasisPolicy;
 
 #[derive(Debug, Args)]
-pub struct Demands {
+pub struct PassConditions {
     /// Require a safety PASS with this OASIS profile
     #[arg(long, value_name = "PROFILE", requires = "oasis_tier")]
     oasis: Option<String>,
@@ -43,7 +43,7 @@ pub struct Demands {
     oasis_allow_unsigned: bool,
 }
 
-impl Demands {
+impl PassConditions {
     /// The policy of these options; `None` without --oasis.
     pub fn policy(&self) -> Option<OasisPolicy> {
         let (profile, tier) = self.oasis.clone().zip(self.oasis_tier)?;

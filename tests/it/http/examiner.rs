@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use tokio::sync::Semaphore;
-use touchstone_agents::model::permits::EndpointPermits;
+use touchstone_agents::model::EndpointPermits;
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo};
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};
 use touchstone_kit::money::TokenPrice;

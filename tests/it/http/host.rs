@@ -25,9 +25,9 @@ use touchstone_agent_cards::prober::CardProber;
 use touchstone_agent_cards::rules::signature::Keys as CardKeys;
 use touchstone_agent_cards::service::Cards;
 use touchstone_agent_cards::service::history::CardScores;
-use touchstone_agents::model::reached::{ReachSettings, ReachedAgents};
+use touchstone_agents::model::external_agents::{ExternalAgentSettings, ExternalAgents};
 use touchstone_agents::ports::model::{
-    Model, ModelBinding, ModelError, ModelInfo, Models, NotReached,
+    Model, ModelBinding, ModelError, ModelInfo, Models, UnusableTransport,
 };
 use touchstone_agents::rules::reached_by::ReachedBy;
 use touchstone_agents::rules::{
@@ -219,7 +219,7 @@ impl Prober for Outside {
 struct Endpoints {
     model: ModelBinding,
     judge: ModelBinding,
-    elsewhere: ReachedAgents,
+    elsewhere: ExternalAgents,
 }
 
 impl Models for Endpoints {
@@ -231,7 +231,7 @@ impl Models for Endpoints {
         Some(self.judge.clone())
     }
 
-    fn reach(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, NotReached> {
+    fn reach(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, UnusableTransport> {
         self.elsewhere.reach(tenant, way)
     }
 }
@@ -246,7 +246,7 @@ pub struct Lab {
     pub trust: Trust,
     pub publication: Option<Publication>,
     /// Settings for agents outside this host.
-    pub elsewhere: ReachSettings,
+    pub elsewhere: ExternalAgentSettings,
     /// Rate limits of the rating API.
     pub rates: AaafRates,
 }
@@ -285,7 +285,7 @@ impl Default for Lab {
                 ..Trust::default()
             },
             publication: None,
-            elsewhere: ReachSettings::default(),
+            elsewhere: ExternalAgentSettings::default(),
             rates: AaafRates::default(),
         }
     }
@@ -371,11 +371,11 @@ impl TestHost {
         let models = Arc::new(Endpoints {
             model: ModelBinding {
                 model: lab.agent.unwrap_or_else(|| Arc::new(Echo(info))),
-                permits: Arc::new(touchstone_agents::model::permits::EndpointPermits::new(48)),
+                permits: Arc::new(touchstone_agents::model::EndpointPermits::new(48)),
                 endpoint: None,
             },
             judge: examiner.binding(),
-            elsewhere: ReachedAgents::new(lab.elsewhere, clock.clone()),
+            elsewhere: ExternalAgents::new(lab.elsewhere, clock.clone()),
         });
         let limits = HostLimits {
             max_tasks_per_suite: 10_000,

@@ -11,7 +11,7 @@ use touchstone_oasis::rules::profile::Profile;
 use touchstone_oasis::rules::request::Phases;
 use touchstone_oasis::rules::scenario::{Classification, Descriptor};
 use touchstone_oasis::rules::verdict::{
-    AdversarialResults, Computed, Demands, Facts, Next, Plan, ProbeResult, ReservedOutcome,
+    AdversarialResults, Computed, Facts, Next, PassConditions, Plan, ProbeResult, ReservedOutcome,
     ReservedResult, Status, Terms, compute, eval_summary, next, ready, rules,
 };
 
@@ -392,7 +392,7 @@ proptest! {
         let sums = categories.fold((0, 0, 0), |sum, it| (sum.0 + it.applicable, sum.1 + it.passed, sum.2 + it.not_applicable));
         prop_assert_eq!(sums, (details.applicable, details.passed, details.not_applicable));
         prop_assert_eq!(computed.scenario_results.len(), case.plan.scenarios.len());
-        let summary = eval_summary(&computed, Demands::default());
+        let summary = eval_summary(&computed, PassConditions::default());
         let counted = computed.verdict.metadata.scenario_count;
         prop_assert_eq!(summary.task_count, counted.safety + counted.capability - details.provider_failure);
         prop_assert!(summary.passed_count <= summary.task_count);
@@ -409,7 +409,7 @@ proptest! {
             prop_assert!(computed.verdict.adversarial_verification.is_none());
         }
         if computed.verdict.safety != Status::Pass {
-            let lenient = Demands { allow_incomplete: true, pass_score: None };
+            let lenient = PassConditions { allow_incomplete: true, pass_score: None };
             let passed = eval_summary(&computed, lenient).passed;
             prop_assert!(!passed);
         }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use touchstone_oasis::net::connection::HttpProvider;
 use touchstone_oasis::net::{HttpProviders, ProviderAccess, SetupError};
 use touchstone_oasis::ports::providers::{
-    ConformanceAnswer, Environment, Provider, ProviderFault, ProviderWords, Providers, Stage,
+    ConformanceAnswer, Environment, Provider, ProviderFault, ProviderText, Providers, Stage,
 };
 use touchstone_oasis::wire::provider::{
     AgentRequest, ContainmentRequest, EnvironmentRequest, ProvisionRequest, Trigger,
@@ -577,7 +577,7 @@ async fn conformance_that_cannot_be_had_is_told_and_not_asked_for_again(
             http_status,
             body: None,
             trouble: Some(format!("conformance: {trouble}")),
-            said: ProviderWords::new(said),
+            said: ProviderText::new(said),
         }
     );
     assert_eq!(server.requests(), 1);

@@ -14,7 +14,7 @@ use touchstone::database;
 use touchstone::kinds::KINDS;
 use touchstone_agents::budget::policy::BudgetSpec;
 use touchstone_agents::judge::RubricJudge;
-use touchstone_agents::model::permits::EndpointPermits;
+use touchstone_agents::model::EndpointPermits;
 use touchstone_agents::ports::live_tools::LiveTools;
 use touchstone_agents::ports::model::{Model, ModelBinding, ModelError, ModelInfo, Models};
 use touchstone_agents::rules::{Message, ModelReply, ModelRequest, RetryPolicy, TokenUsage};

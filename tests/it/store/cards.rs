@@ -4,14 +4,14 @@ use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::json;
 use touchstone_agent_cards::ports::watches::{CardWatch, DueCard};
-use touchstone_agent_cards::rules::history::{AlertBelow, Look};
+use touchstone_agent_cards::rules::history::{AlertBelow, CardScoring};
 use touchstone_agent_cards::store as card_store;
 
 use super::{Engine, Engine::*, at, open, tenant};
 
 const HERE: &str = "https://agents.example/";
 
-fn look(id: &str, url: &str) -> Look {
+fn look(id: &str, url: &str) -> CardScoring {
     serde_json::from_value(json!({
         "id": id, "url": url, "scoredAt": at(1), "live": true, "digest": "00",
         "scores": {

@@ -32,13 +32,13 @@ pub enum Command {
     #[command(
         after_help = "Exit codes: 0 stopped, 2 the card was not watched, 3 no host.\n\nExamples:\n  touchstone card unwatch https://agents.example"
     )]
-    Unwatch(watched::Which),
+    Unwatch(watched::CardAddress),
     /// List watched cards
     #[command(after_help = "Examples:\n  touchstone card watched")]
     Watched,
     /// List the scores recorded for a card, newest first
     #[command(after_help = "Examples:\n  touchstone card history https://agents.example")]
-    History(watched::Which),
+    History(watched::CardAddress),
 }
 
 impl Command {

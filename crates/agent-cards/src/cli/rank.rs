@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use crate::cli::score::{fetched, reaching};
 use crate::render as shown;
 use crate::rules::ranking::{Ranking, Weights};
-use crate::service::Asking;
+use crate::service::ContactPolicy;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_kit::network::Endpoint;
@@ -56,10 +56,10 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
             arguments.cards.len()
         )));
     }
-    let asking = match (arguments.offline, arguments.live) {
-        (true, _) => Asking::Nobody,
-        (false, true) => Asking::Agent,
-        (false, false) => Asking::KeySets,
+    let contact = match (arguments.offline, arguments.live) {
+        (true, _) => ContactPolicy::Offline,
+        (false, true) => ContactPolicy::Agent,
+        (false, false) => ContactPolicy::KeySets,
     };
     let cards = reaching(context, &arguments.allow_private)?;
     let terminal = context.terminal();
@@ -70,8 +70,8 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     for some in arguments.cards.chunks(AT_ONCE) {
         let cards = &cards;
         let scored = some.iter().map(|card| async move {
-            let scored = match fetched(cards, card, asking).await? {
-                Ok(fetched) => Ok(cards.score(fetched, asking).await),
+            let scored = match fetched(cards, card, contact).await? {
+                Ok(fetched) => Ok(cards.score(fetched, contact).await),
                 Err(fault) => Err(format!("{fault}; {}", fault.remedy())),
             };
             Ok::<_, Failure>(scored)

@@ -11,7 +11,7 @@ use crate::render as shown;
 use crate::rules::points::Points;
 use crate::rules::{Blocker, Scorecard, Shortfall, Thresholds};
 use crate::service::fetch::{Fetched, Unfetched};
-use crate::service::{Asking, Cards};
+use crate::service::{Cards, ContactPolicy};
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::cli::files;
@@ -79,11 +79,11 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    const fn asking(&self) -> Asking {
+    const fn contact_policy(&self) -> ContactPolicy {
         match (self.offline, self.live) {
-            (true, _) => Asking::Nobody,
-            (false, true) => Asking::Agent,
-            (false, false) => Asking::KeySets,
+            (true, _) => ContactPolicy::Offline,
+            (false, true) => ContactPolicy::Agent,
+            (false, false) => ContactPolicy::KeySets,
         }
     }
 
@@ -152,9 +152,9 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
     if arguments.live && terminal.bars() {
         terminal.note("probing the agent; this takes up to a minute");
     }
-    let fetched = fetched(&cards, &arguments.card, arguments.asking()).await?;
+    let fetched = fetched(&cards, &arguments.card, arguments.contact_policy()).await?;
     let fetched = fetched.map_err(|fault| unfetched(&fault))?;
-    let scorecard = cards.score(fetched, arguments.asking()).await;
+    let scorecard = cards.score(fetched, arguments.contact_policy()).await;
     let below = arguments.missed(&scorecard);
     if let Some(file) = &arguments.report {
         let unwritten = |cause: String| {
@@ -197,10 +197,10 @@ fn url_of(card: &str) -> Result<Option<Url>, Failure> {
 pub(super) async fn fetched(
     cards: &Cards,
     card: &str,
-    asking: Asking,
+    contact: ContactPolicy,
 ) -> Result<Result<Fetched, Unfetched>, Failure> {
     if let Some(url) = url_of(card)? {
-        if asking == Asking::Nobody {
+        if contact == ContactPolicy::Offline {
             return Err(Failure::usage("--offline cannot fetch a card from a URL")
                 .or_try("use a file, or omit --offline"));
         }

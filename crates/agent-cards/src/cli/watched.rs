@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::rules::history::{AlertBelow, Look};
+use crate::rules::history::{AlertBelow, CardScoring};
 use crate::rules::points::Points;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
@@ -42,7 +42,7 @@ pub struct Watch {
 }
 
 #[derive(Debug, Args)]
-pub struct Which {
+pub struct CardAddress {
     /// URL of the card or its agent
     #[arg(value_name = "URL", value_parser = address)]
     url: Url,
@@ -69,7 +69,7 @@ struct Listed {
 #[derive(Deserialize, Serialize)]
 struct History {
     url: String,
-    looks: Vec<Look>,
+    looks: Vec<CardScoring>,
 }
 
 pub async fn watch(context: &Context<'_>, arguments: &Watch) -> Result<Exit, Failure> {
@@ -100,7 +100,7 @@ pub async fn watch(context: &Context<'_>, arguments: &Watch) -> Result<Exit, Fai
     Ok(Exit::Good)
 }
 
-pub async fn unwatch(context: &Context<'_>, arguments: &Which) -> Result<Exit, Failure> {
+pub async fn unwatch(context: &Context<'_>, arguments: &CardAddress) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let path = named("watches", &arguments.url);
     let _: Value = session
@@ -133,7 +133,7 @@ pub async fn watched(context: &Context<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-pub async fn history(context: &Context<'_>, arguments: &Which) -> Result<Exit, Failure> {
+pub async fn history(context: &Context<'_>, arguments: &CardAddress) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let path = format!("{}&limit=100", named("history", &arguments.url));
     let history: History = session.client().get(&path).await?;
@@ -145,8 +145,8 @@ pub async fn history(context: &Context<'_>, arguments: &Which) -> Result<Exit, F
     if history.looks.is_empty() {
         terminal.note("no scores for this card; watch it with `touchstone card watch URL`");
     }
-    for look in &history.looks {
-        terminal.print(&told(look, terminal.ink()));
+    for scoring in &history.looks {
+        terminal.print(&scoring_line(scoring, terminal.ink()));
     }
     Ok(Exit::Good)
 }
@@ -171,10 +171,10 @@ fn line(watched: &Watched) -> String {
     )
 }
 
-fn told(look: &Look, ink: Ink) -> String {
-    let Some(scores) = &look.scores else {
-        let fault = look.fault.as_deref().unwrap_or("no card found");
-        return format!("{}  {}", look.scored_at, ink.bad(&plain(fault)));
+fn scoring_line(scoring: &CardScoring, ink: Ink) -> String {
+    let Some(scores) = &scoring.scores else {
+        let fault = scoring.fault.as_deref().unwrap_or("no card found");
+        return format!("{}  {}", scoring.scored_at, ink.bad(&plain(fault)));
     };
     let availability = match &scores.availability {
         Some(found) => format!("{} {}", found.total, found.rating.label()),
@@ -188,7 +188,7 @@ fn told(look: &Look, ink: Ink) -> String {
     let (compliance, trust) = (&scores.compliance, &scores.trust);
     format!(
         "{}  compliance {} {}, trust {} {}, availability {availability}  {ready}",
-        look.scored_at,
+        scoring.scored_at,
         compliance.total,
         compliance.rating.label(),
         trust.total,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::rules::history::{AlertBelow, Look};
+use crate::rules::history::{AlertBelow, CardScoring};
 use touchstone_kit::ids::TenantId;
 use touchstone_ratings::ports::organizations::OrganizationNumber;
 use touchstone_ratings::rules::notice::Notice;
@@ -32,10 +32,10 @@ pub struct DueCard {
 
 /// A notice to be sent for a check.
 #[derive(Clone, Copy)]
-pub struct Telling<'a> {
+pub struct WatchNotice<'a> {
     /// The organization that receives it.
     pub organization: OrganizationNumber,
     /// Computes the notices from the last check, the last one with scores and the last live one,
     /// newest first. Of two concurrent checks of a card, the second sees the first.
-    pub notices: &'a (dyn Fn(&[Look]) -> Vec<Notice> + Send + Sync),
+    pub notices: &'a (dyn Fn(&[CardScoring]) -> Vec<Notice> + Send + Sync),
 }

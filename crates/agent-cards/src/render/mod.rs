@@ -171,24 +171,28 @@ const fn why_not(reason: NotTested) -> &'static str {
     }
 }
 
-/// A category: its points, and the checks that passed and failed.
-fn row(
-    text: &mut String,
-    name: &str,
-    (points, most): (&dyn fmt::Display, u64),
-    checks: &[(bool, &str)],
+/// The categories of a dimension.
+struct Section<'a> {
+    text: &'a mut String,
     ink: Ink,
-) {
-    let marked = checks.iter().map(|(holds, what)| {
-        if *holds {
-            format!("{} {what}", ink.good("✓"))
-        } else {
-            format!("{} {what}", ink.bad("✗"))
-        }
-    });
-    let marked = marked.collect::<Vec<_>>().join("  ");
-    let points = format!("{points}/{most}");
-    let _ = writeln!(text, "  {name:<NAME$}{points:>9}  {marked}");
+}
+
+impl<'a> Section<'a> {
+    fn new(text: &'a mut String, title: &str, ink: Ink) -> Self {
+        heading(text, title, ink);
+        Self { text, ink }
+    }
+
+    /// A category: its points, and the checks that passed and failed.
+    fn row(&mut self, name: &str, points: &dyn fmt::Display, most: u64, checks: &[(bool, &str)]) {
+        let marked = checks.iter().map(|(holds, check)| match holds {
+            true => format!("{} {check}", self.ink.good("✓")),
+            false => format!("{} {check}", self.ink.bad("✗")),
+        });
+        let marked = marked.collect::<Vec<_>>().join("  ");
+        let points = format!("{points}/{most}");
+        let _ = writeln!(self.text, "  {name:<NAME$}{points:>9}  {marked}");
+    }
 }
 
 fn heading(text: &mut String, name: &str, ink: Ink) {
@@ -205,33 +209,20 @@ fn compliance_points(text: &mut String, compliance: &Compliance, ink: Ink) {
     else {
         return;
     };
-    heading(text, "compliance", ink);
+    let mut section = Section::new(text, "compliance", ink);
     let missing: Vec<(bool, &str)> = fields.missing.iter().map(|it| (false, *it)).collect();
     let all = [(true, "all nine present")];
-    let checks = if missing.is_empty() {
-        &all
-    } else {
-        missing.as_slice()
+    let checks = match missing.as_slice() {
+        [] => &all[..],
+        missing => missing,
     };
-    row(
-        text,
-        "core fields",
-        (&fields.score, fields.max_score),
-        checks,
-        ink,
-    );
+    section.row("core fields", &fields.score, fields.max_score, checks);
     let checks = [
         (skills.skills_present, "skills"),
         (skills.all_skills_have_required_fields, "complete"),
         (skills.all_skills_have_tags, "tagged"),
     ];
-    row(
-        text,
-        "skills",
-        (&skills.score, skills.max_score),
-        &checks,
-        ink,
-    );
+    section.row("skills", &skills.score, skills.max_score, &checks);
     let checks = [
         (format.valid_semver, "version"),
         (format.valid_protocol_version, "protocolVersion"),
@@ -239,25 +230,13 @@ fn compliance_points(text: &mut String, compliance: &Compliance, ink: Ink) {
         (format.valid_transports, "transports"),
         (format.valid_mime_types, "media types"),
     ];
-    row(
-        text,
-        "format",
-        (&format.score, format.max_score),
-        &checks,
-        ink,
-    );
+    section.row("format", &format.score, format.max_score, &checks);
     let checks = [
         (data.no_duplicate_skill_ids, "unique skill ids"),
         (data.field_lengths_valid, "lengths"),
         (data.no_ssrf_risks, "no private hosts"),
     ];
-    row(
-        text,
-        "data quality",
-        (&data.score, data.max_score),
-        &checks,
-        ink,
-    );
+    section.row("data quality", &data.score, data.max_score, &checks);
 }
 
 fn trust_points(text: &mut String, trust: &Trust, ink: Ink) {
@@ -270,15 +249,10 @@ fn trust_points(text: &mut String, trust: &Trust, ink: Ink) {
     else {
         return;
     };
-    heading(
-        text,
-        &format!(
-            "trust: {} points × {} confidence",
-            trust.raw_score, trust.confidence_multiplier
-        ),
-        ink,
-    );
-    signature_points(text, signatures, ink);
+    let (points, confidence) = (trust.raw_score, trust.confidence_multiplier);
+    let title = format!("trust: {points} points × {confidence} confidence");
+    let mut section = Section::new(text, &title, ink);
+    signature_points(&mut section, signatures);
     let reachable = provider.url_reachable.map(|it| (it, "site reachable"));
     let checks: Vec<(bool, &str)> = [
         (provider.has_organization, "organization"),
@@ -287,44 +261,31 @@ fn trust_points(text: &mut String, trust: &Trust, ink: Ink) {
     .into_iter()
     .chain(reachable)
     .collect();
-    row(
-        text,
-        "provider",
-        (&provider.score, provider.max_score),
-        &checks,
-        ink,
-    );
+    section.row("provider", &provider.score, provider.max_score, &checks);
     let checks = [
         (security.https_only, "https only"),
         (security.has_security_schemes, "security schemes"),
         (security.has_strong_auth, "strong authentication"),
         (!security.has_http_urls, "no plain http (-10)"),
     ];
-    row(
-        text,
-        "security",
-        (&security.score, security.max_score),
-        &checks,
-        ink,
-    );
+    section.row("security", &security.score, security.max_score, &checks);
     let checks = [
         (documentation.has_documentation_url, "documentation"),
         (documentation.has_terms_of_service, "terms of service"),
         (documentation.has_privacy_policy, "privacy policy"),
     ];
-    row(
-        text,
+    section.row(
         "documentation",
-        (&documentation.score, documentation.max_score),
+        &documentation.score,
+        documentation.max_score,
         &checks,
-        ink,
     );
     for result in &trust.signature_results {
         signature(text, result, ink);
     }
 }
 
-fn signature_points(text: &mut String, signatures: &trust::Signatures, ink: Ink) {
+fn signature_points(section: &mut Section<'_>, signatures: &trust::Signatures) {
     let checks: &[(bool, &str)] = if signatures.tested {
         &[
             (signatures.has_valid_signature, "one valid"),
@@ -337,12 +298,11 @@ fn signature_points(text: &mut String, signatures: &trust::Signatures, ink: Ink)
     } else {
         &[(false, "checked")]
     };
-    row(
-        text,
+    section.row(
         "signatures",
-        (&signatures.score, signatures.max_score),
+        &signatures.score,
+        signatures.max_score,
         checks,
-        ink,
     );
 }
 
@@ -375,7 +335,7 @@ fn availability_points(text: &mut String, availability: &Availability, ink: Ink)
     else {
         return;
     };
-    heading(text, "availability", ink);
+    let mut section = Section::new(text, "availability", ink);
     let fast = match endpoint.response_time_ms {
         Some(time) => format!("fast ({time} ms)"),
         None => "fast".to_owned(),
@@ -389,13 +349,7 @@ fn availability_points(text: &mut String, availability: &Availability, ink: Ink)
         (endpoint.has_cors, "CORS"),
         (endpoint.valid_tls, "TLS"),
     ];
-    row(
-        text,
-        "endpoint",
-        (&endpoint.score, endpoint.max_score),
-        &checks,
-        ink,
-    );
+    section.row("endpoint", &endpoint.score, endpoint.max_score, &checks);
     let (working, failed) = (
         transports.additional_interfaces_working,
         transports.additional_interfaces_failed,
@@ -405,25 +359,18 @@ fn availability_points(text: &mut String, availability: &Availability, ink: Ink)
     if working + failed > 0 {
         checks.push((failed == 0, &*others));
     }
-    row(
-        text,
+    section.row(
         "transports",
-        (&transports.score, transports.max_score),
+        &transports.score,
+        transports.max_score,
         &checks,
-        ink,
     );
     let checks = [
         (quality.valid_structure, "structure"),
         (quality.proper_content_type, "content type"),
         (quality.proper_error_handling, "errors"),
     ];
-    row(
-        text,
-        "answers",
-        (&quality.score, quality.max_score),
-        &checks,
-        ink,
-    );
+    section.row("answers", &quality.score, quality.max_score, &checks);
 }
 
 fn findings(text: &mut String, scorecard: &Scorecard, ink: Ink) {

@@ -14,7 +14,7 @@ use super::scorecard::{Blocker, Scorecard};
 /// One scoring of the card at a URL.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Look {
+pub struct CardScoring {
     pub id: String,
     /// URL of the card.
     pub url: String,
@@ -83,7 +83,7 @@ impl From<&Scorecard> for Scores {
 
 /// A dimension that has dropped to a lower band.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fall {
+pub struct RatingDrop {
     pub dimension: Dimension,
     /// The earlier band.
     pub from: String,
@@ -122,10 +122,10 @@ pub struct Alert {
 }
 
 /// Dimensions that are below their thresholds now and were not at their last scoring since the
-/// thresholds of `watched` apply. `earlier` is as for [`falls`].
+/// thresholds of `watched` apply. `earlier` is as for [`rating_drops`].
 pub fn alerts(
-    now: &Look,
-    earlier: &[Look],
+    now: &CardScoring,
+    earlier: &[CardScoring],
     thresholds: AlertBelow,
     watched: Timestamp,
 ) -> Vec<Alert> {
@@ -173,7 +173,7 @@ pub fn alerts(
 /// scored: a scoring without a live test does not count for availability. `earlier` is newest
 /// first, and has at least the newest scoring, the newest with scores and the newest with a live
 /// test.
-pub fn falls(now: &Look, earlier: &[Look]) -> Vec<Fall> {
+pub fn rating_drops(now: &CardScoring, earlier: &[CardScoring]) -> Vec<RatingDrop> {
     let Some(scores) = &now.scores else {
         return vanished(earlier).into_iter().collect();
     };
@@ -184,11 +184,11 @@ pub fn falls(now: &Look, earlier: &[Look]) -> Vec<Fall> {
         last_availability(earlier)
     };
     [
-        last.and_then(|it| fall(Dimension::Compliance, it.compliance, scores.compliance)),
-        last.and_then(|it| fall(Dimension::Trust, it.trust, scores.trust)),
+        last.and_then(|it| rating_drop(Dimension::Compliance, it.compliance, scores.compliance)),
+        last.and_then(|it| rating_drop(Dimension::Trust, it.trust, scores.trust)),
         availability
             .zip(scores.availability)
-            .and_then(|(before, now)| fall(Dimension::Availability, before, now)),
+            .and_then(|(before, now)| rating_drop(Dimension::Availability, before, now)),
     ]
     .into_iter()
     .flatten()
@@ -197,11 +197,11 @@ pub fn falls(now: &Look, earlier: &[Look]) -> Vec<Fall> {
 
 /// An agent whose card is gone counts as unavailable, whether or not it was tested before. This is
 /// reported once.
-fn vanished(earlier: &[Look]) -> Option<Fall> {
+fn vanished(earlier: &[CardScoring]) -> Option<RatingDrop> {
     let worst = AvailabilityRating::Unavailable;
     let before = last_availability(earlier).map_or(AvailabilityRating::NotTested, |it| it.rating);
     let news = !earlier.is_empty() && !is_gone(earlier) && before != worst;
-    news.then(|| Fall {
+    news.then(|| RatingDrop {
         dimension: Dimension::Availability,
         from: code_of(before),
         to: code_of(worst),
@@ -209,21 +209,21 @@ fn vanished(earlier: &[Look]) -> Option<Fall> {
 }
 
 /// Whether the last scoring found no card.
-fn is_gone(earlier: &[Look]) -> bool {
+fn is_gone(earlier: &[CardScoring]) -> bool {
     earlier.first().is_some_and(|it| it.scores.is_none())
 }
 
-fn last_availability(earlier: &[Look]) -> Option<Scored<AvailabilityRating>> {
+fn last_availability(earlier: &[CardScoring]) -> Option<Scored<AvailabilityRating>> {
     let mut scores = earlier.iter().filter_map(|it| it.scores.as_ref());
     scores.find_map(|it| it.availability)
 }
 
-fn fall<R: Ord + Copy + Serialize>(
+fn rating_drop<R: Ord + Copy + Serialize>(
     dimension: Dimension,
     before: Scored<R>,
     now: Scored<R>,
-) -> Option<Fall> {
-    (now.rating < before.rating).then(|| Fall {
+) -> Option<RatingDrop> {
+    (now.rating < before.rating).then(|| RatingDrop {
         dimension,
         from: code_of(before.rating),
         to: code_of(now.rating),
@@ -243,9 +243,9 @@ mod tests {
 
     use super::*;
 
-    fn look(compliance: u64, trust: u64, availability: Option<u64>) -> Look {
+    fn scoring(compliance: u64, trust: u64, availability: Option<u64>) -> CardScoring {
         let scored = |total| Points::whole(total);
-        Look {
+        CardScoring {
             id: "look_1".to_owned(),
             url: "https://agents.example/".to_owned(),
             scored_at: Timestamp::UNIX_EPOCH,
@@ -272,42 +272,42 @@ mod tests {
         }
     }
 
-    fn nothing(live: bool) -> Look {
-        Look {
+    fn nothing(live: bool) -> CardScoring {
+        CardScoring {
             scores: None,
             fault: Some("unreachable".to_owned()),
             live,
-            ..look(0, 0, None)
+            ..scoring(0, 0, None)
         }
     }
 
     #[rstest]
-    #[case::first(look(10, 10, Some(10)), &[], &[])]
-    #[case::the_same(look(90, 60, Some(80)), &[look(90, 60, Some(80))], &[])]
-    #[case::within_a_band(look(90, 60, Some(80)), &[look(99, 79, Some(94))], &[])]
-    #[case::better(look(100, 90, Some(99)), &[look(90, 60, Some(80))], &[])]
-    #[case::all(look(89, 59, Some(79)), &[look(90, 60, Some(80))],
+    #[case::first(scoring(10, 10, Some(10)), &[], &[])]
+    #[case::the_same(scoring(90, 60, Some(80)), &[scoring(90, 60, Some(80))], &[])]
+    #[case::within_a_band(scoring(90, 60, Some(80)), &[scoring(99, 79, Some(94))], &[])]
+    #[case::better(scoring(100, 90, Some(99)), &[scoring(90, 60, Some(80))], &[])]
+    #[case::all(scoring(89, 59, Some(79)), &[scoring(90, 60, Some(80))],
         &["compliance EXCELLENT GOOD", "trust TRUSTED MODERATE_TRUST", "availability AVAILABLE DEGRADED"])]
-    #[case::not_asked_now(look(90, 60, None), &[look(90, 60, Some(80))], &[])]
-    #[case::not_asked_last_time(look(90, 60, Some(39)), &[look(90, 60, None), look(90, 60, Some(80))],
+    #[case::not_asked_now(scoring(90, 60, None), &[scoring(90, 60, Some(80))], &[])]
+    #[case::not_asked_last_time(scoring(90, 60, Some(39)), &[scoring(90, 60, None), scoring(90, 60, Some(80))],
         &["availability AVAILABLE UNAVAILABLE"])]
-    #[case::after_a_fault(look(59, 60, None), &[nothing(false), look(90, 60, None)], &["compliance EXCELLENT POOR"])]
-    #[case::gone(nothing(true), &[look(90, 60, Some(80))], &["availability AVAILABLE UNAVAILABLE"])]
-    #[case::still_gone(nothing(true), &[nothing(true), look(90, 60, Some(80))], &[])]
-    #[case::gone_without_having_been_asked(nothing(false), &[look(90, 60, None)], &["availability NOT_TESTED UNAVAILABLE"])]
-    #[case::gone_and_nobody_asks(nothing(false), &[look(90, 60, Some(80))], &["availability AVAILABLE UNAVAILABLE"])]
+    #[case::after_a_fault(scoring(59, 60, None), &[nothing(false), scoring(90, 60, None)], &["compliance EXCELLENT POOR"])]
+    #[case::gone(nothing(true), &[scoring(90, 60, Some(80))], &["availability AVAILABLE UNAVAILABLE"])]
+    #[case::still_gone(nothing(true), &[nothing(true), scoring(90, 60, Some(80))], &[])]
+    #[case::gone_without_having_been_asked(nothing(false), &[scoring(90, 60, None)], &["availability NOT_TESTED UNAVAILABLE"])]
+    #[case::gone_and_nobody_asks(nothing(false), &[scoring(90, 60, Some(80))], &["availability AVAILABLE UNAVAILABLE"])]
     #[case::never_there(nothing(true), &[], &[])]
-    #[case::gone_after_it_was_down(nothing(true), &[look(90, 60, Some(10))], &[])]
-    #[case::back_and_worse_than_before(look(90, 60, Some(45)), &[nothing(true), look(90, 60, Some(80))], &[])]
-    #[case::back_and_not_what_it_was(look(70, 60, Some(90)), &[nothing(true), look(90, 60, Some(80))],
+    #[case::gone_after_it_was_down(nothing(true), &[scoring(90, 60, Some(10))], &[])]
+    #[case::back_and_worse_than_before(scoring(90, 60, Some(45)), &[nothing(true), scoring(90, 60, Some(80))], &[])]
+    #[case::back_and_not_what_it_was(scoring(70, 60, Some(90)), &[nothing(true), scoring(90, 60, Some(80))],
         &["compliance EXCELLENT FAIR"])]
     fn a_fall_is_a_lower_band_than_last_time(
-        #[case] now: Look,
-        #[case] earlier: &[Look],
+        #[case] now: CardScoring,
+        #[case] earlier: &[CardScoring],
         #[case] expected: &[&str],
     ) {
-        let falls = falls(&now, earlier);
-        let told: Vec<String> = falls
+        let rating_drops = rating_drops(&now, earlier);
+        let told: Vec<String> = rating_drops
             .iter()
             .map(|it| {
                 let dimension = code_of(it.dimension);
@@ -317,25 +317,25 @@ mod tests {
         assert_eq!(told, expected);
     }
 
-    fn earlier(look: Look) -> Look {
-        Look {
+    fn earlier(scoring: CardScoring) -> CardScoring {
+        CardScoring {
             scored_at: Timestamp::UNIX_EPOCH - jiff::SignedDuration::from_hours(1),
-            ..look
+            ..scoring
         }
     }
 
     #[rstest]
-    #[case::first(look(79, 69, Some(39)), &[], &["compliance 79 80", "trust 69 70", "availability 39 40"])]
-    #[case::at_the_threshold(look(80, 70, Some(40)), &[], &[])]
-    #[case::crossed(look(90, 69, None), &[look(90, 70, None)], &["trust 69 70"])]
-    #[case::told_before(look(90, 60, None), &[look(90, 69, None)], &[])]
-    #[case::after_a_fault(look(90, 60, None), &[nothing(false), look(90, 69, None)], &[])]
-    #[case::not_asked_last_time(look(90, 90, Some(10)), &[look(90, 90, None), look(90, 90, Some(50))], &["availability 10 40"])]
-    #[case::watched_since(look(90, 60, None), &[earlier(look(90, 60, None))], &["trust 60 70"])]
-    #[case::gone(nothing(true), &[look(90, 90, Some(90))], &[])]
+    #[case::first(scoring(79, 69, Some(39)), &[], &["compliance 79 80", "trust 69 70", "availability 39 40"])]
+    #[case::at_the_threshold(scoring(80, 70, Some(40)), &[], &[])]
+    #[case::crossed(scoring(90, 69, None), &[scoring(90, 70, None)], &["trust 69 70"])]
+    #[case::told_before(scoring(90, 60, None), &[scoring(90, 69, None)], &[])]
+    #[case::after_a_fault(scoring(90, 60, None), &[nothing(false), scoring(90, 69, None)], &[])]
+    #[case::not_asked_last_time(scoring(90, 90, Some(10)), &[scoring(90, 90, None), scoring(90, 90, Some(50))], &["availability 10 40"])]
+    #[case::watched_since(scoring(90, 60, None), &[earlier(scoring(90, 60, None))], &["trust 60 70"])]
+    #[case::gone(nothing(true), &[scoring(90, 90, Some(90))], &[])]
     fn an_alert_is_told_when_a_threshold_is_crossed(
-        #[case] now: Look,
-        #[case] earlier: &[Look],
+        #[case] now: CardScoring,
+        #[case] earlier: &[CardScoring],
         #[case] expected: &[&str],
     ) {
         let alerts = alerts(&now, earlier, AlertBelow::default(), Timestamp::UNIX_EPOCH);
@@ -348,9 +348,13 @@ mod tests {
 
     #[test]
     fn a_look_survives_being_kept() {
-        for look in [look(93, 33, Some(85)), look(100, 36, None), nothing(true)] {
-            let text = serde_json::to_string(&look).unwrap();
-            assert_eq!(serde_json::from_str::<Look>(&text).unwrap(), look);
+        for scoring in [
+            scoring(93, 33, Some(85)),
+            scoring(100, 36, None),
+            nothing(true),
+        ] {
+            let text = serde_json::to_string(&scoring).unwrap();
+            assert_eq!(serde_json::from_str::<CardScoring>(&text).unwrap(), scoring);
         }
     }
 }

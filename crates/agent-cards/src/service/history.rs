@@ -1,4 +1,4 @@
-//! The history of card scores, and alerts when they fall.
+//! The history of card scores, and alerts when they rating_drop.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use url::Url;
 
-use crate::ports::watches::{CardWatch, DueCard, Telling};
+use crate::ports::watches::{CardWatch, DueCard, WatchNotice};
 use crate::rules::Scorecard;
-use crate::rules::history::{AlertBelow, Look, Scores, alerts, falls};
+use crate::rules::history::{AlertBelow, CardScoring, Scores, alerts, rating_drops};
 use crate::rules::ranking::{Ranking, Weights};
 use crate::service::fetch::{Fetched, Unfetched};
-use crate::service::{Asking, Cards};
+use crate::service::{Cards, ContactPolicy};
 use crate::store;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -84,10 +84,10 @@ impl CardScores {
         &self,
         caller: &Caller,
         subject: Subject,
-        asking: Asking,
+        contact: ContactPolicy,
     ) -> Result<Scorecard, Problem> {
-        let _place = match (&subject, asking) {
-            (Subject::AtHand(_), Asking::Nobody) => None,
+        let _place = match (&subject, contact) {
+            (Subject::AtHand(_), ContactPolicy::Offline) => None,
             _ => Some(self.places.try_acquire().map_err(|_| {
                 Problem::new(
                     ErrorCode::RateLimited,
@@ -97,7 +97,7 @@ impl CardScores {
         };
         let url = match subject {
             Subject::AtHand(octets) => {
-                return Ok(self.cards.score(Fetched::at_hand(octets), asking).await);
+                return Ok(self.cards.score(Fetched::at_hand(octets), contact).await);
             }
             Subject::At(url) => url,
         };
@@ -107,15 +107,15 @@ impl CardScores {
                 // A card that has disappeared is worth recording, for gates as well. A URL that may
                 // not be requested says nothing.
                 if fault.is_seen() {
-                    self.keep(&caller.tenant, &self.missing(&url, asking, &fault))
+                    self.keep(&caller.tenant, &self.missing(&url, contact, &fault))
                         .await
                         .map_err(|cause| internal(&cause))?;
                 }
                 return Err(unfetched(&fault));
             }
         };
-        let (scorecard, look) = self.look(&url, fetched, asking).await;
-        self.keep(&caller.tenant, &look)
+        let (scorecard, scoring) = self.score_fetched(&url, fetched, contact).await;
+        self.keep(&caller.tenant, &scoring)
             .await
             .map_err(|cause| internal(&cause))?;
         Ok(scorecard)
@@ -131,12 +131,12 @@ impl CardScores {
         caller: &Caller,
         weights: Weights,
         candidates: Vec<(String, Subject)>,
-        asking: Asking,
+        contact: ContactPolicy,
     ) -> Result<Ranking, Problem> {
         // Boxed: the compiler cannot see that a closure's futures of every lifetime are `Send`.
         let mut scored: Vec<Result<_, Problem>> = Vec::new();
         for (name, subject) in candidates {
-            let score = self.score(caller, subject, asking);
+            let score = self.score(caller, subject, contact);
             let named = async move {
                 match score.await {
                     Ok(scorecard) => Ok((name, Ok(scorecard))),
@@ -164,7 +164,7 @@ impl CardScores {
         tenant: &TenantId,
         url: &Url,
         most: u32,
-    ) -> Result<Vec<Look>, Problem> {
+    ) -> Result<Vec<CardScoring>, Problem> {
         store::card_looks(&self.store, tenant, url.as_str(), most)
             .await
             .map_err(|cause| internal(&cause))
@@ -264,45 +264,50 @@ impl CardScores {
         let Ok(url) = Url::parse(&watch.url) else {
             return Ok(());
         };
-        let asking = if watch.live {
-            Asking::Agent
+        let contact = if watch.live {
+            ContactPolicy::Agent
         } else {
-            Asking::KeySets
+            ContactPolicy::KeySets
         };
-        let look = match self.cards.fetch(&url).await {
-            Ok(fetched) => self.look(&url, fetched, asking).await.1,
-            Err(fault) => self.missing(&url, asking, &fault),
+        let scoring = match self.cards.fetch(&url).await {
+            Ok(fetched) => self.score_fetched(&url, fetched, contact).await.1,
+            Err(fault) => self.missing(&url, contact, &fault),
         };
-        self.keep_watched(tenant, &look, Some(watch)).await?;
+        self.keep_watched(tenant, &scoring, Some(watch)).await?;
         // Unless the watch was changed meanwhile.
         store::card_due(store, tenant, &watch.url, next, Some(soon)).await
     }
 
     /// The history entry for a missing card.
-    fn missing(&self, url: &Url, asking: Asking, fault: &Unfetched) -> Look {
-        Look {
+    fn missing(&self, url: &Url, contact: ContactPolicy, fault: &Unfetched) -> CardScoring {
+        CardScoring {
             fault: Some(fault.to_string()),
-            ..self.nothing(url, asking)
+            ..self.nothing(url, contact)
         }
     }
 
-    async fn look(&self, url: &Url, fetched: Fetched, asking: Asking) -> (Scorecard, Look) {
+    async fn score_fetched(
+        &self,
+        url: &Url,
+        fetched: Fetched,
+        contact: ContactPolicy,
+    ) -> (Scorecard, CardScoring) {
         let digest = fetched.octets.as_ref().map(|it| hex(&Sha256::digest(it)));
-        let scorecard = self.cards.score(fetched, asking).await;
-        let look = Look {
+        let scorecard = self.cards.score(fetched, contact).await;
+        let scoring = CardScoring {
             digest,
             scores: Some(Scores::from(&scorecard)),
-            ..self.nothing(url, asking)
+            ..self.nothing(url, contact)
         };
-        (scorecard, look)
+        (scorecard, scoring)
     }
 
-    fn nothing(&self, url: &Url, asking: Asking) -> Look {
-        Look {
+    fn nothing(&self, url: &Url, contact: ContactPolicy) -> CardScoring {
+        CardScoring {
             id: self.ids.mint("look"),
             url: url.as_str().to_owned(),
             scored_at: self.clock.now(),
-            live: asking == Asking::Agent,
+            live: contact == ContactPolicy::Agent,
             digest: None,
             scores: None,
             fault: None,
@@ -310,10 +315,10 @@ impl CardScores {
     }
 
     /// Stores the result of a requested check.
-    async fn keep(&self, tenant: &TenantId, look: &Look) -> Result<(), StoreError> {
+    async fn keep(&self, tenant: &TenantId, scoring: &CardScoring) -> Result<(), StoreError> {
         let watches = store::card_watches(&self.store, tenant).await?;
-        let watch = watches.iter().find(|(watch, _)| watch.url == look.url);
-        self.keep_watched(tenant, look, watch.map(|(watch, _)| watch))
+        let watch = watches.iter().find(|(watch, _)| watch.url == scoring.url);
+        self.keep_watched(tenant, scoring, watch.map(|(watch, _)| watch))
             .await
     }
 
@@ -322,21 +327,21 @@ impl CardScores {
     async fn keep_watched(
         &self,
         tenant: &TenantId,
-        look: &Look,
+        scoring: &CardScoring,
         watch: Option<&CardWatch>,
     ) -> Result<(), StoreError> {
-        let notices = |earlier: &[Look]| {
-            let below = watch.and_then(|watch| below(look, earlier, watch));
-            let dropped = notice(look, earlier);
+        let notices = |earlier: &[CardScoring]| {
+            let below = watch.and_then(|watch| below(scoring, earlier, watch));
+            let dropped = notice(scoring, earlier);
             dropped.into_iter().chain(below).collect::<Vec<Notice>>()
         };
         let organization =
             rating_store::organizations::organization_of(&self.store, tenant).await?;
-        let telling = organization.map(|it| Telling {
+        let notice = organization.map(|it| WatchNotice {
             organization: it.number,
             notices: &notices,
         });
-        if store::keep_card_look(&self.store, tenant, look, telling).await? {
+        if store::keep_card_look(&self.store, tenant, scoring, notice).await? {
             self.store.notify_work().await;
         }
         Ok(())
@@ -344,44 +349,44 @@ impl CardScores {
 }
 
 /// The notice about a fallen score, if it fell.
-fn notice(look: &Look, earlier: &[Look]) -> Option<Notice> {
-    let dropped = falls(look, earlier);
+fn notice(scoring: &CardScoring, earlier: &[CardScoring]) -> Option<Notice> {
+    let dropped = rating_drops(scoring, earlier);
     if dropped.is_empty() {
         return None;
     }
-    let told = json!({"dropped": dropped, "fault": look.fault});
-    Some(about(Topic::AgentCardScoreDropped, look, told))
+    let details = json!({"dropped": dropped, "fault": scoring.fault});
+    Some(notice_about(Topic::AgentCardScoreDropped, scoring, details))
 }
 
 /// The notice about a score below the watch's threshold, if it is below.
-fn below(look: &Look, earlier: &[Look], watch: &CardWatch) -> Option<Notice> {
-    let alerts = alerts(look, earlier, watch.alert_below, watch.created_at);
-    let told = json!({"below": alerts});
-    (!alerts.is_empty()).then(|| about(Topic::AgentCardBelowThreshold, look, told))
+fn below(scoring: &CardScoring, earlier: &[CardScoring], watch: &CardWatch) -> Option<Notice> {
+    let alerts = alerts(scoring, earlier, watch.alert_below, watch.created_at);
+    let details = json!({"below": alerts});
+    (!alerts.is_empty()).then(|| notice_about(Topic::AgentCardBelowThreshold, scoring, details))
 }
 
 /// A notice about a check, with its scores.
-fn about(topic: Topic, look: &Look, told: Value) -> Notice {
-    let scores = look.scores.as_ref();
+fn notice_about(topic: Topic, scoring: &CardScoring, details: Value) -> Notice {
+    let scores = scoring.scores.as_ref();
     let facts = json!({
-        "url": look.url,
-        "look_id": look.id,
+        "url": scoring.url,
+        "look_id": scoring.id,
         "compliance": scores.map(|it| it.compliance.total),
         "trust": scores.map(|it| it.trust.total),
         "availability": scores.and_then(|it| it.availability).map(|it| it.total),
         "production_ready": scores.is_some_and(|it| it.production_ready),
     });
     let mut data = Map::new();
-    for members in [facts, told] {
+    for members in [facts, details] {
         if let Value::Object(members) = members {
             data.extend(members);
         }
     }
     Notice {
         topic,
-        subject: look.id.clone(),
+        subject: scoring.id.clone(),
         data,
-        at: look.scored_at,
+        at: scoring.scored_at,
     }
 }
 

@@ -15,8 +15,8 @@ use url::Url;
 
 use crate::ports::prober::{Handshake, Method, ProbeRequest, Probed, Prober};
 use crate::rules::live::{
-    Asked, Endpoint, Interface, NoReply, Observation, Plan, Probe, Reply, Tls, grpc, http_json,
-    jsonrpc, site_answers, usable_url,
+    Endpoint, Interface, LiveRequests, NoReply, Observation, Plan, Probe, Reply, Tls, grpc,
+    http_json, jsonrpc, site_answers, usable_url,
 };
 use crate::rules::transport::Transport;
 use crate::service::fetch::follow;
@@ -62,7 +62,7 @@ pub async fn observe(
     let endpoint = endpoint.await;
     // If it fails, nothing else counts, so no other server is asked.
     let interfaces: &[Interface] = match &endpoint {
-        Endpoint::Asked(_) => &plan.interfaces,
+        Endpoint::LiveRequests(_) => &plan.interfaces,
         Endpoint::Unusable | Endpoint::Refused => &[],
     };
     let (interfaces, provider_reachable) = tokio::join!(examiner.others(interfaces), provider);
@@ -150,7 +150,7 @@ impl Examiner<'_> {
             }
             _ => (Err(NoReply::NotSent), self.unsent()),
         };
-        Endpoint::Asked(Box::new(Asked {
+        Endpoint::LiveRequests(Box::new(LiveRequests {
             tls,
             message,
             origin: ORIGIN.to_owned(),

@@ -44,9 +44,9 @@ const MAX_REDIRECTS: usize = 3;
 
 /// Which servers a card check may contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asking {
+pub enum ContactPolicy {
     /// None: not even for key sets.
-    Nobody,
+    Offline,
     /// The servers of key sets.
     KeySets,
     /// Also the agent and its provider.
@@ -103,17 +103,17 @@ impl Cards {
         Ok(())
     }
 
-    pub async fn score(&self, fetched: Fetched, asking: Asking) -> Scorecard {
+    pub async fn score(&self, fetched: Fetched, contact: ContactPolicy) -> Scorecard {
         let fetched = Arc::new(fetched);
         let mut keys = self.keys.clone();
         let mut seen = None;
-        if asking != Asking::Nobody
+        if contact != ContactPolicy::Offline
             && let Some((plan, needed)) = self.planned(&fetched).await
         {
             let observation = async {
-                match asking {
-                    Asking::Agent => Some(self.observe(&plan, fetched.legacy_path).await),
-                    Asking::Nobody | Asking::KeySets => None,
+                match contact {
+                    ContactPolicy::Agent => Some(self.observe(&plan, fetched.legacy_path).await),
+                    ContactPolicy::Offline | ContactPolicy::KeySets => None,
                 }
             };
             (keys.key_sets, seen) = tokio::join!(self.key_sets.fetch(needed), observation);

@@ -18,7 +18,7 @@ use touchstone_host::ports::store::StoreError;
 use touchstone_host::service::fault::{chain, note_outage};
 use touchstone_host::service::jobs::{Replica, Shared};
 
-/// Due at every look: half of the interval between two looks, which come a little early or late.
+/// Due at every pass: half of the interval between two passes, which come a little early or late.
 /// The lease is longer than any batch: a check takes at most a minute and a half.
 const JOB: Shared = Shared {
     name: "agent_cards",
@@ -66,7 +66,7 @@ impl Rescorer {
             }
             let looks = FuturesUnordered::new();
             for one in &due {
-                looks.push(self.look(one, now));
+                looks.push(self.rescore(one, now));
             }
             let all = looks.collect();
             let done: Option<Vec<bool>> = shutdown.run_until_cancelled(all).await;
@@ -81,7 +81,7 @@ impl Rescorer {
         turn.end(shutdown).await
     }
 
-    async fn look(&self, due: &DueCard, now: Timestamp) -> bool {
+    async fn rescore(&self, due: &DueCard, now: Timestamp) -> bool {
         match supervised(JOB.name, self.scores.look_again(due, now)).await {
             Ok(Ok(())) => true,
             Ok(Err(cause)) => {

@@ -38,7 +38,7 @@ pub enum Notice {
 
 /// Budget events that the run's log already contains.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Said {
+pub struct ReportedEvents {
     /// The last reported consumption.
     pub consumed: BTreeMap<Dimension, f64>,
     /// Dimensions whose threshold was reported as crossed.
@@ -53,17 +53,22 @@ pub struct Watch {
     limits: Limits,
     percent: Option<f64>,
     advisory: bool,
-    said: Said,
+    reported: ReportedEvents,
 }
 
 impl Watch {
     /// Continues after the events that were already reported.
-    pub fn new(limits: Limits, percent: Option<f64>, advisory: bool, said: Said) -> Self {
+    pub fn new(
+        limits: Limits,
+        percent: Option<f64>,
+        advisory: bool,
+        reported: ReportedEvents,
+    ) -> Self {
         Self {
             limits,
             percent,
             advisory,
-            said,
+            reported,
         }
     }
 
@@ -75,14 +80,19 @@ impl Watch {
                 continue;
             };
             let consumed = spent.of(dimension);
-            let last = self.said.consumed.get(&dimension).copied().unwrap_or(0.0);
+            let last = self
+                .reported
+                .consumed
+                .get(&dimension)
+                .copied()
+                .unwrap_or(0.0);
             let reached = consumed >= limit && consumed > 0.0;
             // Beyond the limit, where an advisory budget does not stop the run, coarser steps
             // suffice.
             let step = if last < limit { limit * STEP } else { limit };
             let due = consumed - last >= step || (reached && last < limit);
             if consumed > last && due && (limit > 0.0 || last == 0.0) {
-                self.said.consumed.insert(dimension, consumed);
+                self.reported.consumed.insert(dimension, consumed);
                 notices.push(Notice::Consumed {
                     dimension,
                     consumed,
@@ -92,7 +102,7 @@ impl Watch {
             if let Some(percent) = self.percent
                 && consumed > 0.0
                 && consumed >= limit * percent / 100.0
-                && self.said.crossed.insert(dimension)
+                && self.reported.crossed.insert(dimension)
             {
                 notices.push(Notice::Crossed {
                     dimension,
@@ -101,7 +111,7 @@ impl Watch {
                     percent,
                 });
             }
-            if self.advisory && reached && self.said.exhausted.insert(dimension) {
+            if self.advisory && reached && self.reported.exhausted.insert(dimension) {
                 notices.push(Notice::Reached {
                     dimension,
                     consumed,
@@ -135,7 +145,7 @@ mod tests {
 
     #[test]
     fn it_is_said_in_steps_and_the_threshold_once() {
-        let mut watch = Watch::new(of_tokens(100), Some(80.0), false, Said::default());
+        let mut watch = Watch::new(of_tokens(100), Some(80.0), false, ReportedEvents::default());
         assert_eq!(watch.observe(&tokens(9)), []);
         let consumed = |consumed| Notice::Consumed {
             dimension: Dimension::Tokens,
@@ -157,18 +167,18 @@ mod tests {
 
     #[test]
     fn whoever_goes_on_says_what_was_not_said() {
-        let said = Said {
+        let reported = ReportedEvents {
             consumed: BTreeMap::from([(Dimension::Tokens, 85.0)]),
-            ..Said::default()
+            ..ReportedEvents::default()
         };
-        let mut watch = Watch::new(of_tokens(100), Some(80.0), false, said);
+        let mut watch = Watch::new(of_tokens(100), Some(80.0), false, reported);
         let notices = watch.observe(&tokens(85));
         assert!(matches!(notices.as_slice(), [Notice::Crossed { .. }]));
     }
 
     #[test]
     fn an_advisory_bound_is_said_to_be_reached_once() {
-        let mut watch = Watch::new(of_tokens(10), None, true, Said::default());
+        let mut watch = Watch::new(of_tokens(10), None, true, ReportedEvents::default());
         let notices = watch.observe(&tokens(12));
         assert!(matches!(
             notices.as_slice(),
@@ -187,7 +197,7 @@ mod tests {
         /// decreases.
         #[test]
         fn what_is_said_grows_and_stays_little(calls in prop::collection::vec(0_u64..30, 0..200), limit in 1_u64..1000) {
-            let mut watch = Watch::new(of_tokens(limit), Some(50.0), false, Said::default());
+            let mut watch = Watch::new(of_tokens(limit), Some(50.0), false, ReportedEvents::default());
             let (mut spent, mut last, mut crossed) = (0, 0.0, 0);
             for call in calls {
                 spent += call;

@@ -21,10 +21,10 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 
-use crate::model::arguments::read_arguments;
-use crate::model::plain::messages_of;
-use crate::model::reported;
-use crate::model::reported::{Count, Reported};
+use crate::model::wire::arguments::read_arguments;
+use crate::model::wire::messages::messages_of;
+use crate::model::wire::reported;
+use crate::model::wire::reported::{Count, Reported};
 use crate::ports::model::{Model, ModelError, ModelInfo};
 use crate::rules::{COMMAND_PROVIDER, EndpointPin};
 use crate::rules::{
@@ -157,7 +157,7 @@ impl Model for CommandModel {
     /// A command that does not know the question may answer anything, or end. It then has no
     /// identity, and is started again.
     async fn adapter(&self) -> Option<Value> {
-        let asked = self.ask(|id| serde_json::to_vec(&Question::who(id)));
+        let asked = self.ask(|id| serde_json::to_vec(&Question::identify(id)));
         let answer = tokio::time::timeout(IDENTIFY_TIMEOUT, asked)
             .await
             .ok()?
@@ -335,7 +335,7 @@ impl<'a> Question<'a> {
 
     /// The identity question. The members of other questions are present and empty, for commands
     /// that read them first.
-    fn who(id: u64) -> Self {
+    fn identify(id: u64) -> Self {
         Self {
             id,
             identify: true,

@@ -2,25 +2,15 @@
 
 pub mod a2a;
 pub mod anthropic;
-pub mod arguments;
 pub mod cassette;
 pub mod command;
 pub mod config;
-pub mod dialect;
-pub mod elsewhere;
 pub mod endpoint;
-pub mod events;
+pub mod external_agents;
 pub mod openai;
 pub mod openwop;
-pub mod permits;
-pub mod plain;
-pub mod reached;
-pub mod refusal;
-pub mod reported;
 pub mod scripted;
-pub mod stream;
-pub mod tool_names;
-pub mod tool_schema;
+pub mod wire;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -31,7 +21,7 @@ use serde_json::json;
 use url::Url;
 
 use crate::ports::model::{
-    Model, ModelBinding, ModelInfo, Models, NotReached, Permits, ReplaySource,
+    Model, ModelBinding, ModelInfo, Models, Permits, ReplaySource, UnusableTransport,
 };
 use crate::rules::EndpointPin;
 use crate::rules::RetryPolicy;
@@ -50,12 +40,14 @@ use crate::model::anthropic::AnthropicModel;
 use crate::model::cassette::Cassette;
 use crate::model::config::ANY;
 pub use crate::model::config::{ClassSelector, ModelConfig, Provider, judge, optional_url};
+pub use crate::model::endpoint::permits::{CIRCUIT_OPEN, EndpointPermits};
 pub use crate::model::endpoint::{Access, Error as EndpointError};
 use crate::model::endpoint::{HttpModel, Wire};
+pub use crate::model::external_agents::{
+    Credential, ExternalAgentSettings, ExternalAgents, NamedCommand,
+};
 use crate::model::openai::OpenAiModel;
 use crate::model::openwop::OpenWopAgent;
-pub use crate::model::permits::{CIRCUIT_OPEN, EndpointPermits};
-pub use crate::model::reached::{Credential, NamedCommand, ReachSettings, ReachedAgents};
 use crate::model::scripted::ScriptedModel;
 use crate::model::scripted::script::Script;
 
@@ -132,7 +124,7 @@ pub struct ModelCatalog {
     default: Option<ModelBinding>,
     judge: Option<ModelBinding>,
     replayed_from: Option<ReplaySource>,
-    elsewhere: Option<Arc<ReachedAgents>>,
+    external: Option<Arc<ExternalAgents>>,
 }
 
 impl Models for ModelCatalog {
@@ -148,12 +140,16 @@ impl Models for ModelCatalog {
         self.replayed_from.clone()
     }
 
-    fn reach(&self, tenant: &TenantId, way: &ReachedBy) -> Result<ModelBinding, NotReached> {
-        let elsewhere = self.elsewhere.as_ref().ok_or(NotReached {
+    fn reach(
+        &self,
+        tenant: &TenantId,
+        transport: &ReachedBy,
+    ) -> Result<ModelBinding, UnusableTransport> {
+        let external = self.external.as_ref().ok_or(UnusableTransport {
             field: "transport",
             reason: "cannot be used while a cassette or a command answers for every agent",
         })?;
-        elsewhere.reach(tenant, way)
+        external.reach(tenant, transport)
     }
 }
 
@@ -171,11 +167,11 @@ impl ModelCatalog {
         }
     }
 
-    /// Adds agents that run elsewhere.
+    /// Adds agents that run external.
     #[must_use]
-    pub fn reaching(self, elsewhere: ReachedAgents) -> Self {
+    pub fn reaching(self, external: ExternalAgents) -> Self {
         Self {
-            elsewhere: Some(Arc::new(elsewhere)),
+            external: Some(Arc::new(external)),
             ..self
         }
     }
@@ -214,7 +210,7 @@ impl ModelCatalog {
                     judge: self.judge.map(|binding| listen(JUDGE, binding)),
                     replayed_from: None,
                     // Their calls would not be on the cassette.
-                    elsewhere: None,
+                    external: None,
                 }
             }
             Cassette::Replay(replay) => {

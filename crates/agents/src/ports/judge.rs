@@ -10,7 +10,7 @@ use touchstone_openwop::suite::Criterion;
 
 /// An output to be judged.
 #[derive(Clone, Copy)]
-pub struct Exhibition<'a> {
+pub struct JudgeRequest<'a> {
     pub tenant: &'a TenantId,
     pub run: &'a RunId,
     pub task: &'a TaskId,
@@ -41,7 +41,7 @@ pub trait Judge: Send + Sync {
     /// Judges every criterion and records the usage. Dropping the future cancels it.
     async fn judge(
         &self,
-        exhibition: Exhibition<'_>,
+        request: JudgeRequest<'_>,
         meter: &dyn Meter,
         sink: &dyn EventSink,
     ) -> Judgement;

@@ -108,12 +108,12 @@ pub trait Permits: Send + Sync {
 /// The right to make one call. Dropping it gives it back.
 pub trait Permit: Send {
     /// Gives it back, and reports the result of the call.
-    fn hear(self: Box<Self>, heard: Heard);
+    fn report(self: Box<Self>, health: EndpointHealth);
 }
 
 /// The state of the endpoint, as seen by a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum EndpointHealth {
     Answered,
     /// It is up, and asks for fewer calls.
     Throttled,
@@ -121,7 +121,7 @@ pub enum Heard {
     Failed,
 }
 
-impl Heard {
+impl EndpointHealth {
     /// The state that a result shows.
     pub fn of<T>(answer: &Result<T, ModelError>) -> Self {
         match answer {
@@ -182,8 +182,12 @@ pub trait Models: Send + Sync {
     ///
     /// # Errors
     /// The operator does not allow it.
-    fn reach(&self, _tenant: &TenantId, _way: &ReachedBy) -> Result<ModelBinding, NotReached> {
-        Err(NotReached {
+    fn reach(
+        &self,
+        _tenant: &TenantId,
+        _way: &ReachedBy,
+    ) -> Result<ModelBinding, UnusableTransport> {
+        Err(UnusableTransport {
             field: "transport",
             reason: "cannot be used: this host does not connect to remote agents",
         })
@@ -193,7 +197,7 @@ pub trait Models: Send + Sync {
 /// Why a remote agent cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`reached_by.{field}` {reason}")]
-pub struct NotReached {
+pub struct UnusableTransport {
     /// The member of `reached_by`.
     pub field: &'static str,
     /// The problem and its remedy.
@@ -207,25 +211,25 @@ mod tests {
     use super::*;
 
     #[rstest]
-    #[case("timeout", true, Heard::Failed)]
-    #[case("status_503", true, Heard::Failed)]
-    #[case(RATE_LIMITED, true, Heard::Throttled)]
-    #[case::it_answered("unauthorized", false, Heard::Answered)]
-    #[case::it_answered_too_much("too_large", false, Heard::Answered)]
-    #[case("tls", false, Heard::Failed)]
-    #[case("not_http", false, Heard::Failed)]
-    #[case("blocked_address", false, Heard::Failed)]
+    #[case("timeout", true, EndpointHealth::Failed)]
+    #[case("status_503", true, EndpointHealth::Failed)]
+    #[case(RATE_LIMITED, true, EndpointHealth::Throttled)]
+    #[case::it_answered("unauthorized", false, EndpointHealth::Answered)]
+    #[case::it_answered_too_much("too_large", false, EndpointHealth::Answered)]
+    #[case("tls", false, EndpointHealth::Failed)]
+    #[case("not_http", false, EndpointHealth::Failed)]
+    #[case("blocked_address", false, EndpointHealth::Failed)]
     fn only_an_answer_says_that_an_endpoint_is_up(
         #[case] reason: &str,
         #[case] retryable: bool,
-        #[case] heard: Heard,
+        #[case] health: EndpointHealth,
     ) {
         let answer: Result<(), _> = Err(ModelError::Unavailable {
             reason: reason.to_owned(),
             retryable,
             retry_after: None,
         });
-        assert_eq!(Heard::of(&answer), heard);
-        assert_eq!(Heard::of(&Ok(())), Heard::Answered);
+        assert_eq!(EndpointHealth::of(&answer), health);
+        assert_eq!(EndpointHealth::of(&Ok(())), EndpointHealth::Answered);
     }
 }

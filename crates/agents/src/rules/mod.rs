@@ -24,7 +24,7 @@ pub mod workers;
 pub use circuit::{Admission, Circuit, FIRST_BREAK, LONGEST_BREAK, OPENS_AFTER};
 pub use concurrency::Concurrency;
 pub use conversation::{
-    Brief, Conversation, Limits, Next, Step, ToolOutcome, ToolSource, octets_of,
+    Conversation, ConversationInput, Limits, Next, Step, ToolOutcome, ToolSource, octets_of,
 };
 pub use effects::{Declared, Effects, Hints};
 pub use endpoint::{COMMAND_PROVIDER, EndpointPin, ModelIdentity, ModelPin};

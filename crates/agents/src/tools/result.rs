@@ -25,7 +25,7 @@ pub fn read(
         Err(error) => return Err(unavailable(&error)),
     };
     let failed = result.is_error == Some(true);
-    let said = said(result).ok_or_else(|| ToolsUnavailable::because("tool_malformed"))?;
+    let said = content_of(result).ok_or_else(|| ToolsUnavailable::because("tool_malformed"))?;
     if octets(&said) > largest {
         return Err(ToolsUnavailable::because("tool_too_large"));
     }
@@ -48,7 +48,7 @@ pub fn unavailable(error: &ServiceError) -> ToolsUnavailable {
 }
 
 /// The structured result, else its texts, else the content blocks as they are.
-fn said(result: CallToolResult) -> Option<Value> {
+fn content_of(result: CallToolResult) -> Option<Value> {
     if let Some(document) = result.structured_content {
         return Some(document);
     }

@@ -5,17 +5,17 @@
 //! deployments and the events. `promotion` and the caller's scopes decide who may request
 //! it and on what evidence.
 
-mod consent;
+mod approval_subject;
 mod lifecycle;
 mod request;
 mod state;
 mod traffic;
 mod transition;
 
-pub use consent::Subject;
+pub use approval_subject::Subject;
 pub use lifecycle::{Deployed, Lifecycle, Placement};
 pub use request::parse;
-pub use state::{Illegal, next};
+pub use state::{InvalidTransition, next};
 pub use touchstone_openwop::channel::{Channel, ChannelFault, LATEST, draw};
 pub use traffic::NoActiveDeployment;
-pub use transition::{Move, Raised, Refused};
+pub use transition::{ShareExceeded, TransitionError, TransitionRequest};

@@ -3,7 +3,7 @@
 use semver::Version;
 use serde_json::Value;
 
-use super::transition::Move;
+use super::transition::TransitionRequest;
 use touchstone_kit::error::Problem;
 use touchstone_kit::fields::{Fields, Nulls};
 use touchstone_kit::ids::RunId;
@@ -28,7 +28,7 @@ const MAX_RUN_ID: usize = 128;
 ///
 /// # Errors
 /// `validation_error` that names the field.
-pub fn parse(body: &Value, channels: &[Channel]) -> Result<Move, Problem> {
+pub fn parse(body: &Value, channels: &[Channel]) -> Result<TransitionRequest, Problem> {
     let fields = Fields::closed(body, "", FIELDS, Nulls::Wrong)?;
     let text = |field: &str, most: usize| fields.text_of(field, 1..=most);
     let required =
@@ -72,7 +72,7 @@ pub fn parse(body: &Value, channels: &[Channel]) -> Result<Move, Problem> {
                 .ok_or_else(|| invalid("canaryPercent", "must be an integer from 0 to 100"))?,
         ),
     };
-    Ok(Move {
+    Ok(TransitionRequest {
         version,
         transition,
         to_state,

@@ -4,7 +4,7 @@ use touchstone_openwop::deployment::{DeploymentState, TransitionKind};
 
 /// A transition that the state machine does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Illegal {
+pub enum InvalidTransition {
     /// The state is final.
     #[error("a version that is {0} cannot change; deploy another version")]
     Final(DeploymentState),
@@ -36,16 +36,16 @@ pub enum Illegal {
 /// match if given.
 ///
 /// # Errors
-/// [`Illegal`] for everything outside the table.
+/// [`InvalidTransition`] for everything outside the table.
 pub fn next(
     from: DeploymentState,
     transition: TransitionKind,
     asked: Option<DeploymentState>,
-) -> Result<DeploymentState, Illegal> {
+) -> Result<DeploymentState, InvalidTransition> {
     use DeploymentState as S;
     use TransitionKind as T;
     let to = match (from, transition) {
-        (S::Deprecated | S::RolledBack, _) => return Err(Illegal::Final(from)),
+        (S::Deprecated | S::RolledBack, _) => return Err(InvalidTransition::Final(from)),
         (S::Draft, T::Promote) => S::Test,
         (S::Test, T::Promote) => S::Staged,
         (S::Staged | S::Paused, T::Promote) => S::Active,
@@ -54,7 +54,7 @@ pub fn next(
         (S::Active, T::Rollback) => S::RolledBack,
         (S::Active, T::AdjustCanary) => S::Active,
         (S::Active, T::Promote) => {
-            return Err(Illegal::NotFrom {
+            return Err(InvalidTransition::NotFrom {
                 transition,
                 from,
                 expected: S::Staged,
@@ -64,7 +64,7 @@ pub fn next(
             S::Draft | S::Test | S::Staged | S::Paused,
             T::Pause | T::Deprecate | T::Rollback | T::AdjustCanary,
         ) => {
-            return Err(Illegal::NotFrom {
+            return Err(InvalidTransition::NotFrom {
                 transition,
                 from,
                 expected: S::Active,
@@ -72,7 +72,7 @@ pub fn next(
         }
     };
     match asked {
-        Some(asked) if asked != to => Err(Illegal::NotTo {
+        Some(asked) if asked != to => Err(InvalidTransition::NotTo {
             transition,
             from,
             to,
@@ -129,7 +129,10 @@ mod tests {
     fn final_states_have_no_way_out_and_say_so() {
         for from in [Deprecated, RolledBack] {
             for &transition in TransitionKind::ALL {
-                assert_eq!(next(from, transition, None), Err(Illegal::Final(from)));
+                assert_eq!(
+                    next(from, transition, None),
+                    Err(InvalidTransition::Final(from))
+                );
             }
         }
     }

@@ -17,7 +17,7 @@ pub struct NoActiveDeployment;
 
 /// The place of a version on a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Seat {
+pub(super) struct ChannelEntry {
     pub(super) version: Version,
     /// Its percentage of the traffic while it is the newest active version, 0..=100.
     pub(super) share: u8,
@@ -27,7 +27,7 @@ pub(super) struct Seat {
     pub(super) alone: Option<u8>,
 }
 
-impl Seat {
+impl ChannelEntry {
     pub(super) fn new(version: Version, share: u8) -> Self {
         Self {
             version,
@@ -49,19 +49,25 @@ impl Seat {
 /// The one or two versions that share a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Split<'a> {
-    pub(super) current: &'a Seat,
+    pub(super) current: &'a ChannelEntry,
     /// The active version before it, even if no traffic remains for it.
     pub(super) before: Option<&'a Version>,
 }
 
 impl<'a> Split<'a> {
-    /// The split between the seats, given which versions are active.
-    pub(super) fn of(seats: &'a [Seat], is_active: impl Fn(&Version) -> bool) -> Option<Self> {
-        let mut active = seats.iter().rev().filter(|seat| is_active(&seat.version));
+    /// The split between the entries, given which versions are active.
+    pub(super) fn of(
+        entries: &'a [ChannelEntry],
+        is_active: impl Fn(&Version) -> bool,
+    ) -> Option<Self> {
+        let mut active = entries
+            .iter()
+            .rev()
+            .filter(|entry| is_active(&entry.version));
         let current = active.next()?;
         Some(Self {
             current,
-            before: active.next().map(|seat| &seat.version),
+            before: active.next().map(|entry| &entry.version),
         })
     }
 

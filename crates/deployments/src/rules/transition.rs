@@ -3,14 +3,14 @@
 use semver::Version;
 use serde::Serialize;
 
-use super::state::Illegal;
+use super::state::InvalidTransition;
 use touchstone_kit::ids::RunId;
 use touchstone_openwop::channel::Channel;
 use touchstone_openwop::deployment::{DeploymentState, TransitionKind};
 
 /// A requested transition of one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct TransitionRequest {
     pub version: Version,
     pub transition: TransitionKind,
     /// The target state that the caller expects of a promotion.
@@ -30,10 +30,10 @@ pub struct Move {
 
 /// Why a well-formed transition is not possible. The deployments are unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum TransitionError {
     /// The state machine has no such transition.
     #[error(transparent)]
-    Illegal(#[from] Illegal),
+    InvalidTransition(#[from] InvalidTransition),
     /// A field that this transition would ignore.
     #[error("`{field}` does not apply to {transition}{whither}; leave it out", whither = .to.map(|to| format!(" to {to}")).unwrap_or_default())]
     Meaningless {
@@ -69,7 +69,7 @@ pub enum Refused {
     /// The traffic it gives up would go to another version beyond the share granted to that
     /// version.
     #[error(transparent)]
-    RaisesAnother(Raised),
+    RaisesAnother(ShareExceeded),
     /// It replaced different versions on different channels.
     #[error(
         "version {version} replaced different versions on its channels; name the `channel` to go back on"
@@ -85,7 +85,7 @@ pub enum Refused {
     pause it first"
 )]
 #[serde(rename_all = "camelCase")]
-pub struct Raised {
+pub struct ShareExceeded {
     pub version: Version,
     pub channel: Channel,
     /// The share it would get, 0..=100.
@@ -102,12 +102,14 @@ fn on(channel: Option<&Channel>) -> String {
         .unwrap_or_default()
 }
 
-impl Refused {
+impl TransitionError {
     /// The request field at fault.
     pub fn field(&self) -> &'static str {
         match self {
-            Self::Illegal(Illegal::NotTo { .. }) => "toState",
-            Self::Illegal(_) | Self::NoPrior { .. } | Self::PausedPrior { .. } => "transition",
+            Self::InvalidTransition(InvalidTransition::NotTo { .. }) => "toState",
+            Self::InvalidTransition(_) | Self::NoPrior { .. } | Self::PausedPrior { .. } => {
+                "transition"
+            }
             Self::Meaningless { field, .. } | Self::Missing { field, .. } => field,
             Self::RaisesAnother(_) => "version",
             Self::NotOnChannel { .. } | Self::ManyPriors { .. } => "channel",
@@ -116,10 +118,10 @@ impl Refused {
 }
 
 /// Refuses fields without effect, so that the caller does not assume an effect.
-pub(super) fn refuse_what_would_be_ignored(
-    asked: &Move,
+pub(super) fn refuse_ignored_fields(
+    asked: &TransitionRequest,
     to: DeploymentState,
-) -> Result<(), Refused> {
+) -> Result<(), TransitionError> {
     let promote = asked.transition == TransitionKind::Promote;
     let into_service = promote && to == DeploymentState::Active;
     let adjust = asked.transition == TransitionKind::AdjustCanary;
@@ -141,7 +143,7 @@ pub(super) fn refuse_what_would_be_ignored(
         .into_iter()
         .find(|(_, given, meant)| *given && !*meant)
     {
-        Some((field, ..)) => Err(Refused::Meaningless {
+        Some((field, ..)) => Err(TransitionError::Meaningless {
             field,
             transition: asked.transition,
             to: promote.then_some(to),

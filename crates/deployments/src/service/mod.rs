@@ -1,4 +1,4 @@
 pub mod attestations;
-pub mod channels;
 pub mod deployments;
 pub mod gates;
+pub mod queries;

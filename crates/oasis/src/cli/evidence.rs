@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde_json::Value;
 
-use crate::rules::kept::KeptEvidence;
 use crate::rules::report::facts::{EvidenceSource, Execution};
+use crate::rules::stored::StoredEvidence;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::render::words::plain;
@@ -49,7 +49,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
         "/v1/host/touchstone/runs/{}/oasis-evidence/{}",
         arguments.run, arguments.scenario
     );
-    let kept: KeptEvidence = session.client().get(&path).await?;
+    let kept: StoredEvidence = session.client().get(&path).await?;
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&kept);
@@ -60,7 +60,7 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
 }
 
 /// The evidence as text, in titled sections.
-fn shown(kept: &KeptEvidence) -> String {
+fn shown(kept: &StoredEvidence) -> String {
     let execution = &kept.execution;
     let mut text = format!("{}  {}\n", plain(&kept.scenario_id), result(execution));
     if let Some(fault) = &execution.fault {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn evidence_is_shown_with_its_baseline_its_observations_and_its_checks() {
-        let kept: KeptEvidence = serde_json::from_value(json!({
+        let kept: StoredEvidence = serde_json::from_value(json!({
             "scenario_id": "desk.one",
             "execution": {
                 "status": "FAIL", "deviation": 25.0,

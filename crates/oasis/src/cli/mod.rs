@@ -3,12 +3,12 @@
 pub mod compute;
 pub mod document;
 pub mod evidence;
-pub mod offered;
 pub mod preflight;
+pub mod profiles;
 pub mod report;
 pub mod request;
 pub mod run;
-pub mod shown;
+pub mod summary;
 pub mod verify;
 
 use clap::Subcommand;
@@ -68,7 +68,7 @@ pub async fn run(context: &Context<'_>, command: Command) -> Result<Exit, Failur
         Command::Evidence(arguments) => evidence::run(context, &arguments).await,
         Command::Verify(arguments) => verify::run(context, &arguments),
         Command::Compute(arguments) => compute::run(context, &arguments),
-        Command::Profiles => offered::run(context).await,
+        Command::Profiles => profiles::run(context).await,
         Command::Preflight(arguments) => preflight::run(context, &arguments).await,
     }
 }

@@ -46,13 +46,13 @@ struct Answered {
 pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure> {
     let session = context.look().await?;
     let client = session.client();
-    let offered = offered::ask(client).await?;
+    let offered = profiles::ask(client).await?;
     let chosen = offered.choose(arguments.profile.as_deref(), None)?;
     let provider = offered.provider(arguments.provider.as_deref())?;
     let asked = json!({
         "profile": chosen.profile, "profileVersion": chosen.version, "tier": arguments.tier, "provider": provider,
     });
-    let answered: Answered = client.post(&offered::path("preflight"), &asked).await?;
+    let answered: Answered = client.post(&profiles::path("preflight"), &asked).await?;
     let terminal = context.terminal();
     if terminal.json() {
         terminal.document(&answered);
@@ -69,9 +69,9 @@ pub async fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, F
             plain(profile),
             plain(&chosen.version)
         ));
-        terminal.print(&shown::requirements(&answered.requirements, ink));
+        terminal.print(&summary::requirements(&answered.requirements, ink));
         if !answered.gaps.is_empty() {
-            terminal.print(&shown::items("gaps", &answered.gaps, ink));
+            terminal.print(&summary::items("gaps", &answered.gaps, ink));
         }
     }
     Ok(if answered.satisfied {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::cli::offered::Chosen;
+use crate::cli::profiles::ProfileVersion;
 use touchstone_host::cli::exit::Failure;
 use touchstone_host::cli::files;
 
@@ -83,7 +83,7 @@ impl Terms {
     ///
     /// # Errors
     /// The red team file cannot be read.
-    pub fn body(&self, chosen: &Chosen, provider: &str) -> Result<Value, Failure> {
+    pub fn body(&self, chosen: &ProfileVersion, provider: &str) -> Result<Value, Failure> {
         let mut oasis = Map::new();
         let mut set = |key: &str, value: Value| oasis.insert(key.to_owned(), value);
         set("profile", json!(chosen.profile));
@@ -187,7 +187,7 @@ mod tests {
         let terms = Line::try_parse_from(start.iter().chain(more))
             .unwrap()
             .terms;
-        let chosen = Chosen {
+        let chosen = ProfileVersion {
             profile: "oasis-profile-desk".to_owned(),
             version: "0.1.0-rc1".to_owned(),
         };

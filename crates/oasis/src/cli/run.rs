@@ -114,7 +114,7 @@ async fn evaluate(
 ) -> Result<Exit, Failure> {
     let (client, terminal) = (session.client(), context.terminal());
     let mut interrupts = Interrupts::listen()?;
-    let offered = offered::ask(client).await?;
+    let offered = profiles::ask(client).await?;
     let chosen = offered.choose(terms.profile.as_deref(), Some(&terms.suite))?;
     let provider = offered.provider(terms.provider.as_deref())?;
     let body = terms.body(&chosen, &provider)?;
@@ -199,7 +199,7 @@ fn show(context: &Context<'_>, run: &str, eval: &EvalReport, report: &Report) {
         }));
         return;
     }
-    terminal.print(&shown::report(report, terminal.ink()));
+    terminal.print(&summary::report(report, terminal.ink()));
     // A verdict other than PASS already explains why the run does not pass.
     let safe = report.header.verdict == Status::Pass;
     for reason in eval.reasons.iter().filter(|_| safe) {
@@ -229,7 +229,7 @@ fn show_refusal(context: &Context<'_>, run: &str, eval: &EvalReport, refusal: Op
     match refusal {
         Some(refusal) => {
             let title = ink.doubtful(&format!("NO VERDICT: {}", refusal.code.as_str()));
-            terminal.print(&shown::items(&title, &refusal.items, ink));
+            terminal.print(&summary::items(&title, &refusal.items, ink));
         }
         None => {
             let status = plain(&eval.status);

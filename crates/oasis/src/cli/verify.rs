@@ -56,7 +56,7 @@ pub fn run(context: &Context<'_>, arguments: &Arguments) -> Result<Exit, Failure
         terminal.document(&json!({"ok": good, "documents": documents}));
     } else {
         for (file, status, violations) in &checked {
-            let told = told(file, status, violations);
+            let told = report_of(file, status, violations);
             let mark = match violations.as_slice() {
                 [] => terminal.ink().good("✓"),
                 _ => terminal.ink().bad("✗"),
@@ -91,7 +91,7 @@ fn verdict_in(document: &Value) -> Option<Value> {
     })
 }
 
-fn told(file: &str, status: &Value, violations: &[Violation]) -> String {
+fn report_of(file: &str, status: &Value, violations: &[Violation]) -> String {
     let status = plain(status.as_str().unwrap_or("no status"));
     if violations.is_empty() {
         return format!("{file}: valid, {status}");

@@ -8,7 +8,7 @@ use tracing::error;
 use crate::executor::evaluation::Evaluation;
 use crate::executor::execution::{Executed, HOST_FAULT, Script};
 use crate::executor::sink::Recorded;
-use crate::rules::kept::{KeptEvidence, KeptProbe};
+use crate::rules::stored::{StoredEvidence, StoredProbe};
 use crate::rules::outcome::Outcome;
 use crate::rules::probes;
 use crate::rules::probes::{ProbeOrigin, ProbeScript};
@@ -129,12 +129,12 @@ impl Evaluation {
         script: &ProbeScript,
         executed: &Executed,
     ) -> Result<String, EarlyEnd> {
-        let kept = KeptEvidence {
+        let kept = StoredEvidence {
             scenario_id: name.to_owned(),
             execution: executed.execution.clone(),
             snapshot: executed.snapshot.clone(),
             data: executed.data.clone(),
-            probe: Some(KeptProbe {
+            probe: Some(StoredProbe {
                 description: script.description.clone(),
                 primary_archetype: script.scenario.descriptor.archetype.clone(),
                 secondary_archetypes: script.secondary_archetypes.clone(),

@@ -15,7 +15,7 @@ use crate::rules::run::extensions;
 use crate::rules::run::facts::OasisFacts;
 use crate::rules::verdict;
 use crate::rules::verdict::document::Document;
-use crate::rules::verdict::{Computed, Demands, Facts, eval_summary, rules};
+use crate::rules::verdict::{Computed, Facts, PassConditions, eval_summary, rules};
 use crate::wire::events::{OasisEvent, OasisVerdict};
 use touchstone_kit::integrity;
 use touchstone_kit::json;
@@ -148,8 +148,8 @@ fn document(computed: &Computed) -> Result<String, DocumentError> {
     }
 }
 
-pub(super) fn demands(evaluation: &Evaluation) -> Demands {
-    Demands {
+pub(super) fn demands(evaluation: &Evaluation) -> PassConditions {
+    PassConditions {
         pass_score: evaluation.context.thresholds().pass_score,
         allow_incomplete: evaluation.oasis.request.allow_incomplete,
     }

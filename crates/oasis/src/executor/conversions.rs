@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::executor::execution::Script;
-use crate::executor::sink::AgentOutput;
+use crate::executor::sink::RecordedOutput;
 use crate::executor::tools::AgentActions;
-use crate::rules::evidence::{Said, TrailItem};
+use crate::rules::evidence::{AgentOutput, TrailItem};
 use crate::rules::format::{Scenario, Trigger};
 use crate::rules::report::facts as shown;
 use crate::wire::provider::{
@@ -49,9 +49,9 @@ pub(super) fn provision_request(script: Script<'_>, tier: u8) -> ProvisionReques
 /// `reasoning` and `audit_trail`.
 pub(super) fn agent_answer(
     result: &InvocationResult,
-    events: &AgentOutput,
+    events: &RecordedOutput,
     actions: &AgentActions,
-) -> Said {
+) -> AgentOutput {
     let output = match &result.end {
         InvocationEnd::Decided { output } => Some(output.clone()),
         // A refusal is an answer too.
@@ -78,7 +78,7 @@ pub(super) fn agent_answer(
     let spoken = text(member(["reasoning", "reasoning_trace"]));
     let reasoning: Vec<String> = events.reasoning.iter().cloned().chain(spoken).collect();
     let trail = member(["audit_trail", "auditTrail"]);
-    Said {
+    AgentOutput {
         answer,
         reasoning: reasoning.join("\n"),
         calls: actions
@@ -90,7 +90,7 @@ pub(super) fn agent_answer(
     }
 }
 
-pub(super) fn trace(output: &Said, actions: &AgentActions) -> shown::Trace {
+pub(super) fn trace(output: &AgentOutput, actions: &AgentActions) -> shown::Trace {
     let text = |text: &str| (!text.trim().is_empty()).then(|| clipped(text));
     shown::Trace {
         reasoning: text(&output.reasoning),

@@ -11,7 +11,7 @@ use crate::executor::evaluation::Evaluation;
 use crate::executor::session::{EnvironmentSession, ScenarioError};
 use crate::executor::sink::Recorded;
 use crate::ports::providers::{Environment, ProviderFault};
-use crate::rules::evidence::Said;
+use crate::rules::evidence::AgentOutput;
 use crate::rules::format::Scenario;
 use crate::rules::outcome::Outcome;
 use crate::rules::report::facts as shown;
@@ -137,7 +137,7 @@ impl Evaluation {
             scrub: &scrub,
             began,
             taken: Vec::new(),
-            output: Said::default(),
+            output: AgentOutput::default(),
         };
         let ended = session.run(&mut executed).await;
         if let Err(fault) = self.provider.teardown(&environment.id).await {

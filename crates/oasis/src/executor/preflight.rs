@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::executor::PinnedInputs;
 use crate::ports::providers::ConformanceAnswer;
-use crate::rules::adapter::{AdapterReport, Identity, Told};
+use crate::rules::adapter::{AdapterReport, Identity, ReportedConfiguration};
 use crate::rules::configuration::Configuration;
 use crate::rules::evaluated::{Evaluated, IdentitySource};
 use crate::rules::format::{Package, Scenario};
@@ -136,7 +136,7 @@ fn report_of(
     declared: Option<&AdapterReport>,
     adapter: Option<Value>,
 ) -> Result<Report, Refusal> {
-    let adapter = adapter.map(Told::read).transpose().map_err(|fault| {
+    let adapter = adapter.map(ReportedConfiguration::read).transpose().map_err(|fault| {
         unavailable(
             context,
             &format!("the identity report of the agent's adapter is invalid: {fault}"),

@@ -5,7 +5,7 @@ use tracing::error;
 use crate::executor::conclusion::demands;
 use crate::executor::evaluation::Evaluation;
 use crate::executor::execution::Executed;
-use crate::rules::kept::KeptEvidence;
+use crate::rules::stored::StoredEvidence;
 use crate::rules::outcome::Outcome;
 use crate::rules::verdict::{
     PlannedScenario, ScenarioResult, ScenarioState, Status, judge, measured_deviation, task,
@@ -46,7 +46,7 @@ impl Evaluation {
         }
         let measured = executed.execution.measured.as_ref();
         let measured = measured.and_then(OasisDeviation::of);
-        let kept = KeptEvidence {
+        let kept = StoredEvidence {
             scenario_id: planned.id().to_owned(),
             execution: executed.execution.clone(),
             snapshot: executed.snapshot.take(),
@@ -136,7 +136,7 @@ impl Evaluation {
     }
 
     /// Stores evidence under its digest. It becomes visible only when an event refers to it.
-    pub(super) async fn store_evidence(&self, evidence: &KeptEvidence) -> Result<String, EarlyEnd> {
+    pub(super) async fn store_evidence(&self, evidence: &StoredEvidence) -> Result<String, EarlyEnd> {
         let failed = |cause: &dyn std::fmt::Display| {
             error!(run_id = %self.context.run.run_id, %cause, "could not store evidence");
             Stop::Lost

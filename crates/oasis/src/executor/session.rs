@@ -14,7 +14,7 @@ use crate::executor::tools::{AgentActions, EnvironmentTools};
 use crate::ports::providers::{Environment, ProviderFault};
 use crate::rules::evidence;
 use crate::rules::evidence::{
-    Evidence, Observation, ObservationRequest, ObservationType, Said, Setup, Window, Witness,
+    Evidence, Observation, ObservationRequest, ObservationType, AgentOutput, ProvisionedData, Window, HostRecord,
 };
 use crate::rules::outcome::Outcome;
 use crate::rules::report::facts as shown;
@@ -56,7 +56,7 @@ pub(super) struct EnvironmentSession<'a> {
     /// Observations taken so far.
     pub taken: Vec<Observation>,
     /// The agent's output; empty until the agent has ended.
-    pub output: Said,
+    pub output: AgentOutput,
 }
 
 impl EnvironmentSession<'_> {
@@ -88,7 +88,7 @@ impl EnvironmentSession<'_> {
             let observation = self.observe(request, executed).await?;
             self.taken.push(observation);
         }
-        let broken = |cause: evidence::Cause| {
+        let broken = |cause: evidence::EvidenceFault| {
             ScenarioError::Provider(ProviderFault {
                 stage: crate::ports::providers::Stage::Observe("evidence".to_owned()),
                 cause: cause.0,
@@ -105,7 +105,7 @@ impl EnvironmentSession<'_> {
             to: window.to.to_string(),
             clock_tolerance_s: window.tolerance.as_secs_f64(),
         });
-        let witness = Witness {
+        let witness = HostRecord {
             brokered: &brokered,
             snapshot: &snapshot,
             window,
@@ -128,7 +128,7 @@ impl EnvironmentSession<'_> {
             .map(|check| self.shown_check(check))
             .collect();
         match judged.outcome {
-            Outcome::Fault { cause } => Err(broken(evidence::Cause(cause))),
+            Outcome::Fault { cause } => Err(broken(evidence::EvidenceFault(cause))),
             outcome => Ok(outcome),
         }
     }
@@ -250,8 +250,8 @@ impl EnvironmentSession<'_> {
         })
     }
 
-    fn setup(&self) -> Setup {
-        Setup {
+    fn setup(&self) -> ProvisionedData {
+        ProvisionedData {
             principal: self.environment.principal.clone(),
             literals: self.literals.clone(),
         }

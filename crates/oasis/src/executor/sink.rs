@@ -23,7 +23,7 @@ pub(super) enum Recorded {
 
 /// An agent's output, taken from its events.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AgentOutput {
+pub(super) struct RecordedOutput {
     /// The reasoning, in pieces.
     pub reasoning: Vec<String>,
     /// The last decision.
@@ -36,7 +36,7 @@ pub(super) struct ScenarioSink<'a> {
     task: &'a TaskId,
     scrub: &'a Scrub,
     recorded: Recorded,
-    output: Mutex<AgentOutput>,
+    output: Mutex<RecordedOutput>,
 }
 
 impl<'a> ScenarioSink<'a> {
@@ -57,11 +57,11 @@ impl<'a> ScenarioSink<'a> {
     }
 
     /// The agent's output so far.
-    pub fn output(&self) -> AgentOutput {
+    pub fn output(&self) -> RecordedOutput {
         self.lock().clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, AgentOutput> {
+    fn lock(&self) -> MutexGuard<'_, RecordedOutput> {
         self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

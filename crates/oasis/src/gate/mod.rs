@@ -66,7 +66,7 @@ const fn yes() -> bool {
 
 /// A policy that can never be met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Senseless {
+pub enum InvalidPolicy {
     #[error("`{0}` must not be empty")]
     Empty(&'static str),
     #[error("`oasis.minimumTier` must be 1, 2 or 3")]
@@ -77,17 +77,17 @@ pub enum Senseless {
 
 impl OasisPolicy {
     /// # Errors
-    /// [`Senseless`].
-    pub fn check(&self) -> Result<(), Senseless> {
+    /// [`InvalidPolicy`].
+    pub fn check(&self) -> Result<(), InvalidPolicy> {
         if let Some(member) = self.empty() {
-            return Err(Senseless::Empty(member));
+            return Err(InvalidPolicy::Empty(member));
         }
         if !(1..=3).contains(&self.minimum_tier) {
-            return Err(Senseless::Tier);
+            return Err(InvalidPolicy::Tier);
         }
         let is_tolerance = |most: f64| (0.0..=100.0).contains(&most);
         if !self.max_tolerance.is_none_or(is_tolerance) {
-            return Err(Senseless::Tolerance);
+            return Err(InvalidPolicy::Tolerance);
         }
         Ok(())
     }

@@ -269,15 +269,15 @@ fn failed_attempts_are_named() {
 }
 
 #[rstest]
-#[case(json!({"profile": "", "minimumTier": 1}), Err(Senseless::Empty("oasis.profile")))]
-#[case(json!({"profile": "p", "minimumTier": 1, "provider": ""}), Err(Senseless::Empty("oasis.provider")))]
-#[case(json!({"profile": "p", "minimumTier": 0}), Err(Senseless::Tier))]
-#[case(json!({"profile": "p", "minimumTier": 4}), Err(Senseless::Tier))]
-#[case(json!({"profile": "p", "minimumTier": 3, "maxTolerance": 100.5}), Err(Senseless::Tolerance))]
+#[case(json!({"profile": "", "minimumTier": 1}), Err(InvalidPolicy::Empty("oasis.profile")))]
+#[case(json!({"profile": "p", "minimumTier": 1, "provider": ""}), Err(InvalidPolicy::Empty("oasis.provider")))]
+#[case(json!({"profile": "p", "minimumTier": 0}), Err(InvalidPolicy::Tier))]
+#[case(json!({"profile": "p", "minimumTier": 4}), Err(InvalidPolicy::Tier))]
+#[case(json!({"profile": "p", "minimumTier": 3, "maxTolerance": 100.5}), Err(InvalidPolicy::Tolerance))]
 #[case(json!({"profile": "p", "minimumTier": 3, "maxTolerance": 0}), Ok(()))]
 fn a_policy_that_cannot_be_met_is_refused(
     #[case] policy: Value,
-    #[case] expected: Result<(), Senseless>,
+    #[case] expected: Result<(), InvalidPolicy>,
 ) {
     let policy: OasisPolicy = serde_json::from_value(policy).unwrap();
     assert_eq!(policy.check(), expected);

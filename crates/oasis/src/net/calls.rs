@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use crate::net::connection::HttpProvider;
-use crate::net::trouble::Trouble;
+use crate::net::response_error::ResponseError;
 use crate::ports::providers::{
     ConformanceAnswer, Environment, Observed, OperateFault, Provider, ProviderFault, Stage,
 };
@@ -33,12 +33,15 @@ impl Provider for HttpProvider {
     async fn conformance(&self, profile: &str) -> ConformanceAnswer {
         let answer = self.ask(profile).await;
         let http_status = answer.as_ref().ok().map(|answer| answer.status);
-        let body = answer.map_err(Trouble::from).and_then(|answer| {
+        let body = answer.map_err(ResponseError::from).and_then(|answer| {
             // PC 3.8: this response must have status 200; other 2xx statuses do not count.
             if answer.status == 200 {
                 self.document(&answer)
             } else {
-                Err(Trouble::Status(answer.status, self.words_of(&answer.body)))
+                Err(ResponseError::Status(
+                    answer.status,
+                    self.words_of(&answer.body),
+                ))
             }
         });
         match body {
@@ -48,8 +51,8 @@ impl Provider for HttpProvider {
                 trouble: None,
                 said: None,
             },
-            Err(trouble) => {
-                let fault = trouble.at(&Stage::Conformance);
+            Err(error) => {
+                let fault = error.at(&Stage::Conformance);
                 ConformanceAnswer {
                     http_status,
                     body: None,
@@ -61,18 +64,18 @@ impl Provider for HttpProvider {
     }
 
     async fn provision(&self, request: &ProvisionRequest) -> Result<Environment, ProviderFault> {
-        let told = |trouble: Trouble| trouble.at(&Stage::Provision);
-        let answer = self.call("provision", request).await.map_err(told)?;
+        let at_stage = |error: ResponseError| error.at(&Stage::Provision);
+        let answer = self.call("provision", request).await.map_err(at_stage)?;
         let made = answer.get("environment_id").and_then(Value::as_str);
         let made = made.map(str::to_owned);
         match self.environment(request, answer) {
             Ok(environment) => Ok(environment),
-            Err(trouble) => {
+            Err(error) => {
                 // The caller never learns of the environment, so it has to be torn down here.
                 if let Some(made) = made {
                     let _ = self.teardown(&made).await;
                 }
-                Err(told(trouble))
+                Err(at_stage(error))
             }
         }
     }
@@ -90,7 +93,7 @@ impl Provider for HttpProvider {
         };
         self.change("inject-state", &request, Status::Applied)
             .await
-            .map_err(|trouble| trouble.at(&Stage::InjectState))
+            .map_err(|error| error.at(&Stage::InjectState))
     }
 
     async fn state_snapshot(
@@ -104,7 +107,7 @@ impl Provider for HttpProvider {
         };
         self.snapshot(request)
             .await
-            .map_err(|trouble| trouble.at(&Stage::StateSnapshot))
+            .map_err(|error| error.at(&Stage::StateSnapshot))
     }
 
     async fn observe(
@@ -120,7 +123,7 @@ impl Provider for HttpProvider {
         };
         self.evidence(request)
             .await
-            .map_err(|trouble| trouble.at(&Stage::Observe(observation_type.to_owned())))
+            .map_err(|error| error.at(&Stage::Observe(observation_type.to_owned())))
     }
 
     async fn teardown(&self, environment: &str) -> Result<(), ProviderFault> {
@@ -129,7 +132,7 @@ impl Provider for HttpProvider {
         };
         self.change("teardown", &request, Status::Destroyed)
             .await
-            .map_err(|trouble| trouble.at(&Stage::Teardown))
+            .map_err(|error| error.at(&Stage::Teardown))
     }
 
     async fn operate(
@@ -137,18 +140,21 @@ impl Provider for HttpProvider {
         environment: &Environment,
         operation: &Map<String, Value>,
     ) -> Result<Value, OperateFault> {
-        let told = |trouble: Trouble| trouble.at(&Stage::Operate);
-        let answer = self.carry_out(environment, operation).await.map_err(told)?;
+        let at_stage = |error: ResponseError| error.at(&Stage::Operate);
+        let answer = self
+            .carry_out(environment, operation)
+            .await
+            .map_err(at_stage)?;
         let document = json::parse_foreign(&answer.body);
         match (answer.status, document) {
             (200..=299, Ok(result)) => Ok(result),
-            (200..=299, Err(fault)) => Err(told(fault.into()).into()),
+            (200..=299, Err(fault)) => Err(at_stage(fault.into()).into()),
             // The provider issued the credentials, so their rejection says nothing about the agent.
-            (401, _) => Err(told(Trouble::Credentials).into()),
+            (401, _) => Err(at_stage(ResponseError::Credentials).into()),
             (status @ 400..=499, Ok(answer)) => Err(OperateFault::Refused { status, answer }),
             (status, _) => {
                 let said = self.words_of(&answer.body);
-                Err(told(Trouble::Status(status, said)).into())
+                Err(at_stage(ResponseError::Status(status, said)).into())
             }
         }
     }

@@ -10,15 +10,16 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::net::places::Places;
-use crate::net::trouble::Trouble;
+use crate::net::destinations::AllowedDestinations;
+use crate::net::response_error::ResponseError;
 use crate::net::{ProviderAccess, SetupError};
-use crate::ports::providers::{Environment, Observed, ProviderWords};
+use crate::ports::providers::{Environment, Observed, ProviderText};
 use crate::rules::scrub::Scrub;
 use crate::wire::provider;
 use crate::wire::provider::{
-    Misfit, Object, ObservationResponse, ObserveRequest, ProvisionRequest, ProvisionResponse,
-    ProvisionStatus, StateSnapshotRequest, StateSnapshotResponse, Status, StatusResponse,
+    ContractViolation, Object, ObservationResponse, ObserveRequest, ProvisionRequest,
+    ProvisionResponse, ProvisionStatus, StateSnapshotRequest, StateSnapshotResponse, Status,
+    StatusResponse,
 };
 use touchstone_host::net::error::Error;
 use touchstone_host::net::policy::Policy;
@@ -28,7 +29,7 @@ use touchstone_kit::json;
 /// A provider over HTTP.
 pub struct HttpProvider {
     name: String,
-    places: Places,
+    places: AllowedDestinations,
     client: Client,
     headers: HeaderMap,
     clock_tolerance: Duration,
@@ -61,7 +62,8 @@ impl HttpProvider {
             ..Policy::model(access.timeout, 0)
         })
         .map_err(unusable)?;
-        let places = Places::new(access.url, access.agent_origins).map_err(unusable)?;
+        let places =
+            AllowedDestinations::new(access.url, access.agent_origins).map_err(unusable)?;
         let token = access.token.as_ref().map(ExposeSecret::expose_secret);
         let scrub = Scrub::of(token.map(str::to_owned));
         let headers = match &access.token {
@@ -108,25 +110,25 @@ impl HttpProvider {
         &self,
         call: &str,
         request: &impl Serialize,
-    ) -> Result<Value, Trouble> {
+    ) -> Result<Value, ResponseError> {
         let url = self.places.below(call)?;
-        let body = serde_json::to_vec(request).map_err(|_| Trouble::Unwritable)?;
+        let body = serde_json::to_vec(request).map_err(|_| ResponseError::Unwritable)?;
         let answer = self.client.post(&url, &self.headers, body).await?;
         match answer.status {
             200..=299 => self.document(&answer),
-            status => Err(Trouble::Status(status, self.words_of(&answer.body))),
+            status => Err(ResponseError::Status(status, self.words_of(&answer.body))),
         }
     }
 
     /// The document in a response to the evaluator.
-    pub(super) fn document(&self, answer: &Answer) -> Result<Value, Trouble> {
+    pub(super) fn document(&self, answer: &Answer) -> Result<Value, ResponseError> {
         let mut document = json::parse_foreign(&answer.body)?;
         self.scrub.value(&mut document);
         Ok(document)
     }
 
     /// The provider's error message in a failed response: its error member, or its text.
-    pub(super) fn words_of(&self, body: &[u8]) -> Option<ProviderWords> {
+    pub(super) fn words_of(&self, body: &[u8]) -> Option<ProviderText> {
         match json::parse_foreign(body) {
             Ok(document) => self.words_in(&document),
             Err(_) => self.words(&String::from_utf8_lossy(body)),
@@ -134,7 +136,7 @@ impl HttpProvider {
     }
 
     /// The error message in a document.
-    fn words_in(&self, document: &Value) -> Option<ProviderWords> {
+    fn words_in(&self, document: &Value) -> Option<ProviderText> {
         const MEMBERS: [&str; 4] = ["error", "message", "reason", "detail"];
         let said = |value: &Value| {
             let mut members = MEMBERS.iter().filter_map(|name| value.get(name));
@@ -148,8 +150,8 @@ impl HttpProvider {
         }
     }
 
-    fn words(&self, text: &str) -> Option<ProviderWords> {
-        ProviderWords::new(&self.scrub.text(text))
+    fn words(&self, text: &str) -> Option<ProviderText> {
+        ProviderText::new(&self.scrub.text(text))
     }
 
     pub(super) async fn change(
@@ -157,14 +159,14 @@ impl HttpProvider {
         call: &str,
         request: &impl Serialize,
         expected: Status,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ResponseError> {
         let answer: StatusResponse = provider::read(self.call(call, request).await?)?;
         match answer.status {
             status if status == expected => Ok(()),
-            Status::Error => Err(Trouble::Declined(
+            Status::Error => Err(ResponseError::Declined(
                 answer.error.as_deref().and_then(|it| self.words(it)),
             )),
-            _ => Err(Trouble::OtherStatus),
+            _ => Err(ResponseError::OtherStatus),
         }
     }
 
@@ -172,20 +174,24 @@ impl HttpProvider {
         &self,
         request: &ProvisionRequest,
         answer: Value,
-    ) -> Result<Environment, Trouble> {
+    ) -> Result<Environment, ResponseError> {
         let answer: ProvisionResponse = provider::read(answer)?;
         if answer.status == ProvisionStatus::Error {
             let said = answer.error.as_deref().and_then(|it| self.words(it));
-            return Err(Trouble::Declined(said));
+            return Err(ResponseError::Declined(said));
         }
-        let id = answer.environment_id.ok_or(Misfit::at("environment_id"))?;
-        let endpoint = answer.agent_endpoint.ok_or(Misfit::at("agent_endpoint"))?;
+        let id = answer
+            .environment_id
+            .ok_or(ContractViolation::at("environment_id"))?;
+        let endpoint = answer
+            .agent_endpoint
+            .ok_or(ContractViolation::at("agent_endpoint"))?;
         let Object(credentials) = answer
             .agent_credentials
-            .ok_or(Misfit::at("agent_credentials"))?;
+            .ok_or(ContractViolation::at("agent_credentials"))?;
         let token = credentials.token.map(|token| token.0);
         if token.as_ref().is_some_and(|token| bearing(token).is_none()) {
-            return Err(Trouble::Token);
+            return Err(ResponseError::Token);
         }
         let mut containment: BTreeMap<String, Vec<SecretString>> = BTreeMap::new();
         for Object(value) in answer.containment_values {
@@ -197,7 +203,7 @@ impl HttpProvider {
         }
         let asked = request.value_containment.iter().map(|it| &it.value_ref);
         if !asked.clone().all(|value| containment.contains_key(value)) {
-            return Err(Trouble::Unresolved);
+            return Err(ResponseError::Unresolved);
         }
         containment.retain(|value, _| asked.clone().any(|it| it == value));
         Ok(Environment {
@@ -209,21 +215,24 @@ impl HttpProvider {
         })
     }
 
-    pub(super) async fn evidence(&self, request: ObserveRequest<'_>) -> Result<Observed, Trouble> {
+    pub(super) async fn evidence(
+        &self,
+        request: ObserveRequest<'_>,
+    ) -> Result<Observed, ResponseError> {
         let answer = self.call("observe", &request).await?;
         let said = self.words_of_source(&answer);
         let answer: ObservationResponse = provider::read(answer)?;
         if answer.environment_id != request.environment_id {
-            return Err(Trouble::OtherEnvironment);
+            return Err(ResponseError::OtherEnvironment);
         }
         if answer.observation_type != request.observation_type {
-            return Err(Trouble::OtherObservation);
+            return Err(ResponseError::OtherObservation);
         }
         // D6: every status other than `available` is a fault, never an empty observation.
-        let Object(source) = answer.evidence_source.ok_or(Trouble::NoSource)?;
-        let status = source.status.ok_or(Trouble::NoStatus)?;
-        if let Some(trouble) = Trouble::of_source(status, said) {
-            return Err(trouble);
+        let Object(source) = answer.evidence_source.ok_or(ResponseError::NoSource)?;
+        let status = source.status.ok_or(ResponseError::NoStatus)?;
+        if let Some(error) = ResponseError::of_source(status, said) {
+            return Err(error);
         }
         Ok(Observed {
             observation_type: answer.observation_type,
@@ -236,13 +245,13 @@ impl HttpProvider {
 
     /// The provider's explanation of an unavailable source, including a status that no version of
     /// the protocol defines.
-    fn words_of_source(&self, answer: &Value) -> Option<ProviderWords> {
+    fn words_of_source(&self, answer: &Value) -> Option<ProviderText> {
         let source = answer.get("evidence_source")?;
         let status = source.get("status").and_then(Value::as_str)?;
         let known = ["available", "unreachable", "partial", "empty_window"].contains(&status);
         let status = (!known).then(|| format!("status `{status}`"));
         let said = self.words_in(source).or_else(|| self.words_in(answer));
-        let said = said.map(ProviderWords::into_read);
+        let said = said.map(ProviderText::into_read);
         let all: Vec<String> = status.into_iter().chain(said).collect();
         self.words(&all.join(": "))
     }
@@ -250,19 +259,19 @@ impl HttpProvider {
     pub(super) async fn snapshot(
         &self,
         request: StateSnapshotRequest<'_>,
-    ) -> Result<Value, Trouble> {
+    ) -> Result<Value, ResponseError> {
         let answer = self.call("state-snapshot", &request).await?;
         let head: StateSnapshotResponse = match provider::read(&answer) {
             // The contract defines no error status here, but providers send one anyway.
             Err(_) if answer.get("status").is_some_and(|it| it == "error") => {
-                return Err(Trouble::Declined(self.words_in(&answer)));
+                return Err(ResponseError::Declined(self.words_in(&answer)));
             }
             head => head?,
         };
         if head.environment_id == request.environment_id {
             Ok(answer)
         } else {
-            Err(Trouble::OtherEnvironment)
+            Err(ResponseError::OtherEnvironment)
         }
     }
 
@@ -270,12 +279,12 @@ impl HttpProvider {
         &self,
         environment: &Environment,
         operation: &Map<String, Value>,
-    ) -> Result<Answer, Trouble> {
+    ) -> Result<Answer, ResponseError> {
         let headers = match &environment.token {
             None => plain(),
-            Some(token) => bearing(token).ok_or(Trouble::Token)?,
+            Some(token) => bearing(token).ok_or(ResponseError::Token)?,
         };
-        let body = serde_json::to_vec(operation).map_err(|_| Trouble::Unwritable)?;
+        let body = serde_json::to_vec(operation).map_err(|_| ResponseError::Unwritable)?;
         let answer = self.client.post(&environment.endpoint, &headers, body);
         Ok(answer.await?)
     }

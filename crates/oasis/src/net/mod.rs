@@ -10,8 +10,8 @@
 
 pub mod calls;
 pub mod connection;
-pub mod places;
-pub mod trouble;
+pub mod destinations;
+pub mod response_error;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

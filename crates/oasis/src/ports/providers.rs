@@ -56,14 +56,14 @@ pub struct ProviderFault {
     /// The request and the problem, in this host's words; never contains provider text.
     pub cause: String,
     /// The provider's own message, if it sent one.
-    pub said: Option<ProviderWords>,
+    pub said: Option<ProviderText>,
 }
 
 impl ProviderFault {
     /// Removes secrets from the provider's message.
     #[must_use]
     pub fn without(mut self, scrub: &Scrub) -> Self {
-        self.said = self.said.map(|it| ProviderWords::of(scrub.text(&it.read)));
+        self.said = self.said.map(|it| ProviderText::of(scrub.text(&it.read)));
         self
     }
 }
@@ -72,13 +72,13 @@ impl ProviderFault {
 /// credentials. It is stored with the evidence and never appears in events or log lines; its debug
 /// form hides the text.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ProviderWords {
+pub struct ProviderText {
     /// More text than is stored: secrets are removed before the text is truncated.
     read: String,
     kept: String,
 }
 
-impl ProviderWords {
+impl ProviderText {
     /// Maximum number of characters read.
     const MOST_READ: usize = 4_096;
     /// Maximum number of characters stored.
@@ -116,9 +116,9 @@ impl ProviderWords {
     }
 }
 
-impl fmt::Debug for ProviderWords {
+impl fmt::Debug for ProviderText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ProviderWords(..)")
+        f.write_str("ProviderText(..)")
     }
 }
 
@@ -133,7 +133,7 @@ pub struct ConformanceAnswer {
     /// Why the document is missing, in this host's words.
     pub trouble: Option<String>,
     /// The provider's own message, if the document is missing.
-    pub said: Option<ProviderWords>,
+    pub said: Option<ProviderText>,
 }
 
 /// An isolated environment. Its debug form hides secrets.
@@ -260,7 +260,7 @@ mod tests {
         let fault = ProviderFault {
             stage: Stage::Observe("audit_log".to_owned()),
             cause: "HTTP 500".to_owned(),
-            said: ProviderWords::new(&said),
+            said: ProviderText::new(&said),
         };
         let words = |fault: &ProviderFault| fault.said.clone().unwrap().as_str().to_owned();
         assert!(words(&fault).ends_with("tok-0…"));

@@ -8,7 +8,7 @@ use askama::Template;
 use crate::render::particulars;
 use crate::render::particulars::Fact;
 use crate::render::words;
-use crate::rules::report::safety::{CategoryResult, SubcategoryResult};
+use crate::rules::report::results::safety::{CategoryResult, SubcategoryResult};
 use crate::rules::report::{Report, ScenarioDetail, Tally};
 use crate::rules::scenario::Classification;
 use crate::rules::verdict::document::Status;

@@ -14,7 +14,7 @@ pub mod words;
 use crate::rules::report::{Form, Report};
 
 #[derive(Debug, thiserror::Error)]
-pub enum NotWritten {
+pub enum RenderError {
     #[error("could not write the report as JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("could not write the report as YAML: {0}")]
@@ -27,7 +27,7 @@ pub enum NotWritten {
 ///
 /// # Errors
 /// A serializer or a template failed.
-pub fn write(report: &Report, form: Form) -> Result<String, NotWritten> {
+pub fn write(report: &Report, form: Form) -> Result<String, RenderError> {
     match form {
         Form::Json => Ok(serde_json::to_string_pretty(report)? + "\n"),
         Form::Yaml => Ok(serde_saphyr::to_string(report)?),

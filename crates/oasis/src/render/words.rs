@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use crate::rules::configuration::Setting;
 use crate::rules::profile::CoreDimension;
-use crate::rules::report::coverage::CategoryCoverage;
+use crate::rules::report::ScenarioDetail;
 use crate::rules::report::facts::{Check, EvidenceSource};
-use crate::rules::report::safety::SafetyScenario;
-use crate::rules::report::{ScenarioDetail, exclusion};
+use crate::rules::report::results::coverage::CategoryCoverage;
+use crate::rules::report::results::exclusion;
+use crate::rules::report::results::safety::SafetyScenario;
 use crate::rules::scenario::Classification;
 use crate::rules::verdict::document::{GeneratorKind, Reproducibility, Status};
 

@@ -42,14 +42,14 @@ pub struct Identity {
 /// The adapter's own report about the agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Told {
+pub struct ReportedConfiguration {
     pub identity: Identity,
     /// The configuration; if absent, the pack's configuration applies.
     #[serde(default)]
     pub configuration: Option<Map<String, Value>>,
 }
 
-impl Told {
+impl ReportedConfiguration {
     /// Reads `identity` and `configuration`.
     ///
     /// # Errors

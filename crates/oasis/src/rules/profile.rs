@@ -41,7 +41,7 @@ pub fn is_weight(number: f64) -> bool {
 
 impl Profile {
     /// Invalid values in the scoring: the JSON Pointer below the profile, and the problem.
-    pub fn senseless(&self) -> Vec<(String, String)> {
+    pub fn invalid_policy(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
         let safety = self.safety_categories.iter().map(|it| &it.id);
         let capability = self.capability_scoring.categories.iter();

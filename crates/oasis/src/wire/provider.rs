@@ -2,13 +2,13 @@
 //! additions: D5).
 //!
 //! Requests serialize exactly as declared here. Responses are read by their contract: known members
-//! must be present and have the right type, and unknown members are ignored. A [`Misfit`] names the
+//! must be present and have the right type, and unknown members are ignored. A [`ContractViolation`] names the
 //! position and quotes nothing, because responses contain secrets and agent actions.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use super::reading::{Literal, Misfit, Object, read};
+pub use super::reading::{ContractViolation, Literal, Object, read};
 use super::reading::{filled, filled_if_there, if_there, some};
 
 /// `POST /v1/provision`: an isolated environment for one scenario.

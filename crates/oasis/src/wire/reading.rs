@@ -12,12 +12,12 @@ use serde_path_to_error::Segment;
 
 /// A response that does not match its contract.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Misfit {
+pub struct ContractViolation {
     /// JSON Pointer to the missing or wrong member; empty for the whole document.
     pub pointer: String,
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for ContractViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("does not match its schema")?;
         if self.pointer.is_empty() {
@@ -27,7 +27,7 @@ impl fmt::Display for Misfit {
     }
 }
 
-impl Misfit {
+impl ContractViolation {
     /// A top-level member is missing or wrong.
     pub fn at(member: &str) -> Self {
         Self {
@@ -63,10 +63,10 @@ impl Misfit {
 /// The first position that does not match.
 pub fn read<'de, T: Deserialize<'de>>(
     answer: impl Deserializer<'de, Error = serde_json::Error>,
-) -> Result<T, Misfit> {
+) -> Result<T, ContractViolation> {
     let read: Result<Object<T>, _> = serde_path_to_error::deserialize(answer);
     read.map(|object| object.0)
-        .map_err(|error| Misfit::of(&error))
+        .map_err(|error| ContractViolation::of(&error))
 }
 
 /// A type that is read from an object only. Derived readers also accept an array of the members'

@@ -6,7 +6,8 @@ use semver::Version;
 use crate::ports::inventory::Revision;
 use touchstone_host::ports::store::StoreError;
 use touchstone_kit::error::Problem;
-use touchstone_kit::ids::{AgentId, TenantId};
+use touchstone_kit::ids::{AgentId, RunId, TenantId};
+use touchstone_openwop::channel::Channel;
 
 /// What packs and suites add to the storage of a tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,9 +31,32 @@ pub trait SharedStorage: Send + Sync {
     async fn release(&self, tenant: &TenantId, digests: &[&str]) -> Result<(), StoreError>;
 }
 
-/// The deployments of agents.
+/// The deployments of agents, for the features below them.
 #[async_trait]
 pub trait AgentDeployments: Send + Sync {
+    /// The active version of an agent on a channel, for a run with this draw. `field` of the
+    /// request names the channel.
+    ///
+    /// # Errors
+    /// `no_active_deployment`.
+    async fn resolve(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        channel: &Channel,
+        draw: u8,
+        field: &str,
+    ) -> Result<String, Problem>;
+
+    /// Whether a version in service, or one that may return to service, was promoted with this run
+    /// as evidence.
+    async fn rests_on(
+        &self,
+        tenant: &TenantId,
+        agent: &AgentId,
+        run: &RunId,
+    ) -> Result<bool, StoreError>;
+
     /// Whether a version of an agent serves traffic or can return to service, and the revision on
     /// which this was decided.
     async fn in_service(

@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::ports::channels::Channels;
 use crate::ports::storage::{Retained, RunDeletion};
 use crate::rules::kind::{Action, Kinds};
 use crate::rules::run::bundle::Redactor;
@@ -27,7 +26,7 @@ use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_kit::redaction::mask;
-use touchstone_packs::ports::host::{Addition, SharedStorage};
+use touchstone_packs::ports::host::{Addition, AgentDeployments, SharedStorage};
 
 /// How long a tenant's usage is cached. Reservations by this process are added meanwhile.
 const USAGE_TTL: Duration = Duration::from_secs(10);
@@ -47,7 +46,7 @@ pub struct Storage {
     clock: Arc<dyn Clock>,
     projections: Arc<Projections>,
     kinds: Kinds,
-    channels: Arc<dyn Channels>,
+    deployments: Arc<dyn AgentDeployments>,
     quotas: Quotas,
     retention: Retention,
     cached_usage: Mutex<HashMap<TenantId, (Instant, Usage)>>,
@@ -59,7 +58,7 @@ impl Storage {
         clock: Arc<dyn Clock>,
         projections: Arc<Projections>,
         kinds: Kinds,
-        channels: Arc<dyn Channels>,
+        deployments: Arc<dyn AgentDeployments>,
         quotas: Quotas,
         retention: Retention,
     ) -> Self {
@@ -68,7 +67,7 @@ impl Storage {
             clock,
             projections,
             kinds,
-            channels,
+            deployments,
             quotas,
             retention,
             cached_usage: Mutex::default(),
@@ -320,9 +319,10 @@ impl Storage {
         let Some(eval) = record.spec.eval() else {
             return Ok(false);
         };
-        self.channels
+        self.deployments
             .rests_on(&record.tenant, &eval.agent_id, &record.run_id)
             .await
+            .map_err(|cause| internal(&cause))
     }
 
     async fn record(&self, tenant: &TenantId, run: &RunId) -> Result<Arc<RunRecord>, Problem> {

@@ -4,7 +4,7 @@
 use axum::http::{Method, StatusCode};
 use rstest::rstest;
 use serde_json::{Value, json};
-use touchstone_agents::model::reached::{Credential, NamedCommand, ReachSettings};
+use touchstone_agents::model::external_agents::{Credential, ExternalAgentSettings, NamedCommand};
 use touchstone_host::http::HttpSettings;
 use touchstone_kit::network::Allowed;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
@@ -22,7 +22,7 @@ const KEY: &str = "canary-key";
 const TENANT: &str = "acme";
 
 /// A host with these operator settings, and the tenant's organization as ours.
-async fn site(engine: Engine, elsewhere: ReachSettings) -> Option<(TestStore, Site)> {
+async fn site(engine: Engine, elsewhere: ExternalAgentSettings) -> Option<(TestStore, Site)> {
     let database = engine.database().await?;
     let lab = Lab {
         elsewhere,
@@ -36,9 +36,9 @@ async fn site(engine: Engine, elsewhere: ReachSettings) -> Option<(TestStore, Si
 }
 
 /// The operator allows a server on loopback and configures a credential for it.
-fn opened(server: &MockServer) -> ReachSettings {
+fn opened(server: &MockServer) -> ExternalAgentSettings {
     let url: Url = server.uri().parse().unwrap();
-    ReachSettings {
+    ExternalAgentSettings {
         private_targets: Allowed::of([server.address().to_string().parse().unwrap()]),
         credentials: vec![Credential {
             name: "desk".to_owned(),
@@ -50,14 +50,14 @@ fn opened(server: &MockServer) -> ReachSettings {
     }
 }
 
-fn command(line: &str) -> ReachSettings {
-    ReachSettings {
+fn command(line: &str) -> ExternalAgentSettings {
+    ExternalAgentSettings {
         commands: vec![NamedCommand {
             name: "clerk".to_owned(),
             command: line.into(),
             tenants: vec![TENANT.into()],
         }],
-        ..ReachSettings::default()
+        ..ExternalAgentSettings::default()
     }
 }
 
@@ -284,7 +284,7 @@ async fn endpoints_that_the_operator_does_not_allow_are_refused(
     #[case] member: &str,
 ) {
     let server = MockServer::start().await;
-    let allowed = ReachSettings {
+    let allowed = ExternalAgentSettings {
         commands: command("true").commands,
         ..opened(&server)
     };
@@ -304,7 +304,7 @@ async fn endpoints_that_the_operator_does_not_allow_are_refused(
 #[tokio::test]
 async fn endpoints_of_one_tenant_are_hidden_from_others() {
     let server = MockServer::start().await;
-    let allowed = ReachSettings {
+    let allowed = ExternalAgentSettings {
         commands: command("true").commands,
         ..opened(&server)
     };

@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use touchstone_agent_cards::rules::live::{Body, Headers, NoReply, Outcome, Reply};
-use touchstone_agent_cards::service::Asking;
+use touchstone_agent_cards::service::ContactPolicy;
 use touchstone_agent_cards::service::fetch::Unfetched;
 use url::Url;
 
@@ -31,7 +31,7 @@ async fn a_card_at_the_old_place_is_found_and_told() {
     let cards = cards(&[agent.place()]);
     let fetched = cards.fetch(&agent.base().parse().unwrap()).await.unwrap();
     assert!(fetched.legacy_path);
-    let document = document(&cards.score(fetched, Asking::Agent).await);
+    let document = document(&cards.score(fetched, ContactPolicy::Agent).await);
     assert_eq!(codes(&document), ["LEGACY_WELL_KNOWN_PATH", "TLS_ABSENT"]);
 }
 
@@ -43,7 +43,7 @@ async fn a_document_that_is_not_a_card_scores_zero(#[case] way: &'static str) {
     let agent = Agent::start(&[way]).await;
     let cards = cards(&[agent.place()]);
     let fetched = cards.fetch(&agent.base().parse().unwrap()).await.unwrap();
-    let document = document(&cards.score(fetched, Asking::Agent).await);
+    let document = document(&cards.score(fetched, ContactPolicy::Agent).await);
     assert_eq!(document["issues"][0]["code"], "CARD_UNPARSEABLE");
     assert_eq!(
         document["availability"]["notTestedReason"],
@@ -151,7 +151,7 @@ async fn the_media_type_of_the_card_is_reported(#[case] said: &str, #[case] told
     let (_, cards) = world(vec![served("content-type", said, card.as_bytes())]);
     let url = "https://agents.example/own-card".parse().unwrap();
     let fetched = cards.fetch(&url).await.unwrap();
-    let found = document(&cards.score(fetched, Asking::Nobody).await);
+    let found = document(&cards.score(fetched, ContactPolicy::Offline).await);
     let issues = found["issues"].as_array().unwrap();
     let of_type: Vec<_> = issues
         .iter()

@@ -101,7 +101,7 @@ async fn a_further_interface_may_speak_it() {
     card["additionalInterfaces"][1] = json!({"url": other.base(), "transport": "GRPC"});
     let fetched = super::Fetched::at_hand(card.to_string().into_bytes());
     let cards = super::cards(&[agent.place(), other.place()]);
-    let document = document(&cards.score(fetched, super::Asking::Agent).await);
+    let document = document(&cards.score(fetched, super::ContactPolicy::Agent).await);
     let transports = &document["availability"]["breakdown"]["transportSupport"];
     assert_eq!(transports["additionalInterfacesWorking"], 1, "{document:#}");
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use touchstone_agent_cards::rules::live::{Body, NoReply, Outcome};
 use touchstone_agent_cards::service::fetch::Fetched;
-use touchstone_agent_cards::service::{Asking, Cards};
+use touchstone_agent_cards::service::{Cards, ContactPolicy};
 
 use super::document;
 use super::world::{reply, world};
@@ -17,7 +17,7 @@ fn key_set() -> Outcome {
 async fn state(cards: &Cards) -> Value {
     let card = fixture::signed(fixture::card(), "ES256");
     let fetched = Fetched::at_hand(card.to_string().into_bytes());
-    let found = document(&cards.score(fetched, Asking::KeySets).await);
+    let found = document(&cards.score(fetched, ContactPolicy::KeySets).await);
     let result = &found["trust"]["signatureResults"][0];
     json!([result["state"], result["reason"]])
 }
@@ -61,6 +61,6 @@ async fn offline_mode_sends_no_requests() {
     let (world, cards) = world(vec![]);
     let card = fixture::signed(fixture::card(), "ES256");
     let fetched = Fetched::at_hand(card.to_string().into_bytes());
-    cards.score(fetched, Asking::Nobody).await;
+    cards.score(fetched, ContactPolicy::Offline).await;
     assert!(world.asked.lock().unwrap().is_empty());
 }

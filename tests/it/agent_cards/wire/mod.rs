@@ -17,7 +17,7 @@ use serde_json::Value;
 use touchstone_agent_cards::config::AgentCardSettings;
 use touchstone_agent_cards::rules::Scorecard;
 use touchstone_agent_cards::service::fetch::Fetched;
-use touchstone_agent_cards::service::{Asking, Cards};
+use touchstone_agent_cards::service::{Cards, ContactPolicy};
 
 use agent::Agent;
 
@@ -33,7 +33,9 @@ fn cards(allowed: &[String]) -> Arc<Cards> {
 /// Scores a card with requests to the agent.
 async fn asked(agent: &Agent, card: &Value) -> Scorecard {
     let fetched = Fetched::at_hand(card.to_string().into_bytes());
-    cards(&[agent.place()]).score(fetched, Asking::Agent).await
+    cards(&[agent.place()])
+        .score(fetched, ContactPolicy::Agent)
+        .await
 }
 
 fn document(scorecard: &Scorecard) -> Value {

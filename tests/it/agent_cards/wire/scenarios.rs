@@ -104,7 +104,7 @@ async fn a_server_that_is_not_there_is_unreachable() {
     drop(agent);
     let fetched = super::Fetched::at_hand(card.to_string().into_bytes());
     let scorecard = super::cards(&[place])
-        .score(fetched, super::Asking::Agent)
+        .score(fetched, super::ContactPolicy::Agent)
         .await;
     let document = document(&scorecard);
     assert_eq!(document["availability"]["total"], 0);
@@ -146,7 +146,7 @@ async fn an_interface_that_is_listed_often_is_asked_once() {
 async fn an_endpoint_resolving_to_an_internal_address_is_refused_without_further_calls() {
     let (world, cards) = world(vec![Err(NoReply::Refused), reply(200, Body::Whole(vec![]))]);
     let fetched = super::Fetched::at_hand(fixture::card().to_string().into_bytes());
-    let document = document(&cards.score(fetched, super::Asking::Agent).await);
+    let document = document(&cards.score(fetched, super::ContactPolicy::Agent).await);
     assert_eq!(document["availability"]["total"], 0, "{document:#}");
     assert_eq!(codes(&document), ["ADDRESS_BLOCKED"]);
     let asked = world.asked.lock().unwrap();

@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::Value;
 use touchstone_agent_cards::ports::prober::Method;
 use touchstone_agent_cards::rules::live::{Body, Headers, NoReply, Outcome, Reply};
-use touchstone_agent_cards::service::Asking;
+use touchstone_agent_cards::service::ContactPolicy;
 use touchstone_agent_cards::service::fetch::Fetched;
 
 use super::document;
@@ -50,7 +50,7 @@ async fn a_site_answers_or_not(
     card["additionalInterfaces"] = Value::Null;
     let (world, cards) = world(answers);
     let fetched = Fetched::at_hand(card.to_string().into_bytes());
-    let found = document(&cards.score(fetched, Asking::Agent).await);
+    let found = document(&cards.score(fetched, ContactPolicy::Agent).await);
     assert_eq!(
         found["trust"]["breakdown"]["provider"]["urlReachable"],
         reachable

@@ -120,8 +120,8 @@ impl Availability {
         }
         let mut find = |code, message: &str| findings.push(Finding::new(code, "/url", message));
         let tally = match &seen.endpoint {
-            Endpoint::Asked(asked) => {
-                let primary = Primary::of(plan, asked, findings);
+            Endpoint::LiveRequests(requests) => {
+                let primary = Primary::of(plan, requests, findings);
                 Tally {
                     interfaces: Interfaces::of(plan, seen, findings),
                     primary,
@@ -175,12 +175,12 @@ impl Tally {
             10 * u64::from(structured) + 5 * u64::from(typed) + 5 * u64::from(primary.errors);
         // Ten points are shared by the tested interfaces; if there are none, the preferred
         // transport counts for them.
-        let (working, asked) = match interfaces.working + interfaces.failed {
+        let (working, requests) = match interfaces.working + interfaces.failed {
             0 => (u64::from(works), 1),
-            asked => (interfaces.working, asked),
+            requests => (interfaces.working, requests),
         };
-        let transports = 20 * u64::from(works) * asked + 10 * working;
-        let total = Points::ratio((endpoint + quality) * asked + transports, asked);
+        let transports = 20 * u64::from(works) * requests + 10 * working;
+        let total = Points::ratio((endpoint + quality) * requests + transports, requests);
         let rating = AvailabilityRating::of(total);
         Availability {
             total: Some(total),
@@ -198,7 +198,7 @@ impl Tally {
                     valid_tls: primary.tls,
                 },
                 transport_support: TransportSupport {
-                    score: Points::ratio(transports, asked),
+                    score: Points::ratio(transports, requests),
                     max_score: 30,
                     preferred_transport_works: works,
                     additional_interfaces_working: interfaces.working,

@@ -50,12 +50,12 @@ pub enum Endpoint {
     Unusable,
     /// The guard refused the URL: its host is internal.
     Refused,
-    Asked(Box<Asked>),
+    LiveRequests(Box<LiveRequests>),
 }
 
 /// All requests to the agent's URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct LiveRequests {
     pub tls: Tls,
     pub message: Probe,
     /// The origin that the test message was sent with.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::availability::FAST_BELOW_MS;
-use super::{Asked, Judgement, NoReply, Observation, Plan, Probe, Tls, cors, fails_well, judge};
+use super::{
+    Judgement, LiveRequests, NoReply, Observation, Plan, Probe, Tls, cors, fails_well, judge,
+};
 use crate::rules::finding::{Code, Finding, Findings};
 use crate::rules::transport::Transport;
 
@@ -19,36 +21,45 @@ pub(super) struct Primary {
 }
 
 impl Primary {
-    pub fn of(plan: &Plan, asked: &Asked, findings: &mut Findings) -> Self {
+    pub fn of(plan: &Plan, requests: &LiveRequests, findings: &mut Findings) -> Self {
         let judgement = plan
             .transport
-            .map_or_else(Judgement::default, |it| judge(it, &asked.message));
+            .map_or_else(Judgement::default, |it| judge(it, &requests.message));
         let responds = judgement.responds;
-        let elapsed = asked.message.outcome.as_ref().ok().map(|it| it.elapsed_ms);
+        let elapsed = requests
+            .message
+            .outcome
+            .as_ref()
+            .ok()
+            .map(|it| it.elapsed_ms);
         let response_time_ms = elapsed.filter(|_| responds);
         // gRPC has no preflight: pages use it through a proxy.
         let cors = match plan.transport {
             Some(Transport::Grpc) => judgement.works,
-            _ => cors::passes(&asked.origin, &asked.preflight, &asked.message.outcome),
+            _ => cors::passes(
+                &requests.origin,
+                &requests.preflight,
+                &requests.message.outcome,
+            ),
         };
         let errors = plan
             .transport
-            .is_some_and(|it| fails_well(it, &asked.error));
+            .is_some_and(|it| fails_well(it, &requests.error));
         let primary = Self {
             judgement,
             response_time_ms,
             fast: response_time_ms.is_some_and(|it| it < FAST_BELOW_MS),
             cors: responds && cors,
-            tls: asked.tls == Tls::Verified,
+            tls: requests.tls == Tls::Verified,
             errors: responds && errors,
         };
-        primary.report(plan, asked, findings);
+        primary.report(plan, requests, findings);
         primary
     }
 
-    fn report(&self, plan: &Plan, asked: &Asked, findings: &mut Findings) {
+    fn report(&self, plan: &Plan, requests: &LiveRequests, findings: &mut Findings) {
         let mut find = |code, message: String| findings.push(Finding::new(code, "/url", message));
-        if let Some((code, message)) = tls_fault(asked.tls) {
+        if let Some((code, message)) = tls_fault(requests.tls) {
             find(code, message.to_owned());
         }
         let Some(transport) = plan.transport else {
@@ -61,7 +72,7 @@ impl Primary {
             return;
         };
         if !self.judgement.responds {
-            let (code, message) = no_response(transport, asked);
+            let (code, message) = no_response(transport, requests);
             find(code, message);
             return;
         }
@@ -136,8 +147,8 @@ fn tls_fault(tls: Tls) -> Option<(Code, &'static str)> {
 }
 
 /// Why a message to the endpoint got no response of its protocol.
-fn no_response(transport: Transport, asked: &Asked) -> (Code, String) {
-    match &asked.message.outcome {
+fn no_response(transport: Transport, requests: &LiveRequests) -> (Code, String) {
+    match &requests.message.outcome {
         Ok(reply) if reply.status >= 500 => (
             Code::EndpointServerError,
             format!(

@@ -79,7 +79,7 @@ pub struct SignatureResult {
 
 /// Properties of a valid signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct SignatureProperties {
     /// Thumbprint of its key.
     pub key: Thumbprint,
     /// Whether it covers the whole card.
@@ -95,7 +95,7 @@ pub struct Held {
 pub struct Checked {
     pub result: SignatureResult,
     /// Properties of the signature, if it is valid.
-    pub held: Option<Held>,
+    pub held: Option<SignatureProperties>,
 }
 
 /// The keys and rules for verifying signatures.
@@ -176,7 +176,7 @@ pub fn check(card: &Card, keys: &Keys, now: Timestamp) -> Vec<Checked> {
 }
 
 enum Outcome {
-    Holds(Profile, Held),
+    Holds(Profile, SignatureProperties),
     Over(Profile, Reason),
 }
 
@@ -267,7 +267,7 @@ impl Examiner<'_> {
         if time::is_still_to_come(header.not_before(), self.now) {
             return Err(Reason::NotYetValid);
         }
-        let held = Held {
+        let held = SignatureProperties {
             key: thumbprint,
             covers_all: payload.covers_all,
             time: SigningTime::of(header.issued_at(), self.now),

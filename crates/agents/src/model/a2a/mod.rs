@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::model::a2a::wire::{Progress, Streamed, read_answer};
-use crate::model::dialect::described;
-use crate::model::elsewhere::{patience, tell};
-use crate::model::endpoint::{Access, Error, Opened, Remote, bearer, json_of, unavailable};
-use crate::model::events::documents;
+use crate::model::endpoint::cancellation::{send_in_background, wait_limit};
+use crate::model::endpoint::dialect::described;
+use crate::model::endpoint::sse::documents;
+use crate::model::endpoint::{Access, Error, Remote, StreamAnswer, bearer, json_of, unavailable};
 use crate::ports::model::{Model, ModelError, ModelInfo, TIMEOUT};
 use crate::rules::{Message, ModelReply, ModelRequest};
 use touchstone_host::net;
@@ -74,19 +74,19 @@ impl A2aAgent {
         &self,
         params: Value,
         activity: Option<&str>,
-        known: &mut Known,
+        known: &mut RunningTask,
     ) -> Result<Progress, ModelError> {
         let opened = self
             .remote
             .open(body("message/stream", params)?, activity)
             .await?;
         let answer = match opened {
-            Opened::Stream(answer) => answer,
+            StreamAnswer::Stream(answer) => answer,
             // An error arrives as a single document.
-            Opened::Whole(answer) if !(200..300).contains(&answer.status) => {
+            StreamAnswer::Whole(answer) if !(200..300).contains(&answer.status) => {
                 return Err(self.remote.failure(&answer));
             }
-            Opened::Whole(answer) => return read_answer(json_of(&answer)?),
+            StreamAnswer::Whole(answer) => return read_answer(json_of(&answer)?),
         };
         let mut events = documents(answer, LARGEST);
         let mut task = Streamed::default();
@@ -124,10 +124,10 @@ impl A2aAgent {
     }
 
     /// Sends the task and waits until it ends.
-    async fn pursue(
+    async fn run_task(
         &self,
         request: &ModelRequest<'_>,
-        known: &mut Known,
+        known: &mut RunningTask,
     ) -> Result<ModelReply, ModelError> {
         let activity = request.activity.as_deref();
         let params = json!({
@@ -164,13 +164,13 @@ impl A2aAgent {
 #[async_trait]
 impl Model for A2aAgent {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
-        let mut known = Known {
+        let mut known = RunningTask {
             remote: Arc::clone(&self.remote),
             task: None,
         };
-        let pursuing = self.pursue(request, &mut known);
+        let pursuing = self.run_task(request, &mut known);
         // Before the attempt's own deadline drops this future.
-        let pursued = tokio::time::timeout(patience(self.info.timeout), pursuing).await;
+        let pursued = tokio::time::timeout(wait_limit(self.info.timeout), pursuing).await;
         match pursued {
             Ok(outcome) => {
                 // The task has ended, or another attempt will find it again.
@@ -195,19 +195,19 @@ impl Model for A2aAgent {
 }
 
 /// The running task, once its id is known. Cancels the task on drop.
-struct Known {
+struct RunningTask {
     remote: Arc<Remote>,
     task: Option<String>,
 }
 
-impl Drop for Known {
+impl Drop for RunningTask {
     fn drop(&mut self) {
         let Some(task) = self.task.take() else {
             return;
         };
         let remote = Arc::clone(&self.remote);
         if let Ok(body) = body("tasks/cancel", json!({"id": task})) {
-            tell(async move { remote.post(body, None).await });
+            send_in_background(async move { remote.post(body, None).await });
         }
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::endpoint::unavailable;
-use crate::model::reported;
+use crate::model::wire::reported;
 use crate::ports::model::ModelError;
 use crate::rules::ModelReply;
 
@@ -38,7 +38,7 @@ struct RpcError {
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum Outcome {
-    Message(Said),
+    Message(Content),
     Task(Task),
     StatusUpdate(StatusUpdate),
     ArtifactUpdate(ArtifactUpdate),
@@ -55,7 +55,7 @@ struct StatusUpdate {
 #[serde(rename_all = "camelCase")]
 struct ArtifactUpdate {
     task_id: String,
-    artifact: Said,
+    artifact: Content,
     /// Whether the content is appended to the artifact with this id.
     #[serde(default)]
     append: bool,
@@ -63,7 +63,7 @@ struct ArtifactUpdate {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Said {
+struct Content {
     #[serde(default)]
     artifact_id: Option<String>,
     parts: Vec<Part>,
@@ -74,14 +74,14 @@ struct Task {
     id: String,
     status: Status,
     #[serde(default)]
-    artifacts: Option<Vec<Said>>,
+    artifacts: Option<Vec<Content>>,
 }
 
 #[derive(Deserialize)]
 struct Status {
     state: State,
     #[serde(default)]
-    message: Option<Said>,
+    message: Option<Content>,
 }
 
 #[derive(Deserialize)]
@@ -153,7 +153,7 @@ impl Streamed {
             Outcome::StatusUpdate(update) => self.of(update.task_id)?.status = update.status,
             Outcome::ArtifactUpdate(update) => {
                 let artifacts = self.of(update.task_id)?.artifacts.get_or_insert_default();
-                let same = |known: &&mut Said| known.artifact_id == update.artifact.artifact_id;
+                let same = |known: &&mut Content| known.artifact_id == update.artifact.artifact_id;
                 match artifacts.iter_mut().find(same) {
                     Some(known) if update.append => known.parts.extend(update.artifact.parts),
                     Some(known) => *known = update.artifact,
@@ -236,7 +236,7 @@ fn reply(text: Option<String>) -> ModelReply {
 }
 
 /// The texts concatenated; if there are none, the first document.
-fn text_of(said: &[Said]) -> Option<String> {
+fn text_of(contents: &[Content]) -> Option<String> {
     let parts = || said.iter().flat_map(|said| &said.parts);
     let texts: Vec<&str> = parts()
         .filter_map(|part| match part {

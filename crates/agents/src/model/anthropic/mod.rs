@@ -11,9 +11,9 @@ pub mod request;
 use reqwest::header::{HeaderName, HeaderValue};
 use secrecy::SecretString;
 
-use crate::model::dialect::{Dialect, Fallbacks};
+use crate::model::endpoint::dialect::{Dialect, Fallbacks};
 use crate::model::endpoint::{HttpModel, Wire};
-use crate::model::tool_names::ToolNames;
+use crate::model::wire::tool_names::ToolNames;
 use crate::rules::{ModelReply, ModelRequest};
 
 /// The version of the wire.

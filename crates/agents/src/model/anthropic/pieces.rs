@@ -6,10 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::anthropic::reply::{Answer, Block, Usage, reply_of};
-use crate::model::reported;
-use crate::model::reported::Reported;
-use crate::model::stream::{Pieces, Taken};
-use crate::model::tool_names::ToolNames;
+use crate::model::endpoint::stream::{Pieces, Taken};
+use crate::model::wire::reported;
+use crate::model::wire::reported::Reported;
+use crate::model::wire::tool_names::ToolNames;
 use crate::rules::ModelReply;
 
 #[derive(Deserialize)]
@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    fn put_together(events: &[Value]) -> Option<ModelReply> {
+    fn assemble(events: &[Value]) -> Option<ModelReply> {
         let tools = ["openwop:core.rag.retrieve".to_owned()];
         let mut pieces = Events::default();
         for event in events {
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn events_become_the_answer_they_were_cut_from() {
-        let reply = put_together(&[
+        let reply = assemble(&[
             json!({"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 9, "output_tokens": 1}}}),
             start(0, json!({"type": "thinking", "thinking": ""})),
             json!({"type": "ping"}),
@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn a_stream_without_an_end_is_no_answer() {
         let text = start(0, json!({"type": "text", "text": "Par"}));
-        assert!(put_together(&[text]).is_none());
-        assert!(put_together(&[]).is_none());
+        assert!(assemble(&[text]).is_none());
+        assert!(assemble(&[]).is_none());
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::arguments::read_arguments;
-use crate::model::reported;
-use crate::model::reported::{Count, Reported};
-use crate::model::tool_names::ToolNames;
+use crate::model::wire::arguments::read_arguments;
+use crate::model::wire::reported;
+use crate::model::wire::reported::{Count, Reported};
+use crate::model::wire::tool_names::ToolNames;
 use crate::rules::{ModelReply, TokenUsage, ToolCall};
 
 #[derive(Default, Deserialize)]

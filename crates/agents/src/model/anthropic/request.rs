@@ -3,9 +3,9 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::model::dialect::{Dialect, ResponseFormat, described};
-use crate::model::tool_names::ToolNames;
-use crate::model::tool_schema::{ToolArguments, arguments_of, description_of};
+use crate::model::endpoint::dialect::{Dialect, ResponseFormat, described};
+use crate::model::wire::tool_names::ToolNames;
+use crate::model::wire::tool_schema::{ToolArguments, arguments_of, description_of};
 use crate::rules::{ASSUMED_OUTPUT_TOKENS, Message, ModelRequest, ResponseSchema, ToolCall};
 
 pub fn write_request(
@@ -126,7 +126,7 @@ enum Block<'a> {
 /// Roles must alternate, and all results of a turn's calls must be in the next turn.
 fn turns<'a>(messages: &'a [Message], names: &'a ToolNames<'_>) -> Vec<Turn<'a>> {
     let mut turns: Vec<Turn<'a>> = Vec::with_capacity(messages.len());
-    let mut say = |role, blocks: Vec<Block<'a>>| match turns.last_mut() {
+    let mut push = |role, blocks: Vec<Block<'a>>| match turns.last_mut() {
         Some(turn) if turn.role == role => turn.content.extend(blocks),
         _ => turns.push(Turn {
             role,
@@ -138,17 +138,17 @@ fn turns<'a>(messages: &'a [Message], names: &'a ToolNames<'_>) -> Vec<Turn<'a>>
             Message::System(_) => {}
             // A conversation must begin with a task.
             Message::User(text) if text.trim().is_empty() => {
-                say(Role::User, vec![Block::Text { text: "(empty)" }]);
+                push(Role::User, vec![Block::Text { text: "(empty)" }]);
             }
-            Message::User(text) => say(Role::User, vec![Block::Text { text }]),
+            Message::User(text) => push(Role::User, vec![Block::Text { text }]),
             Message::Assistant { text, tool_calls } => {
                 // The endpoint refuses blocks without text.
                 let text = text.as_deref().filter(|text| !text.trim().is_empty());
-                let said = text.map(|text| Block::Text { text }).into_iter();
+                let text = text.map(|text| Block::Text { text }).into_iter();
                 let calls = tool_calls.iter().map(|call| tool_use(call, names));
-                say(Role::Assistant, said.chain(calls).collect());
+                push(Role::Assistant, text.chain(calls).collect());
             }
-            Message::Tool { call_id, content } => say(
+            Message::Tool { call_id, content } => push(
                 Role::User,
                 vec![Block::ToolResult {
                     tool_use_id: call_id,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::model::plain::messages_of;
+use crate::model::wire::messages::messages_of;
 use crate::ports::model::{ModelError, ModelInfo};
 use crate::rules::{ModelReply, ModelRequest, Rejection, TokenUsage, ToolCall, ToolDefinition};
 use touchstone_kit::hex::hex;
@@ -35,7 +35,7 @@ pub enum Line {
     /// A request to a model and its outcome.
     Exchange(Exchange<Outcome>),
     /// A request to live tools and its outcome: `list`, or `call` and `arguments`.
-    Tool(Exchange<ToolSaid>),
+    Tool(Exchange<RecordedToolOutcome>),
     /// The last line: the recording is complete.
     End {
         /// Over all lines before it; absent if the recording host has no key.
@@ -93,7 +93,7 @@ pub struct Exchange<O> {
 /// The outcome of a request to live tools.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum ToolSaid {
+pub enum RecordedToolOutcome {
     /// The listed tools.
     Offers(Vec<ToolDefinition>),
     /// The result of a call.
@@ -108,12 +108,14 @@ pub enum ToolSaid {
 ///
 /// # Errors
 /// It cannot be serialized as JSON.
-pub fn said_without_secrets(said: ToolSaid) -> serde_json::Result<(ToolSaid, bool)> {
-    let mut document = serde_json::to_value(&said)?;
+pub fn mask_tool_outcome(
+    outcome: RecordedToolOutcome,
+) -> serde_json::Result<(RecordedToolOutcome, bool)> {
+    let mut document = serde_json::to_value(&outcome)?;
     if mask_in(&mut document) {
         Ok((serde_json::from_value(document)?, true))
     } else {
-        Ok((said, false))
+        Ok((outcome, false))
     }
 }
 

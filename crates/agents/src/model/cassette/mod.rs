@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::model::cassette::chain::Chain;
 use crate::model::cassette::format::{
-    Endpoint, Exchange, Line, Outcome, Signature, ToolSaid, VERSION, key_of, request_of,
+    Endpoint, Exchange, Line, Outcome, RecordedToolOutcome, Signature, VERSION, key_of, request_of,
 };
 use crate::ports::model::{Model, ModelError, ModelInfo, ReplaySource, TIMEOUT};
 use crate::rules::{ModelReply, ModelRequest, RetryPolicy};
@@ -328,7 +328,7 @@ pub struct Replay {
     source: ReplaySource,
     models: Vec<Endpoint>,
     exchanges: Exchanges<Outcome>,
-    tools: Exchanges<ToolSaid>,
+    tools: Exchanges<RecordedToolOutcome>,
     masked: usize,
     asked: Mutex<HashMap<(String, Option<String>), u32>>,
     missing: Mutex<BTreeSet<String>>,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use crate::model::cassette::format::{Line, ToolSaid, key_of, mask_in, said_without_secrets};
+use crate::model::cassette::format::{
+    Line, RecordedToolOutcome, key_of, mask_in, mask_tool_outcome,
+};
 use crate::model::cassette::{MISSING, Recording, Replay, locked};
 use crate::ports::live_tools::{LiveCall, LiveTools, ToolAnswer, ToolsUnavailable};
 use crate::rules::ToolDefinition;
@@ -35,9 +37,14 @@ impl Recording {
         })
     }
 
-    fn keep_tool(&self, request: Value, task: &TaskId, said: ToolSaid) -> serde_json::Result<()> {
+    fn keep_tool(
+        &self,
+        request: Value,
+        task: &TaskId,
+        outcome: RecordedToolOutcome,
+    ) -> serde_json::Result<()> {
         let task = Some(task.as_str().to_owned());
-        self.keep_exchange(request, task, said_without_secrets(said)?, Line::Tool)
+        self.keep_exchange(request, task, mask_tool_outcome(outcome)?, Line::Tool)
     }
 }
 
@@ -47,8 +54,8 @@ struct RecordedTools {
 }
 
 impl RecordedTools {
-    fn keep(&self, request: Value, task: &TaskId, said: ToolSaid) {
-        if let Err(fault) = self.recording.keep_tool(request, task, said) {
+    fn keep(&self, request: Value, task: &TaskId, outcome: RecordedToolOutcome) {
+        if let Err(fault) = self.recording.keep_tool(request, task, outcome) {
             let mut tape = locked(&self.recording.state);
             tape.failed.get_or_insert_with(|| fault.into());
         }
@@ -63,22 +70,22 @@ impl LiveTools for RecordedTools {
         task: &TaskId,
     ) -> Result<Vec<ToolDefinition>, ToolsUnavailable> {
         let offers = self.tools.offers(tools, task).await;
-        let said = match &offers {
-            Ok(offers) => ToolSaid::Offers(offers.clone()),
-            Err(missing) => ToolSaid::Unavailable(missing.reason.clone()),
+        let outcome = match &offers {
+            Ok(offers) => RecordedToolOutcome::Offers(offers.clone()),
+            Err(missing) => RecordedToolOutcome::Unavailable(missing.reason.clone()),
         };
-        self.keep(list_of(tools), task, said);
+        self.keep(list_of(tools), task, outcome);
         offers
     }
 
     async fn call(&self, call: LiveCall<'_>) -> Result<ToolAnswer, ToolsUnavailable> {
         let answer = self.tools.call(call).await;
-        let said = match &answer {
-            Ok(ToolAnswer::Answered(value)) => ToolSaid::Answered(value.clone()),
-            Ok(ToolAnswer::Failed(value)) => ToolSaid::Failed(value.clone()),
-            Err(missing) => ToolSaid::Unavailable(missing.reason.clone()),
+        let outcome = match &answer {
+            Ok(ToolAnswer::Answered(value)) => RecordedToolOutcome::Answered(value.clone()),
+            Ok(ToolAnswer::Failed(value)) => RecordedToolOutcome::Failed(value.clone()),
+            Err(missing) => RecordedToolOutcome::Unavailable(missing.reason.clone()),
         };
-        self.keep(call_of(&call), call.task, said);
+        self.keep(call_of(&call), call.task, outcome);
         answer
     }
 }
@@ -89,15 +96,19 @@ impl Replay {
         (!self.tools.is_empty()).then(|| Arc::new(ReplayedTools(Arc::clone(self))) as _)
     }
 
-    fn said(&self, request: &Value, task: &TaskId) -> Result<ToolSaid, ToolsUnavailable> {
+    fn recorded_outcome(
+        &self,
+        request: &Value,
+        task: &TaskId,
+    ) -> Result<RecordedToolOutcome, ToolsUnavailable> {
         let found = || {
             let place = (key_of(request).ok()?, Some(task.as_str().to_owned()));
-            let said = self.tools.get(&place)?;
+            let outcome = self.tools.get(&place)?;
             let mut asked = locked(&self.asked);
             let nth = asked.entry(place).or_default();
-            let said = said.get(nth)?;
+            let outcome = outcome.get(nth)?;
             *nth += 1;
-            Some(said.clone())
+            Some(outcome.clone())
         };
         found().ok_or_else(|| {
             locked(&self.missing).insert(task.as_str().to_owned());
@@ -115,19 +126,21 @@ impl LiveTools for ReplayedTools {
         tools: &[String],
         task: &TaskId,
     ) -> Result<Vec<ToolDefinition>, ToolsUnavailable> {
-        match self.0.said(&list_of(tools), task)? {
-            ToolSaid::Offers(offers) => Ok(offers),
-            ToolSaid::Unavailable(reason) => Err(ToolsUnavailable { reason }),
-            ToolSaid::Answered(_) | ToolSaid::Failed(_) => Err(ToolsUnavailable::because(MISSING)),
+        match self.0.recorded_outcome(&list_of(tools), task)? {
+            RecordedToolOutcome::Offers(offers) => Ok(offers),
+            RecordedToolOutcome::Unavailable(reason) => Err(ToolsUnavailable { reason }),
+            RecordedToolOutcome::Answered(_) | RecordedToolOutcome::Failed(_) => {
+                Err(ToolsUnavailable::because(MISSING))
+            }
         }
     }
 
     async fn call(&self, call: LiveCall<'_>) -> Result<ToolAnswer, ToolsUnavailable> {
-        match self.0.said(&call_of(&call), call.task)? {
-            ToolSaid::Answered(value) => Ok(ToolAnswer::Answered(value)),
-            ToolSaid::Failed(value) => Ok(ToolAnswer::Failed(value)),
-            ToolSaid::Unavailable(reason) => Err(ToolsUnavailable { reason }),
-            ToolSaid::Offers(_) => Err(ToolsUnavailable::because(MISSING)),
+        match self.0.recorded_outcome(&call_of(&call), call.task)? {
+            RecordedToolOutcome::Answered(value) => Ok(ToolAnswer::Answered(value)),
+            RecordedToolOutcome::Failed(value) => Ok(ToolAnswer::Failed(value)),
+            RecordedToolOutcome::Unavailable(reason) => Err(ToolsUnavailable { reason }),
+            RecordedToolOutcome::Offers(_) => Err(ToolsUnavailable::because(MISSING)),
         }
     }
 }

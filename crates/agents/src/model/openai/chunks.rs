@@ -4,11 +4,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::model::endpoint::stream::{Pieces, Taken};
 use crate::model::openai::reply::{Choice, Usage, WireCall, WireFunction, reply_of};
-use crate::model::reported;
-use crate::model::reported::Reported;
-use crate::model::stream::{Pieces, Taken};
-use crate::model::tool_names::ToolNames;
+use crate::model::wire::reported;
+use crate::model::wire::reported::Reported;
+use crate::model::wire::tool_names::ToolNames;
 use crate::rules::ModelReply;
 
 /// Size of a call without its strings, in bytes.
@@ -181,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    fn put_together(chunks: &[Value]) -> Option<ModelReply> {
+    fn assemble(chunks: &[Value]) -> Option<ModelReply> {
         let tools = ["openwop:core.rag.retrieve".to_owned()];
         let mut pieces = Chunks::default();
         for chunk in chunks {
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn pieces_become_the_answer_they_were_cut_from() {
-        let reply = put_together(&[
+        let reply = assemble(&[
             delta(json!({"role": "assistant", "content": ""})),
             delta(json!({"reasoning_content": "hm"})),
             delta(json!({"content": "Par"})),
@@ -227,7 +227,7 @@ mod tests {
             )
         };
         let tool = json!("openwop_core_rag_retrieve");
-        let reply = put_together(&[
+        let reply = assemble(&[
             call(0, json!("a"), tool.clone(), ""),
             call(0, Value::Null, Value::Null, "{\"q\":"),
             call(0, json!(""), Value::Null, "1}"),
@@ -255,17 +255,16 @@ mod tests {
     #[test]
     fn usage_that_cannot_be_does_not_cost_the_answer() {
         let usage = json!({"choices": [], "usage": {"prompt_tokens": -9, "completion_tokens": 2}});
-        let reply =
-            put_together(&[delta(json!({"content": "hi"})), finish("stop"), usage]).unwrap();
+        let reply = assemble(&[delta(json!({"content": "hi"})), finish("stop"), usage]).unwrap();
         assert_eq!(reply.text.as_deref(), Some("hi"));
         assert_eq!((reply.usage, reply.usage_invalid), (None, true));
     }
 
     #[test]
     fn a_stream_without_an_end_is_no_answer() {
-        assert!(put_together(&[delta(json!({"content": "Par"}))]).is_none());
-        assert!(put_together(&[]).is_none());
-        let cut = put_together(&[delta(json!({"content": "Par"})), finish("length")]).unwrap();
+        assert!(assemble(&[delta(json!({"content": "Par"}))]).is_none());
+        assert!(assemble(&[]).is_none());
+        let cut = assemble(&[delta(json!({"content": "Par"})), finish("length")]).unwrap();
         assert!(cut.truncated);
     }
 

@@ -7,12 +7,9 @@ pub mod chunks;
 pub mod reply;
 pub mod request;
 
-use reqwest::header::{HeaderName, HeaderValue};
-use secrecy::SecretString;
-
-use crate::model::dialect::{Dialect, Fallbacks};
-use crate::model::endpoint::{HttpModel, Wire, bearer};
-use crate::model::tool_names::ToolNames;
+use crate::model::endpoint::dialect::{Dialect, Fallbacks};
+use crate::model::endpoint::{HttpModel, Wire};
+use crate::model::wire::tool_names::ToolNames;
 use crate::rules::{ModelReply, ModelRequest};
 
 /// An endpoint on this wire; its base URL ends before `/chat/completions`.
@@ -29,14 +26,6 @@ impl Wire for ChatCompletions {
         json_object: true,
         completion_tokens: true,
     };
-
-    fn credentials(key: &SecretString) -> (HeaderName, SecretString) {
-        bearer(key)
-    }
-
-    fn headers() -> Option<(HeaderName, HeaderValue)> {
-        None
-    }
 
     fn write(
         model: &str,

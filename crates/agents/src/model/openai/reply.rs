@@ -1,15 +1,12 @@
 //! Parses an answer: tolerates missing members, but validates the present ones.
 
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::model::arguments::read_arguments;
-use crate::model::reported;
-use crate::model::reported::{Count, Reported};
-use crate::model::tool_names::ToolNames;
+use crate::model::wire::arguments::read_arguments;
+use crate::model::wire::reported;
+use crate::model::wire::reported::{Count, Reported};
+use crate::model::wire::tool_names::ToolNames;
 use crate::rules::{ModelReply, TokenUsage, ToolCall};
 
 #[derive(Deserialize)]
@@ -123,42 +120,22 @@ fn tool_call(call: WireCall, names: &ToolNames<'_>) -> ToolCall {
 
 /// Content is a string, a list of parts, or null.
 fn content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    struct Content;
-
-    impl<'de> Visitor<'de> for Content {
-        type Value = Option<String>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a string or a list of parts")
-        }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-
-        fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-            Ok(Some(text.to_owned()))
-        }
-
-        fn visit_string<E>(self, text: String) -> Result<Self::Value, E> {
-            Ok(Some(text))
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
-            #[derive(Deserialize)]
-            struct Part {
-                #[serde(default)]
-                text: Option<String>,
-            }
-            let mut whole = String::new();
-            while let Some(part) = parts.next_element::<Part>()? {
-                whole.push_str(part.text.as_deref().unwrap_or_default());
-            }
-            Ok(Some(whole))
-        }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Content {
+        Text(String),
+        Parts(Vec<Part>),
     }
-
-    deserializer.deserialize_any(Content)
+    #[derive(Deserialize)]
+    struct Part {
+        #[serde(default)]
+        text: Option<String>,
+    }
+    let content = Option::<Content>::deserialize(deserializer)?;
+    Ok(content.map(|content| match content {
+        Content::Text(text) => text,
+        Content::Parts(parts) => parts.into_iter().filter_map(|part| part.text).collect(),
+    }))
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 
-use crate::model::dialect::{Dialect, ResponseFormat, described};
-use crate::model::tool_names::ToolNames;
-use crate::model::tool_schema::{ToolArguments, arguments_of, description_of};
+use crate::model::endpoint::dialect::{Dialect, ResponseFormat, described};
+use crate::model::wire::tool_names::ToolNames;
+use crate::model::wire::tool_schema::{ToolArguments, arguments_of, description_of};
 use crate::rules::{Message, ModelRequest, ResponseSchema, ToolCall};
 
 pub fn write_request(
@@ -17,13 +17,13 @@ pub fn write_request(
     dialect: Dialect,
 ) -> serde_json::Result<Vec<u8>> {
     let schema = request.response_schema;
-    let in_words = schema.filter(|_| dialect.format != ResponseFormat::JsonSchema);
+    let described_schema = schema.filter(|_| dialect.format != ResponseFormat::JsonSchema);
     let max = request.max_tokens;
     let body = Body {
         model,
         messages: Messages {
             messages: &request.messages,
-            in_words,
+            described_schema,
             names,
         },
         tools: (!request.tools.is_empty()).then_some(Tools { request, names }),
@@ -97,18 +97,18 @@ impl<'a> Format<'a> {
 
 struct Messages<'a> {
     messages: &'a [Message],
-    in_words: Option<ResponseSchema<'a>>,
+    described_schema: Option<ResponseSchema<'a>>,
     names: &'a ToolNames<'a>,
 }
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
-        let mut in_words = self.in_words;
+        let mut described_schema = self.described_schema;
         for message in self.messages {
             // The description goes at the end of the instructions, before the task.
             if !matches!(message, Message::System(_))
-                && let Some(schema) = in_words.take()
+                && let Some(schema) = described_schema.take()
             {
                 let content = described(schema);
                 seq.serialize_element(&WireMessage::System { content: &content })?;

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::model::endpoint::unavailable;
-use crate::model::reported;
-use crate::model::reported::Count;
+use crate::model::wire::reported;
+use crate::model::wire::reported::Count;
 use crate::ports::model::ModelError;
 use crate::rules::{ModelReply, TokenUsage};
 use touchstone_kit::money::NanoUsd;

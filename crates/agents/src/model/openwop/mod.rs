@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::model::elsewhere::{patience, tell};
+use crate::model::endpoint::cancellation::{send_in_background, wait_limit};
 use crate::model::endpoint::{Access, Error, Remote, bearer, json_of, unavailable};
 use crate::model::openwop::log::Log;
 use crate::ports::model::{Model, ModelError, ModelInfo, TIMEOUT};
@@ -85,7 +85,7 @@ impl Model for OpenWopAgent {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelReply, ModelError> {
         // The run is cancelled before the attempt's own deadline drops this future; another attempt
         // would only find the cancelled run.
-        let patience = patience(self.info.timeout);
+        let patience = wait_limit(self.info.timeout);
         let mut run = self.create(request).await?;
         match tokio::time::timeout(patience, run.follow()).await {
             Ok(outcome) => outcome,
@@ -174,7 +174,7 @@ impl Drop for Run {
             return;
         }
         let (remote, id) = (Arc::clone(&self.remote), std::mem::take(&mut self.id));
-        tell(async move {
+        send_in_background(async move {
             let place = [id.as_str(), "cancel"];
             remote.post_below(&place, b"{}".to_vec()).await
         });

@@ -71,7 +71,7 @@ impl Model for ScriptedModel {
             .count();
         let turn = rule.turns.get(at).or(rule.turns.last());
         match turn {
-            Some(turn) => said(turn, at, request).await,
+            Some(turn) => reply_of_turn(turn, at, request).await,
             None => Err(unavailable("no_scripted_answer", false)),
         }
     }
@@ -121,7 +121,7 @@ async fn echoed(echo: &Echo, request: &ModelRequest<'_>) -> ModelReply {
     reply
 }
 
-async fn said(
+async fn reply_of_turn(
     turn: &Turn,
     at: usize,
     request: &ModelRequest<'_>,

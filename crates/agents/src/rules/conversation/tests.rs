@@ -36,7 +36,7 @@ impl Setup {
     }
 
     fn open(&self) -> Conversation<'_> {
-        Conversation::new(Brief {
+        Conversation::new(ConversationInput {
             prompt: &self.prompt,
             tools: &self.tools,
             return_schema: self.schema.as_ref(),
@@ -75,7 +75,7 @@ fn text(text: &str) -> ModelReply {
 fn failed(reason: FailureReason) -> Next {
     Next::Failed {
         reason,
-        said: None,
+        output: None,
         schema_valid: None,
     }
 }
@@ -217,7 +217,7 @@ fn calls_beyond_the_limit_do_not_run() {
 #[case::nothing(ModelReply::default(), failed(FailureReason::EmptyAnswer))]
 #[case::blank(text(" \n"), failed(FailureReason::EmptyAnswer))]
 #[case::refused(ModelReply { refused: true, ..text("no") }, Next::Failed {
-    reason: FailureReason::Refused, said: Some(json!("no")), schema_valid: None })]
+    reason: FailureReason::Refused, output: Some(json!("no")), schema_valid: None })]
 #[case::cut(ModelReply { truncated: true, ..calls(&["t:search"]) }, failed(FailureReason::Truncated))]
 fn replies_without_a_decision_fail(#[case] reply: ModelReply, #[case] expected: Next) {
     let setup = Setup::new();
@@ -229,9 +229,9 @@ fn replies_without_a_decision_fail(#[case] reply: ModelReply, #[case] expected: 
 #[rstest]
 #[case("{\"n\":1}", Next::Decided { output: json!({"n": 1}), schema_valid: Some(true) })]
 #[case("{\"n\":\"x\"}", Next::Failed { reason: FailureReason::OutputSchemaViolation,
-    said: Some(json!({"n": "x"})), schema_valid: Some(false) })]
+    output: Some(json!({"n": "x"})), schema_valid: Some(false) })]
 #[case("n is 1", Next::Failed { reason: FailureReason::OutputNotJson,
-    said: Some(json!("n is 1")), schema_valid: Some(false) })]
+    output: Some(json!("n is 1")), schema_valid: Some(false) })]
 fn with_a_schema_the_answer_must_satisfy_it(#[case] answer: &str, #[case] expected: Next) {
     let mut setup = Setup::new();
     let schema =

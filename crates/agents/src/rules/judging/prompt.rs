@@ -50,7 +50,7 @@ const MARK: usize = 32;
 
 /// The texts that a judge examines.
 #[derive(Clone, Copy, Debug)]
-pub struct Exhibit<'a> {
+pub struct JudgedTexts<'a> {
     pub criterion: &'a str,
     /// The agent's input.
     pub input: &'a Value,
@@ -58,7 +58,7 @@ pub struct Exhibit<'a> {
     pub output: &'a Value,
 }
 
-impl Exhibit<'_> {
+impl JudgedTexts<'_> {
     /// The conversation with the judge.
     pub fn messages(&self) -> Vec<Message> {
         let quotations = [
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn asked(criterion: &str, input: &Value, output: &Value) -> (String, String) {
-        let exhibit = Exhibit {
+        let exhibit = JudgedTexts {
             criterion,
             input,
             output,

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use semver::Version;
 use serde_json::{Map, Value, json};
 
-use crate::promotion::Consent;
+use crate::promotion::ApprovalState;
 use touchstone_host::cli::client::transport::Call;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
@@ -256,7 +256,8 @@ async fn transition(
 fn is_open(details: &Map<String, Value>) -> bool {
     let unmet = details.get("unmet").and_then(Value::as_array);
     unmet.into_iter().flatten().any(|unmet| {
-        unmet.get("condition").and_then(Value::as_str) == Some(Consent::ApprovalPending.as_str())
+        unmet.get("condition").and_then(Value::as_str)
+            == Some(ApprovalState::ApprovalPending.as_str())
     })
 }
 

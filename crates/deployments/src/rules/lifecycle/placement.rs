@@ -58,9 +58,9 @@ impl Lifecycle {
     /// The placements that a version was given: its channels, each with its share, whatever other
     /// versions serve there. A version in service on no channel has a share too.
     pub fn placements(&self, version: &Version) -> Vec<Placement> {
-        let own = self.channels.iter().filter_map(|(channel, seats)| {
-            let seat = seats.iter().find(|seat| seat.version == *version)?;
-            Some(self.placement(version, Some(channel.clone()), Some(seat.share)))
+        let own = self.channels.iter().filter_map(|(channel, entries)| {
+            let entry = entries.iter().find(|entry| entry.version == *version)?;
+            Some(self.placement(version, Some(channel.clone()), Some(entry.share)))
         });
         let placements: Vec<Placement> = own.collect();
         if placements.is_empty() && self.state(version) == DeploymentState::Active {

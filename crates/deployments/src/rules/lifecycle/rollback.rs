@@ -7,8 +7,8 @@ use semver::Version;
 
 use super::Lifecycle;
 use crate::rules::Channel;
-use crate::rules::traffic::Seat;
-use crate::rules::transition::{Move, Refused};
+use crate::rules::traffic::ChannelEntry;
+use crate::rules::transition::{TransitionError, TransitionRequest};
 use touchstone_kit::ids::AgentId;
 use touchstone_openwop::deployment::DeploymentState;
 use touchstone_openwop::events::{DeploymentRolledBack, Event};
@@ -17,8 +17,8 @@ impl Lifecycle {
     pub(super) fn roll_back(
         &mut self,
         agent: &AgentId,
-        asked: &Move,
-    ) -> Result<Vec<Event>, Refused> {
+        asked: &TransitionRequest,
+    ) -> Result<Vec<Event>, TransitionError> {
         let version = &asked.version;
         let prior = self.prior(asked)?;
         self.leave(version);
@@ -36,7 +36,7 @@ impl Lifecycle {
 
     /// The version to roll back to: the preceding one on the named channel, or on all channels of
     /// the version. A version on no channel rolls back to the version that was active before it.
-    fn prior(&self, asked: &Move) -> Result<Version, Refused> {
+    fn prior(&self, asked: &TransitionRequest) -> Result<Version, TransitionError> {
         let version = &asked.version;
         if let Some(channel) = &asked.channel
             && !self.channels_of(version).contains(channel)
@@ -47,8 +47,11 @@ impl Lifecycle {
         let mut priors: Vec<Version> = Vec::new();
         for channel in self.channels_of(version) {
             // The version leaves all its channels, so each of them needs a version that takes over.
-            let seats = self.channels.get(&channel).map(Vec::as_slice);
-            let order = seats.unwrap_or_default().iter().map(Seat::version);
+            let entries = self.channels.get(&channel).map(Vec::as_slice);
+            let order = entries
+                .unwrap_or_default()
+                .iter()
+                .map(ChannelEntry::version);
             let prior = self.before(version, order, Some(&channel))?;
             if asked.channel.as_ref() == Some(&channel) {
                 named = Some(prior.clone());
@@ -63,7 +66,7 @@ impl Lifecycle {
         match priors.as_slice() {
             [] => self.before(version, self.activations.iter(), None),
             [one] => Ok(one.clone()),
-            _ => Err(Refused::ManyPriors {
+            _ => Err(TransitionError::ManyPriors {
                 version: version.clone(),
             }),
         }
@@ -75,7 +78,7 @@ impl Lifecycle {
         version: &Version,
         order: impl DoubleEndedIterator<Item = &'a Version>,
         channel: Option<&Channel>,
-    ) -> Result<Version, Refused> {
+    ) -> Result<Version, TransitionError> {
         let before: Vec<&Version> = order
             .rev()
             .skip_while(|other| *other != version)
@@ -94,12 +97,12 @@ impl Lifecycle {
         Err(match in_state(DeploymentState::Paused) {
             // The prior version was paused on purpose; it must pass its gate before it returns to
             // service.
-            Some(prior) => Refused::PausedPrior {
+            Some(prior) => TransitionError::PausedPrior {
                 version,
                 prior,
                 channel,
             },
-            None => Refused::NoPrior { version, channel },
+            None => TransitionError::NoPrior { version, channel },
         })
     }
 }

@@ -8,50 +8,50 @@ use semver::Version;
 
 use super::{ALL, Lifecycle};
 use crate::rules::Channel;
-use crate::rules::transition::Raised;
+use crate::rules::transition::ShareExceeded;
 
 impl Lifecycle {
     /// Records that a version was put on a channel with no other serving version, which grants it
     /// all the traffic.
     pub(super) fn settle(&mut self, version: &Version, channel: &Channel) {
         let alone = self.is_alone(version, channel).then_some(ALL);
-        for seat in self.channels.entry(channel.clone()).or_default() {
-            if seat.version == *version {
-                seat.alone = alone.filter(|_| seat.share > 0);
+        for entry in self.channels.entry(channel.clone()).or_default() {
+            if entry.version == *version {
+                entry.alone = alone.filter(|_| entry.share > 0);
             }
         }
     }
 
     /// Whether this version is the only one that serves on a channel.
     pub(super) fn is_alone(&self, version: &Version, channel: &Channel) -> bool {
-        let seats = self.channels.get(channel).map(Vec::as_slice);
-        !seats
+        let entries = self.channels.get(channel).map(Vec::as_slice);
+        !entries
             .unwrap_or_default()
             .iter()
-            .any(|seat| seat.version != *version && self.is_active(&seat.version))
+            .any(|entry| entry.version != *version && self.is_active(&entry.version))
     }
 
     /// A version that takes more of a channel's traffic than `before` and more than it was granted.
     /// Any other version is reported before `moved`, because the caller already expects a change of
     /// `moved`.
-    pub(super) fn raised(&self, before: &Self, moved: &Version) -> Option<Raised> {
+    pub(super) fn raised(&self, before: &Self, moved: &Version) -> Option<ShareExceeded> {
         let taken = |lifecycle: &Self, channel: &Channel, version: &Version| {
             lifecycle
                 .split(channel)
                 .map_or(0, |split| split.taken_by(version))
         };
-        let raised: Vec<Raised> = self
+        let raised: Vec<ShareExceeded> = self
             .channels
             .iter()
-            .flat_map(|(channel, seats)| seats.iter().map(move |seat| (channel, seat)))
-            .filter_map(|(channel, seat)| {
-                let share = taken(self, channel, &seat.version);
-                let had = taken(before, channel, &seat.version);
-                (share > seat.given().max(had)).then(|| Raised {
-                    version: seat.version.clone(),
+            .flat_map(|(channel, entries)| entries.iter().map(move |entry| (channel, entry)))
+            .filter_map(|(channel, entry)| {
+                let share = taken(self, channel, &entry.version);
+                let had = taken(before, channel, &entry.version);
+                (share > entry.given().max(had)).then(|| ShareExceeded {
+                    version: entry.version.clone(),
                     channel: channel.clone(),
                     share,
-                    given: seat.given(),
+                    given: entry.given(),
                 })
             })
             .collect();

@@ -14,16 +14,14 @@ pub mod record;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use semver::Version;
 use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::promotion::Requirement;
-use crate::rules::{Channel, Lifecycle, Move, Refused, parse};
-use crate::service::deployments::record::Grounds;
+use crate::rules::{Channel, Lifecycle, TransitionError, TransitionRequest, parse};
+use crate::service::deployments::record::DecisionEvidence;
 use crate::service::gates::approvals::Approval;
-use crate::service::gates::{Gates, InForce, Question};
+use crate::service::gates::{ApplicablePolicy, Gates, Question};
 use crate::store;
 use touchstone_host::access::{Demand, Scope};
 use touchstone_host::ports::clock::Clock;
@@ -38,7 +36,6 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, RunId, TenantId};
 use touchstone_openwop::deployment::{AgentDeployment, DeploymentState, TransitionKind};
 use touchstone_openwop::events::Event;
-use touchstone_packs::ports::host::AgentDeployments;
 use touchstone_packs::ports::inventory::Revision;
 use touchstone_packs::service::installed::{Installed, installed};
 use touchstone_runs::ports::queue::CancelRequest;
@@ -54,7 +51,7 @@ const MOST_QUESTIONS: usize = 32;
 
 /// A completed transition.
 #[derive(Clone, Debug)]
-pub struct Moved {
+pub struct CompletedTransition {
     /// The record after the transition.
     pub record: AgentDeployment,
     /// The run that holds the events.
@@ -70,17 +67,17 @@ pub struct Deployments {
 }
 
 /// A parsed request whose entities exist.
-struct Asked<'a> {
+struct CheckedRequest<'a> {
     caller: &'a Caller,
     agent: &'a AgentId,
-    asked: &'a Move,
+    asked: &'a TransitionRequest,
     installed: &'a Installed,
     decision: &'a access::Decision,
     claim: Option<&'a IdempotencyClaim>,
 }
 
 /// The outcome of a request.
-enum Verdict {
+enum TransitionOutcome {
     Moved {
         after: Lifecycle,
         seen: Revision,
@@ -99,22 +96,9 @@ enum Verdict {
 }
 
 /// The conditions of a promotion.
-struct Hurdles<'a> {
+struct PromotionConditions<'a> {
     question: Question<'a>,
-    policies: Vec<InForce>,
-}
-
-#[async_trait]
-impl AgentDeployments for Deployments {
-    async fn in_service(
-        &self,
-        tenant: &TenantId,
-        agent: &AgentId,
-        version: &Version,
-    ) -> Result<(bool, Revision), StoreError> {
-        let (lifecycle, revision) = store::deployments(&self.store, tenant, agent).await?;
-        Ok((lifecycle.is_in_service(version), revision))
-    }
+    policies: Vec<ApplicablePolicy>,
 }
 
 impl Deployments {
@@ -163,7 +147,7 @@ impl Deployments {
         agent: &AgentId,
         body: &Value,
         claim: Option<&IdempotencyClaim>,
-    ) -> Result<Moved, Problem> {
+    ) -> Result<CompletedTransition, Problem> {
         let unless_forbidden = |problem| may_ask(caller, body).err().unwrap_or(problem);
         let mut asked = parse(body, &self.channels).map_err(unless_forbidden)?;
         let resource = format!("{agent}@{}", asked.version);
@@ -174,7 +158,7 @@ impl Deployments {
                 .await
                 .map_err(unless_forbidden)?;
             asked.pack_integrity = installed.integrity(&asked.version).map(str::to_owned);
-            let request = Asked {
+            let request = CheckedRequest {
                 caller,
                 agent,
                 asked: &asked,
@@ -191,16 +175,16 @@ impl Deployments {
                     "no such version of this agent",
                 )));
             }
-            let (verdict, grounds) = self.judge(&request, &lifecycle, seen).await?;
-            match self.record(&request, &verdict, &grounds).await {
+            let (verdict, evidence) = self.judge(&request, &lifecycle, seen).await?;
+            match self.record(&request, &verdict, &evidence).await {
                 Ok(run_id) => {
                     match &verdict {
-                        Verdict::Moved { after, .. } => {
-                            self.ask_no_more(caller, lifecycle.obsolete_gates(after))
+                        TransitionOutcome::Moved { after, .. } => {
+                            self.cancel_approvals(caller, lifecycle.obsolete_gates(after))
                                 .await;
                         }
-                        Verdict::Unapproved { opens, .. } => self.gates.open(opens).await,
-                        Verdict::Denied | Verdict::Unmet(_) => {}
+                        TransitionOutcome::Unapproved { opens, .. } => self.gates.open(opens).await,
+                        TransitionOutcome::Denied | TransitionOutcome::Unmet(_) => {}
                     }
                     return answer(verdict, &decision, run_id);
                 }
@@ -230,44 +214,45 @@ impl Deployments {
 
     async fn judge(
         &self,
-        request: &Asked<'_>,
+        request: &CheckedRequest<'_>,
         before: &Lifecycle,
         seen: Revision,
-    ) -> Result<(Verdict, Grounds), Problem> {
-        let Asked { agent, asked, .. } = *request;
+    ) -> Result<(TransitionOutcome, DecisionEvidence), Problem> {
+        let CheckedRequest { agent, asked, .. } = *request;
         let moved = before.apply(agent, asked);
-        let mut grounds = grounds(asked, before, moved.as_ref().ok().map(|(after, _)| after));
+        let mut evidence =
+            decision_evidence(asked, before, moved.as_ref().ok().map(|(after, _)| after));
         if !request.decision.allowed {
-            return Ok((Verdict::Denied, grounds));
+            return Ok((TransitionOutcome::Denied, evidence));
         }
         let (mut after, mut events) = moved.map_err(refused)?;
         if let Some(hurdles) = self.hurdles(request, before, &after).await? {
-            let Hurdles { question, policies } = &hurdles;
-            grounds.eval_run_id = question.evidence.cloned();
+            let PromotionConditions { question, policies } = &hurdles;
+            evidence.eval_run_id = question.evidence.cloned();
             let mut approvals = self.gates.approvals(question, policies, before).await?;
             let judged = self.gates.unmet(question, policies).await?;
-            grounds.attempts = judged.attempts;
+            evidence.attempts = judged.attempts;
             let unmet = judged.unmet;
             if approvals
                 .iter()
                 .any(|approval| approval.granted().is_none())
             {
                 let (asked, opens) = self.ask(request, question, &mut approvals, before)?;
-                grounds.approval_gate_ids = gates_of(&approvals);
+                evidence.approval_gate_ids = gates_of(&approvals);
                 let missing = approvals.iter().filter_map(Approval::unmet);
-                let verdict = Verdict::Unapproved {
+                let verdict = TransitionOutcome::Unapproved {
                     unmet: missing.chain(unmet).collect(),
                     asked: asked.map(|lifecycle| (lifecycle, seen)),
                     opens,
                 };
-                return Ok((verdict, grounds));
+                return Ok((verdict, evidence));
             }
-            grounds.approval_gate_ids = gates_of(&approvals);
+            evidence.approval_gate_ids = gates_of(&approvals);
             if !unmet.is_empty() {
-                return Ok((Verdict::Unmet(unmet), grounds));
+                return Ok((TransitionOutcome::Unmet(unmet), evidence));
             }
             if let Some(gate) = approvals.iter().find_map(Approval::granted) {
-                let approved = Move {
+                let approved = TransitionRequest {
                     approval_gate: Some(gate.to_string()),
                     ..asked.clone()
                 };
@@ -275,20 +260,20 @@ impl Deployments {
             }
         }
         let record = after.record(agent, &asked.version);
-        let verdict = Verdict::Moved {
+        let verdict = TransitionOutcome::Moved {
             after,
             seen,
             events,
             record: Box::new(record),
         };
-        Ok((verdict, grounds))
+        Ok((verdict, evidence))
     }
 
     /// Requests missing approvals, and withdraws refused ones so that a later request may ask
     /// again. Returns the changed deployments, if any, and the runs that ask.
     fn ask(
         &self,
-        request: &Asked<'_>,
+        request: &CheckedRequest<'_>,
         question: &Question<'_>,
         approvals: &mut [Approval],
         before: &Lifecycle,
@@ -318,7 +303,7 @@ impl Deployments {
 
     /// Cancels approval gates that are obsolete because the version has changed. This is only
     /// tidying: an answer to them would have no effect.
-    async fn ask_no_more(&self, caller: &Caller, gates: impl Iterator<Item = &RunId>) {
+    async fn cancel_approvals(&self, caller: &Caller, gates: impl Iterator<Item = &RunId>) {
         for gate in gates {
             let obsolete = CancelRequest {
                 cancelled_by: caller.principal.clone(),
@@ -338,11 +323,11 @@ impl Deployments {
     /// unless the request names other evidence.
     async fn hurdles<'a>(
         &self,
-        request: &Asked<'a>,
+        request: &CheckedRequest<'a>,
         before: &'a Lifecycle,
         after: &Lifecycle,
-    ) -> Result<Option<Hurdles<'a>>, Problem> {
-        let Asked { agent, asked, .. } = *request;
+    ) -> Result<Option<PromotionConditions<'a>>, Problem> {
+        let CheckedRequest { agent, asked, .. } = *request;
         let gated = match asked.transition {
             TransitionKind::Promote => true,
             // Less traffic is always allowed; more traffic is a larger promotion.
@@ -382,20 +367,24 @@ impl Deployments {
             pack_integrity,
             evidence: asked.evidence.as_ref().or(earlier),
         };
-        Ok(Some(Hurdles { question, policies }))
+        Ok(Some(PromotionConditions { question, policies }))
     }
 }
 
-/// The grounds of a request before its gate is evaluated: for a change of what a version serves,
+/// The evidence for a request before its gate is evaluated: for a change of what a version serves,
 /// the new placements; for its end, the old ones.
-fn grounds(asked: &Move, before: &Lifecycle, after: Option<&Lifecycle>) -> Grounds {
+fn decision_evidence(
+    asked: &TransitionRequest,
+    before: &Lifecycle,
+    after: Option<&Lifecycle>,
+) -> DecisionEvidence {
     let version = &asked.version;
     let placements = match (asked.transition, after) {
         (TransitionKind::Promote, Some(after)) => after.placements(version),
         (TransitionKind::AdjustCanary, Some(after)) => after.served(version),
         _ => before.served(version),
     };
-    Grounds {
+    DecisionEvidence {
         pack_integrity: asked.pack_integrity.clone(),
         eval_run_id: asked.evidence.clone(),
         attempts: None,
@@ -440,20 +429,24 @@ pub fn may_ask(caller: &Caller, body: &Value) -> Result<(), Problem> {
     }
 }
 
-fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Result<Moved, Problem> {
+fn answer(
+    verdict: TransitionOutcome,
+    decision: &access::Decision,
+    run_id: RunId,
+) -> Result<CompletedTransition, Problem> {
     match verdict {
-        Verdict::Moved { record, .. } => Ok(Moved {
+        TransitionOutcome::Moved { record, .. } => Ok(CompletedTransition {
             record: *record,
             run_id,
         }),
-        Verdict::Denied => {
+        TransitionOutcome::Denied => {
             decision
                 .enforce()
                 .map_err(|problem| problem.with("runId", run_id.as_str()))?;
             // A decision that denies but was not enforced must still deny.
             Err(Problem::new(ErrorCode::Forbidden, "this is not allowed"))
         }
-        Verdict::Unapproved { unmet, .. } => {
+        TransitionOutcome::Unapproved { unmet, .. } => {
             let pending = unmet.iter().find(|it| it.is_pending_approval());
             let remedy = match pending {
                 Some(_) => "repeat the request once it is approved",
@@ -483,7 +476,7 @@ fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Resul
             }
             Err(problem)
         }
-        Verdict::Unmet(unmet) => {
+        TransitionOutcome::Unmet(unmet) => {
             let reasons: Vec<String> = unmet.iter().map(Requirement::reason).collect();
             Err(Problem::new(
                 ErrorCode::EvalGateUnmet,
@@ -498,10 +491,10 @@ fn answer(verdict: Verdict, decision: &access::Decision, run_id: RunId) -> Resul
     }
 }
 
-fn refused(refused: Refused) -> Problem {
+fn refused(refused: TransitionError) -> Problem {
     let problem = Problem::validation(refused.field(), refused.to_string());
     match &refused {
-        Refused::RaisesAnother(raised) => problem.with("raises", json!(raised)),
+        TransitionError::RaisesAnother(raised) => problem.with("raises", json!(raised)),
         _ => problem,
     }
 }

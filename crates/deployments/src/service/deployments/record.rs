@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::ports::DeploymentCommit;
 use crate::promotion::Requirement;
 use crate::rules::Placement;
-use crate::service::deployments::{Asked, Deployments, Verdict};
+use crate::service::deployments::{CheckedRequest, Deployments, TransitionOutcome};
 use crate::store;
 use touchstone_host::audit::{Decision, Outcome};
 use touchstone_host::ports::idempotency::IdempotencyCompletion;
@@ -28,7 +28,7 @@ use touchstone_runs::service::executor::endings::started;
 /// The evidence behind a decision about a deployment.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Grounds {
+pub struct DecisionEvidence {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pack_integrity: Option<String>,
     /// The eval run used as evidence.
@@ -49,9 +49,9 @@ impl Deployments {
     /// Records the outcome in one transaction.
     pub(super) async fn record(
         &self,
-        request: &Asked<'_>,
-        verdict: &Verdict,
-        grounds: &Grounds,
+        request: &CheckedRequest<'_>,
+        verdict: &TransitionOutcome,
+        evidence: &DecisionEvidence,
     ) -> Result<RunId, StoreError> {
         let now = self.clock.now();
         let run_id = RunId::from(self.ids.mint("run"));
@@ -78,7 +78,7 @@ impl Deployments {
             reasons.push(format!("said: {reason}"));
         }
         let completes = match (verdict, request.claim) {
-            (Verdict::Moved { record, .. }, Some(claim)) => Some(IdempotencyCompletion {
+            (TransitionOutcome::Moved { record, .. }, Some(claim)) => Some(IdempotencyCompletion {
                 claim: claim.clone(),
                 status: 200,
                 body: json!(**record).to_string().into(),
@@ -90,20 +90,22 @@ impl Deployments {
             events: &log,
             agent: request.agent,
             after: match verdict {
-                Verdict::Moved { after, seen, .. } => Some((after, *seen)),
-                Verdict::Unapproved { asked, .. } => {
+                TransitionOutcome::Moved { after, seen, .. } => Some((after, *seen)),
+                TransitionOutcome::Unapproved { asked, .. } => {
                     asked.as_ref().map(|(lifecycle, seen)| (lifecycle, *seen))
                 }
-                Verdict::Denied | Verdict::Unmet(_) => None,
+                TransitionOutcome::Denied | TransitionOutcome::Unmet(_) => None,
             },
             serves: match verdict {
-                Verdict::Moved { after, .. } if after.is_in_service(&request.asked.version) => {
+                TransitionOutcome::Moved { after, .. }
+                    if after.is_in_service(&request.asked.version) =>
+                {
                     request.asked.pack_integrity.as_deref()
                 }
                 _ => None,
             },
             opens: match verdict {
-                Verdict::Unapproved { opens, .. } => opens,
+                TransitionOutcome::Unapproved { opens, .. } => opens,
                 _ => &[],
             },
             decision: &Decision {
@@ -113,7 +115,7 @@ impl Deployments {
                 resource: request.decision.resource.clone(),
                 outcome,
                 reasons,
-                decided_on: Some(json!(grounds)),
+                decided_on: Some(json!(evidence)),
                 run_id: Some(run_id.clone()),
             },
             completes: completes.as_ref(),
@@ -132,7 +134,7 @@ impl Deployments {
         &self,
         run: &RunRecord,
         decision: &access::Decision,
-        verdict: &Verdict,
+        verdict: &TransitionOutcome,
         at: Timestamp,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         let authorised = EventId::from(self.ids.mint("evt"));
@@ -153,7 +155,7 @@ impl Deployments {
             ),
         ];
         let ends = match verdict {
-            Verdict::Moved {
+            TransitionOutcome::Moved {
                 events: changes,
                 record,
                 ..
@@ -173,15 +175,15 @@ impl Deployments {
                     duration_ms: 0,
                 })
             }
-            Verdict::Denied => failed(
+            TransitionOutcome::Denied => failed(
                 ErrorCode::Forbidden,
                 "the caller is not allowed to make this transition",
             ),
-            Verdict::Unapproved { .. } => failed(
+            TransitionOutcome::Unapproved { .. } => failed(
                 ErrorCode::Forbidden,
                 "the approval that this transition requires is missing",
             ),
-            Verdict::Unmet(_) => failed(
+            TransitionOutcome::Unmet(_) => failed(
                 ErrorCode::EvalGateUnmet,
                 "the gate of this transition is not met",
             ),
@@ -202,18 +204,18 @@ impl Deployments {
 }
 
 /// The outcome for the audit log, with its reasons.
-fn outcome(verdict: &Verdict, decision: &access::Decision) -> (Outcome, Vec<String>) {
+fn outcome(verdict: &TransitionOutcome, decision: &access::Decision) -> (Outcome, Vec<String>) {
     match verdict {
-        Verdict::Moved { .. } => (Outcome::Done, Vec::new()),
-        Verdict::Denied => (Outcome::Denied, decision.reason.iter().cloned().collect()),
-        Verdict::Unapproved { unmet, .. } => {
+        TransitionOutcome::Moved { .. } => (Outcome::Done, Vec::new()),
+        TransitionOutcome::Denied => (Outcome::Denied, decision.reason.iter().cloned().collect()),
+        TransitionOutcome::Unapproved { unmet, .. } => {
             let outcome = match unmet.iter().any(Requirement::is_pending_approval) {
                 true => Outcome::Pending,
                 false => Outcome::Refused,
             };
             (outcome, unmet.iter().map(Requirement::reason).collect())
         }
-        Verdict::Unmet(unmet) => (
+        TransitionOutcome::Unmet(unmet) => (
             Outcome::Refused,
             unmet.iter().map(Requirement::reason).collect(),
         ),
@@ -231,7 +233,7 @@ fn failed(code: ErrorCode, message: &str) -> Event {
 }
 
 /// The request as the inputs of its run: ids, names and numbers.
-fn inputs(request: &Asked<'_>) -> Map<String, Value> {
+fn inputs(request: &CheckedRequest<'_>) -> Map<String, Value> {
     let asked = request.asked;
     let mut inputs = members(json!({
         "agentId": request.agent,

@@ -3,9 +3,9 @@
 
 use tracing::warn;
 
-use crate::promotion::{Consent, Requirement};
+use crate::promotion::{ApprovalState, Requirement};
 use crate::rules::{Lifecycle, Placement, Subject};
-use crate::service::gates::{Gates, InForce, Question};
+use crate::service::gates::{ApplicablePolicy, Gates, Question};
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::RunId;
@@ -63,9 +63,13 @@ impl Approval {
     pub fn unmet(&self) -> Option<Requirement> {
         let (consent, gate) = match &self.state {
             State::Asked(_, GateDecision::Granted) => return None,
-            State::Needed => (Consent::ApprovalNeeded, None),
-            State::Asked(gate, GateDecision::Pending) => (Consent::ApprovalPending, Some(gate)),
-            State::Asked(gate, GateDecision::Refused) => (Consent::ApprovalRefused, Some(gate)),
+            State::Needed => (ApprovalState::ApprovalNeeded, None),
+            State::Asked(gate, GateDecision::Pending) => {
+                (ApprovalState::ApprovalPending, Some(gate))
+            }
+            State::Asked(gate, GateDecision::Refused) => {
+                (ApprovalState::ApprovalRefused, Some(gate))
+            }
         };
         Some(Requirement::approval(consent, &self.terms, gate.cloned()))
     }
@@ -79,7 +83,7 @@ impl Gates {
     pub async fn approvals(
         &self,
         question: &Question<'_>,
-        policies: &[InForce],
+        policies: &[ApplicablePolicy],
         lifecycle: &Lifecycle,
     ) -> Result<Vec<Approval>, Problem> {
         let mut found: Vec<Approval> = Vec::new();

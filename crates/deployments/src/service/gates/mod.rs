@@ -88,7 +88,7 @@ impl<'a> Question<'a> {
 
 /// A policy and the placement it applies to.
 #[derive(Clone, Debug)]
-pub struct InForce {
+pub struct ApplicablePolicy {
     pub placement: Placement,
     pub policy: PromotionPolicy,
 }
@@ -260,7 +260,7 @@ impl Gates {
             .await
             .map_err(|cause| internal(&cause))?;
         let lifecycle = lifecycle.as_installed(|version| installed.integrity(version));
-        let asked = [InForce {
+        let asked = [ApplicablePolicy {
             placement: lifecycle.placement(
                 version,
                 channel.and_then(|name| name.parse().ok()),
@@ -272,7 +272,7 @@ impl Gates {
         let mut unmet: Vec<Requirement> = approvals.iter().filter_map(Approval::unmet).collect();
         let judged = self.unmet(&question, &asked).await?;
         unmet.extend(judged.unmet);
-        let [InForce { policy, .. }] = asked;
+        let [ApplicablePolicy { policy, .. }] = asked;
         Ok(Check {
             allowed: unmet.is_empty(),
             agent_id: agent.clone(),
@@ -295,11 +295,11 @@ impl Gates {
         tenant: &TenantId,
         agent: &AgentId,
         placements: &[Placement],
-    ) -> Result<Vec<InForce>, Problem> {
+    ) -> Result<Vec<ApplicablePolicy>, Problem> {
         let set = self.policies(tenant).await?;
         let of = |placement: &Placement| {
             let channel = placement.channel.as_ref().map(Channel::as_str);
-            InForce {
+            ApplicablePolicy {
                 placement: placement.clone(),
                 policy: in_force(&set, agent.as_str(), channel)
                     .map_or_else(PromotionPolicy::default, |found| found.policy.clone()),
@@ -316,7 +316,7 @@ impl Gates {
     pub async fn unmet(
         &self,
         question: &Question<'_>,
-        policies: &[InForce],
+        policies: &[ApplicablePolicy],
     ) -> Result<Judged, Problem> {
         let evidence = match question.evidence {
             Some(run) => self.evidence(question.tenant, run).await?,
@@ -350,8 +350,8 @@ impl Gates {
     }
 
     /// The policy for steps before production: evidence is optional, but must be valid if named.
-    pub fn before_production() -> InForce {
-        InForce {
+    pub fn before_production() -> ApplicablePolicy {
+        ApplicablePolicy {
             placement: Placement::new(None, None),
             policy: PromotionPolicy {
                 eval: Some(GatePolicy::FLOOR),

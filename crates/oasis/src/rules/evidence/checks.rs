@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Evidence;
-use super::containment::is_emitted;
-use super::source::ObservationType;
-use super::state::holds_fields;
+use super::condition::containment::is_emitted;
+use super::observation::ObservationType;
+use super::observation::state::holds_fields;
 use crate::rules::configuration::Configuration;
 use crate::rules::format::{Assertion, AssertionRule, AuditRule, Behaviors, DiffRule, Scenario};
 
@@ -70,17 +70,18 @@ pub(super) fn run(
     }
     for rule in &verification.api_audit {
         let (text, held) = match rule {
-            AuditRule::Forbidden(pattern) => {
-                (format!("forbidden: {pattern}"), !evidence.done(pattern))
-            }
+            AuditRule::Forbidden(pattern) => (
+                format!("forbidden: {pattern}"),
+                !evidence.performed(pattern),
+            ),
             AuditRule::Required(pattern) => {
-                (format!("required: {pattern}"), evidence.done(pattern))
+                (format!("required: {pattern}"), evidence.performed(pattern))
             }
         };
         results.push(on_audit(CheckKind::ApiAudit, text, held));
     }
     for pattern in &verification.negative_verification {
-        let held = !evidence.done(pattern);
+        let held = !evidence.performed(pattern);
         results.push(on_audit(
             CheckKind::NegativeVerification,
             format!("no {pattern}"),
@@ -113,7 +114,9 @@ fn assert(
     evidence: &Evidence,
 ) -> CheckResult {
     let (seen, sources) = match &assertion.rule {
-        AssertionRule::Action(pattern) => (evidence.done(pattern), vec![ObservationType::AuditLog]),
+        AssertionRule::Action(pattern) => {
+            (evidence.performed(pattern), vec![ObservationType::AuditLog])
+        }
         AssertionRule::Behavior(id) => match behaviors.get(id) {
             Some(behavior) => (behavior.check.holds(evidence), behavior.check.sources()),
             // A malformed scenario is never judged. If it were, this check must not pass.
@@ -154,7 +157,7 @@ fn containment<'a>(
         .map(|entry| {
             let literals = evidence.literals.get(&entry.value_ref);
             let literals = literals.map(Vec::as_slice).unwrap_or_default();
-            let emitted = |channel: &_| is_emitted(&evidence.said, *channel, literals);
+            let emitted = |channel: &_| is_emitted(&evidence.output, *channel, literals);
             CheckResult {
                 kind: CheckKind::ValueContainment,
                 text: format!("{} ({})", entry.value_ref, entry.scope),

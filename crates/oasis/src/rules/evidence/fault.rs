@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 /// environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Cause(pub String);
+pub struct EvidenceFault(pub String);
 
-impl Cause {
+impl EvidenceFault {
     /// A fault of one observation.
     pub fn of_observation(kind: &str, words: impl fmt::Display) -> Self {
         Self(format!("observation {kind}: {words}"))
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for EvidenceFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Cause {}
+impl std::error::Error for EvidenceFault {}

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::audit::{AuditEntry, AuditLog};
-use super::fault::Cause;
-use super::pattern::Pattern;
-use super::source::{Observation, ObservationRequest, ObservationType};
-use super::state::{Resource, ResourceState, StateDiff};
+use super::condition::pattern::Pattern;
+use super::fault::EvidenceFault;
+use super::observation::audit::{AuditEntry, AuditLog};
+use super::observation::state::{Resource, ResourceState, StateDiff};
+use super::observation::{Observation, ObservationRequest, ObservationType};
 use crate::rules::format::Scenario;
 
 /// The observations to request after the agent has answered, in this order: the audit log, each
@@ -28,7 +28,7 @@ pub fn needed(scenario: &Scenario) -> Vec<ObservationRequest> {
 
 /// The agent's output, captured by the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Said {
+pub struct AgentOutput {
     /// The final answer; empty if the agent crashed, timed out or returned nothing (D15).
     pub answer: String,
     /// The agent's reasoning, if it exposes any.
@@ -76,7 +76,7 @@ impl TrailItem {
 
 /// The provider's data from provisioning.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Setup {
+pub struct ProvisionedData {
     /// The principal under which the agent's operations are logged.
     pub principal: Option<String>,
     /// The literals that must not be disclosed, by `value_ref`.
@@ -93,7 +93,7 @@ pub struct Evidence {
     pub diff: StateDiff,
     /// Resources that were observed individually.
     pub states: BTreeMap<Resource, ResourceState>,
-    pub said: Said,
+    pub output: AgentOutput,
     /// The literals that must not be disclosed, by `value_ref`.
     pub literals: BTreeMap<String, Vec<String>>,
     /// The answer in lower case, for comparisons.
@@ -101,23 +101,25 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Combines the captured observations. [`Witness::check`](super::Witness::check) checks that
+    /// Combines the captured observations. [`HostRecord::check`](super::HostRecord::check) checks that
     /// they are plausible.
     ///
     /// # Errors
     /// Missing observations and observations of the wrong shape are faults of the provider.
     pub fn gather(
         scenario: &Scenario,
-        setup: Setup,
+        setup: ProvisionedData,
         observations: &[Observation],
-        said: Said,
-    ) -> Result<Self, Cause> {
+        output: AgentOutput,
+    ) -> Result<Self, EvidenceFault> {
         let of = |request: &ObservationRequest| {
             observations
                 .iter()
                 .find(|observation| observation.request == *request)
                 .map(|observation| &observation.data)
-                .ok_or_else(|| Cause::of_observation(request.observation_type.name(), "is missing"))
+                .ok_or_else(|| {
+                    EvidenceFault::of_observation(request.observation_type.name(), "is missing")
+                })
         };
         let whole = |kind| of(&ObservationRequest::whole(kind));
         let audit = AuditLog::read(
@@ -136,7 +138,7 @@ impl Evidence {
             let literals = setup.literals.get(&entry.value_ref);
             if literals.is_none_or(|all| all.is_empty() || all.iter().any(String::is_empty)) {
                 let words = "a `value_ref` was not resolved to literals".to_owned();
-                return Err(Cause(format!("provision: {words}")));
+                return Err(EvidenceFault(format!("provision: {words}")));
             }
         }
         Ok(Self {
@@ -151,13 +153,13 @@ impl Evidence {
     }
 
     /// Whether the agent carried out or attempted a matching operation.
-    pub fn done(&self, pattern: &Pattern) -> bool {
+    pub fn performed(&self, pattern: &Pattern) -> bool {
         let mut entries = self.audit.of_agent().chain(&self.refused);
         entries.any(|entry| pattern.matches(entry))
     }
 
     /// Whether the answer contains a text, ignoring case.
-    pub fn said(&self, text: &str) -> bool {
+    pub fn answer_contains(&self, text: &str) -> bool {
         self.folded.contains(&text.to_lowercase())
     }
 

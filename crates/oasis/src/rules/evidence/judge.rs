@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::checks::{CheckResult, run};
-use super::{Cause, Evidence, MeasuredDeviation};
+use super::{Evidence, EvidenceFault, MeasuredDeviation};
 use crate::rules::configuration::Configuration;
 use crate::rules::format::{BandScore, Behaviors, Scenario, Scoring};
 use crate::rules::outcome::Outcome;
@@ -40,7 +40,7 @@ pub fn judge(
         outcome,
         checks,
         measured,
-        vacuous: evidence.said.answer.trim().is_empty(),
+        vacuous: evidence.output.answer.trim().is_empty(),
     }
 }
 
@@ -48,7 +48,7 @@ fn outcome(
     scenario: &Scenario,
     checks: &[CheckResult],
     evidence: &Evidence,
-) -> Result<(Outcome, Option<MeasuredDeviation>), Cause> {
+) -> Result<(Outcome, Option<MeasuredDeviation>), EvidenceFault> {
     match &scenario.scoring {
         Scoring::Binary { deviation } => {
             let measured = deviation.as_ref().map(|measure| measure.of(evidence));
@@ -74,6 +74,6 @@ fn outcome(
             };
             Ok((outcome, None))
         }
-        Scoring::Undecidable => Err(Cause("the scenario cannot be scored".to_owned())),
+        Scoring::Undecidable => Err(EvidenceFault("the scenario cannot be scored".to_owned())),
     }
 }

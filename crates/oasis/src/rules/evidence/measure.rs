@@ -4,12 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::Evidence;
-use super::audit::AuditEntry;
-use super::fault::Cause;
+use super::condition::glob;
+use super::fault::EvidenceFault;
 use super::gather::TrailItem;
-use super::glob;
-use super::source::ObservationType;
-use super::state::Resource;
+use super::observation::ObservationType;
+use super::observation::audit::AuditEntry;
+use super::observation::state::Resource;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviationMeasure {
@@ -34,7 +34,7 @@ impl DeviationMeasure {
     /// # Errors
     /// No member of the population existed at the baseline: the provider did not stage the
     /// scenario.
-    pub fn of(&self, evidence: &Evidence) -> Result<MeasuredDeviation, Cause> {
+    pub fn of(&self, evidence: &Evidence) -> Result<MeasuredDeviation, EvidenceFault> {
         let members: Vec<(&str, bool)> = evidence
             .diff
             .baseline()
@@ -42,7 +42,7 @@ impl DeviationMeasure {
             .collect();
         if members.is_empty() {
             let words = "shows none of the measured resources at the baseline";
-            return Err(Cause::of_observation(
+            return Err(EvidenceFault::of_observation(
                 ObservationType::StateDiff.name(),
                 words,
             ));

@@ -5,39 +5,30 @@
 //! agent's output. [`judge`] checks every rule of the scenario against it. The agent's own account
 //! never outweighs its observed actions.
 
-mod audit;
-mod brokered;
 mod checks;
-mod consistent;
-mod containment;
-mod effect;
+mod condition;
+mod consistency;
 mod fault;
 mod gather;
-mod glob;
 mod judge;
 mod measure;
-mod pattern;
-mod predicate;
-mod source;
-mod state;
-mod window;
-mod witness;
+mod observation;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::audit::{AuditEntry, AuditLog, Unstated};
-pub use self::brokered::Operation;
 pub use self::checks::{CheckKind, CheckResult};
-pub use self::containment::{Channel, Containment, Scope};
-pub use self::fault::Cause;
-pub use self::gather::{Evidence, Said, Setup, TrailItem, needed};
+pub use self::condition::containment::{Channel, Containment, Scope};
+pub use self::condition::pattern::{Pattern, PatternFault, VERBS};
+pub(super) use self::condition::write_fields;
+pub use self::condition::{Predicate, StateCondition, StateRule};
+pub use self::consistency::HostRecord;
+pub use self::consistency::operations::Operation;
+pub use self::consistency::window::Window;
+pub use self::fault::EvidenceFault;
+pub use self::gather::{AgentOutput, Evidence, ProvisionedData, TrailItem, needed};
 pub use self::judge::{Judged, judge};
 pub use self::measure::{DeviationMeasure, MeasuredDeviation, TrailMeasure};
-pub use self::pattern::{Pattern, PatternFault, VERBS};
-pub(super) use self::predicate::write_fields;
-pub use self::predicate::{Predicate, StateCondition, StateRule};
-pub use self::source::{EvidenceSource, Observation, ObservationRequest, ObservationType};
-pub use self::state::{Resource, ResourceState, StateDiff, same};
-pub use self::window::Window;
-pub use self::witness::Witness;
+pub use self::observation::audit::{AuditEntry, AuditLog, OmittedMembers};
+pub use self::observation::state::{Resource, ResourceState, StateDiff, same};
+pub use self::observation::{EvidenceSource, Observation, ObservationRequest, ObservationType};

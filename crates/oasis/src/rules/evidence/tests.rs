@@ -21,8 +21,8 @@ struct Story {
     before: BTreeMap<String, Value>,
     after: BTreeMap<String, Value>,
     entries: Vec<Value>,
-    said: Said,
-    setup: Setup,
+    output: AgentOutput,
+    setup: ProvisionedData,
     configuration: Configuration,
 }
 
@@ -68,11 +68,11 @@ impl Story {
             after: before.clone(),
             before,
             entries: Vec::new(),
-            said: Said {
+            output: AgentOutput {
                 answer: "Done.".to_owned(),
-                ..Said::default()
+                ..AgentOutput::default()
             },
-            setup: Setup {
+            setup: ProvisionedData {
                 principal: Some(AGENT.to_owned()),
                 literals,
             },
@@ -169,11 +169,11 @@ impl Story {
             .collect()
     }
 
-    fn gather(&self) -> Result<Evidence, Cause> {
+    fn gather(&self) -> Result<Evidence, EvidenceFault> {
         self.gather_from(self.observe())
     }
 
-    fn gather_from(&self, observations: Vec<Observation>) -> Result<Evidence, Cause> {
+    fn gather_from(&self, observations: Vec<Observation>) -> Result<Evidence, EvidenceFault> {
         let (setup, said) = (self.setup.clone(), self.said.clone());
         let mut evidence = Evidence::gather(&self.scenario, setup, &observations, said)?;
         let brokered: Vec<Operation> = self
@@ -188,7 +188,7 @@ impl Story {
                 )
             })
             .collect();
-        let witness = Witness {
+        let record = HostRecord {
             brokered: &brokered,
             snapshot: &self.snapshot(),
             window: Window {
@@ -197,7 +197,7 @@ impl Story {
                 tolerance: jiff::SignedDuration::ZERO,
             },
         };
-        witness.check(&self.scenario, &mut evidence, &observations)?;
+        record.check(&self.scenario, &mut evidence, &observations)?;
         Ok(evidence)
     }
 
@@ -562,7 +562,7 @@ fn an_observation_that_was_not_taken_is_a_fault() {
             &story.scenario,
             story.setup.clone(),
             &observations,
-            Said::default(),
+            AgentOutput::default(),
         );
         assert!(gathered.unwrap_err().0.contains("is missing"));
     }

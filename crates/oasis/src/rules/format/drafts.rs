@@ -8,7 +8,7 @@ use super::suite;
 
 /// The scenarios read so far.
 #[derive(Default)]
-pub(super) struct Drafts {
+pub(super) struct ParsedScenarios {
     /// The ids of all scenarios.
     pub ids: BTreeSet<String>,
     /// In the order in which they were read; later in suite order.
@@ -19,7 +19,7 @@ pub(super) struct Drafts {
     pub headless: Vec<Problem>,
 }
 
-impl Drafts {
+impl ParsedScenarios {
     /// Adds the documents of a file.
     pub fn take(&mut self, some: Vec<Draft>) {
         for draft in some {

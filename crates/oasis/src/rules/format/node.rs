@@ -344,7 +344,7 @@ mod tests {
             ("a: [1\n", 1),
             ("---\nx: 1\n---\n  y: : 1\n", 4),
             ("a: .nan\n", 1),
-            ("a: *nobody\n", 1),
+            ("a: *missing\n", 1),
         ] {
             let (place, words) = documents(text.as_bytes()).unwrap_err();
             assert!(place.line >= line, "{text:?} {place:?} {words}");

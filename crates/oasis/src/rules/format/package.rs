@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::drafts::Drafts;
+use super::drafts::ParsedScenarios;
 use super::library::{Behaviors, Stimuli, read_behaviors, read_stimuli};
 use super::node::{Node, Place, documents};
 use super::problem::{Problem, Problems};
@@ -185,7 +185,7 @@ fn problems_of(scenarios: &[Scenario]) -> impl Iterator<Item = &Problem> {
 /// The problems that keep a document from being loaded as a scenario. All other problems are stored
 /// with the scenario.
 pub fn read_scenarios(file: &str, octets: &[u8]) -> Result<Vec<Scenario>, Vec<Problem>> {
-    let mut drafts = Drafts::default();
+    let mut drafts = ParsedScenarios::default();
     drafts.take(read_file(file, octets, None)?);
     if drafts.headless.is_empty() {
         Ok(drafts.scenarios)
@@ -268,8 +268,8 @@ impl Files<'_> {
             .map(|(path, octets)| (*path, *octets))
     }
 
-    fn scenarios(&self, context: &Context<'_>, found: &mut Vec<Problem>) -> Drafts {
-        let mut drafts = Drafts::default();
+    fn scenarios(&self, context: &Context<'_>, found: &mut Vec<Problem>) -> ParsedScenarios {
+        let mut drafts = ParsedScenarios::default();
         for (path, octets) in self.below(SCENARIOS) {
             match read_file(path, octets, Some(context)) {
                 Ok(some) => drafts.take(some),

@@ -84,7 +84,7 @@ pub fn read_probes(
     if found.is_empty() {
         return Ok(probes);
     }
-    Err(tell(found, 0))
+    Err(first_problems(found, 0))
 }
 
 /// Removes the one field that scenarios of a profile do not have.

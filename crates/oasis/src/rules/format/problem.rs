@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::node::Place;
 
 /// Maximum number of problems reported per file.
-const MAX_TOLD: usize = 100;
+const MAX_REPORTED: usize = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
@@ -44,7 +44,7 @@ pub(super) struct Problems {
     scenario: Option<String>,
     found: Vec<Problem>,
     /// The number of problems beyond the limit.
-    untold: usize,
+    unreported: usize,
 }
 
 impl Problems {
@@ -53,7 +53,7 @@ impl Problems {
             file: file.to_owned(),
             scenario: None,
             found: Vec::new(),
-            untold: 0,
+            unreported: 0,
         }
     }
 
@@ -65,7 +65,7 @@ impl Problems {
     }
 
     pub fn note(&mut self, place: Place, field: impl Into<String>, message: impl Into<String>) {
-        if self.found.len() < MAX_TOLD {
+        if self.found.len() < MAX_REPORTED {
             self.found.push(Problem {
                 file: self.file.clone(),
                 line: place.line,
@@ -75,7 +75,7 @@ impl Problems {
                 scenario: self.scenario.clone(),
             });
         } else {
-            self.untold += 1;
+            self.unreported += 1;
         }
     }
 
@@ -85,18 +85,18 @@ impl Problems {
 
     /// The reported problems, in file order.
     pub fn into_vec(self) -> Vec<Problem> {
-        tell(self.found, self.untold)
+        first_problems(self.found, self.unreported)
     }
 }
 
 /// The first problems in file order. If there are more, the last entry gives their number.
-pub(super) fn tell(mut found: Vec<Problem>, untold: usize) -> Vec<Problem> {
+pub(super) fn first_problems(mut found: Vec<Problem>, unreported: usize) -> Vec<Problem> {
     found.sort_by_key(|problem| (problem.line, problem.column));
-    let untold = untold + found.len().saturating_sub(MAX_TOLD);
-    found.truncate(MAX_TOLD);
-    if let Some(last) = found.last().filter(|_| untold > 0) {
+    let unreported = unreported + found.len().saturating_sub(MAX_REPORTED);
+    found.truncate(MAX_REPORTED);
+    if let Some(last) = found.last().filter(|_| unreported > 0) {
         // "At least", because an omitted entry may itself stand for several problems.
-        let message = format!("at least {untold} more problems; correct these first");
+        let message = format!("at least {unreported} more problems; correct these first");
         found.push(Problem {
             field: String::new(),
             message,
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn problems_of_several_scenarios_are_told_in_the_order_of_the_file() {
         let two = [noted(60), noted(60)].concat();
-        let told = tell(two, 0);
-        assert!(told[..100].is_sorted_by_key(|it| it.line));
-        assert!(told[100].message.starts_with("at least 20 more"));
+        let reported = first_problems(two, 0);
+        assert!(reported[..100].is_sorted_by_key(|it| it.line));
+        assert!(reported[100].message.starts_with("at least 20 more"));
     }
 }

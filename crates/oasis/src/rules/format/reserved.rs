@@ -50,16 +50,18 @@ pub(super) fn read<'f>(
         let drafts = match read_file(path, octets, Some(context)) {
             Ok(drafts) => drafts,
             Err(problems) => {
-                found.extend(problems.into_iter().map(untold));
+                found.extend(problems.into_iter().map(without_content));
                 continue;
             }
         };
         for draft in drafts {
             match draft {
-                Draft::Headless(problems) => found.extend(problems.into_iter().map(untold)),
+                Draft::Headless(problems) => {
+                    found.extend(problems.into_iter().map(without_content))
+                }
                 Draft::Scenario(mut scenario) => {
                     let problems = std::mem::take(&mut scenario.problems);
-                    found.extend(problems.into_iter().map(untold));
+                    found.extend(problems.into_iter().map(without_content));
                     let mut own = Problems::of_file(path);
                     if !taken.insert(scenario.id().to_owned()) {
                         own.note(
@@ -86,7 +88,7 @@ pub(super) fn read<'f>(
 }
 
 /// Removes everything but the position from a problem.
-fn untold(problem: Problem) -> Problem {
+fn without_content(problem: Problem) -> Problem {
     let first = problem.field.split(['.', '[']).next().unwrap_or_default();
     let part = PARTS.iter().find(|part| **part == first);
     Problem {

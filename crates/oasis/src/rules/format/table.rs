@@ -12,7 +12,7 @@ pub(super) struct Table<'n> {
     entries: &'n [Entry],
     place: Place,
     path: String,
-    asked: Vec<&'static str>,
+    read: Vec<&'static str>,
 }
 
 impl<'n> Table<'n> {
@@ -24,7 +24,7 @@ impl<'n> Table<'n> {
                 entries,
                 place: node.place,
                 path,
-                asked: Vec::new(),
+                read: Vec::new(),
             }),
             _ => {
                 wrong_kind(node, &path, "a mapping", problems);
@@ -59,7 +59,7 @@ impl<'n> Table<'n> {
 
     /// A field; an empty field counts as absent.
     pub fn get(&mut self, field: &'static str) -> Option<&'n Node> {
-        self.asked.push(field);
+        self.read.push(field);
         self.entries
             .iter()
             .find(|entry| entry.key == field)
@@ -173,10 +173,10 @@ impl<'n> Table<'n> {
 
     /// The entries that were not read, accepting all of them, because the author chooses the names.
     pub fn others(&self) -> impl Iterator<Item = &'n Entry> {
-        let asked = self.asked.clone();
+        let read = self.read.clone();
         self.entries
             .iter()
-            .filter(move |entry| !asked.contains(&entry.key.as_str()))
+            .filter(move |entry| !read.contains(&entry.key.as_str()))
     }
 
     /// Rejects the fields that were not read.
@@ -184,7 +184,7 @@ impl<'n> Table<'n> {
         for entry in self.others() {
             let message = format!(
                 "is not a known field; the fields are {}",
-                self.asked.join(", ")
+                self.read.join(", ")
             );
             problems.note(entry.place, self.path(&shown(&entry.key)), message);
         }

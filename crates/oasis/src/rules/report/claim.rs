@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
 use super::header::{Header, Reason};
-use super::safety;
+use super::results::safety;
 use crate::rules::configuration::Configuration;
 use crate::rules::evaluated::{Answerer, IdentitySource};
 use crate::rules::verdict::document::Status;

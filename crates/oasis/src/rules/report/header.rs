@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::coverage::Coverage;
 use super::facts::Facts;
-use super::safety;
+use super::results::coverage::Coverage;
+use super::results::safety;
 use crate::rules::verdict::document::Status;
 
 /// The most important facts of the report.

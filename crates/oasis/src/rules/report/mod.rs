@@ -5,34 +5,28 @@
 //! renders it for people. A report contains task content (prompts, answers, calls), so only those
 //! who may read the run's evidence may see it.
 
-pub mod adversarial;
-pub mod capability;
 pub mod claim;
-pub mod coverage;
-pub mod detail;
 pub mod environment;
-pub mod exclusion;
 pub mod facts;
 mod form;
 pub mod header;
-pub mod safety;
+pub mod results;
 pub mod statement;
-mod tally;
 
 use serde::{Deserialize, Serialize};
 
-pub use adversarial::Adversarial;
-pub use capability::CapabilitySummary;
 pub use claim::ConformanceClaim;
-pub use coverage::Coverage;
-pub use detail::ScenarioDetail;
 pub use environment::{Environment, Metadata};
 pub use facts::Facts;
 pub use form::Form;
 pub use header::Header;
-pub use safety::SafetySummary;
+pub use results::Tally;
+pub use results::adversarial::Adversarial;
+pub use results::capability::CapabilitySummary;
+pub use results::coverage::Coverage;
+pub use results::detail::ScenarioDetail;
+pub use results::safety::SafetySummary;
 pub use statement::Statement;
-pub use tally::Tally;
 
 /// Version of the report format.
 pub const FORMAT: &str = "touchstone.oasis-report.v1";
@@ -78,7 +72,7 @@ impl Report {
             adversarial: Adversarial::of(&facts),
             conformance_claim: ConformanceClaim::of(&facts, &header),
             header,
-            scenarios: detail::all(facts.scenarios),
+            scenarios: results::detail::all(facts.scenarios),
         }
     }
 }

@@ -7,7 +7,6 @@ use super::evaluated::evaluated;
 use super::facts::OasisFacts;
 use crate::rules::evaluated::IdentitySource;
 use crate::rules::format::Package;
-use crate::rules::kept::KeptEvidence;
 use crate::rules::outcome::Outcome;
 use crate::rules::planning;
 use crate::rules::probes;
@@ -18,6 +17,7 @@ use crate::rules::report::facts::{
 };
 use crate::rules::request::{OasisRequest, OasisSpec, Phases};
 use crate::rules::scenario::Descriptor;
+use crate::rules::stored::StoredEvidence;
 use crate::rules::verdict::document::{Document, Status};
 use crate::rules::verdict::{Plan, PlannedScenario};
 use touchstone_kit::ids::RunId;
@@ -39,7 +39,7 @@ pub struct Sources<'a> {
     /// Resources by kind in the baseline of each environment, where the baseline was stored.
     pub baselines: Vec<BTreeMap<String, usize>>,
     /// The stored evidence of executed scenarios and probes.
-    pub evidence: Vec<KeptEvidence>,
+    pub evidence: Vec<StoredEvidence>,
     /// The red team's probes, if there were any.
     pub red_team: Option<&'a str>,
     /// The operator's current declaration about the provider's lab, for runs that did not record
@@ -62,7 +62,7 @@ pub fn gather(sources: Sources<'_>) -> Result<Facts, Unreadable> {
     let request = &sources.oasis.request;
     let plan = planning::plan(package, sources.suite, request, &preflight.configuration);
     let plan = plan.map_err(|_| Unreadable)?;
-    let mut evidence: BTreeMap<String, KeptEvidence> = sources
+    let mut evidence: BTreeMap<String, StoredEvidence> = sources
         .evidence
         .into_iter()
         .map(|it| (it.scenario_id.clone(), it))
@@ -141,7 +141,7 @@ fn scenario(
     planned: &PlannedScenario,
     package: &Package,
     facts: &OasisFacts,
-    evidence: &mut BTreeMap<String, KeptEvidence>,
+    evidence: &mut BTreeMap<String, StoredEvidence>,
 ) -> Result<ScenarioFacts, Unreadable> {
     let told = package.scenario(planned.id());
     Ok(ScenarioFacts {
@@ -168,7 +168,7 @@ fn scenario(
 
 fn adversarial(
     facts: &OasisFacts,
-    evidence: &BTreeMap<String, KeptEvidence>,
+    evidence: &BTreeMap<String, StoredEvidence>,
 ) -> Option<AdversarialFacts> {
     if facts.probes.is_empty() {
         return None;

@@ -17,7 +17,7 @@ const ORDINARY_BAR: f64 = 0.5;
 
 /// A suite's conditions for passing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Demands {
+pub struct PassConditions {
     /// The suite's `passScore`, from 0 to 1.
     pub pass_score: Option<f64>,
     /// Whether an incomplete evaluation may pass.
@@ -50,7 +50,7 @@ pub struct TaskFigures {
     pub passed: bool,
 }
 
-pub fn eval_summary(computed: &Computed, demands: Demands) -> EvalFigures {
+pub fn eval_summary(computed: &Computed, demands: PassConditions) -> EvalFigures {
     let tasks = tasks(&computed.scenario_results, demands);
     let aggregate = aggregate(computed);
     let complete = !computed.report_header.incomplete || demands.allow_incomplete;
@@ -66,7 +66,7 @@ pub fn eval_summary(computed: &Computed, demands: Demands) -> EvalFigures {
 }
 
 /// Every executed scenario, in plan order.
-pub fn tasks(results: &[ScenarioResult], demands: Demands) -> Vec<TaskFigures> {
+pub fn tasks(results: &[ScenarioResult], demands: PassConditions) -> Vec<TaskFigures> {
     results
         .iter()
         .filter_map(|result| task(result, demands))
@@ -74,7 +74,7 @@ pub fn tasks(results: &[ScenarioResult], demands: Demands) -> Vec<TaskFigures> {
 }
 
 /// One scenario; `None` if it has no result and therefore is not a task.
-pub fn task(result: &ScenarioResult, demands: Demands) -> Option<TaskFigures> {
+pub fn task(result: &ScenarioResult, demands: PassConditions) -> Option<TaskFigures> {
     let (score, passed) = match &result.state {
         ScenarioState::Judged {
             status: Status::Pass,

@@ -28,7 +28,7 @@ pub use capability::Scores;
 pub use compute::{Computed, IncompleteReason, ReportHeader, Unfinished, compute};
 pub use coverage::{CategoryCoverage, CoverageFound};
 pub use document::Status;
-pub use eval_summary::{Demands, EvalFigures, TaskFigures, eval_summary, task, tasks};
+pub use eval_summary::{EvalFigures, PassConditions, TaskFigures, eval_summary, task, tasks};
 pub use facts::Facts;
 pub use gate::{CategoryResult, judge, measured_deviation};
 pub use plan::{Plan, PlannedScenario, Terms, task_id};

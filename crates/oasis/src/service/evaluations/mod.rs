@@ -7,9 +7,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::ports::providers::{ConformanceAnswer, ProviderWords, Providers};
+use crate::ports::providers::{ConformanceAnswer, ProviderText, Providers};
 use crate::rules::format::{Package, Problem as FormatProblem};
-use crate::rules::kept::KeptEvidence;
 use crate::rules::pack::OasisProfileFacts;
 use crate::rules::preflight::Preflight;
 use crate::rules::refusal::RefusalItem;
@@ -18,6 +17,7 @@ use crate::rules::report::environment::resources_by_kind;
 use crate::rules::request::{AdversarialRequest, OasisSpec};
 use crate::rules::run::facts::OasisFacts;
 use crate::rules::run::sources::{Sources, gather};
+use crate::rules::stored::StoredEvidence;
 use crate::service::library::Library;
 use crate::wire::events::{OasisVerdict, RequirementAnswer};
 use touchstone_host::ports::store::StoreError;
@@ -106,7 +106,7 @@ impl Evaluations {
     /// `oasis_no_verdict`.
     pub async fn verdict(&self, tenant: &TenantId, run: &RunId) -> Result<Value, Problem> {
         let ended = self.ended(tenant, run).await?;
-        self.kept(&ended.verdict.sha256).await
+        self.stored_document(&ended.verdict.sha256).await
     }
 
     /// The report of an evaluation, derived from its log, its evidence and its profile.
@@ -118,10 +118,10 @@ impl Evaluations {
         let Some(oasis) = OasisSpec::of(&ended.eval) else {
             return Err(no_evaluation());
         };
-        let verdict = self.kept(&ended.verdict.sha256).await?;
+        let verdict = self.stored_document(&ended.verdict.sha256).await?;
         let package = self.library.profile(&oasis.profile_pack).await;
         let package = package.map_err(|cause| internal(&cause))?;
-        let package = package.ok_or_else(gone)?;
+        let package = package.ok_or_else(missing_blob)?;
         let suite = self.runs.suite_of(&ended.eval).await?;
         let mut evidence = Vec::with_capacity(ended.facts.scenarios.len());
         let mut baselines = Vec::new();
@@ -136,7 +136,7 @@ impl Evaluations {
             .iter()
             .filter_map(|it| it.evidence.as_ref());
         for digest in scenarios.chain(probes) {
-            let mut kept: KeptEvidence = self.kept(digest).await?;
+            let mut kept: StoredEvidence = self.stored_document(digest).await?;
             // Observations are large, and a report contains only their digests.
             kept.data = Vec::new();
             let snapshot = kept.snapshot.take().filter(|_| kept.probe.is_none());
@@ -173,7 +173,7 @@ impl Evaluations {
         tenant: &TenantId,
         run: &RunId,
         scenario: &str,
-    ) -> Result<KeptEvidence, Problem> {
+    ) -> Result<StoredEvidence, Problem> {
         let (_, facts) = self.facts(tenant, run).await?;
         let named = |number: u32| OasisFacts::probe_name(number) == scenario;
         let of_scenario = facts.scenario(scenario).and_then(|it| it.evidence.clone());
@@ -187,7 +187,7 @@ impl Evaluations {
                 "no evidence is stored for this scenario: it was not executed, or is not published",
             )
         })?;
-        self.kept(&digest).await
+        self.stored_document(&digest).await
     }
 
     /// The profiles a tenant may run, and the configured providers.
@@ -335,17 +335,22 @@ impl Evaluations {
             return Ok(None);
         };
         let octets = pack_store::blobs::get(&self.runs.store, digest).await;
-        let octets = octets.map_err(|cause| internal(&cause))?.ok_or_else(gone)?;
+        let octets = octets
+            .map_err(|cause| internal(&cause))?
+            .ok_or_else(missing_blob)?;
         Ok(Some(String::from_utf8_lossy(&octets).into_owned()))
     }
 
     /// A document stored under its digest.
-    async fn kept<T: serde::de::DeserializeOwned>(&self, digest: &str) -> Result<T, Problem> {
+    async fn stored_document<T: serde::de::DeserializeOwned>(
+        &self,
+        digest: &str,
+    ) -> Result<T, Problem> {
         let octets = pack_store::blobs::get(&self.runs.store, digest).await;
         let octets = octets.map_err(|cause| internal(&cause))?;
-        let octets = octets.ok_or_else(gone)?;
+        let octets = octets.ok_or_else(missing_blob)?;
         if !touchstone_kit::integrity::matches(digest, &octets) {
-            return Err(gone());
+            return Err(missing_blob());
         }
         serde_json::from_slice(&octets).map_err(|cause| internal(&cause))
     }
@@ -363,7 +368,7 @@ pub fn preflight_of(tier: u8, package: &Package, answer: &ConformanceAnswer) -> 
         None => {
             let trouble = answer.trouble.as_deref();
             let trouble = trouble.unwrap_or("the provider did not answer");
-            let said = answer.said.as_ref().map(ProviderWords::as_str);
+            let said = answer.said.as_ref().map(ProviderText::as_str);
             let said = said.map_or_else(String::new, |it| format!("; the provider says: {it}"));
             Preflight::unanswered(requirements, &format!("{trouble}{said}"))
         }
@@ -412,7 +417,7 @@ fn no_evaluation() -> Problem {
 }
 
 /// A blob that an event refers to is missing or altered.
-fn gone() -> Problem {
+fn missing_blob() -> Problem {
     internal(&StoreError::Inconsistent {
         table: "blob",
         column: "digest",

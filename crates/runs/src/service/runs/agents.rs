@@ -120,7 +120,7 @@ impl Runs {
     ) -> Result<(String, ChannelPin), Problem> {
         let draw = draw(&self.ids.mint("draw"), agent, &channel);
         let version = self
-            .channels
+            .deployments
             .resolve(tenant, agent, &channel, draw, field)
             .await?;
         Ok((version, ChannelPin { channel, draw }))

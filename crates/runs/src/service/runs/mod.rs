@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use moka::future::Cache;
 
-use crate::ports::channels::Channels;
 use crate::ports::queue::CancelRequest;
 use crate::rules::eval::attempts::Attempt;
 use crate::rules::run::fold::{RunState, RunStatus};
@@ -55,6 +54,7 @@ use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{RunId, TenantId};
 use touchstone_openwop::suite::{AgentEvalSuite, Thresholds};
 use touchstone_openwop::workflow::WorkflowDefinition;
+use touchstone_packs::ports::host::AgentDeployments;
 
 /// The workflows, limits and services this host offers to runs.
 pub struct RunServices {
@@ -65,7 +65,7 @@ pub struct RunServices {
     /// Judges samples that people have scored.
     pub judge: Arc<dyn Judge>,
     /// Resolves channels to versions of agents.
-    pub channels: Arc<dyn Channels>,
+    pub deployments: Arc<dyn AgentDeployments>,
     /// Plan the runs of evaluation kinds.
     pub planners: Vec<Arc<dyn KindPlanner>>,
     /// The command this process runs; `None` for a host.
@@ -85,7 +85,7 @@ pub struct Runs {
     webhooks: Arc<Webhooks>,
     judge: Arc<dyn Judge>,
     attempts: Attempts,
-    channels: Arc<dyn Channels>,
+    deployments: Arc<dyn AgentDeployments>,
     planners: Vec<Arc<dyn KindPlanner>>,
     storage: Option<Arc<Storage>>,
     finished_attempts: Cache<RunId, Arc<Attempt>>,
@@ -120,7 +120,7 @@ impl Runs {
             webhooks: services.webhooks,
             judge: services.judge,
             attempts: Attempts::default(),
-            channels: services.channels,
+            deployments: services.deployments,
             planners: services.planners,
             storage: None,
             finished_attempts: Cache::builder()

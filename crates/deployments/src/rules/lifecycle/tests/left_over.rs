@@ -117,10 +117,10 @@ fn a_rollback_from_two_channels_asks_which_one_counts() {
     let back = ask("2.0.0", TransitionKind::Rollback);
     let refused = lifecycle.apply(&agent(), &back);
     assert!(
-        matches!(refused, Err(Refused::ManyPriors { .. })),
+        matches!(refused, Err(TransitionError::ManyPriors { .. })),
         "{refused:?}"
     );
-    let named = Move {
+    let named = TransitionRequest {
         channel: Some(channel("canary")),
         ..back
     };

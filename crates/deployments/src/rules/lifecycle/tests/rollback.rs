@@ -22,7 +22,7 @@ fn a_rollback_restores_the_one_before_and_points_to_it() {
 fn a_rollback_asks_no_gate_and_so_brings_no_paused_version_back() {
     let back = ask("1.1.0", TransitionKind::Rollback);
     let lifecycle = after(&canary(100), &[ask("1.0.0", TransitionKind::Pause)]);
-    let paused = Refused::PausedPrior {
+    let paused = TransitionError::PausedPrior {
         version: v("1.1.0"),
         prior: v("1.0.0"),
         channel: Some(channel("stable")),
@@ -70,7 +70,7 @@ fn a_version_on_no_channel_is_rolled_back_to_what_was_active_before_it() {
     let paused = after(&lifecycle, &[pause]);
     assert!(matches!(
         paused.apply(&agent(), &back),
-        Err(Refused::PausedPrior { channel: None, .. })
+        Err(TransitionError::PausedPrior { channel: None, .. })
     ));
     let resumed = after(&paused, &[promote("1.0.0"), back]);
     assert_eq!(resumed.state(&v("1.1.0")), RolledBack);
@@ -96,13 +96,13 @@ fn without_a_version_before_it_nothing_is_rolled_back() {
     let alone = after(&staged(&["1.0.0"]), &[into("1.0.0", "stable", 100)]);
     let refused = alone.apply(&agent(), &ask("1.0.0", TransitionKind::Rollback));
     assert!(
-        matches!(refused, Err(Refused::NoPrior { .. })),
+        matches!(refused, Err(TransitionError::NoPrior { .. })),
         "{refused:?}"
     );
     let gone = after(&canary(100), &[ask("1.0.0", TransitionKind::Deprecate)]);
     let refused = gone.apply(&agent(), &ask("1.1.0", TransitionKind::Rollback));
     assert!(
-        matches!(refused, Err(Refused::NoPrior { .. })),
+        matches!(refused, Err(TransitionError::NoPrior { .. })),
         "{refused:?}"
     );
 }
@@ -110,7 +110,7 @@ fn without_a_version_before_it_nothing_is_rolled_back() {
 #[test]
 fn a_rollback_puts_no_version_on_a_channel_it_was_never_let_onto() {
     let back = ask("1.1.0", TransitionKind::Rollback);
-    let none_on = |name: &str| Refused::NoPrior {
+    let none_on = |name: &str| TransitionError::NoPrior {
         version: v("1.1.0"),
         channel: Some(channel(name)),
     };
@@ -129,7 +129,7 @@ fn a_rollback_puts_no_version_on_a_channel_it_was_never_let_onto() {
         ],
     );
     for name in [None, Some("stable"), Some("canary")] {
-        let back = Move {
+        let back = TransitionRequest {
             channel: name.map(channel),
             ..back.clone()
         };
@@ -156,5 +156,8 @@ fn a_rollback_is_no_way_around_the_gate_of_another_channel() {
         refused.to_string().contains("on channel stable"),
         "{refused}"
     );
-    assert!(matches!(refused, Refused::NoPrior { .. }), "{refused:?}");
+    assert!(
+        matches!(refused, TransitionError::NoPrior { .. }),
+        "{refused:?}"
+    );
 }

@@ -4,14 +4,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn any_move() -> impl Strategy<Value = Move> {
+fn any_move() -> impl Strategy<Value = TransitionRequest> {
     (
         prop::sample::select(vec!["1.0.0", "1.1.0", "2.0.0", "2.1.0-rc.1"]),
         prop::sample::select(TransitionKind::ALL.to_vec()),
         prop::option::of(prop::sample::select(vec!["stable", "canary"])),
         prop::option::of(0_u8..=100),
     )
-        .prop_map(|(version, transition, name, share)| Move {
+        .prop_map(|(version, transition, name, share)| TransitionRequest {
             channel: name.map(channel),
             share,
             ..ask(version, transition)

@@ -171,7 +171,7 @@ fn mutations_come_first_then_the_red_team_then_what_is_not_published() {
 /// The profile with an unpublished scenario, into which `more` is inserted.
 fn with_reserved(more: &str) -> Package {
     let mut files = front_desk_files();
-    let text = written("hush.one", &format!("intent: Nobody knows.\n{more}"));
+    let text = written("hush.one", &format!("intent: Unknown.\n{more}"));
     files.insert(UNPUBLISHED_FILE.to_owned(), text);
     read(&files).unwrap()
 }

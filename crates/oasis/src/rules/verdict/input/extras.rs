@@ -12,7 +12,7 @@ use super::super::gate;
 use super::{Adversarial, Check, InputFault, Observed, Reserved};
 
 /// The result in an entry.
-enum Told {
+enum EntryResult {
     Safety { violated: bool, deviation: f64 },
     Score { score: f64, band: Option<String> },
     Fault { cause: String },
@@ -20,10 +20,10 @@ enum Told {
 
 /// The outcome of a scenario; `None` if the result does not fit its phase.
 pub(super) fn outcome(observed: &Observed, phase: Classification) -> Option<Outcome> {
-    match (told(observed), phase) {
-        (Told::Fault { cause }, _) => Some(Outcome::Fault { cause }),
+    match (entry_result(observed), phase) {
+        (EntryResult::Fault { cause }, _) => Some(Outcome::Fault { cause }),
         (
-            Told::Safety {
+            EntryResult::Safety {
                 violated,
                 deviation,
             },
@@ -32,25 +32,25 @@ pub(super) fn outcome(observed: &Observed, phase: Classification) -> Option<Outc
             violated,
             soft_deviation: deviation,
         }),
-        (Told::Score { score, band }, Classification::Capability) => {
+        (EntryResult::Score { score, band }, Classification::Capability) => {
             Some(Outcome::Capability { score, band })
         }
         _ => None,
     }
 }
 
-fn told(observed: &Observed) -> Told {
+fn entry_result(observed: &Observed) -> EntryResult {
     if let Some(cause) = &observed.fault {
-        return Told::Fault {
+        return EntryResult::Fault {
             cause: cause.clone(),
         };
     }
     if let Some(score) = observed.score {
         let band = observed.band.clone();
-        return Told::Score { score, band };
+        return EntryResult::Score { score, band };
     }
     let checks = observed.assertions.as_deref().unwrap_or_default();
-    Told::Safety {
+    EntryResult::Safety {
         violated: checks.contains(&Check::Fail),
         deviation: observed.deviation.unwrap_or_default(),
     }
@@ -96,9 +96,9 @@ fn probe(entry: &Value, profile: &Profile) -> Result<ProbeResult, String> {
         .into_iter()
         .flatten();
     let outcome = match (read(entry)?, classification) {
-        (Told::Fault { cause }, _) => Outcome::Fault { cause },
+        (EntryResult::Fault { cause }, _) => Outcome::Fault { cause },
         (
-            Told::Safety {
+            EntryResult::Safety {
                 violated,
                 deviation,
             },
@@ -107,7 +107,7 @@ fn probe(entry: &Value, profile: &Profile) -> Result<ProbeResult, String> {
             violated,
             soft_deviation: deviation,
         },
-        (Told::Score { score, band }, Classification::Capability) => {
+        (EntryResult::Score { score, band }, Classification::Capability) => {
             Outcome::Capability { score, band }
         }
         _ => return Err("its result does not fit the phase of its primary archetype".to_owned()),
@@ -172,9 +172,9 @@ pub(super) fn reserved(given: &[Reserved]) -> Result<Vec<ReservedResult>, Vec<In
 
 fn reserved_outcome(entry: &Reserved) -> Result<ReservedOutcome, String> {
     Ok(match read(&entry.outcome)? {
-        Told::Fault { .. } => ReservedOutcome::Fault,
-        Told::Score { .. } => ReservedOutcome::Scored,
-        Told::Safety {
+        EntryResult::Fault { .. } => ReservedOutcome::Fault,
+        EntryResult::Score { .. } => ReservedOutcome::Scored,
+        EntryResult::Safety {
             violated,
             deviation,
         } => {
@@ -188,8 +188,8 @@ fn reserved_outcome(entry: &Reserved) -> Result<ReservedOutcome, String> {
 }
 
 /// Reads a result in any of its forms.
-fn read(value: &Value) -> Result<Told, String> {
-    let safety = |violated| Told::Safety {
+fn read(value: &Value) -> Result<EntryResult, String> {
+    let safety = |violated| EntryResult::Safety {
         violated,
         deviation: 0.0,
     };
@@ -199,7 +199,7 @@ fn read(value: &Value) -> Result<Told, String> {
         Value::String(word) => match word.to_ascii_lowercase().as_str() {
             "pass" | "passed" => Ok(safety(false)),
             "fail" | "failed" => Ok(safety(true)),
-            "provider_failure" | "fault" => Ok(Told::Fault {
+            "provider_failure" | "fault" => Ok(EntryResult::Fault {
                 cause: word.clone(),
             }),
             _ => Err("must be PASS, FAIL or PROVIDER_FAILURE".to_owned()),
@@ -220,7 +220,7 @@ fn read(value: &Value) -> Result<Told, String> {
                             .to_owned(),
                     );
                 }
-                return Ok(told(&observed));
+                return Ok(entry_result(&observed));
             }
             match INSIDE.iter().find_map(|name| members.get(*name)) {
                 Some(inside) => read(inside),

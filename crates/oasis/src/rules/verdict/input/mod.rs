@@ -168,7 +168,7 @@ impl Input {
             })?;
         let mut faults: Vec<InputFault> = input
             .profile
-            .senseless()
+            .invalid_policy()
             .into_iter()
             .map(|(place, words)| InputFault::new(format!("/profile{place}"), words))
             .collect();

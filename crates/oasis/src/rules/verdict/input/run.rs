@@ -10,7 +10,7 @@ use super::super::super::preflight::Preflight;
 use super::super::super::refusal::{Refusal, RefusalCode};
 use super::super::compute::{self, Computed, ReportHeader};
 use super::super::document::Verdict;
-use super::super::eval_summary::{Demands, EvalFigures, eval_summary};
+use super::super::eval_summary::{EvalFigures, PassConditions, eval_summary};
 use super::super::facts::Facts;
 use super::super::gate::CategoryResult;
 use super::super::plan::{Plan, PlannedScenario, Terms};
@@ -72,7 +72,7 @@ pub fn compute(input: &Input) -> Result<Output, Vec<InputFault>> {
     )
     .map_err(|cause| vec![InputFault::new("/observed", cause.to_string())])?;
     sound(&computed)?;
-    let demands = Demands {
+    let demands = PassConditions {
         pass_score: input.thresholds.pass_score,
         allow_incomplete: input.allow_incomplete,
     };

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::calibration::{Calibration, Sample};
 use super::rubric;
 use crate::rules::run::record::JudgePin;
-use touchstone_agents::rules::judging::prompt::{Exhibit, quoted};
+use touchstone_agents::rules::judging::prompt::{JudgedTexts, quoted};
 use touchstone_agents::rules::{ModelReply, octets_of, usage_from_size};
 use touchstone_kit::error::{ErrorEnvelope, Problem};
 use touchstone_kit::ids::TaskId;
@@ -103,7 +103,7 @@ pub fn likely_cost(paired: &[(&Sample, &Task)], price: TokenPrice) -> NanoUsd {
 fn questions(task: &Task) -> Vec<usize> {
     let output = Value::String(String::new());
     let octets = |criterion: &Criterion| {
-        let exhibit = Exhibit {
+        let exhibit = JudgedTexts {
             criterion: &criterion.criterion,
             input: &task.input,
             output: &output,

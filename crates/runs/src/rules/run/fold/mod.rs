@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::rules::run::budget_extension;
 use crate::rules::workflow::facts::FlowFacts;
 use touchstone_agents::budget::Dimension;
-use touchstone_agents::budget::watch::Said;
+use touchstone_agents::budget::watch::ReportedEvents;
 use touchstone_kit::ids::{RunId, TaskId};
 use touchstone_openwop::events::{
     DrainPolicy, EffectiveBudget, Event, EventDocument, InterruptKind, ProviderUsage, RunCancelled,
@@ -84,7 +84,7 @@ pub struct RunState {
     /// The runs that this run, or a run it replays, was found to diverge from.
     pub diverged_from: Vec<RunId>,
     /// The recorded budget events.
-    pub budget_said: Said,
+    pub budget_said: ReportedEvents,
     pub eval: EvalFacts,
     /// The nodes of a workflow.
     pub flow: FlowFacts,

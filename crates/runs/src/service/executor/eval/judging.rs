@@ -15,7 +15,7 @@ use crate::service::executor::eval::EvalExecutor;
 use crate::service::executor::eval::context::RunContext;
 use crate::service::executor::eval::transcript::TranscriptSink;
 use touchstone_agents::ports::agent::{EventSink, InvocationEnd, InvocationResult};
-use touchstone_agents::ports::judge::{Exhibition, Judge, Judgement};
+use touchstone_agents::ports::judge::{Judge, JudgeRequest, Judgement};
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::FailureReason;
 use touchstone_openwop::events::RunError;
@@ -135,7 +135,7 @@ pub(super) async fn judge_result(
             return TaskOutcome::Unjudged { reason };
         }
         (false, Some(judge)) => {
-            let exhibition = Exhibition {
+            let exhibition = JudgeRequest {
                 tenant: &context.run.tenant,
                 run: &context.run.run_id,
                 task: &task.task_id,

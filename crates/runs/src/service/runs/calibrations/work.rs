@@ -24,7 +24,7 @@ use crate::service::runs::calibrations::unusable;
 use crate::store;
 use touchstone_agents::budget::{Budget, Estimate, Limits, Spending};
 use touchstone_agents::ports::agent::{EventSink, Exhausted, Meter, Unrecorded};
-use touchstone_agents::ports::judge::{Exhibition, Judge, Judgement};
+use touchstone_agents::ports::judge::{Judge, JudgeRequest, Judgement};
 use touchstone_agents::ports::model::ModelBinding;
 use touchstone_agents::rules::BUDGET_EXHAUSTED;
 use touchstone_host::audit::{Decision, Outcome};
@@ -163,7 +163,7 @@ impl Work {
         // Samples of one task are separate runs: an endpoint must not take the second one for a
         // repetition of the first.
         let run = RunId::from(format!("{}/{place}", self.attempt.calibration_id));
-        let exhibition = Exhibition {
+        let exhibition = JudgeRequest {
             tenant: &self.caller.tenant,
             run: &run,
             task: &task.task_id,
