@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::http::DocumentsApi;
 use touchstone_host::http::answer::Answer;
-use touchstone_host::http::etag::conditional;
+use touchstone_host::http::answer::etag::conditional;
 
 const YAML: &str = include_str!("../../openapi.yaml");
 

@@ -9,7 +9,7 @@ use axum::http::HeaderMap;
 use crate::http::RunsApi;
 use crate::http::extract::RunPath;
 use touchstone_host::http::answer::Answer;
-use touchstone_host::http::etag::conditional;
+use touchstone_host::http::answer::etag::conditional;
 use touchstone_host::service::access::Caller;
 
 /// `GET /v1/runs/{runId}`.

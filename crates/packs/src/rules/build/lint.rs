@@ -3,12 +3,12 @@
 
 use serde::Serialize;
 
-use super::archive::{Archive, EMBEDDED_SIGNATURE, MANIFEST};
-use super::build::{self, Files};
-use super::contents::{self, PackContents, is_suite_file};
-use super::format::{PackFormat, ReadSuite};
-use super::manifest::Host;
-use super::{Refusal, archive};
+use crate::rules::archive::{Archive, EMBEDDED_SIGNATURE, MANIFEST};
+use crate::rules::build::{self, Files};
+use crate::rules::contents::{self, PackContents, is_suite_file};
+use crate::rules::format::{PackFormat, ReadSuite};
+use crate::rules::manifest::Host;
+use crate::rules::{Refusal, archive};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]

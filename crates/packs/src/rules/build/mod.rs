@@ -4,16 +4,19 @@
 //! ids; gzip without a time or an operating system. Names have at most 100 bytes, because published
 //! readers refuse every extended header.
 
+pub mod lint;
+pub mod template;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 
-use super::archive::{EMBEDDED_SIGNATURE, MANIFEST};
-use super::name::PackId;
-use super::verify::SigningMethod;
-use super::{Refusal, Stage, archive, integrity};
+use crate::rules::archive::{EMBEDDED_SIGNATURE, MANIFEST};
+use crate::rules::name::PackId;
+use crate::rules::verify::SigningMethod;
+use crate::rules::{Refusal, Stage, archive, integrity};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::keys::{SIGNATURE_OCTETS, SecretKey};
 
@@ -143,7 +146,7 @@ fn read_manifest(files: &Files) -> Result<Value, Refusal> {
             "the folder has no pack.json",
         )
     })?;
-    super::manifest::parse(octets)
+    crate::rules::manifest::parse(octets)
 }
 
 fn identity(manifest: &Value) -> Result<PackId, Refusal> {

@@ -1,8 +1,8 @@
 //! The pack that `pack init` creates: one agent, its prompt and schemas, and a suite that evaluates
 //! it.
 
-use super::build::Files;
-use super::name::is_pack_name;
+use crate::rules::build::Files;
+use crate::rules::name::is_pack_name;
 
 const FILES: [(&str, &str); 6] = [
     ("README.md", include_str!("new_pack/README.md")),

@@ -1,15 +1,19 @@
 //! `pack.json`: strict JSON, the schema of its kind, and the rules between its members.
 
+pub mod capabilities;
+pub mod range;
+pub mod refs;
+
 use std::collections::BTreeSet;
 
 use semver::Version;
 use serde_json::Value;
 
-use super::archive::MANIFEST;
-use super::capabilities::{self, HostCapabilities, PeerPolicy, Peers};
-use super::name::is_agent_of;
-use super::range::Range;
-use super::{Refusal, Stage};
+use crate::rules::archive::MANIFEST;
+use crate::rules::manifest::capabilities::{HostCapabilities, PeerPolicy, Peers};
+use crate::rules::manifest::range::Range;
+use crate::rules::name::is_agent_of;
+use crate::rules::{Refusal, Stage};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::json;
 use touchstone_openwop::pack::PackManifest;

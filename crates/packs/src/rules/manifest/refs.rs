@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::archive::{Archive, path_segments};
-use super::{Refusal, Stage};
+use crate::rules::archive::{Archive, path_segments};
+use crate::rules::{Refusal, Stage};
 use touchstone_kit::error::ErrorCode;
 
 /// Finds the file that a member of `pack.json` refers to. Names are compared byte by byte, without
@@ -18,7 +18,7 @@ pub fn resolve<'a>(
     member: &str,
 ) -> Result<&'a Bytes, Refusal> {
     let refuse = |code, reason: String| {
-        Refusal::new(code, Stage::References, reason).in_file(super::archive::MANIFEST)
+        Refusal::new(code, Stage::References, reason).in_file(crate::rules::archive::MANIFEST)
     };
     if let Err(reason) = spelling(reference) {
         return Err(refuse(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::http::shares::{Full, Share, Shares};
+use crate::http::limits::shares::{Full, Share, Shares};
 use crate::telemetry::names;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::TenantId;

@@ -1,11 +1,13 @@
 //! The operator's trust settings for packs, further requirements, and the state of a verified
 //! signature.
 
+pub mod key_ring;
+
 use serde::{Deserialize, Serialize};
 
-use super::key_ring::{KeyOrigin, KeyRing};
-use super::manifest::Host;
-use super::name::{Namespaces, PackId};
+use crate::rules::manifest::Host;
+use crate::rules::name::{Namespaces, PackId};
+use crate::rules::trust::key_ring::{KeyOrigin, KeyRing};
 
 /// The requirements for installing a pack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

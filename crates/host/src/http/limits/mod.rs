@@ -6,6 +6,10 @@
 //! and are kept in this process, so each replica counts for itself. The state is bounded and
 //! dropped once it no longer matters.
 
+pub mod allowance;
+pub mod shares;
+pub mod subscribers;
+
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
@@ -22,10 +26,10 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::http::allowance::{Allowance, FORGET_EVERY, limited};
 use crate::http::answer::Failure;
+use crate::http::limits::allowance::{Allowance, FORGET_EVERY, limited};
+use crate::http::limits::shares::{Full, Share, Shares};
 use crate::http::server::Peer;
-use crate::http::shares::{Full, Share, Shares};
 use crate::service::access::Caller;
 use crate::service::fault::internal;
 use crate::telemetry::names;

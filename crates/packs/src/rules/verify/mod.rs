@@ -15,16 +15,16 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::archive::{self, Archive, EMBEDDED_SIGNATURE, MANIFEST, MAX_COMPRESSED};
-use super::contents::{self, PackContents};
-use super::format::PackFormat;
-use super::key_ring::TrustedKey;
-use super::manifest;
-use super::name::PackId;
-pub use super::trust::{
+use crate::rules::archive::{self, Archive, EMBEDDED_SIGNATURE, MANIFEST, MAX_COMPRESSED};
+use crate::rules::contents::{self, PackContents};
+use crate::rules::format::PackFormat;
+use crate::rules::manifest;
+use crate::rules::name::PackId;
+use crate::rules::trust::key_ring::TrustedKey;
+pub use crate::rules::trust::{
     Policy, SignatureCoverage, SignatureState, SigningMethod, Trust, TrustMode,
 };
-use super::{Refusal, Stage, integrity, lockfile};
+use crate::rules::{Refusal, Stage, integrity, lockfile};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::json;
 use touchstone_kit::keys::SIGNATURE_OCTETS;

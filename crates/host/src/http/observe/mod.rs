@@ -2,6 +2,8 @@
 //!
 //! The log line names the route, never the query, the body or a header of the request.
 
+pub mod trace;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,8 +18,8 @@ use tracing::{Instrument as _, info, info_span};
 
 use crate::http::HttpHost;
 use crate::http::answer::{Failure, envelope, own_header};
-use crate::http::paths::documented;
-use crate::http::trace::{TRACEPARENT, TraceContext};
+use crate::http::observe::trace::{TRACEPARENT, TraceContext};
+use crate::http::routes::paths::documented;
 use crate::telemetry::names;
 use touchstone_kit::error::{ErrorCode, Problem};
 

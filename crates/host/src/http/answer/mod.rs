@@ -4,6 +4,9 @@
 //! renders it, adds the correlation id, and also converts the framework's own error responses into
 //! an envelope (OpenWOP v1 error envelope).
 
+pub mod encoding;
+pub mod etag;
+
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
+use crate::http::answer::encoding::encoded_tag;
 use crate::http::answer::own_header;
-use crate::http::encoding::encoded_tag;
 
 /// The ETag of a body, quotes included.
 pub fn tag(body: &[u8]) -> String {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::name::Namespaces;
-use super::{Refusal, Stage};
+use crate::rules::name::Namespaces;
+use crate::rules::{Refusal, Stage};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::keys::PublicKey;
 use touchstone_openwop::pack::{RegistryDiscovery, SigningKey};

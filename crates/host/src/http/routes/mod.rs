@@ -1,5 +1,7 @@
 //! The list of endpoints of one feature, and how each is guarded.
 
+pub mod paths;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -9,8 +11,8 @@ use axum::middleware;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::access::Scope;
+use crate::http::HttpHost;
 use crate::http::auth::{Door, guard};
-use crate::http::{HttpHost, paths};
 
 /// An operation as the API description names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! The listener: limits connections in all and per address, the time for headers, the buffered
 //! bytes, and how long a client may leave a response unread.
 
+mod refusals;
+
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -27,8 +29,8 @@ use tracing::{debug, info, warn};
 
 use crate::background::spawn;
 use crate::http::limits::network;
-use crate::http::refusals::Enveloped;
-use crate::http::shares::Shares;
+use crate::http::limits::shares::Shares;
+use crate::http::server::refusals::Enveloped;
 use crate::telemetry::{Metrics, names};
 
 /// Largest request head, and most bytes buffered towards a client.
