@@ -13,7 +13,7 @@ use touchstone_kit::ids::TenantId;
 use touchstone_openwop::schema::Document;
 use touchstone_packs::rules::build;
 use touchstone_packs::rules::build::Files;
-use touchstone_packs::rules::template::new_pack;
+use touchstone_packs::rules::build::template::new_pack;
 use touchstone_packs::rules::verify::{Fetched, Policy, SigningMethod, verify};
 use touchstone_packs::service::packs::{Candidate, ImportError, Packs};
 use touchstone_runs::service::library::Library;

@@ -12,7 +12,7 @@ use touchstone_packs::ports::PackSource;
 use touchstone_packs::registry::directory::DirectoryRegistry;
 use touchstone_packs::registry::file::read_pack_file;
 use touchstone_packs::registry::http::HttpRegistry;
-use touchstone_packs::rules::key_ring::KeyOrigin;
+use touchstone_packs::rules::trust::key_ring::KeyOrigin;
 use touchstone_packs::rules::verify::{Policy, SigningMethod, Trust, VerifiedPack};
 use touchstone_packs::rules::{Refusal, lockfile};
 use touchstone_packs::service::packs::PackRequest;
