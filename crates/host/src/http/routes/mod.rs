@@ -12,7 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use crate::access::Scope;
 use crate::http::HttpHost;
-use crate::http::auth::{Door, guard};
+use crate::http::auth::{AuthRequirements, guard};
 
 /// An operation as the API description names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,12 +118,12 @@ impl<S: AsRef<Arc<HttpHost>> + Send + Sync + 'static> Table<S> {
             if !keyed {
                 return route;
             }
-            let door = Door {
+            let required = AuthRequirements {
                 host: state.as_ref().as_ref().clone(),
                 scope,
                 waits,
             };
-            route.route_layer(middleware::from_fn_with_state(door, guard))
+            route.route_layer(middleware::from_fn_with_state(required, guard))
         })
     }
 
