@@ -15,7 +15,7 @@ use touchstone_packs::registry::http::HttpRegistry;
 use touchstone_packs::rules::trust::key_ring::KeyOrigin;
 use touchstone_packs::rules::verify::{Policy, SigningMethod, Trust, VerifiedPack};
 use touchstone_packs::rules::{Refusal, lockfile};
-use touchstone_packs::service::packs::PackRequest;
+use touchstone_packs::service::download::PackRequest;
 use url::Url;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};

@@ -397,7 +397,12 @@ impl TestHost {
             providers: lab.providers,
             evaluator: None,
             notifier: notifier.clone(),
-            cards: Cards::new(outside.clone(), clock.clone(), ids, CardKeys::default()),
+            cards: Arc::new(Cards::new(
+                outside.clone(),
+                clock.clone(),
+                ids,
+                CardKeys::default(),
+            )),
             place,
             attester: Attester {
                 host_id: Some("https://evals.example".to_owned()),
