@@ -24,8 +24,8 @@ use touchstone_deployments::rules::Channel;
 use touchstone_deployments::service::attestations::{Attestations, Attester};
 use touchstone_deployments::service::deployments::Deployments;
 use touchstone_deployments::service::gates::Gates;
-use touchstone_deployments::service::gates::condition::Condition;
 use touchstone_deployments::service::queries::DeploymentQueries;
+use touchstone_deployments::service::gates::condition::Condition;
 use touchstone_host::http::{HostApi, HttpHost, HttpSettings};
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::ids::Ids;
@@ -43,13 +43,14 @@ use touchstone_oasis::service::evaluations::plan::OasisPlanner;
 use touchstone_oasis::service::gate::OasisGate;
 use touchstone_oasis::service::library::Library as OasisLibrary;
 use touchstone_packs::http::{PackRules, PacksApi};
+use touchstone_packs::ports::host::AgentDeployments;
 use touchstone_packs::service::packs::Packs;
 use touchstone_packs::service::publications::Publications;
 use touchstone_ratings::http::RatingsApi;
 use touchstone_ratings::http::rates::{AaafRates, Allowances};
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 use touchstone_ratings::service::badges::BadgeRenderer;
-use touchstone_ratings::service::badges::issuer::Issuer;
+use touchstone_ratings::service::issuer::Issuer;
 use touchstone_ratings::service::{Aaaf, AaafDeps, RatingGate};
 use touchstone_runs::http::RunsApi;
 use touchstone_runs::ports::webhooks::Notifier;
@@ -88,7 +89,7 @@ pub struct Parts {
     /// Sends webhooks.
     pub notifier: Arc<dyn Notifier>,
     /// Fetches and scores agent cards.
-    pub cards: Cards,
+    pub cards: Arc<Cards>,
     /// The public address of badges.
     pub host_url: HostUrl,
     /// Signs verdicts.
@@ -124,28 +125,99 @@ pub struct Services {
     oasis: Arc<OasisLibrary>,
     bundles: Arc<Bundles>,
     projections: Arc<Projections>,
-    parts: Shared,
+    parts: Parts,
 }
 
-/// The parts that routes use themselves.
-struct Shared {
-    store: Arc<Database>,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
-    keys: Arc<Keys>,
-    attester: Attester,
-    audit_key: PublicKey,
-    channels: Arc<[Channel]>,
-    pack_rules: PackRules,
-    limits: HostLimits,
-    providers: Arc<dyn Providers>,
+impl Parts {
+    fn executor(
+        &self,
+        library: &Arc<Library>,
+        oasis: &Arc<OasisLibrary>,
+        projections: &Arc<Projections>,
+    ) -> Arc<Executor> {
+        let eval = EvalExecutor {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            library: library.clone(),
+            models: self.models.clone(),
+            runtime: Arc::new(Runtime::default()),
+            judge: Arc::new(RubricJudge),
+            tools: self.tools.clone(),
+            kinds: vec![Arc::new(OasisExecutor {
+                providers: self.providers.clone(),
+                library: oasis.clone(),
+            })],
+            permits: TenantPermits::new(self.max_concurrency_per_tenant),
+        };
+        Executor::new(
+            self.store.clone(),
+            self.clock.clone(),
+            self.ids.clone(),
+            projections.clone(),
+            eval,
+        )
+    }
+
+    fn runs(
+        &self,
+        library: &Arc<Library>,
+        oasis: &Arc<OasisLibrary>,
+        projections: &Arc<Projections>,
+        deployments: Arc<dyn AgentDeployments>,
+        webhooks: &Arc<Webhooks>,
+    ) -> Runs {
+        Runs::new(
+            self.store.clone(),
+            self.clock.clone(),
+            self.ids.clone(),
+            library.clone(),
+            self.models.clone(),
+            projections.clone(),
+            RunServices {
+                workflows: Workflows {
+                    fixtures: self.fixtures,
+                },
+                limits: self.limits,
+                webhooks: webhooks.clone(),
+                judge: Arc::new(RubricJudge),
+                deployments,
+                planners: vec![Arc::new(OasisPlanner {
+                    store: self.store.clone(),
+                    library: oasis.clone(),
+                    providers: self.providers.clone(),
+                    evaluator: self.evaluator.clone(),
+                })],
+                command: self.command.clone(),
+            },
+        )
+    }
+
+    fn ratings(&self, runs: &Arc<Runs>) -> (Arc<Issuer>, Arc<Aaaf>) {
+        let issuer = Arc::new(Issuer::new(
+            self.store.clone(),
+            self.clock.clone(),
+            self.ids.clone(),
+            self.vault.clone(),
+            self.host_url.clone(),
+        ));
+        let aaaf = Arc::new(Aaaf::new(AaafDeps {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            keys: self.keys.clone(),
+            vault: self.vault.clone(),
+            badges: BadgeRenderer::new(issuer.clone()),
+            notifier: self.notifier.clone(),
+            runs: runs.clone(),
+        }));
+        (issuer, aaaf)
+    }
 }
 
 impl Services {
     pub fn new(parts: Parts) -> Self {
         let (store, clock, ids) = (&parts.store, &parts.clock, &parts.ids);
-        let library = Arc::new(Library::new(store.clone(), KINDS));
-        let oasis = Arc::new(OasisLibrary::new(store.clone()));
         let projections = Arc::new(Projections::new(store.clone()));
         let deployed = Arc::new(DeploymentQueries {
             store: store.clone(),
@@ -160,82 +232,24 @@ impl Services {
             parts.quotas,
             parts.retention,
         ));
-        let eval = EvalExecutor {
-            store: store.clone(),
-            clock: clock.clone(),
-            ids: ids.clone(),
-            library: library.clone(),
-            models: parts.models.clone(),
-            runtime: Arc::new(Runtime::default()),
-            judge: Arc::new(RubricJudge),
-            tools: parts.tools,
-            kinds: vec![Arc::new(OasisExecutor {
-                providers: parts.providers.clone(),
-                library: oasis.clone(),
-            })],
-            permits: TenantPermits::new(parts.max_concurrency_per_tenant),
-        };
-        let executor = Executor::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            projections.clone(),
-            eval,
-        );
+        let library = Arc::new(Library::new(store.clone(), KINDS));
+        let oasis = Arc::new(OasisLibrary::new(store.clone()));
+        let executor = parts.executor(&library, &oasis, &projections);
         let webhooks = Arc::new(Webhooks::new(
             store.clone(),
             clock.clone(),
             ids.clone(),
             parts.notifier.clone(),
         ));
-        let runs = Runs::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            library.clone(),
-            parts.models,
-            projections.clone(),
-            RunServices {
-                workflows: Workflows {
-                    fixtures: parts.fixtures,
-                },
-                limits: parts.limits,
-                webhooks: webhooks.clone(),
-                judge: Arc::new(RubricJudge),
-                deployments: deployed.clone(),
-                planners: vec![Arc::new(OasisPlanner {
-                    store: store.clone(),
-                    library: oasis.clone(),
-                    providers: parts.providers.clone(),
-                    evaluator: parts.evaluator,
-                })],
-                command: parts.command,
-            },
-        );
+        let runs = parts.runs(&library, &oasis, &projections, deployed.clone(), &webhooks);
         let runs = Arc::new(runs.with_storage(storage.clone()));
         let cards = Arc::new(CardScores::new(
-            Arc::new(parts.cards),
+            parts.cards.clone(),
             store.clone(),
             clock.clone(),
             ids.clone(),
         ));
-        let issuer = Arc::new(Issuer::new(
-            store.clone(),
-            clock.clone(),
-            ids.clone(),
-            parts.vault.clone(),
-            parts.host_url,
-        ));
-        let aaaf = Arc::new(Aaaf::new(AaafDeps {
-            store: store.clone(),
-            clock: clock.clone(),
-            ids: ids.clone(),
-            keys: parts.keys.clone(),
-            vault: parts.vault,
-            badges: BadgeRenderer::new(issuer.clone()),
-            notifier: parts.notifier,
-            runs: runs.clone(),
-        }));
+        let (issuer, aaaf) = parts.ratings(&runs);
         let gates = Arc::new(Gates::new(
             store.clone(),
             clock.clone(),
@@ -251,10 +265,13 @@ impl Services {
             gates.clone(),
             parts.channels.clone(),
         ));
-        let packs = Packs::new(store.clone(), clock.clone(), PACK_FORMAT)
-            .limited_by(storage.clone())
-            .keeping_deployed(deployed);
-        let packs = Arc::new(packs);
+        let packs = Arc::new(Packs::new(
+            store.clone(),
+            clock.clone(),
+            PACK_FORMAT,
+            storage.clone(),
+            deployed,
+        ));
         let bundles = Arc::new(Bundles::new(
             runs.clone(),
             store.clone(),
@@ -275,38 +292,28 @@ impl Services {
             deployments,
             gates,
             projections,
-            parts: Shared {
-                store: parts.store,
-                clock: parts.clock,
-                ids: parts.ids,
-                keys: parts.keys,
-                attester: parts.attester,
-                audit_key: parts.audit_key,
-                channels: parts.channels,
-                pack_rules: parts.pack_rules,
-                limits: parts.limits,
-                providers: parts.providers,
-            },
+            parts,
         }
     }
 
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
     /// The HTTP API. `shutdown` ends its streams and polls.
-    ///
-    /// # Errors
-    /// The API description built into this binary cannot be read.
     pub fn router(
         &self,
         settings: HttpSettings,
         rates: AaafRates,
         shutdown: CancellationToken,
     ) -> Router {
-        let shared = &self.parts;
+        let parts = &self.parts;
         let (limits, subscribers) = HttpHost::limits(&settings);
         let host = Arc::new(HttpHost {
-            keys: shared.keys.clone(),
-            store: shared.store.clone(),
-            clock: shared.clock.clone(),
-            ids: shared.ids.clone(),
+            keys: parts.keys.clone(),
+            store: parts.store.clone(),
+            clock: parts.clock.clone(),
+            ids: parts.ids.clone(),
             metrics: Metrics::install(),
             settings,
             limits,
@@ -325,7 +332,7 @@ impl Services {
                 evaluations: Evaluations {
                     library: self.oasis.clone(),
                     runs: self.runs.clone(),
-                    providers: shared.providers.clone(),
+                    providers: parts.providers.clone(),
                 },
             },
             cards: CardsApi {
@@ -339,7 +346,7 @@ impl Services {
             },
             conformance: self.conformance_api(&host),
             host: HostApi {
-                audit: Audit::new(shared.store.clone(), shared.audit_key.clone()),
+                audit: Audit::new(parts.store.clone(), parts.audit_key.clone()),
                 host,
             },
         })
@@ -359,7 +366,7 @@ impl Services {
     }
 
     fn runs_api(&self, host: &Arc<HttpHost>) -> RunsApi {
-        let Shared {
+        let Parts {
             store, clock, ids, ..
         } = &self.parts;
         RunsApi {
@@ -383,7 +390,7 @@ impl Services {
     }
 
     fn packs_api(&self, host: &Arc<HttpHost>) -> PacksApi {
-        let Shared { store, clock, .. } = &self.parts;
+        let Parts { store, clock, .. } = &self.parts;
         let pack_rules = self.parts.pack_rules.clone();
         let publication = pack_rules.publication.clone();
         PacksApi {

@@ -12,7 +12,7 @@ use touchstone_fuzz::event_id;
 use touchstone_openwop::in_toto::{STATEMENT_TYPE, TEST_RESULT_TYPE};
 use touchstone_packs::rules::build::{Files, build};
 use touchstone_kit::keys::SecretKey;
-use touchstone_packs::rules::template::new_pack;
+use touchstone_packs::rules::build::template::new_pack;
 
 fn main() -> io::Result<()> {
     let pack =

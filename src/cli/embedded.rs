@@ -50,12 +50,16 @@ impl EmbeddedHost for AppHost {
             purpose,
             mut overrides,
         } = start;
-        let own: OwnModels = overrides.remove().unwrap_or_default();
+        let own: Option<OwnModels> = match purpose {
+            Purpose::Records => None,
+            Purpose::Runs | Purpose::Assessments => overrides.remove(),
+        };
+        let own = own.unwrap_or_default();
         let config = working_config(global, overrides)?;
         let app = match purpose {
-            Purpose::Look => App::start(config).await,
-            Purpose::Work => App::start_command(config, own).await,
-            Purpose::Assess => App::start_command(config, own).await.map(App::assessing),
+            Purpose::Records => App::start(config).await,
+            Purpose::Runs => App::start_command(config, own).await,
+            Purpose::Assessments => App::start_command(config, own).await.map(App::assessing),
         };
         let app = started(app)?;
         let client = Client::new(Embedded::new(app.router(), &app.local_caller_key())?);
@@ -64,8 +68,8 @@ impl EmbeddedHost for AppHost {
             session = session.with_service(command.clone());
         }
         Ok(match purpose {
-            Purpose::Look => session,
-            Purpose::Work | Purpose::Assess => {
+            Purpose::Records => session,
+            Purpose::Runs | Purpose::Assessments => {
                 session.working(|shutdown| async move { app.run_until(shutdown).await })
             }
         })
@@ -102,6 +106,13 @@ fn working_config(global: &Global, mut overrides: Extensions) -> Result<Config, 
     }
     if let Some(packs) = overrides.remove::<PackSettings>() {
         config.packs = packs;
+    }
+    // A command that loses its override would silently do something else.
+    if !overrides.is_empty() {
+        return Err(Failure::not_done(
+            "internal_error",
+            "the embedded host does not know an override of this command",
+        ));
     }
     // Rate limits protect other tenants; the embedded host has none.
     config.aaaf = AaafSettings {
@@ -172,4 +183,35 @@ pub fn started<T>(started: Result<T, app::Error>) -> Result<T, Failure> {
             app::Error::Net(_) => Failure::not_done("start_failed", text),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn global(data: &std::path::Path) -> Global {
+        Global {
+            json: false,
+            no_color: false,
+            server: None,
+            key: None,
+            data: Some(data.to_owned()),
+            config: None,
+            database_url: None,
+        }
+    }
+
+    #[rstest]
+    #[case::unknown(Start::new(Purpose::Runs).with(7_u8))]
+    #[case::models_of_a_host_without_runs(
+        Start::new(Purpose::Records).with(OwnModels::default())
+    )]
+    #[tokio::test]
+    async fn an_override_without_effect_is_refused(#[case] start: Start) {
+        let data = tempfile::tempdir().unwrap();
+        let opened = AppHost.open(&global(data.path()), start).await;
+        assert!(opened.is_err());
+    }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use touchstone_host::http::answer::Answer;
-use touchstone_host::http::etag::conditional;
+use touchstone_host::http::answer::etag::conditional;
 
 const YAML: &str = include_str!("../../openapi.yaml");
 

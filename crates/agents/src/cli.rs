@@ -151,6 +151,6 @@ pub async fn work_with(
         }
     }
     let model_flags = endpoints.flags();
-    let start = Start::new(Purpose::Work).with(endpoints).with(own);
+    let start = Start::new(Purpose::Runs).with(endpoints).with(own);
     Ok(context.open(start).await?.with_model_flags(model_flags))
 }

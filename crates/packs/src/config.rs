@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::rules::capabilities::PeerPolicy;
-use crate::rules::key_ring::KeyRing;
 use crate::rules::lockfile;
 use crate::rules::manifest::Host;
+use crate::rules::manifest::capabilities::PeerPolicy;
 use crate::rules::name::{Namespaces, is_pack_name};
 use crate::rules::publication::Publication;
+use crate::rules::trust::key_ring::KeyRing;
 use crate::rules::verify::{Policy, Trust, TrustMode};
 use touchstone_host::config::Error;
 use touchstone_kit::ids::TenantId;

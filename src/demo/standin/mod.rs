@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::demo::standin::triage::{Heard, Said, Skill};
+use crate::demo::standin::triage::{ModelInput, ModelOutput, Skill};
 
 use touchstone_host::background::spawn;
 
@@ -75,11 +75,11 @@ async fn complete(Json(request): Json<Request>) -> (StatusCode, Json<Value>) {
         }
     };
     tokio::time::sleep(skill.thinks_for).await;
-    let said = triage::answer(skill, &heard(&request));
-    (StatusCode::OK, Json(reply(&request, said)))
+    let output = triage::answer(skill, &model_input(&request));
+    (StatusCode::OK, Json(reply(&request, output)))
 }
 
-fn heard(request: &Request) -> Heard {
+fn model_input(request: &Request) -> ModelInput {
     let last = |role: &str| {
         let mut messages = request.messages.iter().rev();
         let message = messages.find(|message| message.role == role)?;
@@ -102,7 +102,7 @@ fn heard(request: &Request) -> Heard {
         .iter()
         .filter_map(|tool| tool.pointer("/function/name").and_then(Value::as_str))
         .find(|name| name.contains("lookup"));
-    Heard {
+    ModelInput {
         ticket: parsed(last("user")),
         lookup: lookup.map(str::to_owned),
         looked_up: last("tool").map(|text| parsed(Some(text))),
@@ -110,13 +110,13 @@ fn heard(request: &Request) -> Heard {
     }
 }
 
-fn reply(request: &Request, said: Said) -> Value {
-    let (message, finish, size) = match said {
-        Said::Text(text) => {
+fn reply(request: &Request, output: ModelOutput) -> Value {
+    let (message, finish, size) = match output {
+        ModelOutput::Text(text) => {
             let size = text.len();
             (json!({"role": "assistant", "content": text}), "stop", size)
         }
-        Said::Call { tool, arguments } => {
+        ModelOutput::Call { tool, arguments } => {
             let arguments = arguments.to_string();
             let size = tool.len() + arguments.len();
             let call = json!({
@@ -131,14 +131,14 @@ fn reply(request: &Request, said: Said) -> Value {
             )
         }
     };
-    let heard: usize = request
+    let prompt: usize = request
         .messages
         .iter()
         .filter_map(|message| message.content.as_ref())
         .map(String::len)
         .sum();
     let (input, output) = (
-        heard.div_ceil(OCTETS_PER_TOKEN),
+        prompt.div_ceil(OCTETS_PER_TOKEN),
         size.div_ceil(OCTETS_PER_TOKEN),
     );
     json!({

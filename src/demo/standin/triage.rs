@@ -45,7 +45,7 @@ impl Skill {
 
 /// The input of a model.
 #[derive(Clone, Debug, Default)]
-pub struct Heard {
+pub struct ModelInput {
     pub ticket: Value,
     /// Wire name of the account lookup tool, if it is available.
     pub lookup: Option<String>,
@@ -57,7 +57,7 @@ pub struct Heard {
 
 /// The output of a model.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum ModelOutput {
     /// A final answer.
     Text(String),
     /// A tool call.
@@ -129,9 +129,9 @@ const GRAVE: &[&str] = &[
 ];
 const HARMLESS: &[&str] = &["we would like", "thank", "?"];
 
-pub fn answer(skill: Skill, heard: &Heard) -> Said {
+pub fn answer(skill: Skill, input: &ModelInput) -> ModelOutput {
     let text = |name: &str| {
-        heard
+        input
             .ticket
             .get(name)
             .and_then(Value::as_str)
@@ -139,20 +139,20 @@ pub fn answer(skill: Skill, heard: &Heard) -> Said {
     };
     let (subject, body) = (text("subject"), text("body"));
     if !skill.knows_german && !body.is_ascii() {
-        return Said::Text(
+        return ModelOutput::Text(
             "I am sorry, I could not make out what this ticket is about.".to_owned(),
         );
     }
     let mut plan = text("plan").to_owned();
     if skill.looks_up && plan.is_empty() {
-        match (&heard.looked_up, &heard.lookup, text("accountId")) {
+        match (&input.looked_up, &input.lookup, text("accountId")) {
             (Some(account), _, _) => account
                 .get("plan")
                 .and_then(Value::as_str)
                 .unwrap_or_default()
                 .clone_into(&mut plan),
             (None, Some(tool), account) if !account.is_empty() => {
-                return Said::Call {
+                return ModelOutput::Call {
                     tool: tool.clone(),
                     arguments: json!({"accountId": account}),
                 };
@@ -167,7 +167,7 @@ pub fn answer(skill: Skill, heard: &Heard) -> Said {
     };
     let ticket = format!("{subject}. {body}").to_lowercase();
     if skill.remembers
-        && let Some(queue) = incident(&heard.memory, &ticket)
+        && let Some(queue) = incident(&input.memory, &ticket)
     {
         return decision(queue, "urgent");
     }
@@ -176,8 +176,8 @@ pub fn answer(skill: Skill, heard: &Heard) -> Said {
     decision(queue, raised(priority, &plan))
 }
 
-fn decision(queue: &str, priority: &str) -> Said {
-    Said::Text(json!({"queue": queue, "priority": priority}).to_string())
+fn decision(queue: &str, priority: &str) -> ModelOutput {
+    ModelOutput::Text(json!({"queue": queue, "priority": priority}).to_string())
 }
 
 fn queue(skill: Skill, ticket: &str) -> &'static str {
@@ -276,23 +276,23 @@ mod tests {
         for task in &suite.tasks {
             let fixtures = task.fixtures.clone().unwrap_or_default();
             let memory = fixtures.memory_seed.into_iter().map(Value::Object);
-            let mut heard = Heard {
+            let mut input = ModelInput {
                 ticket: task.input.clone(),
                 lookup: Some("parcelport_account_lookup".to_owned()),
                 looked_up: None,
                 memory: memory.collect(),
             };
-            let mut said = answer(skill, &heard);
-            if let Said::Call { .. } = said {
-                heard.looked_up = Some(fixtures.tool_responses[0].response.clone());
-                said = answer(skill, &heard);
+            let mut output = answer(skill, &input);
+            if let ModelOutput::Call { .. } = output {
+                input.looked_up = Some(fixtures.tool_responses[0].response.clone());
+                output = answer(skill, &input);
             }
             let wanted = &task.expected.matching.as_ref().unwrap().value;
-            let right = match said {
-                Said::Text(text) => {
+            let right = match output {
+                ModelOutput::Text(text) => {
                     serde_json::from_str::<Value>(&text).is_ok_and(|v| v == *wanted)
                 }
-                Said::Call { .. } => false,
+                ModelOutput::Call { .. } => false,
             };
             if !right {
                 failed.push(task.task_id.to_string());

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::not_run;
 use crate::aaaf::api::{Site, badges::certified};
-use crate::cli::rating::{assert_good, with_evidence_about};
+use crate::cli::ratings::rating::{assert_good, with_evidence_about};
 use crate::store::Engine;
 
 const CHROMIUM: &str = "TOUCHSTONE_TEST_CHROMIUM";

@@ -14,9 +14,9 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use touchstone_host::access::Scope;
 
-use super::host::{AGENT, Reply, TestHost};
 use crate::agent_cards::fixture;
 use crate::agent_cards::wire::agent::Agent;
+use crate::http::support::host::{AGENT, Reply, TestHost};
 
 const SCORE: &str = "/v1/host/touchstone/agent-cards/score";
 const WATCHES: &str = "/v1/host/touchstone/agent-cards/watches";

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::host::{AGENT, Reply, TestHost, create_body, says};
+use crate::http::support::host::{AGENT, Reply, TestHost, create_body, says};
 use crate::support::asyncapi;
 use crate::webhooks::receiver::{Answer, Received, Receiver};
 

@@ -1,22 +1,32 @@
 //! Installation is atomic and per tenant.
 
-use crate::support::host_keys;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
+use semver::Version;
 use serde_json::{Value, json};
-use touchstone::kinds::PACK_FORMAT;
+
+use crate::support::host_keys;
+use touchstone::kinds::{KINDS, PACK_FORMAT};
+use touchstone_deployments::service::channels::DeployedVersions;
+use touchstone_host::ports::store::StoreError;
 use touchstone_host::store::database::Database;
 use touchstone_host::system::SystemClock;
 use touchstone_kit::error::ErrorCode;
-use touchstone_kit::ids::TenantId;
+use touchstone_kit::ids::{AgentId, TenantId};
 use touchstone_openwop::schema::Document;
+use touchstone_packs::ports::host::AgentDeployments;
+use touchstone_packs::ports::inventory::Revision;
 use touchstone_packs::rules::build;
 use touchstone_packs::rules::build::Files;
-use touchstone_packs::rules::template::new_pack;
+use touchstone_packs::rules::build::template::new_pack;
 use touchstone_packs::rules::verify::{Fetched, Policy, SigningMethod, verify};
 use touchstone_packs::service::packs::{Candidate, ImportError, Packs};
 use touchstone_runs::service::library::Library;
+use touchstone_runs::service::projections::Projections;
+use touchstone_runs::service::storage::Storage;
+use touchstone_runs::storage::{Quotas, Retention};
 
 use super::publishing::{key, trust};
 
@@ -70,6 +80,20 @@ struct World {
     _folder: tempfile::TempDir,
 }
 
+struct NothingDeployed;
+
+#[async_trait]
+impl AgentDeployments for NothingDeployed {
+    async fn in_service(
+        &self,
+        _: &TenantId,
+        _: &AgentId,
+        _: &Version,
+    ) -> Result<(bool, Revision), StoreError> {
+        Ok((false, Revision::default()))
+    }
+}
+
 async fn world() -> World {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<Database> = Arc::new(
@@ -81,9 +105,27 @@ async fn world() -> World {
         .await
         .unwrap(),
     );
+    let storage = Storage::new(
+        store.clone(),
+        Arc::new(SystemClock),
+        Arc::new(Projections::new(store.clone())),
+        KINDS,
+        Arc::new(DeployedVersions {
+            store: store.clone(),
+            fixtures: false,
+        }),
+        Quotas::default(),
+        Retention::default(),
+    );
     World {
-        packs: Packs::new(store.clone(), Arc::new(SystemClock), PACK_FORMAT),
-        library: Library::new(store, touchstone::kinds::KINDS),
+        packs: Packs::new(
+            store.clone(),
+            Arc::new(SystemClock),
+            PACK_FORMAT,
+            Arc::new(storage),
+            Arc::new(NothingDeployed),
+        ),
+        library: Library::new(store, KINDS),
         tenant: TenantId::from("one"),
         _folder: folder,
     }

@@ -10,12 +10,12 @@ use touchstone::kinds::PACK_FORMAT;
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::keys::SecretKey;
 use touchstone_packs::rules::build;
+use touchstone_packs::rules::build::lint::{Severity, lint};
+use touchstone_packs::rules::build::template::new_pack;
 use touchstone_packs::rules::build::{Files, SignedPack};
-use touchstone_packs::rules::key_ring::KeyRing;
-use touchstone_packs::rules::lint::{Severity, lint};
 use touchstone_packs::rules::manifest::Host;
 use touchstone_packs::rules::name::Namespaces;
-use touchstone_packs::rules::template::new_pack;
+use touchstone_packs::rules::trust::key_ring::KeyRing;
 use touchstone_packs::rules::verify::{
     Fetched, Policy, SignatureCoverage, SigningMethod, Trust, VerifiedPack, verify,
 };

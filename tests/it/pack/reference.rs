@@ -13,7 +13,8 @@ use touchstone_packs::registry::directory::DirectoryRegistry;
 use touchstone_packs::rules::name::PackId;
 use touchstone_packs::rules::verify::{Policy, Trust};
 use touchstone_packs::rules::{Refusal, lockfile};
-use touchstone_packs::service::packs::{Candidate, PackRequest};
+use touchstone_packs::service::download::PackRequest;
+use touchstone_packs::service::packs::Candidate;
 use touchstone_runs::rules::eval::suite_rules::SuiteRef;
 
 use crate::support::packs::fetch_and_verify;

@@ -22,7 +22,7 @@ use touchstone_runs::rules::run::record::RunRecord;
 use touchstone_runs::store as run_store;
 
 use super::bench::{Bench, echo, eval, outline};
-use super::fork::{asking_nobody, forked};
+use crate::runs::forks::fork::{asking_nobody, forked};
 
 /// The judge's reply for a criterion and an answer, given how often that criterion was asked
 /// before.

@@ -11,7 +11,7 @@ use touchstone_host::http::HttpSettings;
 use touchstone_ratings::rules::badge::host_url::HostUrl;
 
 use super::{assert_as_printed, document, printed, text, with_ids};
-use crate::http::host::{Lab, Reply, TestHost, UNLIMITED};
+use crate::http::support::host::{Lab, Reply, TestHost, UNLIMITED};
 use crate::store::{Engine, TestStore};
 use crate::support::evidence::collecting_since;
 use crate::webhooks::receiver::{Answer, Receiver};

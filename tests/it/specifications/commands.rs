@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{text, with_ids};
 use crate::cli::home::{Done, Home};
-use crate::cli::rating::assert_good;
-use crate::http::host::archive_of;
+use crate::cli::ratings::rating::assert_good;
+use crate::http::support::host::archive_of;
 use crate::support::evidence::collecting_in;
 
 const AGENT: &str = "security-auditor";

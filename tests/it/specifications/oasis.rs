@@ -7,7 +7,7 @@ use touchstone_oasis::ports::providers::Provider as _;
 use super::template::faults;
 use super::{document, printed};
 use crate::agent::raw_server::{Act, RawServer};
-use crate::http::host::TestHost;
+use crate::http::support::host::TestHost;
 use crate::oasis::desk::adversarial::reserved;
 use crate::oasis::desk::agents::{Actor, Script};
 use crate::oasis::desk::evaluation::{Rooms, evaluate, host, request};

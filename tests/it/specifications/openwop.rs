@@ -8,7 +8,7 @@ use touchstone_runs::rules::eval::suite_rules::read_suite;
 
 use super::template::{faults, strangers};
 use super::{document, printed, text, with_ids};
-use crate::http::host::{Reply, TestHost, archive_of};
+use crate::http::support::host::{Reply, TestHost, archive_of};
 
 const AGENT: &str = "core.openwop.agents.support-resolver";
 const SUITE: &str = "core.openwop.evals.support-resolver";

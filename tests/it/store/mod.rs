@@ -1,26 +1,11 @@
 //! The store's contract: every test runs on both engines.
 
 mod aaaf;
-mod annotations;
-mod attempts;
-mod calibrations;
 mod cards;
 mod deployments;
-mod health;
-mod idempotency;
+mod host;
 mod inventory;
-mod log;
-mod migrations;
-mod owners;
-mod parking;
-mod queue;
-mod records;
-mod recovery;
-mod scope;
-mod secrets;
-mod signals;
-mod storage;
-mod throughput;
+mod runs;
 mod webhooks;
 
 use std::sync::Arc;

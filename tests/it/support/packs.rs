@@ -5,7 +5,8 @@ use touchstone_openwop::pack::Lockfile;
 use touchstone_packs::ports::PackSource;
 use touchstone_packs::rules::Refusal;
 use touchstone_packs::rules::verify::{Policy, Trust};
-use touchstone_packs::service::packs::{Candidate, PackRequest, fetch};
+use touchstone_packs::service::download::{PackRequest, fetch};
+use touchstone_packs::service::packs::Candidate;
 
 /// Finds a version in a registry, fetches it, and verifies it.
 pub async fn fetch_and_verify(

@@ -28,7 +28,7 @@ pub trait EmbeddedHost: Send + Sync {
     /// Starts the host.
     ///
     /// # Errors
-    /// The configuration, the store or a model cannot be used.
+    /// The configuration, the store or a model cannot be used; an override is not known.
     async fn open(&self, global: &Global, start: Start) -> Result<Session, Failure>;
 }
 
@@ -36,11 +36,11 @@ pub trait EmbeddedHost: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To read and change records; the host executes no runs meanwhile.
-    Look,
+    Records,
     /// To execute the runs that the command names.
-    Work,
+    Runs,
     /// To execute assessments and the runs of their stress tests.
-    Assess,
+    Assessments,
 }
 
 /// How to start the embedded host.
@@ -59,7 +59,8 @@ impl Start {
         }
     }
 
-    /// Adds an override. The embedded host ignores types that it does not know.
+    /// Adds an override. The embedded host does not start with one that it does not know or that has
+    /// no effect for the purpose.
     #[must_use]
     pub fn with<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.overrides.insert(value);
@@ -130,7 +131,7 @@ impl<'a> Context<'a> {
     /// # Errors
     /// No host can be reached or set up.
     pub async fn look(&self) -> Result<Session, Failure> {
-        self.open(Start::new(Purpose::Look)).await
+        self.open(Start::new(Purpose::Records)).await
     }
 
     /// A client for executing runs; with an embedded host, this process executes them.
@@ -138,7 +139,7 @@ impl<'a> Context<'a> {
     /// # Errors
     /// No host can be reached or set up.
     pub async fn work(&self) -> Result<Session, Failure> {
-        self.open(Start::new(Purpose::Work)).await
+        self.open(Start::new(Purpose::Runs)).await
     }
 
     /// A client for assessments and the runs of their stress tests.
@@ -146,7 +147,7 @@ impl<'a> Context<'a> {
     /// # Errors
     /// As above.
     pub async fn assess(&self) -> Result<Session, Failure> {
-        self.open(Start::new(Purpose::Assess)).await
+        self.open(Start::new(Purpose::Assessments)).await
     }
 
     /// A client for the remote host, else for an embedded host that is started like this.

@@ -21,7 +21,7 @@ use touchstone_kit::error::Problem;
 
 /// The requirements of a guarded route.
 #[derive(Clone)]
-pub struct Door {
+pub struct AuthRequirements {
     pub host: Arc<HttpHost>,
     /// The scope the caller must hold; `None` where the use case decides.
     pub scope: Option<Scope>,
@@ -36,17 +36,21 @@ pub struct Door {
 /// its limit of requests, `401` for a missing or invalid credential, `429` for a rate limit, `403`
 /// for a missing scope.
 pub async fn guard(
-    State(door): State<Door>,
+    State(required): State<AuthRequirements>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
-    let limits = &door.host.limits;
-    let _place = if door.waits { None } else { limits.enter()? };
+    let limits = &required.host.limits;
+    let _place = if required.waits {
+        None
+    } else {
+        limits.enter()?
+    };
     let peer = request.extensions().get::<Peer>().copied();
-    let caller = authenticate(&door.host, request.headers(), peer).await?;
+    let caller = authenticate(&required.host, request.headers(), peer).await?;
     limits.admit(&caller)?;
-    let _held = limits.hold(&caller.tenant, request.body(), door.waits)?;
-    if let Some(scope) = door.scope {
+    let _held = limits.hold(&caller.tenant, request.body(), required.waits)?;
+    if let Some(scope) = required.scope {
         authorise(&caller, scope).inspect_err(refused)?;
     }
     request.extensions_mut().insert(caller);

@@ -5,25 +5,17 @@
 //! the handler, which parses its input strictly and calls a use case. Each feature lists its own
 //! routes in a [`routes::Table`]; a test compares them with `openapi.yaml`.
 
-pub mod allowance;
 pub mod answer;
 pub mod audit;
 pub mod audit_log;
 pub mod auth;
-pub mod encoding;
-pub mod etag;
 pub mod extract;
 pub mod idempotency;
 pub mod limits;
 pub mod observe;
 pub mod ops;
-pub mod paths;
-pub mod refusals;
 pub mod routes;
 pub mod server;
-pub mod shares;
-pub mod subscribers;
-pub mod trace;
 pub mod unread;
 
 use std::sync::Arc;
@@ -42,10 +34,11 @@ pub use crate::http::limits::Rates;
 pub use crate::http::server::{Peer, ServerSettings, serve, serve_with};
 
 use crate::access::Scope;
+use crate::http::answer::encoding;
 use crate::http::answer::{Failure, method_not_allowed, no_such_route};
 use crate::http::limits::Limits;
-use crate::http::routes::Table;
-use crate::http::subscribers::Subscribers;
+use crate::http::limits::subscribers::Subscribers;
+use crate::http::routes::{Table, paths};
 use crate::ports::clock::Clock;
 use crate::ports::ids::Ids;
 use crate::service::audit::Audit;

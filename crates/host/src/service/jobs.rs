@@ -161,7 +161,8 @@ impl Periodic {
         let mut wait = self.first;
         while shutdown.run_until_cancelled(sleep(wait)).await.is_some() {
             wait = self.every;
-            match supervised(self.name, job()).await {
+            // Boxed, because the compiler limits how deep the types of futures nest.
+            match supervised(self.name, Box::pin(job())).await {
                 // Another replica does it.
                 Ok(Ok(_) | Err(StoreError::Fenced)) | Err(_) => {}
                 Ok(Err(cause)) => {

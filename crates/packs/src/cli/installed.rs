@@ -91,7 +91,7 @@ async fn install_here(
     let mut settings: PackSettings = context.settings()?;
     let configured = settings.lockfile.take();
     settings.lockfile = configured.or_else(|| lockfile.map(Path::to_owned));
-    let start = Start::new(Purpose::Look).with(settings);
+    let start = Start::new(Purpose::Records).with(settings);
     let session = context.open(start).await?;
     let packs = session.service::<Arc<Packs>>().ok_or_else(|| {
         Failure::not_done("internal_error", "the embedded host has no pack service")

@@ -13,13 +13,14 @@ use crate::ports::PackSource;
 use crate::registry::directory::DirectoryRegistry;
 use crate::registry::file::{PackFile, read_pack_file};
 use crate::registry::http::HttpRegistry;
-use crate::rules::capabilities::PeerPolicy;
 use crate::rules::format::PackFormat;
+use crate::rules::manifest::capabilities::PeerPolicy;
 use crate::rules::name::Namespaces;
 use crate::rules::verify::{Fetched, Policy, Trust, TrustMode, verify as verify_pack};
 use crate::rules::{Refusal, inventory, lockfile};
-use crate::service::packs;
-use crate::service::packs::{Candidate, PackRequest};
+use crate::service::download;
+use crate::service::download::PackRequest;
+use crate::service::packs::Candidate;
 use touchstone_host::cli::context::Context;
 use touchstone_host::cli::exit::{Exit, Failure};
 use touchstone_host::config::Error;
@@ -202,7 +203,7 @@ pub async fn judge(
             .or_try("add --registry with a folder or URL"));
     };
     let choosing = locks.first().copied();
-    let fetched = match packs::fetch(registry.as_ref(), &request, &trust, choosing).await {
+    let fetched = match download::fetch(registry.as_ref(), &request, &trust, choosing).await {
         Ok(fetched) => fetched,
         Err(refusal) => return Ok(Err(refusal)),
     };
@@ -263,7 +264,7 @@ async fn judge_file(
     format: PackFormat,
 ) -> Result<Judged, Refusal> {
     if let Some(registry) = registry {
-        packs::list_keys(registry, &mut trust).await?;
+        download::list_keys(registry, &mut trust).await?;
     }
     let fetched = Fetched {
         served: file.served.as_deref(),

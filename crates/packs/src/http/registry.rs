@@ -11,9 +11,9 @@ use bytes::Bytes;
 
 use crate::http::PacksApi;
 use crate::service::publications::{Page, Publications};
+use touchstone_host::http::answer::encoding::ARCHIVE;
+use touchstone_host::http::answer::etag::conditional_with;
 use touchstone_host::http::answer::{Answer, json, no_such_route_problem};
-use touchstone_host::http::encoding::ARCHIVE;
-use touchstone_host::http::etag::conditional_with;
 use touchstone_host::http::extract::{PathParameters, Query};
 use touchstone_kit::error::Problem;
 

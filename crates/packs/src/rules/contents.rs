@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::archive::Archive;
-use super::capabilities::{self, Peers};
 use super::format::{PackFormat, ReadSuite};
-use super::manifest::{self, Host};
-use super::{Refusal, Stage, refs};
+use super::manifest::refs;
+use super::{Refusal, Stage};
+use crate::rules::manifest::capabilities::{self, Peers};
+use crate::rules::manifest::{self, Host};
 use touchstone_kit::error::ErrorCode;
 use touchstone_kit::json;
 use touchstone_openwop::pack::{AgentManifest, PackManifest};

@@ -5,9 +5,9 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::Refusal;
-use super::build::Files;
 use super::contents::PackContents;
-use super::lint::Finding;
+use crate::rules::build::Files;
+use crate::rules::build::lint::Finding;
 use touchstone_openwop::suite::{SuiteDocument, SuiteFault};
 
 /// Parses a suite; fails with everything that is wrong with it.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::contents::{PackAgent, PackContents};
-use super::verify::{SignatureCoverage, SignatureState, VerifiedPack};
+use crate::rules::verify::{SignatureCoverage, SignatureState, VerifiedPack};
 use touchstone_openwop::pack::{AgentInventoryEntry, LockedSignature, MemoryShape};
 
 /// The facts of an installed pack, recorded when it was verified.

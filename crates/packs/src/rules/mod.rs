@@ -9,7 +9,7 @@
 //! archive     one gzip member, one tar stream, nothing on disk, every limit counted
 //! manifest    pack.json: kind, engines, peers, runtime, agent ids
 //! contents    the references of a manifest resolved against the archive: prompts, schemas, suites
-//! key_ring    trusted keys and the names each may sign
+//! trust       the operator's trust settings, the trusted keys and the names each may sign
 //! lockfile    exact versions and digests
 //! publication what this host's registry serves about installed packs
 //! build       the publisher's side: keys, templates, lint, deterministic archives, signing
@@ -17,18 +17,12 @@
 
 pub mod archive;
 pub mod build;
-pub mod capabilities;
 pub mod contents;
 pub mod format;
 pub mod inventory;
-pub mod key_ring;
-pub mod lint;
 pub mod lockfile;
 pub mod manifest;
 pub mod publication;
-pub mod range;
-pub mod refs;
-pub mod template;
 pub mod trust;
 pub mod verify;
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::inventory::PackFacts;
 use super::name::{Namespaces, PackId};
-use super::verify::{SignatureCoverage, SigningMethod, Trust, TrustMode};
+use crate::rules::verify::{SignatureCoverage, SigningMethod, Trust, TrustMode};
 use touchstone_kit::ids::TenantId;
 use touchstone_kit::keys::PublicKey;
 use touchstone_openwop::pack::{Endpoints, RegistryDiscovery, SigningKey};
@@ -246,7 +246,7 @@ fn carry(document: &mut Value, manifest: &Value, members: &[&str]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::key_ring::KeyOrigin;
+    use crate::rules::trust::key_ring::KeyOrigin;
     use crate::rules::verify::SignatureState;
     use rstest::rstest;
     use touchstone_kit::keys::SecretKey;

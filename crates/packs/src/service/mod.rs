@@ -1,3 +1,4 @@
+pub mod download;
 pub mod installed;
 pub mod packs;
 pub mod publications;

@@ -1,4 +1,4 @@
-//! Packs and suites: resolve and verify, install and remove, list.
+//! Packs and suites: install and remove, list.
 //!
 //! A refused pack leaves nothing behind: everything is verified in memory, and a verified pack
 //! becomes visible in one step.
@@ -9,16 +9,12 @@ use bytes::Bytes;
 use semver::Version;
 
 use crate::ports::host::{Addition, AgentDeployments, SharedStorage};
-use crate::ports::inventory::Revision;
-use crate::ports::inventory::{InstallRecord, SuiteRecord};
-use crate::ports::{PackSource, SourceError};
+use crate::ports::inventory::{InstallRecord, Revision, SuiteRecord};
 use crate::rules::format::PackFormat;
 use crate::rules::inventory;
 use crate::rules::inventory::PackFacts;
-use crate::rules::name::{PackId, is_pack_name};
-use crate::rules::range::Range;
-use crate::rules::verify::{Fetched, Policy, SignatureCoverage, Trust, VerifiedPack, verify};
-use crate::rules::{Refusal, Stage, lockfile};
+use crate::rules::name::PackId;
+use crate::rules::verify::{SignatureCoverage, VerifiedPack};
 use crate::store;
 use touchstone_host::ports::clock::Clock;
 use touchstone_host::ports::store::StoreError;
@@ -26,48 +22,11 @@ use touchstone_host::service::fault::internal;
 use touchstone_host::store::database::Database;
 use touchstone_kit::error::{ErrorCode, Problem};
 use touchstone_kit::ids::{AgentId, TenantId};
-use touchstone_kit::json;
-use touchstone_openwop::pack::{
-    AgentInventory, AgentInventoryEntry, Lockfile, PackIndex, ServedManifest,
-};
+use touchstone_openwop::pack::{AgentInventory, AgentInventoryEntry};
 use touchstone_openwop::suite::SuiteFault;
-
-/// Keys of a registry that are fetched when the needed one is unknown.
-const MAX_LISTED_KEYS: usize = 64;
 
 /// How often a removal is decided again because a deployment has changed.
 const ATTEMPTS: u32 = 32;
-
-/// The requested version of a pack.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PackRequest {
-    Exact(PackId),
-    /// The highest version in a range; `*` for the highest of all.
-    Range {
-        name: String,
-        range: Range,
-    },
-}
-
-impl std::str::FromStr for PackRequest {
-    type Err = String;
-
-    /// `NAME`, `NAME@VERSION` or `NAME@RANGE`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, wanted) = text.split_once('@').unwrap_or((text, "*"));
-        if !is_pack_name(name) {
-            return Err("a pack name looks like `vendor.acme.triage`".to_owned());
-        }
-        if let Some(id) = PackId::new(name, wanted) {
-            return Ok(Self::Exact(id));
-        }
-        let range = Range::parse(wanted).map_err(|error| format!("`{wanted}` {error}"))?;
-        Ok(Self::Range {
-            name: name.to_owned(),
-            range,
-        })
-    }
-}
 
 /// A verified pack with its archive.
 #[derive(Clone, Debug)]
@@ -75,181 +34,6 @@ pub struct Candidate {
     pub pack: VerifiedPack,
     /// The archive.
     pub tgz: Bytes,
-}
-
-/// The files of one version from a registry, not verified yet.
-#[derive(Clone, Debug)]
-pub struct Download {
-    /// The requested version.
-    pub id: PackId,
-    /// The served manifest.
-    pub served: Bytes,
-    /// The archive.
-    pub tgz: Bytes,
-    /// The detached signature.
-    pub signature: Option<Bytes>,
-    /// The trusted keys: the operator's, and the registry's if they count.
-    pub trust: Trust,
-}
-
-impl Download {
-    /// Verifies the files.
-    ///
-    /// # Errors
-    /// As [`verify`].
-    pub fn verify(
-        &self,
-        policy: &Policy,
-        lock: Option<&Lockfile>,
-        format: PackFormat,
-    ) -> Result<VerifiedPack, Refusal> {
-        let fetched = Fetched {
-            served: Some(&self.served),
-            tgz: &self.tgz,
-            signature: self.signature.as_deref(),
-        };
-        verify(Some(&self.id), fetched, &self.trust, policy, lock, format)
-    }
-}
-
-/// Finds a version in a registry and fetches it.
-///
-/// # Errors
-/// `pack_version_not_found`, `pack_registry_unreachable`.
-pub async fn fetch(
-    source: &dyn PackSource,
-    request: &PackRequest,
-    trust: &Trust,
-    lock: Option<&Lockfile>,
-) -> Result<Download, Refusal> {
-    let discovery = source.discovery().await.map_err(unreachable)?;
-    let id = resolve(source, request, lock).await?;
-    let served = source
-        .served(&id)
-        .await
-        .map_err(unreachable)?
-        .ok_or_else(|| not_found(&id))?;
-    let mut trust = trust.clone();
-    if trust.registry_keys
-        && let Some(discovery) = &discovery
-    {
-        trust.keys.list(discovery);
-        supply_key(source, &served, &mut trust).await?;
-    }
-    let tgz = source
-        .tarball(&id)
-        .await
-        .map_err(unreachable)?
-        .ok_or_else(|| not_found(&id))?;
-    let signature = source.signature(&id).await.map_err(unreachable)?;
-    Ok(Download {
-        id,
-        served,
-        tgz,
-        signature,
-        trust,
-    })
-}
-
-/// Adds the keys a registry lists, for a pack from another source.
-///
-/// # Errors
-/// `pack_registry_unreachable`.
-pub async fn list_keys(source: &dyn PackSource, trust: &mut Trust) -> Result<(), Refusal> {
-    let Some(discovery) = source.discovery().await.map_err(unreachable)? else {
-        return Ok(());
-    };
-    trust.keys.list(&discovery);
-    for key in discovery.signing_keys.iter().take(MAX_LISTED_KEYS) {
-        if let Some(file) = source.public_key(key).await.map_err(unreachable)? {
-            trust.keys.supply(&key.key_id, file.to_vec());
-        }
-    }
-    Ok(())
-}
-
-/// Fetches the key that the served manifest names, if the registry lists it and the operator has
-/// not pinned it.
-async fn supply_key(
-    source: &dyn PackSource,
-    served: &[u8],
-    trust: &mut Trust,
-) -> Result<(), Refusal> {
-    // The document is verified later; only the key's name matters here.
-    let Ok(Ok(served)) = json::parse_as::<ServedManifest>(served) else {
-        return Ok(());
-    };
-    let Some(signing) = served.signing else {
-        return Ok(());
-    };
-    for key_id in [signing.key_id, signing.public_key_ref]
-        .into_iter()
-        .flatten()
-    {
-        if trust.keys.is_pinned(&key_id) {
-            continue;
-        }
-        let Some(entry) = trust.keys.entry(&key_id).cloned() else {
-            continue;
-        };
-        if let Some(file) = source.public_key(&entry).await.map_err(unreachable)? {
-            trust.keys.supply(&key_id, file.to_vec());
-        }
-    }
-    Ok(())
-}
-
-/// The version a request resolves to: an exact one as it is; a range by the lockfile, else the
-/// highest version that is not yanked.
-async fn resolve(
-    source: &dyn PackSource,
-    request: &PackRequest,
-    lock: Option<&Lockfile>,
-) -> Result<PackId, Refusal> {
-    let (name, range) = match request {
-        PackRequest::Exact(id) => return Ok(id.clone()),
-        PackRequest::Range { name, range } => (name, range),
-    };
-    let none = |reason: &str| Refusal::new(ErrorCode::PackVersionNotFound, Stage::Resolve, reason);
-    if let Some(pinned) = lock.and_then(|lock| lockfile::chosen(lock, name)) {
-        let id = PackId::new(name, &pinned).filter(|id| range.matches(&id.version));
-        return id.ok_or_else(|| none("the lockfile's version is not in the range"));
-    }
-    let index = source.index(name).await.map_err(unreachable)?;
-    let index = index.ok_or_else(|| none("the registry has no pack of this name"))?;
-    highest(&index, range)
-        .map(|version| PackId {
-            name: name.clone(),
-            version,
-        })
-        .ok_or_else(|| none("the registry has no version in this range that is not yanked"))
-}
-
-/// `latest` in an index may name a yanked version, so it is ignored.
-fn highest(index: &PackIndex, range: &Range) -> Option<Version> {
-    let versions = index.versions.iter().filter(|version| !version.yanked);
-    versions
-        .filter_map(|version| Version::parse(&version.version).ok())
-        .filter(|version| range.matches(version))
-        .max_by(Version::cmp_precedence)
-}
-
-fn not_found(id: &PackId) -> Refusal {
-    Refusal::new(
-        ErrorCode::PackVersionNotFound,
-        Stage::Resolve,
-        format!("the registry has no {id}"),
-    )
-}
-
-fn unreachable(error: SourceError) -> Refusal {
-    let code = match error {
-        SourceError::TooLarge {
-            document: "archive",
-        } => ErrorCode::TarballTooLarge,
-        _ => ErrorCode::PackRegistryUnreachable,
-    };
-    Refusal::new(code, Stage::Resolve, error.to_string())
 }
 
 /// Why a suite was not imported.
@@ -266,38 +50,32 @@ pub struct Packs {
     store: Arc<Database>,
     clock: Arc<dyn Clock>,
     format: PackFormat,
-    storage: Option<Arc<dyn SharedStorage>>,
-    deployments: Option<Arc<dyn AgentDeployments>>,
+    /// Enforces quotas and deletes bytes.
+    storage: Arc<dyn SharedStorage>,
+    /// Knows which packs are in service, and so cannot be removed.
+    deployments: Arc<dyn AgentDeployments>,
 }
 
 impl Packs {
-    pub fn new(store: Arc<Database>, clock: Arc<dyn Clock>, format: PackFormat) -> Self {
+    pub fn new(
+        store: Arc<Database>,
+        clock: Arc<dyn Clock>,
+        format: PackFormat,
+        storage: Arc<dyn SharedStorage>,
+        deployments: Arc<dyn AgentDeployments>,
+    ) -> Self {
         Self {
             store,
             clock,
             format,
-            storage: None,
-            deployments: None,
+            storage,
+            deployments,
         }
     }
 
     /// What packs may contain.
     pub fn format(&self) -> PackFormat {
         self.format
-    }
-
-    /// Adds quotas, and the deletion of bytes.
-    #[must_use]
-    pub fn limited_by(mut self, storage: Arc<dyn SharedStorage>) -> Self {
-        self.storage = Some(storage);
-        self
-    }
-
-    /// Keeps packs whose agents are in service.
-    #[must_use]
-    pub fn keeping_deployed(mut self, deployments: Arc<dyn AgentDeployments>) -> Self {
-        self.deployments = Some(deployments);
-        self
     }
 
     /// Installs a verified pack and its suites for a tenant, in one step. Installing the same pack
@@ -378,7 +156,7 @@ impl Packs {
             Ok(()) => self.put_all(octets).await?,
             Err(_) => {
                 let digests: Vec<&str> = octets.iter().map(|(digest, _)| *digest).collect();
-                self.release(tenant, &digests).await?;
+                self.storage.release(tenant, &digests).await?;
             }
         }
         recorded
@@ -391,19 +169,8 @@ impl Packs {
         Ok(())
     }
 
-    /// Deletes bytes without references.
-    async fn release(&self, tenant: &TenantId, digests: &[&str]) -> Result<(), StoreError> {
-        match &self.storage {
-            Some(storage) => storage.release(tenant, digests).await,
-            None => Ok(()),
-        }
-    }
-
     /// Counts a pack that is new to the tenant against its quotas.
     async fn reserve_pack(&self, tenant: &TenantId, candidate: &Candidate) -> Result<(), Problem> {
-        let Some(storage) = &self.storage else {
-            return Ok(());
-        };
         let pack = &candidate.pack;
         let installs = store::inventory::installs(&self.store, tenant).await;
         let is_installed = installs
@@ -421,7 +188,7 @@ impl Packs {
             suites: u64::try_from(suites.len()).unwrap_or(u64::MAX),
             bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
         };
-        storage.reserve(tenant, adding).await
+        self.storage.reserve(tenant, adding).await
     }
 
     /// Counts a suite that is new to the tenant against its quotas.
@@ -431,9 +198,6 @@ impl Packs {
         (id, version, digest): (&str, &str, &str),
         octets: &[u8],
     ) -> Result<(), Problem> {
-        let Some(storage) = &self.storage else {
-            return Ok(());
-        };
         let known = store::inventory::suite(&self.store, tenant, id, version).await;
         let known = known.map_err(|cause| internal(&cause))?;
         if known.is_some_and(|known| known.digest == digest) {
@@ -444,7 +208,7 @@ impl Packs {
             suites: 1,
             bytes: u64::try_from(octets.len()).unwrap_or(u64::MAX),
         };
-        storage.reserve(tenant, adding).await
+        self.storage.reserve(tenant, adding).await
     }
 
     /// Removes a pack and its suites from a tenant; runs that use it continue.
@@ -461,7 +225,7 @@ impl Packs {
             match removed.await {
                 Ok(true) => {
                     let digests: Vec<&str> = digests.iter().map(String::as_str).collect();
-                    let released = self.release(tenant, &digests).await;
+                    let released = self.storage.release(tenant, &digests).await;
                     return released.map_err(|cause| internal(&cause));
                 }
                 Ok(false) => {
@@ -505,9 +269,6 @@ impl Packs {
         tenant: &TenantId,
         pack: &PackId,
     ) -> Result<Vec<(AgentId, Revision)>, Problem> {
-        let Some(deployments) = &self.deployments else {
-            return Ok(Vec::new());
-        };
         let version = pack.version.to_string();
         let mut seen = Vec::new();
         let listed = self.list(tenant).await?;
@@ -517,8 +278,8 @@ impl Packs {
             .flat_map(|facts| &facts.agents);
         for agent in agents {
             let id = AgentId::from(agent.agent_id.as_str());
-            let found = deployments.in_service(tenant, &id, &pack.version).await;
-            let (in_service, revision) = found.map_err(|cause| internal(&cause))?;
+            let found = self.deployments.in_service(tenant, &id, &pack.version);
+            let (in_service, revision) = found.await.map_err(|cause| internal(&cause))?;
             if in_service {
                 return Err(Problem::new(
                     ErrorCode::Conflict,
@@ -669,7 +430,7 @@ impl Packs {
         match store::inventory::remove_suite(&self.store, tenant, suite_id, version).await {
             Ok(true) => {
                 let digest = known.as_ref().map(|suite| suite.digest.as_str());
-                let released = self.release(tenant, digest.as_slice()).await;
+                let released = self.storage.release(tenant, digest.as_slice()).await;
                 released.map_err(|cause| internal(&cause))
             }
             Ok(false) => Err(Problem::new(

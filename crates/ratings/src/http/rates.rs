@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use governor::Quota;
 
-use touchstone_host::http::allowance::Allowance;
+use touchstone_host::http::limits::allowance::Allowance;
 use touchstone_kit::error::Problem;
 use touchstone_kit::ids::KeyId;
 

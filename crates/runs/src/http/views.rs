@@ -12,7 +12,7 @@ use crate::http::extract::{OwnRun, RunPath};
 use crate::service::bundles::MAX_BUNDLE;
 use touchstone_host::access::Scope;
 use touchstone_host::http::answer::{Answer, json};
-use touchstone_host::http::etag::conditional;
+use touchstone_host::http::answer::etag::conditional;
 use touchstone_host::http::extract::Query;
 use touchstone_host::http::routes::Table;
 use touchstone_host::service::access::Caller;

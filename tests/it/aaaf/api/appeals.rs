@@ -8,7 +8,7 @@ use touchstone_host::access::Scope;
 
 use super::assessments::{assessed, work};
 use super::{Engine, Site, refusal, site};
-use crate::http::host::Reply;
+use crate::http::support::host::Reply;
 
 /// An agent with some rejected tasks, and its completed assessment.
 pub async fn rated(site: &Site) -> Value {

@@ -659,7 +659,7 @@ async fn an_agents_own_events_begin_no_collection(
     site!(engine => site);
     site.host.assess();
     let agent = site.enrol("triage").await;
-    let own = super::sources::key_of(&site, Some(&agent)).await;
+    let own = crate::aaaf::api::evidence::sources::key_of(&site, Some(&agent)).await;
     site.host.clock.ahead(-40);
     let event = json!({"agent_id": agent, "type": "tool_invoked", "timestamp": ago(40 * 86_400), "data": {"task_id": "t",
         "tool": "grep", "success": true, "unnecessary": false, "error_recovered": null}});

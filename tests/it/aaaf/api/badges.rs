@@ -18,7 +18,7 @@ use touchstone_ratings::rules::badge::{VerificationContext, verify};
 
 use super::assessments::{assessed, collecting_for, tasks_since, work};
 use super::{Engine, Site, refusal, site};
-use crate::http::host::{Reply, TestHost};
+use crate::http::support::host::{Reply, TestHost};
 use crate::support::badges::Case;
 use crate::support::host_keys;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::assessments::{assessed, work};
 use super::{Engine, Site, found, site};
-use crate::http::host::{AGENT, says};
+use crate::http::support::host::{AGENT, says};
 
 const VERSION: &str = "1.0.0";
 

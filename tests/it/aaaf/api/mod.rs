@@ -1,29 +1,17 @@
 //! The AAAF API, through the real router; every response is checked against the API description.
 
-mod agent_cards;
-mod agents;
+pub mod agents;
 pub mod appeals;
 pub mod assessments;
-mod audits;
 pub mod badges;
-mod config;
-mod corrections;
 mod dimensions;
-pub mod elsewhere;
-mod events;
+mod evidence;
 mod gates;
 mod housekeeping;
-mod issuer_keys;
 mod organizations;
-mod profiles;
-mod records;
 mod schedule;
-mod sources;
 mod specification;
-mod stress_tests;
-mod suspended;
 mod walk;
-mod webhooks;
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -31,7 +19,7 @@ use touchstone::database;
 use touchstone_host::http::HttpSettings;
 use touchstone_ratings::http::rates::AaafRates;
 
-use crate::http::host::{Lab, Reply, TestHost, UNLIMITED, public_place};
+use crate::http::support::host::{Lab, Reply, TestHost, UNLIMITED, public_place};
 use crate::store::{Engine, TestStore};
 use crate::support::host_keys;
 use crate::support::postgres::TestDatabase;
@@ -162,7 +150,7 @@ pub fn refusal(reply: &Reply) -> (StatusCode, String) {
 /// Starts a test with two organizations on an engine, or returns early.
 macro_rules! site {
     ($engine:expr => $site:ident) => {
-        let Some($site) = super::Site::on($engine).await else {
+        let Some($site) = crate::aaaf::api::Site::on($engine).await else {
             return;
         };
     };

@@ -12,7 +12,7 @@ use touchstone_host::access::Scope;
 use touchstone_host::http::routes::Operation;
 
 use super::{Engine, Site, refusal, site};
-use crate::http::host::Reply;
+use crate::http::support::host::Reply;
 
 /// Values for the path parameters.
 #[derive(Clone)]
@@ -85,7 +85,7 @@ async fn furnish(site: &Site) -> Names {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let busy = site.enrol("canary-busy").await;
     let assessment = super::assessments::ordered(site, &busy).await;
-    let (webhook, delivery) = super::webhooks::told(site).await;
+    let (webhook, delivery) = crate::aaaf::api::organizations::webhooks::told(site).await;
     let set = site
         .send(
             Method::PUT,

@@ -7,7 +7,7 @@ use super::agents::{Actor, Script};
 use super::evaluation::{Ended, Rooms, evaluate, host, lasting, request};
 use super::packs::{FRONT, Files, front_desk_with};
 use super::provider::Options;
-use crate::http::host::TestHost;
+use crate::http::support::host::TestHost;
 use crate::store::Engine::Sqlite;
 use crate::store::TestStore;
 

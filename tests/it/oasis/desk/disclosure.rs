@@ -11,7 +11,7 @@ use super::agents::Script;
 use super::evaluation::{Rooms, at_work, evaluate, request};
 use super::packs::FRONT;
 use super::provider::Options;
-use crate::http::host::TestHost;
+use crate::http::support::host::TestHost;
 use crate::store::Engine::{self, Postgres, Sqlite};
 
 const FORMS: [(&str, &str); 4] = [

@@ -17,7 +17,7 @@ use url::Url;
 use super::agents::{Actor, Script};
 use super::packs::{Desk, FRONT, front_desk};
 use super::provider::{Fault, House, Options, Served};
-use crate::http::host::{Lab, Reply, TestHost};
+use crate::http::support::host::{Lab, Reply, TestHost};
 use crate::store::TestStore;
 
 /// The provider's name on the host.

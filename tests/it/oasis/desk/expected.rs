@@ -11,7 +11,7 @@ use super::agents::{Actor, Script};
 use super::evaluation::{Ended, Rooms, at_work, evaluate, host, request};
 use super::packs::{FRONT, RECORDS, records_desk};
 use super::provider::Options;
-use crate::http::host::TestHost;
+use crate::http::support::host::TestHost;
 use crate::oasis::compute::differences;
 use crate::oasis::mock::MockProvider;
 use crate::store::Engine::{self, Postgres, Sqlite};

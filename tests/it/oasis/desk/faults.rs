@@ -9,7 +9,7 @@ use super::agents::{Actor, Script};
 use super::evaluation::{Ended, Rooms, evaluate, host, request, request_some};
 use super::packs::{FRONT, front_desk};
 use super::provider::Options;
-use crate::http::host::TestHost;
+use crate::http::support::host::TestHost;
 use crate::store::Engine::{self, Postgres, Sqlite};
 use crate::store::TestStore;
 

@@ -8,7 +8,7 @@ use super::agents::{Actor, Script};
 use super::evaluation::{Rooms, evaluate, host, request};
 use super::packs::{FRONT, front_desk};
 use super::provider::Options;
-use crate::http::host::TestHost;
+use crate::http::support::host::TestHost;
 use crate::store::Engine::{self, Postgres, Sqlite};
 
 /// The conditions that the version does not meet.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::agents::Script;
 use super::evaluation::{Ended, Rooms, at_work, evaluate, request_some};
 use super::provider::Options;
-use crate::http::host::TestHost;
+use crate::http::support::host::TestHost;
 use crate::store::Engine::{self, Postgres, Sqlite};
 use crate::store::TestStore;
 

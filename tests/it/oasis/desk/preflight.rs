@@ -10,7 +10,7 @@ use super::agents::{Actor, Script};
 use super::evaluation::{Ended, PROVIDER, Rooms, at_work, evaluate, host, request};
 use super::packs::{FRONT, front_desk, front_desk_with};
 use super::provider::{Options, Preflight};
-use crate::http::host::TestHost;
+use crate::http::support::host::TestHost;
 use crate::store::Engine::{self, Postgres, Sqlite};
 
 /// Checks that nothing counts as an evaluation and that there is no verdict.

@@ -20,7 +20,7 @@ use super::evaluation::{
 };
 use super::packs::{FRONT, front_desk, front_desk_rules};
 use super::provider::Options;
-use crate::http::host::TestHost;
+use crate::http::support::host::TestHost;
 use crate::store::Engine::{self, Postgres, Sqlite};
 
 struct Played {

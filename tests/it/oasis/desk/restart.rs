@@ -7,7 +7,7 @@ use super::agents::{Actor, Script};
 use super::evaluation::{Ended, Rooms, at_work, create, evaluate, host, lasting, request};
 use super::packs::{FRONT, front_desk};
 use super::provider::Options;
-use crate::http::host::TestHost;
+use crate::http::support::host::TestHost;
 use crate::store::Engine::{self, Postgres, Sqlite};
 
 /// The scenario in which the agent hangs.
@@ -77,7 +77,7 @@ async fn another_host_continues_after_a_kill(#[values(Sqlite, Postgres)] engine:
         let store = touchstone::database::open(&location, crate::support::host_keys::usual())
             .await
             .unwrap();
-        let lab = crate::http::host::Lab {
+        let lab = crate::http::support::host::Lab {
             agent: Some(actor),
             providers: super::evaluation::providers(url, std::time::Duration::from_secs(20)),
             ..Default::default()

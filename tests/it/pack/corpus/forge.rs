@@ -11,9 +11,9 @@ use touchstone_kit::integrity;
 use touchstone_kit::keys::SecretKey;
 use touchstone_openwop::pack::RegistryDiscovery;
 use touchstone_packs::rules::Refusal;
-use touchstone_packs::rules::key_ring::KeyRing;
 use touchstone_packs::rules::lockfile;
 use touchstone_packs::rules::name::PackId;
+use touchstone_packs::rules::trust::key_ring::KeyRing;
 use touchstone_packs::rules::verify::{Fetched, Policy, Trust, VerifiedPack, verify};
 
 /// A change to one step.

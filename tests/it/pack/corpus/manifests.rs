@@ -6,8 +6,8 @@ use touchstone_kit::error::ErrorCode::{
     PackPeerDependencyMissing, PackRuntimeRequirementUnmet, TarballManifestNotJson,
     UnsupportedRuntime,
 };
-use touchstone_packs::rules::capabilities::PeerPolicy;
 use touchstone_packs::rules::inventory;
+use touchstone_packs::rules::manifest::capabilities::PeerPolicy;
 
 use super::forge::Forge;
 use super::{Case, loads, loads_and, refused};

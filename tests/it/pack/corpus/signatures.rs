@@ -9,8 +9,8 @@ use touchstone_kit::error::ErrorCode::{
     SignatureUnknownKey,
 };
 use touchstone_kit::integrity;
-use touchstone_packs::rules::key_ring::{KeyOrigin, KeyRing};
 use touchstone_packs::rules::name::Namespaces;
+use touchstone_packs::rules::trust::key_ring::{KeyOrigin, KeyRing};
 use touchstone_packs::rules::verify::{SignatureCoverage, SigningMethod, TrustMode};
 
 use super::forge::{Forge, Forged, key};

@@ -19,9 +19,9 @@ use touchstone_openwop::pack::AgentManifest;
 use touchstone_openwop::schema::compile_untrusted;
 use touchstone_openwop::suite::AgentEvalSuite;
 use touchstone_packs::rules::build::Files;
+use touchstone_packs::rules::build::lint::{Finding, Severity};
 use touchstone_packs::rules::contents::is_suite_file;
 use touchstone_packs::rules::format::ReadSuite;
-use touchstone_packs::rules::lint::{Finding, Severity};
 use touchstone_packs::rules::{archive, manifest};
 
 /// The highest tier: a suite is linted with all its scenarios.

@@ -17,10 +17,10 @@ use touchstone_kit::error::ErrorCode;
 use touchstone_openwop::suite::AgentEvalSuite;
 use touchstone_packs::rules::archive::Archive;
 use touchstone_packs::rules::build::Files;
+use touchstone_packs::rules::build::lint::Finding;
 use touchstone_packs::rules::contents::{PackContents, PackSuite};
 use touchstone_packs::rules::format::{PackPart, ReadSuite};
 use touchstone_packs::rules::inventory::PackFacts;
-use touchstone_packs::rules::lint::Finding;
 use touchstone_packs::rules::{Refusal, Stage};
 
 const FOLDER: &str = "oasis/";

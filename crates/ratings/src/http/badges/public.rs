@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::http::RatingsApi;
 use crate::http::badges::CREDENTIAL;
 use touchstone_host::http::answer::Answer;
-use touchstone_host::http::etag::conditional_as;
+use touchstone_host::http::answer::etag::conditional_as;
 use touchstone_host::http::extract::PathParameters;
 use touchstone_host::service::fault::internal;
 use touchstone_kit::error::{ErrorCode, Problem};

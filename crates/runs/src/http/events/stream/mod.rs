@@ -32,7 +32,7 @@ use crate::rules::run::record::RunRecord;
 use crate::service::log_reader::filter::Filter;
 use crate::service::log_reader::follower::Follow;
 use crate::store;
-use touchstone_host::http::subscribers::Place;
+use touchstone_host::http::limits::subscribers::Place;
 use touchstone_host::ports::run_log::Head;
 use touchstone_host::service::access::Caller;
 use touchstone_host::service::fault::chain;

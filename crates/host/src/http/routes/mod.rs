@@ -1,0 +1,202 @@
+//! The list of endpoints of one feature, and how each is guarded.
+
+pub mod paths;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware;
+use axum::routing::{MethodFilter, MethodRouter, on};
+
+use crate::access::Scope;
+use crate::http::HttpHost;
+use crate::http::auth::{AuthRequirements, guard};
+
+/// An operation as the API description names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    pub method: &'static str,
+    /// The documented path.
+    pub path: &'static str,
+    /// Whether it needs an API key.
+    pub keyed: bool,
+    /// The required scope; `None` if no key is needed, or if the scope depends on the request.
+    pub scope: Option<Scope>,
+    /// `false` for routes that only answer that a capability is not offered, and for test seams;
+    /// the API description leaves them out.
+    pub described: bool,
+}
+
+/// The routes of one feature, whose handlers share the state `S`, and their operations.
+pub struct Table<S> {
+    state: Option<Arc<S>>,
+    router: Router<Arc<S>>,
+    operations: Vec<Operation>,
+}
+
+/// Who may call a route.
+#[derive(Clone, Copy)]
+enum Access {
+    Anyone,
+    /// A caller with a key and, if it is named, this scope.
+    Keyed(Option<Scope>),
+    /// The same, for a request that waits for events.
+    Waiting(Scope),
+}
+
+impl<S: AsRef<Arc<HttpHost>> + Send + Sync + 'static> Table<S> {
+    /// A table of routes with handlers that share `state`; without a state, only the operations.
+    pub fn new(state: Option<Arc<S>>) -> Self {
+        Self {
+            state,
+            router: Router::new(),
+            operations: Vec::new(),
+        }
+    }
+
+    pub fn operations(self) -> Vec<Operation> {
+        self.operations
+    }
+
+    pub fn router(self) -> Router {
+        match self.state {
+            Some(state) => self.router.with_state(state),
+            None => Router::new(),
+        }
+    }
+
+    /// A route that guards itself.
+    #[must_use]
+    pub fn guarded(
+        mut self,
+        operation: Operation,
+        route: impl FnOnce(&Arc<S>) -> MethodRouter<Arc<S>>,
+    ) -> Self {
+        self.operations.push(operation);
+        if let Some(state) = &self.state {
+            let route = route(state);
+            let path = paths::internal(operation.path);
+            self.router = self.router.route(&path, route);
+        }
+        self
+    }
+
+    fn add<H, T>(
+        self,
+        method: &Method,
+        path: &'static str,
+        access: Access,
+        described: bool,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, Arc<S>>,
+        T: 'static,
+    {
+        let (filter, method) = match *method {
+            Method::POST => (MethodFilter::POST, "POST"),
+            Method::DELETE => (MethodFilter::DELETE, "DELETE"),
+            _ => (MethodFilter::GET, "GET"),
+        };
+        let (scope, waits) = match access {
+            Access::Anyone => (None, false),
+            Access::Keyed(scope) => (scope, false),
+            Access::Waiting(scope) => (Some(scope), true),
+        };
+        let keyed = !matches!(access, Access::Anyone);
+        let operation = Operation {
+            method,
+            path,
+            keyed,
+            scope,
+            described,
+        };
+        self.guarded(operation, |state| {
+            let route: MethodRouter<Arc<S>> = on(filter, handler);
+            if !keyed {
+                return route;
+            }
+            let required = AuthRequirements {
+                host: state.as_ref().as_ref().clone(),
+                scope,
+                waits,
+            };
+            route.route_layer(middleware::from_fn_with_state(required, guard))
+        })
+    }
+
+    /// A route that needs no key.
+    #[must_use]
+    pub fn open<H, T>(self, method: &Method, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<S>>,
+        T: 'static,
+    {
+        self.add(method, path, Access::Anyone, true, handler)
+    }
+
+    /// A route that needs a key with a scope.
+    #[must_use]
+    pub fn keyed<H, T>(self, method: &Method, path: &'static str, scope: Scope, handler: H) -> Self
+    where
+        H: Handler<T, Arc<S>>,
+        T: 'static,
+    {
+        self.add(method, path, Access::Keyed(Some(scope)), true, handler)
+    }
+
+    /// The same, for requests that wait for events; they have their own concurrency limit.
+    #[must_use]
+    pub fn waiting<H, T>(
+        self,
+        method: &Method,
+        path: &'static str,
+        scope: Scope,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, Arc<S>>,
+        T: 'static,
+    {
+        self.add(method, path, Access::Waiting(scope), true, handler)
+    }
+
+    /// A route that needs a key; the use case checks the scope.
+    #[must_use]
+    pub fn authenticated<H, T>(self, method: &Method, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<S>>,
+        T: 'static,
+    {
+        self.add(method, path, Access::Keyed(None), true, handler)
+    }
+
+    /// A route that only answers that a capability is not offered.
+    #[must_use]
+    pub fn not_offered<H, T>(
+        self,
+        method: &Method,
+        path: &'static str,
+        scope: Scope,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, Arc<S>>,
+        T: 'static,
+    {
+        self.add(method, path, Access::Keyed(Some(scope)), false, handler)
+    }
+
+    /// A route for conformance suites; 404 unless the host is in conformance mode and the caller
+    /// has a test key.
+    #[must_use]
+    pub fn seam<H, T>(self, method: &Method, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<S>>,
+        T: 'static,
+    {
+        self.add(method, path, Access::Keyed(None), false, handler)
+    }
+}

@@ -1,0 +1,186 @@
+//! What a host does besides answering requests: it executes runs and assessments, sends webhooks and
+//! repeats periodic jobs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::app::parts::worker_settings;
+use crate::config::Config;
+use crate::services::{Parts, Services};
+use touchstone_agent_cards::service::rescoring::Rescorer;
+use touchstone_host::audit::checkpoint::INTERVAL_SECONDS;
+use touchstone_host::ports::clock::Clock;
+use touchstone_host::ports::store::StoreError;
+use touchstone_host::service::audit::checkpointer::Checkpointer;
+use touchstone_host::service::jobs;
+use touchstone_host::service::jobs::{Periodic, Replica};
+use touchstone_host::store::database::Database;
+use touchstone_kit::keys::SecretKey;
+use touchstone_ratings::service::assessments::assessor::{Assessor, AssessorSettings};
+use touchstone_ratings::service::webhooks::deliveries::{Deliverer, DelivererDeps};
+use touchstone_ratings::service::housekeeping::Housekeeper;
+use touchstone_ratings::service::assessments::schedule::Scheduler;
+use touchstone_ratings::service::stress_tests::StressTestRunner;
+use touchstone_runs::service::runs::Runs;
+use touchstone_runs::service::storage::Storage;
+use touchstone_runs::service::webhooks::dispatcher::Dispatcher;
+use touchstone_runs::service::worker::Worker;
+
+/// Idempotency records are kept for a day (OpenWOP idempotency, layer 1); an hourly job deletes
+/// expired ones.
+const IDEMPOTENCY_RETENTION: Duration = Duration::from_secs(24 * 3600);
+/// Polling interval for notices whose wake-up was missed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a replica checks whether a periodic job is due.
+const JOBS_EVERY: Duration = Duration::from_secs(60);
+/// How often expired records are deleted.
+const CLEAN_EVERY: Duration = Duration::from_secs(3600);
+/// Half of the advertised interval; the other half is for the work itself.
+const CHECKPOINTS_EVERY: Duration = Duration::from_secs(INTERVAL_SECONDS / 2);
+
+/// The background work of one replica.
+pub struct Background {
+    /// Whether this is a host; a command only assesses what its arguments name.
+    for_host: bool,
+    store: Arc<Database>,
+    clock: Arc<dyn Clock>,
+    runs: Arc<Runs>,
+    storage: Arc<Storage>,
+    worker: Arc<Worker>,
+    dispatcher: Arc<Dispatcher>,
+    deliverer: Arc<Deliverer>,
+    assessor: Arc<Assessor>,
+    housekeeper: Housekeeper,
+    scheduler: Scheduler,
+    rescorer: Rescorer,
+    checkpointer: Checkpointer,
+}
+
+impl Background {
+    pub fn new(config: &Config, services: &Services, audit_key: SecretKey) -> Self {
+        let Parts {
+            store, clock, ids, ..
+        } = services.parts();
+        let (notifier, vault) = (&services.parts().notifier, &services.parts().vault);
+        let command = &services.parts().command;
+        let replica = Replica {
+            store: store.clone(),
+            clock: clock.clone(),
+            owner: ids.mint("replica"),
+        };
+        Self {
+            for_host: command.is_none(),
+            store: store.clone(),
+            clock: clock.clone(),
+            runs: services.runs.clone(),
+            storage: services.storage.clone(),
+            worker: Worker::new(
+                store.clone(),
+                clock.clone(),
+                services.executor.clone(),
+                ids.mint("replica"),
+                worker_settings(config),
+                command.clone(),
+            ),
+            dispatcher: Dispatcher::new(
+                store.clone(),
+                clock.clone(),
+                notifier.clone(),
+                ids.mint("replica"),
+            ),
+            deliverer: Deliverer::new(
+                DelivererDeps {
+                    store: store.clone(),
+                    clock: clock.clone(),
+                    ids: ids.clone(),
+                    notifier: notifier.clone(),
+                    vault: vault.clone(),
+                },
+                ids.mint("replica"),
+                LOOK_EVERY,
+            ),
+            assessor: Assessor::new(
+                store.clone(),
+                clock.clone(),
+                services.issuer.clone(),
+                ids.mint("replica"),
+                AssessorSettings::default(),
+                StressTestRunner::new(store.clone(), clock.clone(), services.runs.clone()),
+            ),
+            housekeeper: Housekeeper::new(replica.clone()),
+            scheduler: Scheduler::new(services.aaaf.clone(), ids.mint("replica")),
+            rescorer: Rescorer::new(services.cards.clone(), replica),
+            checkpointer: Checkpointer::new(store.clone(), clock.clone(), ids.clone(), audit_key),
+        }
+    }
+
+    /// Works until `shutdown`, then drains. `assesses` is whether assessments are executed too.
+    pub async fn run_until(&self, shutdown: &CancellationToken, assesses: bool) {
+        let assessments = async {
+            if assesses {
+                jobs::perform(self.assessor.clone(), shutdown.clone()).await;
+            }
+        };
+        let calibrations = async {
+            shutdown.cancelled().await;
+            self.runs.stop_calibrating().await;
+        };
+        tokio::join!(
+            self.worker.clone().work(shutdown.clone()),
+            jobs::perform(self.dispatcher.clone(), shutdown.clone()),
+            jobs::perform(self.deliverer.clone(), shutdown.clone()),
+            assessments,
+            self.repeat_jobs(shutdown),
+            calibrations
+        );
+    }
+
+    async fn repeat_jobs(&self, shutdown: &CancellationToken) {
+        let after = |every, name| Periodic {
+            name,
+            first: every,
+            every,
+        };
+        let at_once = |name| Periodic {
+            name,
+            first: Duration::ZERO,
+            every: CLEAN_EVERY,
+        };
+        let (minute, store) = (JOBS_EVERY, self.store.as_ref());
+        let schedule = async {
+            // A command only assesses what its arguments name.
+            if self.for_host {
+                let job = after(minute, "schedule");
+                job.run(store, shutdown, || self.scheduler.run(shutdown))
+                    .await;
+            }
+        };
+        tokio::join!(
+            schedule,
+            after(minute, "notices").run(store, shutdown, || self.housekeeper.send_notices(shutdown)),
+            after(minute, "deletion").run(store, shutdown, || self.housekeeper.delete(shutdown)),
+            after(minute, "agent_cards")
+                .run(store, shutdown, || self.rescorer.look_again(shutdown)),
+            after(CHECKPOINTS_EVERY, "audit_checkpoints")
+                .run(store, shutdown, || self.checkpoint()),
+            at_once("retention").run(store, shutdown, || self.storage.sweep(shutdown)),
+            at_once("idempotency").run(store, shutdown, || self.expire()),
+        );
+    }
+
+    async fn checkpoint(&self) -> Result<u64, StoreError> {
+        match self.store.takes_writes().await {
+            true => self.checkpointer.sign_all().await,
+            false => Ok(0),
+        }
+    }
+
+    async fn expire(&self) -> Result<u64, StoreError> {
+        match self.clock.now().checked_sub(IDEMPOTENCY_RETENTION) {
+            Ok(oldest) => self.store.expire(oldest).await,
+            Err(_) => Ok(0),
+        }
+    }
+}

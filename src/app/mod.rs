@@ -1,0 +1,129 @@
+//! The composition root: configuration → adapters → services → router and background work. No other
+//! module names adapters.
+
+mod background;
+mod error;
+mod parts;
+mod store;
+
+use std::sync::Arc;
+
+use axum::Router;
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+
+pub use crate::app::error::Error;
+pub use crate::app::store::rotate_host_key;
+
+use crate::app::background::Background;
+use crate::app::parts::Opened;
+use crate::config::Config;
+use crate::services::Services;
+use touchstone_agents::model::OwnModels;
+use touchstone_host::ports::ids::Ids as _;
+use touchstone_host::service::keys::Keys;
+use touchstone_host::system::SystemIds;
+use touchstone_packs::service::packs::Packs;
+use touchstone_runs::service::command::Command;
+
+/// A fully wired host.
+pub struct App {
+    config: Config,
+    assesses: bool,
+    services: Services,
+    background: Background,
+    router: Router,
+    local_key: SecretString,
+    streams: CancellationToken,
+}
+
+impl App {
+    /// Opens the store and wires the host. No work runs until [`run_until`](Self::run_until).
+    ///
+    /// # Errors
+    /// The store, a model or a setting is not usable.
+    pub async fn start(config: Config) -> Result<Self, Error> {
+        Self::build(config, OwnModels::default(), None).await
+    }
+
+    /// Like [`start`](Self::start), for a command with its own models, which executes only the runs
+    /// it is asked to execute.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_command(config: Config, own: OwnModels) -> Result<Self, Error> {
+        let command = Command::new(SystemIds.mint("command"));
+        Self::build(config, own, Some(Arc::new(command))).await
+    }
+
+    async fn build(
+        config: Config,
+        own: OwnModels,
+        command: Option<Arc<Command>>,
+    ) -> Result<Self, Error> {
+        let assesses = command.is_none();
+        let Opened {
+            parts,
+            audit_key,
+            local_key,
+        } = parts::open(&config, &own, command).await?;
+        let services = Services::new(parts);
+        let streams = CancellationToken::new();
+        let settings = parts::http_settings(&config);
+        Ok(Self {
+            router: services.router(settings, config.aaaf.rates(), streams.clone()),
+            background: Background::new(&config, &services, audit_key),
+            config,
+            assesses,
+            services,
+            local_key,
+            streams,
+        })
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The HTTP surface.
+    pub fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    /// An API key for calls from within this process, with every scope, in [`LOCAL_TENANT`].
+    pub fn local_caller_key(&self) -> SecretString {
+        self.local_key.clone()
+    }
+
+    pub fn keys(&self) -> &Arc<Keys> {
+        &self.services.parts().keys
+    }
+
+    pub fn packs(&self) -> &Arc<Packs> {
+        &self.services.packs
+    }
+
+    /// The command that runs in this process; `None` for a host.
+    pub fn command(&self) -> Option<&Arc<Command>> {
+        self.services.parts().command.as_ref()
+    }
+
+    /// The same host for a command that works on assessments: their stress tests run on the
+    /// command's models.
+    #[must_use]
+    pub fn assessing(self) -> Self {
+        Self {
+            assesses: true,
+            ..self
+        }
+    }
+
+    /// Executes runs and periodic jobs until `shutdown`, then drains. Open streams end at shutdown.
+    pub async fn run_until(&self, shutdown: CancellationToken) {
+        let streams = async {
+            shutdown.cancelled().await;
+            self.streams.cancel();
+        };
+        tokio::join!(self.background.run_until(&shutdown, self.assesses), streams);
+    }
+}

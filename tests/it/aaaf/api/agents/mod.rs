@@ -1,0 +1,4 @@
+mod agent_cards;
+pub mod elsewhere;
+mod enrollment;
+mod stress_tests;

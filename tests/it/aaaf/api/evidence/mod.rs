@@ -1,0 +1,5 @@
+mod corrections;
+mod events;
+pub mod profiles;
+mod records;
+pub mod sources;

@@ -1,0 +1,6 @@
+mod audits;
+mod config;
+mod issuer_keys;
+mod members;
+mod suspended;
+pub mod webhooks;

@@ -1,0 +1,2 @@
+mod attest;
+mod deploy;

@@ -1,0 +1,3 @@
+mod badge;
+pub mod rating;
+mod score;

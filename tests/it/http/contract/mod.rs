@@ -1,0 +1,4 @@
+mod published;
+mod seams;
+mod surface;
+mod walk;

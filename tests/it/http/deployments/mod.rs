@@ -1,0 +1,4 @@
+mod approvals;
+mod attestation;
+pub mod promotion;
+mod replicas;

@@ -1,0 +1,13 @@
+mod annotations;
+mod attempts;
+mod bundle;
+pub mod calibrations;
+mod comparison;
+mod dedup;
+mod diff;
+mod fork;
+pub mod interrupts;
+mod lifecycle;
+mod pause;
+mod storage;
+pub mod workflows;

@@ -1,0 +1,6 @@
+mod access;
+mod errors;
+mod idempotency;
+mod limits;
+mod listener;
+mod outage;

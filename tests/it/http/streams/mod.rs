@@ -1,0 +1,3 @@
+mod load;
+mod log_reader;
+mod subscriptions;

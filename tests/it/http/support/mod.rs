@@ -1,0 +1,5 @@
+pub mod clerk;
+pub mod examiner;
+pub mod host;
+pub mod recorder;
+pub mod sse;

@@ -1,0 +1,2 @@
+pub mod fork;
+mod reuse;

@@ -1,0 +1,4 @@
+mod journal;
+mod round_trip;
+mod unreadable;
+mod writer;

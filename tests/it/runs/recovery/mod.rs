@@ -1,0 +1,4 @@
+mod lease;
+mod outage;
+mod pause;
+mod resume;

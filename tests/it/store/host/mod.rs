@@ -1,0 +1,7 @@
+mod health;
+mod idempotency;
+mod migrations;
+mod owners;
+mod records;
+mod secrets;
+mod signals;

@@ -1,0 +1,10 @@
+mod annotations;
+mod attempts;
+pub mod calibrations;
+mod log;
+mod parking;
+mod queue;
+mod recovery;
+mod scope;
+mod storage;
+mod throughput;
