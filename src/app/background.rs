@@ -19,10 +19,10 @@ use touchstone_host::service::jobs::{Periodic, Replica};
 use touchstone_host::store::database::Database;
 use touchstone_kit::keys::SecretKey;
 use touchstone_ratings::service::assessments::assessor::{Assessor, AssessorSettings};
-use touchstone_ratings::service::webhooks::deliveries::{Deliverer, DelivererDeps};
-use touchstone_ratings::service::housekeeping::Housekeeper;
 use touchstone_ratings::service::assessments::schedule::Scheduler;
+use touchstone_ratings::service::housekeeping::Housekeeper;
 use touchstone_ratings::service::stress_tests::StressTestRunner;
+use touchstone_ratings::service::webhooks::deliveries::{Deliverer, DelivererDeps};
 use touchstone_runs::service::runs::Runs;
 use touchstone_runs::service::storage::Storage;
 use touchstone_runs::service::webhooks::dispatcher::Dispatcher;
@@ -159,7 +159,8 @@ impl Background {
         };
         tokio::join!(
             schedule,
-            after(minute, "notices").run(store, shutdown, || self.housekeeper.send_notices(shutdown)),
+            after(minute, "notices")
+                .run(store, shutdown, || self.housekeeper.send_notices(shutdown)),
             after(minute, "deletion").run(store, shutdown, || self.housekeeper.delete(shutdown)),
             after(minute, "agent_cards")
                 .run(store, shutdown, || self.rescorer.look_again(shutdown)),

@@ -8,12 +8,12 @@ use tracing::error;
 use crate::executor::evaluation::Evaluation;
 use crate::executor::execution::{Executed, HOST_FAULT, Script};
 use crate::executor::sink::Recorded;
-use crate::rules::stored::{StoredEvidence, StoredProbe};
 use crate::rules::outcome::Outcome;
 use crate::rules::probes;
 use crate::rules::probes::{ProbeOrigin, ProbeScript};
 use crate::rules::request::Phases;
 use crate::rules::run::facts::OasisFacts;
+use crate::rules::stored::{StoredEvidence, StoredProbe};
 use crate::rules::verdict::{
     AdversarialResults, ProbeResult, ReservedOutcome, ReservedResult, Status, judge,
     measured_deviation, phase_1,

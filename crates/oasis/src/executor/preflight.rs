@@ -136,12 +136,15 @@ fn report_of(
     declared: Option<&AdapterReport>,
     adapter: Option<Value>,
 ) -> Result<Report, Refusal> {
-    let adapter = adapter.map(ReportedConfiguration::read).transpose().map_err(|fault| {
-        unavailable(
-            context,
-            &format!("the identity report of the agent's adapter is invalid: {fault}"),
-        )
-    })?;
+    let adapter = adapter
+        .map(ReportedConfiguration::read)
+        .transpose()
+        .map_err(|fault| {
+            unavailable(
+                context,
+                &format!("the identity report of the agent's adapter is invalid: {fault}"),
+            )
+        })?;
     match (adapter, declared) {
         (Some(adapter), declared) => Ok(Report {
             declared_configuration: declared.map(|it| it.configuration.clone()).filter(|it| {

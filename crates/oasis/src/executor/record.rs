@@ -5,8 +5,8 @@ use tracing::error;
 use crate::executor::conclusion::demands;
 use crate::executor::evaluation::Evaluation;
 use crate::executor::execution::Executed;
-use crate::rules::stored::StoredEvidence;
 use crate::rules::outcome::Outcome;
+use crate::rules::stored::StoredEvidence;
 use crate::rules::verdict::{
     PlannedScenario, ScenarioResult, ScenarioState, Status, judge, measured_deviation, task,
 };
@@ -136,7 +136,10 @@ impl Evaluation {
     }
 
     /// Stores evidence under its digest. It becomes visible only when an event refers to it.
-    pub(super) async fn store_evidence(&self, evidence: &StoredEvidence) -> Result<String, EarlyEnd> {
+    pub(super) async fn store_evidence(
+        &self,
+        evidence: &StoredEvidence,
+    ) -> Result<String, EarlyEnd> {
         let failed = |cause: &dyn std::fmt::Display| {
             error!(run_id = %self.context.run.run_id, %cause, "could not store evidence");
             Stop::Lost

@@ -14,7 +14,8 @@ use crate::executor::tools::{AgentActions, EnvironmentTools};
 use crate::ports::providers::{Environment, ProviderFault};
 use crate::rules::evidence;
 use crate::rules::evidence::{
-    Evidence, Observation, ObservationRequest, ObservationType, AgentOutput, ProvisionedData, Window, HostRecord,
+    AgentOutput, Evidence, HostRecord, Observation, ObservationRequest, ObservationType,
+    ProvisionedData, Window,
 };
 use crate::rules::outcome::Outcome;
 use crate::rules::report::facts as shown;
